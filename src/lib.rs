@@ -1,1 +1,33 @@
+//! Scheduler of BIDS processing pipelines on Slurm.
+//!
+//! Every command gathers the world into plain values, decides purely, then acts:
+//!
+//! ```text
+//!            gather (shell)                 decide (pure)                    act (shell)
+//!  config ─┐
+//!  bids::discover ──┐
+//!  completion::probe├─► reconcile ─► changes ─► manifest::plan ─► Manifest ─► submit ─► state::store
+//!  state::store ────┤                                                          │
+//!  executor.observe ┘                                                          └► executor.submit
+//! ```
+//!
+//! The modules in reading order:
 
+pub mod sys;
+
+pub mod bids;
+pub mod procedure;
+
+pub mod config;
+
+pub mod completion;
+
+pub mod state;
+
+pub mod executor;
+pub mod local;
+pub mod slurm;
+
+pub mod manifest;
+
+pub mod cli;

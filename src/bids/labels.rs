@@ -1,0 +1,139 @@
+//! Labels of subjects and sessions, with prefix, as BIDS writes them.
+//!
+//! A label in hand is a valid one: `sub-` or `ses-` and then letters, digits or `+`
+//! (BIDS specification 1.10, "Entities"). So a label can be put into paths, job names and
+//! arguments without another look at it.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Names a subject: `sub-0001`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SubjectLabel(Arc<str>);
+
+/// Names a session: `ses-202411010600`, or the empty text where there is no session level
+/// (tasks of subject scope, datasets without sessions).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionLabel(Arc<str>);
+
+/// Says why a text is no label.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{text}' is not a valid BIDS label: '{prefix}' and then letters, digits or '+'")]
+pub struct LabelError {
+    pub text: String,
+    pub prefix: &'static str,
+}
+
+impl SubjectLabel {
+    pub const PREFIX: &'static str = "sub-";
+
+    /// Accepts a label with its prefix.
+    pub fn new(text: &str) -> Result<Self, LabelError> {
+        check(text, Self::PREFIX).map(Self)
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the label's shared text, for a key of the state.
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl SessionLabel {
+    pub const PREFIX: &'static str = "ses-";
+
+    /// Accepts a label with its prefix. The empty text is no label here: see [`Self::none`].
+    pub fn new(text: &str) -> Result<Self, LabelError> {
+        check(text, Self::PREFIX).map(Self)
+    }
+
+    /// Stands for "no session".
+    pub fn none() -> Self {
+        Self(Arc::from(""))
+    }
+
+    pub fn is_none(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the label's shared text, for a key of the state.
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+}
+
+fn check(text: &str, prefix: &'static str) -> Result<Arc<str>, LabelError> {
+    let valid = text
+        .strip_prefix(prefix)
+        .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(is_label_byte));
+    if valid {
+        Ok(Arc::from(text))
+    } else {
+        Err(LabelError {
+            text: text.to_owned(),
+            prefix,
+        })
+    }
+}
+
+fn is_label_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'+'
+}
+
+macro_rules! text_traits {
+    ($($name:ident),*) => {$(
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &*self.0)
+            }
+        }
+        impl AsRef<std::path::Path> for $name {
+            fn as_ref(&self) -> &std::path::Path {
+                std::path::Path::new(&*self.0)
+            }
+        }
+    )*};
+}
+text_traits!(SubjectLabel, SessionLabel);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_prefix_then_letters_digits_or_plus() {
+        for good in ["sub-0001", "sub-a", "sub-Ab+9"] {
+            assert_eq!(SubjectLabel::new(good).unwrap().as_str(), good);
+        }
+        for bad in [
+            "",
+            "sub-",
+            "sub",
+            "sub-a b",
+            "sub-a_b",
+            "sub-../x",
+            "sub-01.bak",
+            "ses-1",
+            "sub-é",
+            "SUB-01",
+            " sub-01",
+            "sub-01\n",
+        ] {
+            assert!(SubjectLabel::new(bad).is_err(), "{bad:?}");
+        }
+        assert!(SessionLabel::new("").is_err());
+        assert!(SessionLabel::none().is_none());
+    }
+}

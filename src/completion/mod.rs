@@ -1,0 +1,57 @@
+//! Completion: the rules that say which files prove that a task's output is complete,
+//! and their evaluation on disk.
+//!
+//! Nothing here knows jobs: whether markers may be believed while a job lives is decided in
+//! [`crate::manifest`] and [`crate::reconcile`].
+
+pub mod freesurfer;
+pub mod listing;
+pub mod marker;
+pub mod probe;
+pub mod qsirecon;
+
+use std::path::PathBuf;
+
+use chrono::{DateTime, Utc};
+
+use crate::bids::{SessionLabel, SubjectLabel};
+use crate::procedure::ProcedureId;
+
+/// Says what the disk shows of one task's output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Completion {
+    Complete,
+    Incomplete,
+    /// Every marker is excused by its `when`: the session lacks the input.
+    NotApplicable,
+    /// A directory or file could not be read. This is never an absence.
+    Unreadable(Box<Unreadable>),
+}
+
+/// Names what could not be read, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    pub path: PathBuf,
+    /// The system's words: `Permission denied`.
+    pub error: String,
+}
+
+/// Answers questions about outputs, one subject at a time, so that what was read for a subject can
+/// be shared between its tasks and forgotten afterwards. May be asked from several threads.
+pub trait Completions: Sync {
+    fn for_subject<'a>(&'a self, subject: &'a SubjectLabel) -> Box<dyn SubjectCompletions + 'a>;
+}
+
+/// Answers for one subject. Nothing is read before it is asked for, and nothing twice.
+pub trait SubjectCompletions {
+    /// Judges one task; `session` is [`SessionLabel::none`] for subject scope.
+    fn completion(&self, procedure: ProcedureId, session: &SessionLabel) -> Completion;
+
+    /// Returns the newest modification time among the files that satisfied the task's markers;
+    /// none if there is none or it cannot be read.
+    fn newest_output(
+        &self,
+        procedure: ProcedureId,
+        session: &SessionLabel,
+    ) -> Option<DateTime<Utc>>;
+}

@@ -1,0 +1,123 @@
+//! The configuration as plain, valid data. How it is read: [`load`]; what is checked: [`validate`].
+
+pub mod duration;
+pub mod load;
+pub mod tree;
+pub mod validate;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use load::{ConfigError, Overrides, Problem};
+
+use crate::procedure::{MemSize, ProcedureDag};
+
+/// Holds a whole configuration. All paths are absolute; a `Config` in hand has been validated.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The file that this came from; none: built-in defaults.
+    pub file: Option<PathBuf>,
+    pub dicom_root: PathBuf,
+    pub bids_root: PathBuf,
+    pub derivatives_root: PathBuf,
+    pub state_file: PathBuf,
+    /// None: the state's metadata or a hash of its path decides.
+    pub project: Option<String>,
+    pub log_file: PathBuf,
+    pub qsirecon_spec: Option<PathBuf>,
+    pub sessions: SessionSource,
+    /// Below `dicom_root`, a subject without `ses-*` is one session with the empty label.
+    pub sessionless: bool,
+    pub executor: ExecutorKind,
+    pub script_dir: Option<PathBuf>,
+    pub slurm: SlurmConfig,
+    /// How many local jobs run at a time.
+    pub local_jobs: usize,
+    pub max_in_flight: Option<usize>,
+    pub max_submit_per_run: Option<usize>,
+    /// Threads that wait for the file system at the same time.
+    pub scan_threads: usize,
+    /// The Python program's habit: failed tasks are submitted again at each run.
+    pub resubmit_failed: bool,
+    /// None: 3 x Slurm's MessageTimeout, at least 120 s.
+    pub settle_time: Option<Duration>,
+    pub output_grace: Duration,
+    pub lost_grace: Duration,
+    /// Limit on a whole pass.
+    pub deadline: Duration,
+    pub lock_timeout: Duration,
+    pub audit: AuditConfig,
+    pub procedures: ProcedureDag,
+    /// Things that are valid but deserve a word (one line each, with position).
+    pub warnings: Vec<String>,
+}
+
+/// Says where sessions come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionSource {
+    /// `sub-*/ses-*` below `dicom_root`.
+    Dicom,
+    /// `sub-*[/ses-*]` below `bids_root` (`discover: bids`).
+    Bids,
+    /// A CSV file (`sessions_file`).
+    Csv {
+        file: PathBuf,
+        subject_col: String,
+        session_col: String,
+    },
+}
+
+/// Says what runs jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExecutorKind {
+    Slurm,
+    Local,
+}
+
+/// Holds what the site's Slurm needs; per-procedure values stand in the procedures.
+#[derive(Debug, Clone)]
+pub struct SlurmConfig {
+    /// None: no `--partition`.
+    pub partition: Option<String>,
+    /// None: no `--account`.
+    pub account: Option<String>,
+    pub mem: Option<MemSize>,
+    pub cpus_per_task: Option<u32>,
+    pub log_dir: Option<PathBuf>,
+    /// Where sbatch and its kin are; none: `PATH`.
+    pub bin_dir: Option<PathBuf>,
+    /// False: never ask sacct.
+    pub accounting: bool,
+}
+
+/// Holds the `audit` section.
+#[derive(Debug, Clone)]
+pub struct AuditConfig {
+    pub dicom_min_files: u64,
+    pub stale_job_threshold_hours: u64,
+    pub report_dir: Option<PathBuf>,
+    pub email_recipients: Vec<String>,
+    pub email_from: String,
+    pub smtp_host: String,
+    pub smtp_port: u16,
+    pub smtp_tls: bool,
+    pub smtp_username: Option<String>,
+    pub smtp_password: Option<Secret>,
+}
+
+/// Holds a text that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("(secret)")
+    }
+}
+
+impl Config {
+    /// Returns the directory that relative paths and scripts of the configuration refer to.
+    pub fn base_dir(&self) -> Option<&Path> {
+        self.file.as_deref().and_then(Path::parent)
+    }
+}

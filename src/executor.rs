@@ -1,0 +1,258 @@
+//! What runs jobs, seen from the scheduler: submit, observe, cancel.
+//!
+//! Two executors implement [`Executor`]: [`crate::slurm`] and [`crate::local`]; tests add one in
+//! memory. The words here are neutral: Slurm's own vocabulary ends in `slurm/job_state.rs`.
+//! "The query failed", "the job is unknown" and "the job ended" are different values on purpose.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use crate::procedure::Resources;
+use crate::state::{JobFacts, Reason, TaskKey};
+
+/// Submits jobs, tells what became of them, cancels them.
+pub trait Executor {
+    /// Returns the exact command line that [`Self::submit`] would run, for people and the audit log.
+    fn command_line(&self, request: &JobRequest) -> Vec<String>;
+
+    /// Looks for the request's script and returns its path, or an error that names the places
+    /// that were searched. Nothing is started.
+    fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError>;
+
+    /// Hands one job over. Never panics, never loses an answer: whatever is not certain is
+    /// [`Submission::InDoubt`].
+    fn submit(&mut self, request: &JobRequest) -> Submission;
+
+    /// Asks queue and accounting, once, for everything that a pass needs to know.
+    fn observe(&mut self, question: &Question) -> Observation;
+
+    /// Asks for the end of jobs, in one call. An accepted request is not yet an ended job.
+    fn cancel(&mut self, jobs: &[JobRef]) -> Result<(), ExecutorError>;
+}
+
+/// Names a job: `123`, an array task `123_4`, or a local one `local-7`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(Arc<str>);
+
+/// Points to a job on a cluster of a multi-cluster site (none: the default one).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct JobRef {
+    pub id: JobId,
+    pub cluster: Option<Arc<str>>,
+}
+
+/// Describes one job to be submitted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobRequest {
+    pub key: TaskKey,
+    pub job_name: String,
+    /// Unique; travels with the job, so that it can be found again.
+    pub submission_id: String,
+    /// Tells two studies of one user apart.
+    pub project: String,
+    pub attempt: i32,
+    /// As configured; looked up by [`Executor::find_script`].
+    pub script: String,
+    /// Subject, session, DICOM path: what applies.
+    pub arguments: Vec<String>,
+    /// `SNBB_*` and the procedure's own variables.
+    pub env: BTreeMap<String, String>,
+    pub resources: Resources,
+    /// Where the job's output and error go; the executor adds `<job name>_<job id>.{out,err}`.
+    pub log_dir: Option<PathBuf>,
+}
+
+/// Holds the outcome of one submission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Submission {
+    Accepted {
+        job_id: JobId,
+        cluster: Option<Arc<str>>,
+    },
+    /// Certainly not accepted.
+    Refused { kind: Refusal, message: String },
+    /// May have been accepted: it must be looked for before anything is submitted again.
+    InDoubt { message: String },
+}
+
+/// Says what a refusal means for the rest of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// This procedure cannot be submitted as configured: go on with others.
+    Permanent,
+    /// A limit of the site: submit nothing more in this run.
+    Limit,
+    /// The controller cannot be reached or is busy: a few tries, then stop.
+    Transient,
+}
+
+/// Asks about jobs of one pass.
+#[derive(Debug, Clone, Default)]
+pub struct Question {
+    /// Jobs of rows that are in flight.
+    pub jobs: Vec<JobRef>,
+    /// Submissions whose outcome is not known.
+    pub in_doubt: Vec<Doubt>,
+    /// A finished job that accounting must know: proves that it answers.
+    pub canary: Option<JobRef>,
+    /// The earliest submission among the jobs, to bound the accounting query.
+    pub since: Option<DateTime<Utc>>,
+}
+
+/// Describes a submission to be looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doubt {
+    pub submission_id: Arc<str>,
+    pub job_name: Arc<str>,
+    pub intent_at: DateTime<Utc>,
+}
+
+/// Holds the answers of one pass.
+#[derive(Debug, Clone, Default)]
+pub struct Observation {
+    /// All jobs of this user that the queue shows, finished ones that it still remembers included.
+    pub queue: Answer<Vec<JobReport>>,
+    /// What accounting knows of the jobs asked for (and of the canary, and by name of those in doubt).
+    pub accounting: Answer<Vec<JobReport>>,
+    /// Things a person should hear of once (an unknown state word).
+    pub warnings: Vec<String>,
+}
+
+/// Holds an answer, or says that there is none. A failed query is no evidence of anything.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Answer<T> {
+    Got(T),
+    Failed(String),
+    /// The site has none of this (accounting switched off).
+    #[default]
+    Off,
+}
+
+/// Holds what one source says of one job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobReport {
+    pub id: JobId,
+    pub name: String,
+    pub phase: Phase,
+    /// The source's words for why it waits (`JobHeldUser`, `Resources`).
+    pub pending_reason: Option<String>,
+    /// Of the latest (re)queueing: moves forward when a job is requeued.
+    pub submitted_at: Option<DateTime<Utc>>,
+    pub facts: JobFacts,
+    /// From the job's comment or its submit line.
+    pub tag: Option<JobTag>,
+}
+
+/// Holds our mark on a job: `snbb:<project>:<submission id>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobTag {
+    pub project: String,
+    pub submission_id: String,
+}
+
+/// Says where a job stands, in neutral words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Phase {
+    Queued,
+    /// Queued, and will not start by itself.
+    Held,
+    Running,
+    Suspended,
+    /// Ended well, as the batch script's exit code says.
+    Completed,
+    /// Ended otherwise; the reason is one of a failed row's.
+    Failed(Reason),
+    /// Alive for all we know; the word is a new one, or one that says nothing.
+    Unknown,
+}
+
+/// Says why an executor could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecutorError {
+    #[error("script '{script}' was not found (looked in {})", .searched.join(", "))]
+    ScriptMissing {
+        script: String,
+        searched: Vec<String>,
+    },
+    #[error("{program} was not found (looked in {searched})")]
+    ProgramMissing { program: String, searched: String },
+    #[error("{command} failed: {message}")]
+    Failed { command: String, message: String },
+    #[error("cannot {action} {}: {source}", .path.display())]
+    Io {
+        action: &'static str,
+        path: PathBuf,
+        source: std::io::Error,
+    },
+}
+
+impl Phase {
+    /// True while the job may still write outputs.
+    pub fn is_live(self) -> bool {
+        !matches!(self, Self::Completed | Self::Failed(_))
+    }
+}
+
+impl JobTag {
+    const WORD: &'static str = "snbb";
+
+    /// Reads a tag out of a job's comment.
+    pub fn parse(comment: &str) -> Option<Self> {
+        let mut parts = comment.trim().splitn(3, ':');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(Self::WORD), Some(project), Some(id))
+                if !project.is_empty() && !id.is_empty() =>
+            {
+                Some(Self {
+                    project: project.to_owned(),
+                    submission_id: id.to_owned(),
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for JobTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", Self::WORD, self.project, self.submission_id)
+    }
+}
+
+impl<T> Answer<T> {
+    pub fn got(&self) -> Option<&T> {
+        match self {
+            Self::Got(value) => Some(value),
+            Self::Failed(_) | Self::Off => None,
+        }
+    }
+}
+
+impl JobId {
+    pub fn new(text: &str) -> Self {
+        Self(Arc::from(text))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl FromStr for JobId {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self::new(text))
+    }
+}

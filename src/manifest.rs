@@ -1,0 +1,101 @@
+//! The heart: which tasks are due, and why each other one is not.
+//!
+//! [`plan`] is pure: sessions, rows and a source of completions in, exactly one [`Decision`] per
+//! task out. `run`, `run --dry-run`, `manifest`, `session-status` and `explain` all read its
+//! answer, so they cannot disagree.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::bids::{SessionLabel, SubjectLabel};
+use crate::completion::Unreadable;
+use crate::executor::JobId;
+use crate::procedure::ProcedureId;
+use crate::state::{Reason, TaskStatus};
+
+/// Holds one decision for each task, in order: priority, subject, session.
+#[derive(Debug, Clone, Default)]
+pub struct Manifest {
+    pub tasks: Vec<Planned>,
+}
+
+/// Pairs a task with its decision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned {
+    pub procedure: ProcedureId,
+    pub subject: SubjectLabel,
+    /// [`SessionLabel::none`] for subject scope.
+    pub session: SessionLabel,
+    /// Of the session, for session scope.
+    pub dicom_path: Option<Arc<std::path::Path>>,
+    pub decision: Decision,
+}
+
+/// Says what happens to a task now.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    Submit(Due),
+    Skip(Skip),
+}
+
+/// Says why a task is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Due {
+    /// No attempt of ours is on record.
+    New,
+    /// The row says complete, the disk says otherwise.
+    OutputsGone,
+    /// Failed before, and `resubmit_failed` is on.
+    FailedBefore,
+    /// Asked for with `--force`. `complete`: outputs are there and will be replaced.
+    Forced { complete: bool },
+}
+
+/// Says why a task is not submitted. Each task has exactly one.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Skip {
+    Complete,
+    NotApplicable,
+    InFlight {
+        job_id: Option<JobId>,
+        status: TaskStatus,
+        reason: Option<Reason>,
+    },
+    Failed {
+        reason: Option<Reason>,
+        attempt: i32,
+    },
+    NoDicom,
+    /// The first dependency that is not complete, and where: for a subject-scoped task, the session.
+    WaitingFor(Box<Waiting>),
+    Unreadable(Box<Unreadable>),
+    OverLimit(Limit),
+    NotSelected,
+}
+
+/// Names what a task waits for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Waiting {
+    pub procedure: Arc<str>,
+    pub session: Option<SessionLabel>,
+    /// How many sessions are not ready, for a subject-scoped task that waits for several.
+    pub sessions_missing: usize,
+    /// True if the dependency failed or cannot be read: it does not get ready by itself.
+    pub blocked: Option<Blocked>,
+}
+
+/// Says why a dependency does not get ready by itself.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Blocked {
+    Failed(Option<Reason>),
+    Unreadable(PathBuf),
+}
+
+/// Names the limit that holds a due task back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Limit {
+    MaxJobs(usize),
+    MaxSubmitPerRun(usize),
+    MaxInFlight(usize),
+    ProcedureMaxInFlight(usize),
+}

@@ -1,0 +1,198 @@
+//! What a job asks of Slurm, in Slurm's own words and units.
+
+use std::fmt;
+
+/// Holds the options of one job that become sbatch options of the same name. None: not passed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Resources {
+    pub partition: Option<String>,
+    pub account: Option<String>,
+    pub qos: Option<String>,
+    pub time: Option<TimeLimit>,
+    pub mem: Option<MemSize>,
+    pub cpus_per_task: Option<u32>,
+    pub gres: Option<String>,
+    /// Further sbatch options, passed as they stand, before the script.
+    pub sbatch_args: Vec<String>,
+}
+
+/// Holds a memory size as sbatch takes it: an integer and `K`, `M`, `G` or `T` (none: megabytes).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemSize {
+    text: String,
+    megabytes: u64,
+}
+
+/// Holds a time limit as sbatch takes it (`90`, `90:00`, `4:00:00`, `3-0`, `3-00:00:00`, `UNLIMITED`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimeLimit {
+    text: String,
+    /// None: unlimited.
+    seconds: Option<u64>,
+}
+
+/// Says why a text is no size or time of Slurm's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ResourceError {
+    #[error("'{0}' is not a memory size of Slurm's: an integer and K, M, G or T, such as 32G")]
+    Mem(String),
+    #[error(
+        "'{0}' is not a time limit of Slurm's: minutes, h:m:s, d-h or d-h:m:s, such as 12:00:00 or 3-0"
+    )]
+    Time(String),
+}
+
+impl MemSize {
+    pub fn parse(text: &str) -> Result<Self, ResourceError> {
+        let error = || ResourceError::Mem(text.to_owned());
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(error());
+        }
+        let number: u64 = digits.parse().map_err(|_| error())?;
+        let kilobytes = match text[digits.len()..].to_ascii_uppercase().as_str() {
+            "K" | "KB" => Some(number),
+            "" | "M" | "MB" => number.checked_mul(1 << 10),
+            "G" | "GB" => number.checked_mul(1 << 20),
+            "T" | "TB" => number.checked_mul(1 << 30),
+            _ => None,
+        };
+        Ok(Self {
+            text: text.to_owned(),
+            megabytes: kilobytes.ok_or_else(error)?.div_ceil(1 << 10),
+        })
+    }
+
+    pub fn megabytes(&self) -> u64 {
+        self.megabytes
+    }
+}
+
+impl TimeLimit {
+    pub fn parse(text: &str) -> Result<Self, ResourceError> {
+        let error = || ResourceError::Time(text.to_owned());
+        if ["UNLIMITED", "INFINITE"].contains(&text.to_ascii_uppercase().as_str()) {
+            return Ok(Self {
+                text: text.to_owned(),
+                seconds: None,
+            });
+        }
+        let (days, rest) = match text.split_once('-') {
+            Some((days, rest)) => (Some(number(days).ok_or_else(error)?), rest),
+            None => (None, text),
+        };
+        let parts: Vec<u64> = rest
+            .split(':')
+            .map(number)
+            .collect::<Option<_>>()
+            .ok_or_else(error)?;
+        // sbatch(1), --time: with days the first part is hours, without them it is minutes
+        // unless there are three parts.
+        let seconds = match (days, parts.as_slice()) {
+            (None, [m]) => checked(&[(*m, 60)]),
+            (None, [m, s]) => checked(&[(*m, 60), (*s, 1)]),
+            (None, [h, m, s]) => checked(&[(*h, 3600), (*m, 60), (*s, 1)]),
+            (Some(d), [h]) => checked(&[(d, 86400), (*h, 3600)]),
+            (Some(d), [h, m]) => checked(&[(d, 86400), (*h, 3600), (*m, 60)]),
+            (Some(d), [h, m, s]) => checked(&[(d, 86400), (*h, 3600), (*m, 60), (*s, 1)]),
+            _ => None,
+        };
+        Ok(Self {
+            text: text.to_owned(),
+            seconds: Some(seconds.ok_or_else(error)?),
+        })
+    }
+
+    /// Returns the limit in seconds; none: unlimited.
+    pub fn seconds(&self) -> Option<u64> {
+        self.seconds
+    }
+}
+
+impl fmt::Display for MemSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+impl fmt::Display for TimeLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
+        .then(|| text.parse().ok())
+        .flatten()
+}
+
+fn checked(parts: &[(u64, u64)]) -> Option<u64> {
+    parts.iter().try_fold(0u64, |sum, (value, unit)| {
+        sum.checked_add(value.checked_mul(*unit)?)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_sizes_are_read_as_sbatch_reads_them() {
+        for (text, megabytes) in [
+            ("32G", 32768),
+            ("4000", 4000),
+            ("512K", 1),
+            ("1t", 1 << 20),
+            ("0", 0),
+        ] {
+            assert_eq!(
+                MemSize::parse(text).unwrap().megabytes(),
+                megabytes,
+                "{text}"
+            );
+        }
+        for bad in [
+            "",
+            "G",
+            "1.5G",
+            "-1",
+            "32 G",
+            "32X",
+            "99999999999999999999",
+            "18446744073709551615T",
+        ] {
+            assert!(MemSize::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn time_limits_are_read_as_sbatch_reads_them() {
+        for (text, seconds) in [
+            ("90", 5400),
+            ("1:30", 90),
+            ("4:00:00", 14400),
+            ("3-0", 259_200),
+            ("1-2:30", 95_400),
+            ("1-02:30:05", 95_405),
+        ] {
+            assert_eq!(
+                TimeLimit::parse(text).unwrap().seconds(),
+                Some(seconds),
+                "{text}"
+            );
+        }
+        assert_eq!(TimeLimit::parse("UNLIMITED").unwrap().seconds(), None);
+        for bad in [
+            "",
+            "4h",
+            "1:2:3:4",
+            "1-",
+            "-1",
+            "1-2:3:4:5",
+            "99999999999999999999",
+        ] {
+            assert!(TimeLimit::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The table of all tasks in memory: the newest attempt of each, and the file's metadata.
+//!
+//! Pure. One row per task holds by construction.
+
+use std::collections::{BTreeMap, HashMap};
+
+use arrow::record_batch::RecordBatch;
+
+use super::{TaskKey, TaskRow};
+
+/// Holds the rows of the state file, what left them since they were read, and the metadata.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    rows: Vec<TaskRow>,
+    index: HashMap<TaskKey, usize>,
+    /// Attempts that were replaced or cleared since the file was read; they go to the attempts file.
+    superseded: Vec<TaskRow>,
+    /// Columns that are not ours, one line per row that was read (see [`TaskRow::foreign`]).
+    foreign: Option<RecordBatch>,
+    pub meta: Metadata,
+    changed: bool,
+}
+
+/// Holds the key-value metadata of the state file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Metadata {
+    /// 0: the file is not ours (written by the Python program or pandas).
+    pub format_version: u32,
+    /// Counts the saves.
+    pub generation: u64,
+    pub project: Option<String>,
+    pub owner_uid: Option<u32>,
+    /// Counts that the safety stop compares with, by name.
+    pub baselines: BTreeMap<String, u64>,
+}
+
+impl State {
+    /// Makes a table of rows as they were read; of several rows of a task the caller has chosen one.
+    pub fn from_rows(rows: Vec<TaskRow>, foreign: Option<RecordBatch>, meta: Metadata) -> Self {
+        let mut state = Self {
+            foreign,
+            meta,
+            ..Self::default()
+        };
+        for row in rows {
+            state.put(row);
+        }
+        state.superseded.clear();
+        state.changed = false;
+        state
+    }
+
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    pub fn get(&self, key: &TaskKey) -> Option<&TaskRow> {
+        self.index.get(key).map(|&at| &self.rows[at])
+    }
+
+    pub fn rows(&self) -> &[TaskRow] {
+        &self.rows
+    }
+
+    pub fn foreign(&self) -> Option<&RecordBatch> {
+        self.foreign.as_ref()
+    }
+
+    /// Adds the row of a new attempt; the row before goes to the attempts file.
+    pub fn put(&mut self, row: TaskRow) {
+        self.changed = true;
+        match self.index.get(&row.key) {
+            Some(&at) => {
+                let before = std::mem::replace(&mut self.rows[at], row);
+                self.superseded.push(before);
+            }
+            None => {
+                self.index.insert(row.key.clone(), self.rows.len());
+                self.rows.push(row);
+            }
+        }
+    }
+
+    /// Takes a row out; it goes to the attempts file.
+    pub fn clear(&mut self, key: &TaskKey) -> Option<&TaskRow> {
+        let at = self.index.remove(key)?;
+        self.changed = true;
+        let row = self.rows.swap_remove(at);
+        if let Some(moved) = self.rows.get(at) {
+            self.index.insert(moved.key.clone(), at);
+        }
+        self.superseded.push(row);
+        self.superseded.last()
+    }
+
+    /// Adds attempts that were found in the file beside a task's newest one.
+    pub fn add_superseded(&mut self, rows: Vec<TaskRow>) {
+        self.changed |= !rows.is_empty();
+        self.superseded.extend(rows);
+    }
+
+    pub fn superseded(&self) -> &[TaskRow] {
+        &self.superseded
+    }
+
+    /// True if there is something to save.
+    pub fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Makes the next save write the file even if no row changed (metadata, a folded journal).
+    pub fn mark_changed(&mut self) {
+        self.changed = true;
+    }
+
+    /// Called by the store once everything is safe on disk.
+    pub(super) fn mark_saved(&mut self) {
+        self.superseded.clear();
+        self.changed = false;
+    }
+
+    /// Gives [`super::transition`] and the journal's replay access to one row.
+    pub(super) fn row_mut(&mut self, key: &TaskKey) -> Option<&mut TaskRow> {
+        let at = *self.index.get(key)?;
+        self.changed = true;
+        Some(&mut self.rows[at])
+    }
+}

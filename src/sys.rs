@@ -1,0 +1,35 @@
+//! The few facts of the outside that every command needs: time, environment, user, host.
+//!
+//! Everything here is read once by the shell (`cli`) and handed down as arguments, so that all
+//! that decides can be tested with any time, user and host. Nothing else may read them.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is the leaf that reads time and environment"
+)]
+
+use std::ffi::OsString;
+
+use chrono::{DateTime, SubsecRound, Utc};
+
+/// Returns the time of the system clock, cut to the microseconds that the state file stores.
+pub fn now() -> DateTime<Utc> {
+    Utc::now().trunc_subsecs(6)
+}
+
+/// Returns an environment variable, or none if it is unset or empty.
+pub fn env(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Returns the user id that files and jobs of this process belong to.
+pub fn effective_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Returns the host's name as the kernel knows it.
+pub fn host_name() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}

@@ -1,0 +1,1 @@
+//! What the tests share: a study on disk, the program, its output.

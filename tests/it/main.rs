@@ -1,0 +1,14 @@
+//! All tests that start the program or real services, in one binary (one link).
+//! A file per subject; what they share is in `harness`.
+
+mod config;
+mod harness;
+mod local;
+mod lock_and_journal;
+mod output;
+mod python;
+mod run;
+mod scan;
+mod scripts;
+mod slurm;
+mod state;
