@@ -4,14 +4,40 @@
 //! task out. `run`, `run --dry-run`, `manifest`, `session-status` and `explain` all read its
 //! answer, so they cannot disagree.
 
+pub mod limits;
+mod plan;
+pub mod selection;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::bids::{SessionLabel, SubjectLabel};
-use crate::completion::Unreadable;
+use crate::bids::{Session, SessionLabel, SubjectLabel};
+use crate::completion::{Completions, Unreadable};
 use crate::executor::JobId;
 use crate::procedure::ProcedureId;
-use crate::state::{Reason, TaskStatus};
+use crate::state::{Reason, State, TaskStatus};
+
+pub use limits::Limits;
+pub use plan::plan;
+pub use selection::Selection;
+
+/// Holds what the decision looks at.
+pub struct World<'a> {
+    /// Sorted by subject and session, without doubles.
+    pub sessions: &'a [Session],
+    pub rows: &'a State,
+    pub completions: &'a dyn Completions,
+}
+
+/// Holds what the configuration and the command line say about the decision.
+#[derive(Debug, Clone, Default)]
+pub struct Policy {
+    pub selection: Selection,
+    /// Selected tasks are due even if they are complete or failed.
+    pub force: bool,
+    /// Failed tasks are due again at every run, as the Python program had it.
+    pub resubmit_failed: bool,
+}
 
 /// Holds one decision for each task, in order: priority, subject, session.
 #[derive(Debug, Clone, Default)]
@@ -36,6 +62,15 @@ pub struct Planned {
 pub enum Decision {
     Submit(Due),
     Skip(Skip),
+}
+
+impl Manifest {
+    /// Returns the tasks that are due, in order.
+    pub fn due(&self) -> impl Iterator<Item = &Planned> {
+        self.tasks
+            .iter()
+            .filter(|planned| matches!(planned.decision, Decision::Submit(_)))
+    }
 }
 
 /// Says why a task is due.
@@ -80,7 +115,7 @@ pub struct Waiting {
     pub session: Option<SessionLabel>,
     /// How many sessions are not ready, for a subject-scoped task that waits for several.
     pub sessions_missing: usize,
-    /// True if the dependency failed or cannot be read: it does not get ready by itself.
+    /// Set if the dependency failed or cannot be read: it does not get ready by itself.
     pub blocked: Option<Blocked>,
 }
 

@@ -10,6 +10,7 @@ pub mod reason;
 pub mod schema;
 pub mod store;
 pub mod table;
+pub(crate) mod testing;
 pub mod transition;
 
 use std::fmt;

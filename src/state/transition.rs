@@ -1,1 +1,211 @@
+//! The only place where the status of a row changes.
+//!
+//! A final status of an attempt never changes back, except by a proven requeue of the same job, and
+//! except that a job counted out too early (`no_output`, `lost`) is complete when its outputs stand.
 
+use chrono::{DateTime, Utc};
+
+use super::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
+use crate::executor::JobId;
+
+/// Describes what a row becomes, and for which of the task's jobs that was found out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    pub key: TaskKey,
+    /// The job (none: a submission in doubt) that the verdict is about. If the row has gone on to
+    /// another one, the change is void.
+    pub about: Option<JobId>,
+    pub cause: Cause,
+    pub to: TaskStatus,
+    pub reason: Reason,
+    /// Facts that are known now; none of them erases what the row knows.
+    pub facts: JobFacts,
+    pub missing_since: Option<DateTime<Utc>>,
+}
+
+/// Says what led to a change; it decides which changes are allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// Queue, accounting or disk show where the job stands.
+    Verdict,
+    /// The queue shows the same job alive again after its end.
+    Requeue,
+    /// A submission in doubt was found; the row gets this job.
+    Adoption(JobId),
+    /// A person says that the outputs are good.
+    Accepted,
+}
+
+/// Tells what became of a change.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// The row's status or reason changed.
+    Changed {
+        old: (TaskStatus, Option<Reason>),
+        row: Box<TaskRow>,
+    },
+    /// Only facts were added.
+    FactsOnly,
+    /// The row says all this already.
+    Same,
+    /// The row is about another job by now, or its status is final.
+    Void,
+}
+
+/// Applies a change if it is allowed.
+pub fn apply(state: &mut State, change: Change, now: DateTime<Utc>) -> Outcome {
+    let Some(row) = state.get(&change.key) else {
+        return Outcome::Void;
+    };
+    if row.job_id != change.about || !is_allowed(row, &change) {
+        return Outcome::Void;
+    }
+    let mut next = row.clone();
+    next.status = change.to;
+    next.reason = Some(change.reason);
+    next.missing_since = change.missing_since;
+    merge(&mut next.facts, change.facts);
+    if let Cause::Adoption(job_id) = &change.cause {
+        next.job_id = Some(job_id.clone());
+    }
+    if change.cause == Cause::Requeue {
+        next.facts.ended_at = None;
+        next.facts.exit_code = None;
+    }
+    if next == *row {
+        return Outcome::Same;
+    }
+    next.updated_at = Some(now);
+    let old = (row.status, row.reason);
+    let changed = old != (next.status, next.reason) || next.job_id != row.job_id;
+    if let Some(place) = state.row_mut(&change.key) {
+        place.clone_from(&next);
+    }
+    if changed {
+        Outcome::Changed {
+            old,
+            row: Box::new(next),
+        }
+    } else {
+        Outcome::FactsOnly
+    }
+}
+
+fn is_allowed(row: &TaskRow, change: &Change) -> bool {
+    if !change.reason.fits(change.to) {
+        return false;
+    }
+    match change.cause {
+        Cause::Adoption(_) => row.is_in_doubt() && change.to.is_in_flight(),
+        Cause::Requeue => !row.is_in_flight() && change.to.is_in_flight(),
+        Cause::Accepted => row.status == TaskStatus::Failed && change.to == TaskStatus::Complete,
+        Cause::Verdict => {
+            row.is_in_flight()
+                || may_still_become_complete(row)
+                    && (change.to == TaskStatus::Complete
+                        || (change.to, Some(change.reason)) == (row.status, row.reason))
+        }
+    }
+}
+
+/// True for rows that failed for want of outputs which may only have been late.
+pub fn may_still_become_complete(row: &TaskRow) -> bool {
+    row.status == TaskStatus::Failed && matches!(row.reason, Some(Reason::NoOutput | Reason::Lost))
+}
+
+fn merge(facts: &mut JobFacts, news: JobFacts) {
+    macro_rules! take {
+        ($($field:ident),*) => {$( if news.$field.is_some() { facts.$field = news.$field; } )*};
+    }
+    take!(
+        slurm_state,
+        exit_code,
+        started_at,
+        ended_at,
+        node_list,
+        req_mem_mb,
+        max_rss_mb,
+        time_limit_s,
+        elapsed_s,
+        cluster
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::testing::{at, row};
+
+    fn verdict(row: &TaskRow, to: TaskStatus, reason: Reason) -> Change {
+        Change {
+            key: row.key.clone(),
+            about: row.job_id.clone(),
+            cause: Cause::Verdict,
+            to,
+            reason,
+            facts: JobFacts::default(),
+            missing_since: None,
+        }
+    }
+
+    #[test]
+    fn a_verdict_about_another_job_is_void() {
+        let mut state = State::default();
+        let mut old = row("a", TaskStatus::Running, Reason::Running);
+        old.job_id = Some(JobId::new("2"));
+        state.put(old.clone());
+        let mut change = verdict(&old, TaskStatus::Failed, Reason::Timeout);
+        change.about = Some(JobId::new("1"));
+        assert_eq!(apply(&mut state, change, at(9)), Outcome::Void);
+        assert_eq!(state.get(&old.key), Some(&old));
+    }
+
+    #[test]
+    fn final_statuses_stay_whatever_is_said_later() {
+        for status in TaskStatus::ALL.into_iter().filter(|s| !s.is_in_flight()) {
+            for &reason in Reason::ALL.iter().filter(|r| r.fits(status)) {
+                for to in TaskStatus::ALL {
+                    for &why in Reason::ALL.iter().filter(|r| r.fits(to)) {
+                        let mut state = State::default();
+                        let before = row("a", status, reason);
+                        state.put(before.clone());
+                        let outcome = apply(&mut state, verdict(&before, to, why), at(9));
+                        let late = matches!(reason, Reason::NoOutput | Reason::Lost);
+                        if late && (to == TaskStatus::Complete || (to, why) == (status, reason)) {
+                            continue;
+                        }
+                        assert_eq!(outcome, Outcome::Void, "{status} {reason} -> {to} {why}");
+                        assert_eq!(state.get(&before.key), Some(&before));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn saying_the_same_again_changes_nothing() {
+        let mut state = State::from_rows(
+            vec![row("a", TaskStatus::Running, Reason::Running)],
+            None,
+            Default::default(),
+        );
+        let before = state.rows()[0].clone();
+        let change = verdict(&before, TaskStatus::Running, Reason::Running);
+        assert_eq!(apply(&mut state, change, at(9)), Outcome::Same);
+        assert!(!state.is_changed());
+    }
+
+    #[test]
+    fn a_requeue_brings_a_failed_row_back() {
+        let mut state = State::default();
+        let before = row("a", TaskStatus::Failed, Reason::NodeFail);
+        state.put(before.clone());
+        let mut change = verdict(&before, TaskStatus::Pending, Reason::Queued);
+        assert_eq!(apply(&mut state, change.clone(), at(9)), Outcome::Void);
+        change.cause = Cause::Requeue;
+        assert!(matches!(
+            apply(&mut state, change, at(9)),
+            Outcome::Changed { .. }
+        ));
+    }
+}

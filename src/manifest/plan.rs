@@ -1,0 +1,400 @@
+//! The decision itself, one subject at a time: tasks of different subjects never look at each other.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{Blocked, Decision, Due, Manifest, Planned, Policy, Skip, Waiting, World};
+use crate::bids::{Dicom, Session, SessionLabel, SubjectLabel};
+use crate::completion::{Completion, SubjectCompletions};
+use crate::procedure::{ProcedureDag, ProcedureId, Scope, SessionsRule};
+use crate::state::{TaskKey, TaskRow, TaskStatus};
+
+/// Gives each task of each session its one decision, in order of priority, subject and session.
+///
+/// `threads` says how many subjects wait for the disk at the same time; the answer is the same for
+/// any number. `tick` is called after each subject, for a progress bar.
+pub fn plan(
+    dag: &ProcedureDag,
+    world: &World<'_>,
+    policy: &Policy,
+    threads: usize,
+    tick: &(dyn Fn() + Sync),
+) -> Manifest {
+    let subjects: Vec<&[Session]> = world
+        .sessions
+        .chunk_by(|a, b| a.subject == b.subject)
+        .collect();
+    let planned = in_parallel(&subjects, threads, |sessions| {
+        let tasks = plan_subject(dag, world, policy, sessions);
+        tick();
+        tasks
+    });
+    let mut by_priority: Vec<Vec<Planned>> = vec![Vec::new(); dag.len()];
+    for task in planned.into_iter().flatten() {
+        by_priority[task.procedure.index()].push(task);
+    }
+    Manifest {
+        tasks: by_priority.into_iter().flatten().collect(),
+    }
+}
+
+/// Runs `work` over all items on a few threads and returns the results in the items' order.
+fn in_parallel<T: Sync, R: Send>(
+    items: &[T],
+    threads: usize,
+    work: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
+    if threads <= 1 || items.len() <= 1 {
+        return items.iter().map(work).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let mut parts: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads.min(items.len()))
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut done = Vec::new();
+                    while let Some((at, item)) = {
+                        let at = next.fetch_add(1, Ordering::Relaxed);
+                        items.get(at).map(|item| (at, item))
+                    } {
+                        done.push((at, work(item)));
+                    }
+                    done
+                })
+            })
+            .collect();
+        workers
+            .into_iter()
+            .flat_map(|worker| match worker.join() {
+                Ok(done) => done,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+            .collect()
+    });
+    parts.sort_unstable_by_key(|(at, _)| *at);
+    parts.into_iter().map(|(_, result)| result).collect()
+}
+
+fn plan_subject(
+    dag: &ProcedureDag,
+    world: &World<'_>,
+    policy: &Policy,
+    sessions: &[Session],
+) -> Vec<Planned> {
+    let Some(first) = sessions.first() else {
+        return Vec::new();
+    };
+    let subject = Subject {
+        dag,
+        world,
+        policy,
+        sessions,
+        label: &first.subject,
+        disk: world.completions.for_subject(&first.subject),
+        standings: RefCell::default(),
+    };
+    let mut tasks = Vec::with_capacity(dag.len() * sessions.len());
+    for (procedure, declared) in dag.iter() {
+        let targets: Vec<Target<'_>> = match declared.scope {
+            Scope::Subject => vec![Target::Subject],
+            Scope::Session => sessions.iter().map(Target::Session).collect(),
+        };
+        for target in targets {
+            tasks.push(Planned {
+                procedure,
+                subject: first.subject.clone(),
+                session: target.label(),
+                dicom_path: target.dicom_path(),
+                decision: subject.decide(procedure, target),
+            });
+        }
+    }
+    tasks
+}
+
+/// Is one subject under decision, with what has been found out about its tasks so far.
+struct Subject<'a> {
+    dag: &'a ProcedureDag,
+    world: &'a World<'a>,
+    policy: &'a Policy,
+    sessions: &'a [Session],
+    label: &'a SubjectLabel,
+    disk: Box<dyn SubjectCompletions + 'a>,
+    standings: RefCell<HashMap<(ProcedureId, SessionLabel), Standing>>,
+}
+
+/// Is what a task is about.
+#[derive(Clone, Copy)]
+enum Target<'a> {
+    Subject,
+    Session(&'a Session),
+}
+
+/// Says where a task stands, whatever it waits for.
+#[derive(Debug, Clone)]
+enum Standing {
+    InFlight(Box<Skip>),
+    Failed(Box<Skip>),
+    Disk(Completion),
+}
+
+impl Subject<'_> {
+    fn decide(&self, procedure: ProcedureId, target: Target<'_>) -> Decision {
+        let session = target.label();
+        let name = &self.dag.get(procedure).name;
+        if !self
+            .policy
+            .selection
+            .contains(self.label.as_str(), session.as_str(), name)
+        {
+            return Decision::Skip(Skip::NotSelected);
+        }
+        let row = self.row(procedure, &session);
+        if let Some(row) = row.filter(|row| row.is_in_flight()) {
+            return Decision::Skip(in_flight(row));
+        }
+        if let Some(row) = row.filter(|row| self.blocks(row)) {
+            return Decision::Skip(failed(row));
+        }
+        if !self.has_dicom(target) {
+            return Decision::Skip(Skip::NoDicom);
+        }
+        // The outputs of a task that waits are not looked at: that is what makes a pass cheap.
+        if let Some(waiting) = self.waits_for(procedure, target) {
+            return Decision::Skip(Skip::WaitingFor(Box::new(waiting)));
+        }
+        self.by_disk(procedure, &session, row)
+    }
+
+    fn by_disk(
+        &self,
+        procedure: ProcedureId,
+        session: &SessionLabel,
+        row: Option<&TaskRow>,
+    ) -> Decision {
+        let completion = match self.standing(procedure, session) {
+            Standing::InFlight(skip) | Standing::Failed(skip) if !self.policy.force => {
+                return Decision::Skip(*skip);
+            }
+            Standing::InFlight(_) | Standing::Failed(_) => self.disk.completion(procedure, session),
+            Standing::Disk(completion) => completion,
+        };
+        let failed_before = row.is_some_and(|row| row.status == TaskStatus::Failed);
+        match completion {
+            Completion::Unreadable(what) => Decision::Skip(Skip::Unreadable(what)),
+            Completion::NotApplicable => Decision::Skip(Skip::NotApplicable),
+            Completion::Complete if self.policy.force => {
+                Decision::Submit(Due::Forced { complete: true })
+            }
+            Completion::Complete => Decision::Skip(Skip::Complete),
+            Completion::Incomplete if self.policy.force => {
+                Decision::Submit(Due::Forced { complete: false })
+            }
+            Completion::Incomplete if failed_before => Decision::Submit(Due::FailedBefore),
+            Completion::Incomplete if row.is_some() => Decision::Submit(Due::OutputsGone),
+            Completion::Incomplete => Decision::Submit(Due::New),
+        }
+    }
+
+    /// Returns where a task stands by itself; found out at most once.
+    ///
+    /// A marker is believed only when its writer is gone: rows in flight and failed rows decide
+    /// before the disk is looked at.
+    fn standing(&self, procedure: ProcedureId, session: &SessionLabel) -> Standing {
+        let known = (procedure, session.clone());
+        if let Some(standing) = self.standings.borrow().get(&known) {
+            return standing.clone();
+        }
+        let row = self.row(procedure, session);
+        let standing = match row {
+            Some(row) if row.is_in_flight() => Standing::InFlight(Box::new(in_flight(row))),
+            Some(row) if self.blocks(row) => Standing::Failed(Box::new(failed(row))),
+            _ => match (self.disk.completion(procedure, session), row) {
+                // The Python program's failed rows have no reason: the disk decides about them.
+                (Completion::Incomplete, Some(row))
+                    if row.status == TaskStatus::Failed && !self.policy.resubmit_failed =>
+                {
+                    Standing::Failed(Box::new(failed(row)))
+                }
+                (completion, _) => Standing::Disk(completion),
+            },
+        };
+        self.standings.borrow_mut().insert(known, standing.clone());
+        standing
+    }
+
+    /// True if a failed row keeps its task from being looked at on disk.
+    fn blocks(&self, row: &TaskRow) -> bool {
+        row.status == TaskStatus::Failed
+            && row.reason.is_some()
+            && !self.policy.resubmit_failed
+            && !self.is_forced(row)
+    }
+
+    fn is_forced(&self, row: &TaskRow) -> bool {
+        self.policy.force
+            && self.policy.selection.contains(
+                &row.key.subject,
+                &row.key.session,
+                &row.key.procedure,
+            )
+    }
+
+    /// Returns the first dependency that is not ready, if there is one.
+    fn waits_for(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Waiting> {
+        self.dag
+            .dependencies(procedure)
+            .iter()
+            .find_map(|(dependency, rule)| self.missing(*dependency, *rule, target))
+    }
+
+    fn missing(
+        &self,
+        dependency: ProcedureId,
+        rule: SessionsRule,
+        target: Target<'_>,
+    ) -> Option<Waiting> {
+        let declared = self.dag.get(dependency);
+        let one = |session: &SessionLabel| match self.readiness(dependency, session) {
+            Ready::Yes | Ready::NotApplicable => None,
+            Ready::No(blocked) => Some(Waiting {
+                procedure: Arc::clone(&declared.name),
+                session: None,
+                sessions_missing: 0,
+                blocked,
+            }),
+        };
+        match (declared.scope, target) {
+            (Scope::Subject, _) => one(&SessionLabel::none()),
+            (Scope::Session, Target::Session(session)) => one(&session.session),
+            (Scope::Session, Target::Subject) => self.missing_sessions(dependency, rule),
+        }
+    }
+
+    /// Judges a session-scoped dependency of a subject-scoped task: over all sessions that have
+    /// DICOM files, whatever was selected on the command line.
+    fn missing_sessions(&self, dependency: ProcedureId, rule: SessionsRule) -> Option<Waiting> {
+        let mut ready = 0usize;
+        let mut missing: Vec<(SessionLabel, Option<Blocked>)> = Vec::new();
+        for session in self.sessions.iter().filter(|s| s.dicom != Dicom::Missing) {
+            match self.readiness(dependency, &session.session) {
+                Ready::Yes if rule == SessionsRule::Any => return None,
+                Ready::Yes => ready += 1,
+                Ready::NotApplicable => {}
+                Ready::No(blocked) => missing.push((session.session.clone(), blocked)),
+            }
+        }
+        if ready > 0 && missing.is_empty() {
+            return None;
+        }
+        let sessions_missing = missing.len();
+        // A session that will not get ready by itself is the one to be named.
+        let named = missing
+            .iter()
+            .position(|(_, blocked)| blocked.is_some())
+            .unwrap_or(0);
+        let (session, blocked) = missing.into_iter().nth(named).unzip();
+        Some(Waiting {
+            procedure: Arc::clone(&self.dag.get(dependency).name),
+            session,
+            sessions_missing,
+            blocked: blocked.flatten(),
+        })
+    }
+
+    fn readiness(&self, procedure: ProcedureId, session: &SessionLabel) -> Ready {
+        match self.standing(procedure, session) {
+            Standing::Disk(Completion::NotApplicable) => Ready::NotApplicable,
+            Standing::Disk(Completion::Complete) if !self.will_be_replaced(procedure, session) => {
+                Ready::Yes
+            }
+            Standing::Disk(Completion::Unreadable(what)) => {
+                Ready::No(Some(Blocked::Unreadable(what.path.clone())))
+            }
+            Standing::Disk(_) | Standing::InFlight(_) => Ready::No(None),
+            Standing::Failed(skip) => Ready::No(Some(Blocked::Failed(match *skip {
+                Skip::Failed { reason, .. } => reason,
+                _ => None,
+            }))),
+        }
+    }
+
+    /// True if this very run writes the task's outputs anew, so that nothing may build on them.
+    fn will_be_replaced(&self, procedure: ProcedureId, session: &SessionLabel) -> bool {
+        if !self.policy.force {
+            return false;
+        }
+        let target = if session.is_none() && self.dag.get(procedure).scope == Scope::Subject {
+            Some(Target::Subject)
+        } else {
+            self.sessions
+                .iter()
+                .find(|s| s.session == *session)
+                .map(Target::Session)
+        };
+        target.is_some_and(|target| matches!(self.decide(procedure, target), Decision::Submit(_)))
+    }
+
+    fn has_dicom(&self, target: Target<'_>) -> bool {
+        match target {
+            Target::Session(session) => session.dicom != Dicom::Missing,
+            Target::Subject => self.sessions.iter().any(|s| s.dicom != Dicom::Missing),
+        }
+    }
+
+    fn row(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<&TaskRow> {
+        if self.world.rows.is_empty() {
+            return None;
+        }
+        self.world.rows.get(&TaskKey {
+            subject: self.label.shared(),
+            session: session.shared(),
+            procedure: Arc::clone(&self.dag.get(procedure).name),
+        })
+    }
+}
+
+enum Ready {
+    Yes,
+    NotApplicable,
+    No(Option<Blocked>),
+}
+
+impl Target<'_> {
+    fn label(self) -> SessionLabel {
+        match self {
+            Self::Subject => SessionLabel::none(),
+            Self::Session(session) => session.session.clone(),
+        }
+    }
+
+    fn dicom_path(self) -> Option<Arc<std::path::Path>> {
+        match self {
+            Self::Session(Session {
+                dicom: Dicom::At(path),
+                ..
+            }) => Some(Arc::clone(path)),
+            _ => None,
+        }
+    }
+}
+
+fn in_flight(row: &TaskRow) -> Skip {
+    Skip::InFlight {
+        job_id: row.job_id.clone(),
+        status: row.status,
+        reason: row.reason,
+    }
+}
+
+fn failed(row: &TaskRow) -> Skip {
+    Skip::Failed {
+        reason: row.reason,
+        attempt: row.attempt.unwrap_or(1),
+    }
+}
+
+#[cfg(test)]
+mod tests;
