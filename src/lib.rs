@@ -29,5 +29,6 @@ pub mod local;
 pub mod slurm;
 
 pub mod manifest;
+pub mod reconcile;
 
 pub mod cli;

@@ -95,6 +95,17 @@ impl TaskKey {
             procedure: Arc::from(procedure),
         }
     }
+
+    /// Returns the name of this task's jobs, the Python program's:
+    /// `<procedure>_<subject>[_<session>]`.
+    pub fn job_name(&self) -> String {
+        let mut name = format!("{}_{}", self.procedure, self.subject);
+        if !self.session.is_empty() {
+            name.push('_');
+            name.push_str(&self.session);
+        }
+        name
+    }
 }
 
 impl fmt::Display for TaskKey {

@@ -1,0 +1,449 @@
+//! What queue, accounting and disk say about the rows: a decision table, and nothing else.
+//!
+//! Pure: answers and a view of the disk in, changes out. Queue first, disk last: markers are looked
+//! at only when no job of the task can still be writing. A failed query is no evidence.
+
+use std::collections::{HashMap, HashSet};
+
+use chrono::{DateTime, Duration, Utc};
+
+use crate::executor::{Answer, Doubt, JobId, JobRef, JobReport, Observation, Phase, Question};
+use crate::state::transition::{Cause, Change, may_still_become_complete};
+use crate::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
+
+mod adopt;
+
+/// Says what the disk shows of a task whose job is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outputs {
+    /// All markers stand; the newest modification time among them, if it is known.
+    Complete {
+        newest: Option<DateTime<Utc>>,
+    },
+    Missing,
+    /// Something could not be read: no evidence.
+    Unreadable,
+    /// Today's configuration has no such procedure.
+    NoRule,
+}
+
+/// Looks at the disk, only for those tasks that need it.
+pub trait OutputSource {
+    fn outputs(&self, key: &TaskKey) -> Outputs;
+
+    /// How long the task's outputs may take to appear after its job's end.
+    fn output_grace(&self, key: &TaskKey) -> Duration;
+}
+
+/// Holds the times of patience.
+#[derive(Debug, Clone)]
+pub struct Patience {
+    /// How long a job may be unknown to queue, accounting and disk before it counts as lost.
+    pub lost_grace: Duration,
+    /// How long after a first clean answer a second one may release a submission in doubt.
+    pub settle_time: Duration,
+}
+
+/// Holds what came out.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Reconciled {
+    pub changes: Vec<Change>,
+    /// Submissions in doubt that certainly never became jobs: their rows go, the tasks are free.
+    pub released: Vec<TaskKey>,
+}
+
+/// Clocks of nodes and of this host may differ by this much, seconds.
+const CLOCK_SLACK_S: i64 = 60;
+
+/// Makes the question of one pass: one queue call, accounting for what is in flight.
+pub fn question(rows: &State) -> Question {
+    let mut question = Question::default();
+    let mut canary: Option<&TaskRow> = None;
+    for row in rows.rows() {
+        if row.is_in_doubt() {
+            question.in_doubt.extend(doubt(row));
+            question.since = earlier(question.since, row.submitted_at);
+        } else if row.is_in_flight() {
+            question.jobs.extend(job_ref(row));
+            question.since = earlier(question.since, row.submitted_at);
+        } else if row.facts.slurm_state.is_some()
+            && row.job_id.is_some()
+            && canary.is_none_or(|best| best.facts.ended_at < row.facts.ended_at)
+        {
+            canary = Some(row);
+        }
+    }
+    if !question.jobs.is_empty() || !question.in_doubt.is_empty() {
+        question.canary = canary.and_then(job_ref);
+        question.since = earlier(question.since, canary.and_then(|row| row.submitted_at));
+    }
+    question
+}
+
+fn earlier(a: Option<DateTime<Utc>>, b: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+fn doubt(row: &TaskRow) -> Option<Doubt> {
+    Some(Doubt {
+        submission_id: row.submission_id.clone()?,
+        job_name: row.job_name.clone()?,
+        intent_at: row.submitted_at?,
+    })
+}
+
+fn job_ref(row: &TaskRow) -> Option<JobRef> {
+    Some(JobRef {
+        id: row.job_id.clone()?,
+        cluster: row.facts.cluster.clone(),
+    })
+}
+
+/// Judges every row that is in flight, and those finished ones that may still change.
+pub fn reconcile(
+    rows: &State,
+    question: &Question,
+    observation: &Observation,
+    disk: &dyn OutputSource,
+    patience: &Patience,
+    now: DateTime<Utc>,
+) -> Reconciled {
+    let evidence = Evidence::new(rows, question, observation);
+    let mut out = Reconciled::default();
+    for row in rows.rows() {
+        if row.is_in_doubt() {
+            adopt::judge(row, &evidence, patience, now, &mut out);
+        } else if row.is_in_flight() {
+            out.changes
+                .extend(in_flight(row, &evidence, disk, patience, now));
+        } else {
+            out.changes.extend(finished(row, &evidence, disk, now));
+        }
+    }
+    out
+}
+
+/// Holds the answers, indexed by job.
+struct Evidence<'a> {
+    queue: Option<HashMap<&'a JobId, &'a JobReport>>,
+    accounting: Source<'a>,
+    /// True if accounting gave a job that it must know: an empty answer means something.
+    accounting_alive: bool,
+    /// Jobs that rows own: no other row may adopt them.
+    owned: HashSet<&'a JobId>,
+}
+
+enum Source<'a> {
+    Got(HashMap<&'a JobId, Vec<&'a JobReport>>),
+    Failed,
+    Off,
+}
+
+impl<'a> Evidence<'a> {
+    fn new(rows: &'a State, question: &Question, observation: &'a Observation) -> Self {
+        let queue = observation
+            .queue
+            .got()
+            .map(|jobs| jobs.iter().map(|job| (&job.id, job)).collect());
+        let accounting = match &observation.accounting {
+            Answer::Got(records) => {
+                let mut by_id: HashMap<&JobId, Vec<&JobReport>> = HashMap::new();
+                for record in records {
+                    by_id.entry(&record.id).or_default().push(record);
+                }
+                Source::Got(by_id)
+            }
+            Answer::Failed(_) => Source::Failed,
+            Answer::Off => Source::Off,
+        };
+        let accounting_alive = match &accounting {
+            Source::Got(by_id) => {
+                question.canary.is_some()
+                    || question.jobs.iter().any(|job| by_id.contains_key(&job.id))
+            }
+            Source::Failed => false,
+            Source::Off => true,
+        };
+        Self {
+            queue,
+            accounting,
+            accounting_alive,
+            owned: rows
+                .rows()
+                .iter()
+                .filter_map(|row| row.job_id.as_ref())
+                .collect(),
+        }
+    }
+
+    /// Returns what the queue says of this row's job: none if the query failed, an inner none if
+    /// the queue does not have the job.
+    fn in_queue(&self, row: &TaskRow) -> Option<Option<&'a JobReport>> {
+        let queue = self.queue.as_ref()?;
+        Some(
+            row.job_id
+                .as_ref()
+                .and_then(|id| queue.get(id).copied())
+                .filter(|job| fits(row, job)),
+        )
+    }
+
+    /// Returns the newest record of this row's job.
+    fn in_accounting(&self, row: &TaskRow) -> Option<&'a JobReport> {
+        let Source::Got(by_id) = &self.accounting else {
+            return None;
+        };
+        by_id
+            .get(row.job_id.as_ref()?)?
+            .iter()
+            .copied()
+            .filter(|job| fits(row, job))
+            .max_by_key(|job| job.submitted_at)
+    }
+}
+
+/// Job ids are recycled: a record counts only if its name and submit time fit the row.
+fn fits(row: &TaskRow, job: &JobReport) -> bool {
+    let name = match &row.job_name {
+        Some(name) => **name == *job.name,
+        None => row.key.job_name() == job.name,
+    };
+    let time = match (row.submitted_at, job.submitted_at) {
+        (Some(intent), Some(submitted)) => submitted >= intent - Duration::seconds(CLOCK_SLACK_S),
+        _ => true,
+    };
+    name && time
+}
+
+fn in_flight(
+    row: &TaskRow,
+    evidence: &Evidence<'_>,
+    disk: &dyn OutputSource,
+    patience: &Patience,
+    now: DateTime<Utc>,
+) -> Option<Change> {
+    let judge = Judge { row, disk, now };
+    // Without the queue's answer nobody knows whether the job lives.
+    let queued = evidence.in_queue(row)?;
+    if let Some(job) = queued.filter(|job| job.phase.is_live()) {
+        return judge.live(job);
+    }
+    let record = evidence.in_accounting(row);
+    match (record.filter(|r| !r.phase.is_live()), queued) {
+        // Accounting knows more (exit code, node, memory) than the queue's memory of a finished job.
+        (Some(ended), _) | (None, Some(ended)) => judge.ended(ended),
+        (None, None) if record.is_some_and(|r| r.phase == Phase::Unknown) => None,
+        (None, None) if matches!(evidence.accounting, Source::Failed) => judge.gone_from_queue(),
+        (None, None) => judge.unaccounted(evidence.accounting_alive, patience),
+    }
+}
+
+/// Judges one row in flight whose job was asked about.
+struct Judge<'a> {
+    row: &'a TaskRow,
+    disk: &'a dyn OutputSource,
+    now: DateTime<Utc>,
+}
+
+impl Judge<'_> {
+    fn live(&self, job: &JobReport) -> Option<Change> {
+        let (to, reason) = live_status(job.phase)?;
+        Some(self.change(to, reason, live_facts(job), None))
+    }
+
+    fn ended(&self, job: &JobReport) -> Option<Change> {
+        match job.phase {
+            Phase::Failed(reason) => {
+                Some(self.change(TaskStatus::Failed, reason, job.facts.clone(), None))
+            }
+            Phase::Completed => self.ended_well(job),
+            _ => None,
+        }
+    }
+
+    fn ended_well(&self, job: &JobReport) -> Option<Change> {
+        let facts = job.facts.clone();
+        let started = facts.started_at.or(job.submitted_at);
+        match self.outputs(started) {
+            Outputs::Complete { .. } => {
+                Some(self.change(TaskStatus::Complete, Reason::Verified, facts, None))
+            }
+            Outputs::NoRule => {
+                Some(self.change(TaskStatus::Complete, Reason::Unverified, facts, None))
+            }
+            // The job has ended, so the row says so, but nothing can be said of its outputs.
+            Outputs::Unreadable => Some(self.change(
+                TaskStatus::Running,
+                Reason::AwaitingOutput,
+                facts,
+                self.row.missing_since,
+            )),
+            Outputs::Missing => {
+                let since = self.row.missing_since.unwrap_or(self.now);
+                let ended = facts.ended_at.unwrap_or(since);
+                if self.now - ended < self.disk.output_grace(&self.row.key) {
+                    Some(self.change(
+                        TaskStatus::Running,
+                        Reason::AwaitingOutput,
+                        facts,
+                        Some(since),
+                    ))
+                } else {
+                    Some(self.change(TaskStatus::Failed, Reason::NoOutput, facts, Some(since)))
+                }
+            }
+        }
+    }
+
+    /// Queue and accounting answered, and neither has the job (or accounting still calls it alive).
+    fn unaccounted(&self, accounting_alive: bool, patience: &Patience) -> Option<Change> {
+        match self.outputs(self.row.facts.started_at.or(self.row.submitted_at)) {
+            Outputs::Complete { .. } => Some(self.change(
+                TaskStatus::Complete,
+                Reason::Verified,
+                JobFacts::default(),
+                None,
+            )),
+            Outputs::Unreadable => None,
+            Outputs::Missing | Outputs::NoRule => match self.row.missing_since {
+                Some(since) if accounting_alive && self.now - since >= patience.lost_grace => {
+                    Some(self.change(
+                        TaskStatus::Failed,
+                        Reason::Lost,
+                        JobFacts::default(),
+                        Some(since),
+                    ))
+                }
+                since => Some(self.unknown_for_now(since)),
+            },
+        }
+    }
+
+    /// The queue no longer has the job and accounting does not answer: only outputs that stand at
+    /// two passes mean anything.
+    fn gone_from_queue(&self) -> Option<Change> {
+        match self.outputs(self.row.facts.started_at.or(self.row.submitted_at)) {
+            Outputs::Complete { .. } if self.row.reason == Some(Reason::Unaccounted) => {
+                Some(self.change(
+                    TaskStatus::Complete,
+                    Reason::Verified,
+                    JobFacts::default(),
+                    None,
+                ))
+            }
+            Outputs::Complete { .. } => Some(self.unknown_for_now(self.row.missing_since)),
+            _ => None,
+        }
+    }
+
+    fn unknown_for_now(&self, since: Option<DateTime<Utc>>) -> Change {
+        self.change(
+            self.row.status,
+            Reason::Unaccounted,
+            JobFacts::default(),
+            since.or(Some(self.now)),
+        )
+    }
+
+    /// Looks at the disk. Outputs that were there before the job prove nothing unless one of them
+    /// is newer than its start.
+    fn outputs(&self, started: Option<DateTime<Utc>>) -> Outputs {
+        match self.disk.outputs(&self.row.key) {
+            Outputs::Complete { newest } if self.row.replaces_outputs == Some(true) => {
+                let slack = Duration::seconds(5);
+                match (newest, started) {
+                    (Some(newest), Some(started)) if newest >= started - slack => {
+                        Outputs::Complete {
+                            newest: Some(newest),
+                        }
+                    }
+                    _ => Outputs::Missing,
+                }
+            }
+            other => other,
+        }
+    }
+
+    fn change(
+        &self,
+        to: TaskStatus,
+        reason: Reason,
+        facts: JobFacts,
+        missing_since: Option<DateTime<Utc>>,
+    ) -> Change {
+        Change {
+            key: self.row.key.clone(),
+            about: self.row.job_id.clone(),
+            cause: Cause::Verdict,
+            to,
+            reason,
+            facts,
+            missing_since,
+        }
+    }
+}
+
+/// Maps a living job to our words; none: keep what the row says.
+fn live_status(phase: Phase) -> Option<(TaskStatus, Reason)> {
+    match phase {
+        Phase::Queued => Some((TaskStatus::Pending, Reason::Queued)),
+        Phase::Held => Some((TaskStatus::Pending, Reason::Held)),
+        Phase::Running => Some((TaskStatus::Running, Reason::Running)),
+        Phase::Suspended => Some((TaskStatus::Running, Reason::Suspended)),
+        Phase::Unknown | Phase::Completed | Phase::Failed(_) => None,
+    }
+}
+
+/// Leaves out what changes at every look at a living job, or has not happened yet.
+fn live_facts(job: &JobReport) -> JobFacts {
+    JobFacts {
+        elapsed_s: None,
+        ended_at: None,
+        exit_code: None,
+        started_at: job
+            .facts
+            .started_at
+            .filter(|_| matches!(job.phase, Phase::Running | Phase::Suspended)),
+        ..job.facts.clone()
+    }
+}
+
+/// A finished row changes only if its job lives again, or if outputs that were missed stand now.
+fn finished(
+    row: &TaskRow,
+    evidence: &Evidence<'_>,
+    disk: &dyn OutputSource,
+    now: DateTime<Utc>,
+) -> Option<Change> {
+    let judge = Judge { row, disk, now };
+    let queued = evidence.in_queue(row)?;
+    if let Some(job) = queued.filter(|job| job.phase.is_live()) {
+        let requeued = job.submitted_at >= row.submitted_at;
+        let (to, reason) = live_status(job.phase)?;
+        return requeued.then(|| Change {
+            cause: Cause::Requeue,
+            ..judge.change(to, reason, live_facts(job), None)
+        });
+    }
+    if !may_still_become_complete(row) {
+        return None;
+    }
+    let facts = JobFacts::default;
+    match (judge.outputs(row.facts.started_at), row.missing_since) {
+        // `missing_since` is null from the first pass on that sees all markers.
+        (Outputs::Complete { .. }, Some(_)) => {
+            Some(judge.change(row.status, row.reason?, facts(), None))
+        }
+        (Outputs::Complete { .. }, None) => {
+            Some(judge.change(TaskStatus::Complete, Reason::Verified, facts(), None))
+        }
+        (Outputs::Missing, None) => Some(judge.change(row.status, row.reason?, facts(), Some(now))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! Submissions in doubt: found and adopted, or released after two clean answers.
+
+use chrono::{DateTime, Duration, Utc};
+
+use super::{CLOCK_SLACK_S, Evidence, Patience, Reconciled, Source, live_facts};
+use crate::executor::{JobReport, Phase};
+use crate::state::transition::{Cause, Change};
+use crate::state::{JobFacts, Reason, TaskRow, TaskStatus};
+
+/// Judges one row whose submission is in doubt.
+pub(super) fn judge(
+    row: &TaskRow,
+    evidence: &Evidence<'_>,
+    patience: &Patience,
+    now: DateTime<Utc>,
+    out: &mut Reconciled,
+) {
+    if let Some(job) = find(row, evidence) {
+        out.changes.push(adoption(row, job));
+        return;
+    }
+    // Only two clean answers of both sources, far enough apart, prove that there is no job: the
+    // first answer of a frozen controller proves nothing.
+    let clean = evidence.queue.is_some() && !matches!(evidence.accounting, Source::Failed);
+    if !clean {
+        return;
+    }
+    match row.missing_since {
+        Some(since) if now - since >= patience.settle_time => out.released.push(row.key.clone()),
+        Some(_) => {}
+        None => out.changes.push(Change {
+            key: row.key.clone(),
+            about: None,
+            cause: Cause::Verdict,
+            to: TaskStatus::Pending,
+            reason: Reason::Submitting,
+            facts: JobFacts::default(),
+            missing_since: Some(now),
+        }),
+    }
+}
+
+/// An adopted job is judged like any other at the next look; here it only gets its id back.
+fn adoption(row: &TaskRow, job: &JobReport) -> Change {
+    let (to, reason) = match job.phase {
+        Phase::Running | Phase::Suspended => (TaskStatus::Running, Reason::Running),
+        _ => (TaskStatus::Pending, Reason::Queued),
+    };
+    Change {
+        key: row.key.clone(),
+        about: None,
+        cause: Cause::Adoption(job.id.clone()),
+        to,
+        reason,
+        facts: live_facts(job),
+        missing_since: None,
+    }
+}
+
+/// Finds the job of a submission: by its unique id; else, in records that carry no tag (Slurm
+/// before 21.08), by exact name and time. Never one that another row owns.
+fn find<'a>(row: &TaskRow, evidence: &Evidence<'a>) -> Option<&'a JobReport> {
+    let id = row.submission_id.as_deref()?;
+    let in_queue = || {
+        evidence
+            .queue
+            .iter()
+            .flat_map(|queue| queue.values().copied())
+    };
+    let records = || {
+        let by_id = match &evidence.accounting {
+            Source::Got(by_id) => Some(by_id),
+            Source::Failed | Source::Off => None,
+        };
+        by_id
+            .into_iter()
+            .flat_map(|by_id| by_id.values().flatten().copied())
+    };
+    let free = |job: &&JobReport| !evidence.owned.contains(&job.id);
+    let tagged = |job: &&JobReport| job.tag.as_ref().is_some_and(|tag| tag.submission_id == id);
+    let named = |job: &&JobReport| {
+        job.tag.is_none()
+            && row.job_name.as_deref() == Some(&*job.name)
+            && job.submitted_at.is_some_and(|submitted| {
+                row.submitted_at
+                    .is_some_and(|intent| submitted >= intent - Duration::seconds(CLOCK_SLACK_S))
+            })
+    };
+    // The queue always shows comments: an untagged job there is not ours.
+    let known_to_queue = |job: &&JobReport| in_queue().any(|queued| queued.id == job.id);
+    in_queue()
+        .chain(records())
+        .filter(free)
+        .filter(tagged)
+        .min_by_key(|job| job.submitted_at)
+        .or_else(|| {
+            records()
+                .filter(free)
+                .filter(named)
+                .filter(|job| !known_to_queue(job))
+                .min_by_key(|job| job.submitted_at)
+        })
+}

@@ -1,0 +1,551 @@
+//! The verdict as a table of all combinations of what queue, accounting and disk can say.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::executor::JobTag;
+use crate::state::testing::{at, row};
+use crate::state::transition::{self, Outcome};
+
+struct Disk(Outputs);
+
+impl OutputSource for Disk {
+    fn outputs(&self, _: &TaskKey) -> Outputs {
+        self.0
+    }
+
+    fn output_grace(&self, _: &TaskKey) -> Duration {
+        Duration::minutes(10)
+    }
+}
+
+/// A disk that must not be looked at.
+struct Untouchable;
+
+impl OutputSource for Untouchable {
+    fn outputs(&self, key: &TaskKey) -> Outputs {
+        panic!("the markers of {key} were looked at while its job may be writing")
+    }
+
+    fn output_grace(&self, _: &TaskKey) -> Duration {
+        Duration::minutes(10)
+    }
+}
+
+const HERE: Outputs = Outputs::Complete { newest: None };
+
+fn patience() -> Patience {
+    Patience {
+        lost_grace: Duration::hours(1),
+        settle_time: Duration::minutes(2),
+    }
+}
+
+fn report(phase: Phase) -> JobReport {
+    let ended = !phase.is_live();
+    JobReport {
+        id: JobId::new("100"),
+        name: "a_sub-01_ses-01".into(),
+        phase,
+        pending_reason: None,
+        submitted_at: Some(at(0)),
+        facts: JobFacts {
+            slurm_state: Some("WORD".into()),
+            started_at: Some(at(1)),
+            ended_at: ended.then(|| at(5)),
+            ..JobFacts::default()
+        },
+        tag: None,
+    }
+}
+
+/// What each source says, as seen by one row in flight.
+struct Case {
+    queue: Answer<Vec<JobReport>>,
+    accounting: Answer<Vec<JobReport>>,
+    disk: Outputs,
+    row: TaskRow,
+    canary: bool,
+    /// Minutes after submission.
+    now: i64,
+}
+
+impl Case {
+    fn new() -> Self {
+        Self {
+            queue: Answer::Got(vec![]),
+            accounting: Answer::Got(vec![]),
+            disk: Outputs::Missing,
+            row: row("a", TaskStatus::Running, Reason::Running),
+            canary: true,
+            now: 6,
+        }
+    }
+
+    fn queue(mut self, phase: Phase) -> Self {
+        self.queue = Answer::Got(vec![report(phase)]);
+        self
+    }
+
+    fn accounting(mut self, phase: Phase) -> Self {
+        self.accounting = Answer::Got(vec![report(phase)]);
+        self
+    }
+
+    fn disk(mut self, outputs: Outputs) -> Self {
+        self.disk = outputs;
+        self
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    /// Runs one pass and says what the row is then: `running unaccounted`.
+    fn verdict(self) -> String {
+        let (state, _) = self.pass();
+        let row = &state.rows()[0];
+        format!("{} {}", row.status, row.reason.unwrap())
+    }
+
+    fn pass(self) -> (State, Reconciled) {
+        let mut state = State::default();
+        state.put(self.row);
+        let mut question = question(&state);
+        if self.canary {
+            question.canary = Some(JobRef {
+                id: JobId::new("1"),
+                cluster: None,
+            });
+        }
+        let observation = Observation {
+            queue: self.queue,
+            accounting: self.accounting,
+            warnings: vec![],
+        };
+        let live = observation.queue.got().is_none_or(|jobs| {
+            jobs.iter()
+                .any(|job| job.phase.is_live() && job.id.as_str() == "100")
+        });
+        let disk: &dyn OutputSource = if live { &Untouchable } else { &Disk(self.disk) };
+        let out = reconcile(
+            &state,
+            &question,
+            &observation,
+            disk,
+            &patience(),
+            at(self.now),
+        );
+        for change in &out.changes {
+            let outcome = transition::apply(&mut state, change.clone(), at(self.now));
+            assert_ne!(
+                outcome,
+                Outcome::Void,
+                "a verdict that is not allowed: {change:?}"
+            );
+        }
+        (state, out)
+    }
+}
+
+fn failed() -> Answer<Vec<JobReport>> {
+    Answer::Failed("slurmctld: connection refused".into())
+}
+
+#[test]
+fn a_job_that_lives_decides_and_the_disk_is_not_looked_at() {
+    for (phase, expected) in [
+        (Phase::Queued, "pending queued"),
+        (Phase::Held, "pending held"),
+        (Phase::Running, "running running"),
+        (Phase::Suspended, "running suspended"),
+        (Phase::Unknown, "running running"),
+    ] {
+        for accounting in [
+            Answer::Got(vec![]),
+            Answer::Got(vec![report(Phase::Failed(Reason::NodeFail))]),
+            Answer::Got(vec![report(Phase::Completed)]),
+            failed(),
+            Answer::Off,
+        ] {
+            let verdict = Case::new()
+                .queue(phase)
+                .with(|case| case.accounting = accounting.clone())
+                .verdict();
+            assert_eq!(verdict, expected, "{phase:?} {accounting:?}");
+        }
+    }
+}
+
+#[test]
+fn an_end_that_went_wrong_has_its_reason_whatever_the_disk_shows() {
+    for reason in [
+        Reason::ExitCode,
+        Reason::Timeout,
+        Reason::OutOfMemory,
+        Reason::Cancelled,
+        Reason::NodeFail,
+        Reason::Preempted,
+        Reason::BootFail,
+        Reason::LaunchFailed,
+        Reason::Deadline,
+        Reason::Dependency,
+    ] {
+        for disk in [HERE, Outputs::Missing, Outputs::Unreadable, Outputs::NoRule] {
+            let expected = format!("failed {reason}");
+            let accounting = Case::new().accounting(Phase::Failed(reason)).disk(disk);
+            assert_eq!(accounting.verdict(), expected);
+            let queue_only = Case::new()
+                .queue(Phase::Failed(reason))
+                .with(|case| case.accounting = Answer::Off)
+                .disk(disk);
+            assert_eq!(queue_only.verdict(), expected);
+        }
+    }
+}
+
+#[test]
+fn a_job_that_ended_well_is_judged_by_its_outputs() {
+    let ended = || Case::new().accounting(Phase::Completed);
+    assert_eq!(ended().disk(HERE).verdict(), "complete verified");
+    assert_eq!(
+        ended().disk(Outputs::NoRule).verdict(),
+        "complete unverified"
+    );
+    assert_eq!(
+        ended().disk(Outputs::Unreadable).verdict(),
+        "running awaiting_output"
+    );
+    assert_eq!(
+        ended().verdict(),
+        "running awaiting_output",
+        "one minute after the end"
+    );
+    assert_eq!(
+        ended().with(|c| c.now = 14).verdict(),
+        "running awaiting_output"
+    );
+    assert_eq!(ended().with(|c| c.now = 15).verdict(), "failed no_output");
+    assert_eq!(
+        ended()
+            .with(|c| {
+                c.now = 500;
+                c.disk = Outputs::Unreadable;
+            })
+            .verdict(),
+        "running awaiting_output",
+        "unreadable is never an absence"
+    );
+}
+
+#[test]
+fn outputs_that_were_there_before_the_job_prove_nothing() {
+    let rerun = |newest| {
+        Case::new()
+            .accounting(Phase::Completed)
+            .disk(Outputs::Complete { newest })
+            .with(|c| c.row.replaces_outputs = Some(true))
+    };
+    assert_eq!(rerun(Some(at(0))).verdict(), "running awaiting_output");
+    assert_eq!(rerun(None).verdict(), "running awaiting_output");
+    assert_eq!(rerun(Some(at(3))).verdict(), "complete verified");
+}
+
+#[test]
+fn a_failed_query_changes_nothing() {
+    for accounting in [
+        Answer::Got(vec![]),
+        Answer::Got(vec![report(Phase::Completed)]),
+        Answer::Got(vec![report(Phase::Failed(Reason::Timeout))]),
+        failed(),
+        Answer::Off,
+    ] {
+        let (_, out) = Case::new()
+            .with(|c| {
+                c.queue = failed();
+                c.accounting = accounting;
+                c.now = 10_000;
+            })
+            .pass();
+        assert_eq!(out, Reconciled::default());
+    }
+    let (_, out) = Case::new()
+        .with(|c| {
+            c.accounting = failed();
+            c.now = 10_000;
+        })
+        .pass();
+    assert_eq!(
+        out,
+        Reconciled::default(),
+        "missing from the queue alone is no evidence"
+    );
+}
+
+#[test]
+fn a_job_that_nobody_knows_is_lost_only_after_its_grace_and_with_living_accounting() {
+    let unknown = |since: Option<i64>, canary: bool| {
+        Case::new().with(|c| {
+            c.row.missing_since = since.map(at);
+            c.now = 100;
+            c.canary = canary;
+        })
+    };
+    assert_eq!(unknown(None, true).verdict(), "running unaccounted");
+    assert_eq!(unknown(Some(41), true).verdict(), "running unaccounted");
+    assert_eq!(unknown(Some(40), true).verdict(), "failed lost");
+    assert_eq!(unknown(Some(0), false).verdict(), "running unaccounted");
+    assert_eq!(
+        unknown(Some(0), true).disk(HERE).verdict(),
+        "complete verified"
+    );
+    assert_eq!(
+        unknown(None, false).disk(HERE).verdict(),
+        "complete verified"
+    );
+    assert_eq!(
+        unknown(Some(0), true).disk(Outputs::Unreadable).verdict(),
+        "running running"
+    );
+    // sacct keeps saying RUNNING of a job that a clean squeue does not have
+    assert_eq!(
+        unknown(None, true).accounting(Phase::Running).verdict(),
+        "running unaccounted"
+    );
+    assert_eq!(
+        unknown(Some(0), true).accounting(Phase::Running).verdict(),
+        "failed lost"
+    );
+    // no accounting at all: the queue's memory and the markers judge
+    let off = |since| unknown(since, false).with(|c| c.accounting = Answer::Off);
+    assert_eq!(off(None).verdict(), "running unaccounted");
+    assert_eq!(off(Some(0)).verdict(), "failed lost");
+}
+
+#[test]
+fn with_accounting_down_outputs_must_stand_at_two_passes() {
+    let first = Case::new().with(|c| c.accounting = failed()).disk(HERE);
+    let (state, _) = first.pass();
+    assert_eq!(state.rows()[0].reason, Some(Reason::Unaccounted));
+    let second = Case::new()
+        .with(|c| {
+            c.accounting = failed();
+            c.row = state.rows()[0].clone();
+        })
+        .disk(HERE);
+    assert_eq!(second.verdict(), "complete verified");
+}
+
+#[test]
+fn another_job_with_the_same_id_is_not_believed() {
+    let other = |change: fn(&mut JobReport)| {
+        let mut record = report(Phase::Failed(Reason::Timeout));
+        change(&mut record);
+        Case::new()
+            .with(|c| c.accounting = Answer::Got(vec![record]))
+            .verdict()
+    };
+    assert_eq!(
+        other(|r| r.name = "b_sub-01_ses-01".into()),
+        "running unaccounted"
+    );
+    assert_eq!(
+        other(|r| r.submitted_at = Some(at(-2))),
+        "running unaccounted"
+    );
+    assert_eq!(
+        other(|r| r.submitted_at = Some(at(3))),
+        "failed timeout",
+        "a requeue moves it"
+    );
+    let mut live = report(Phase::Running);
+    live.name = "someone_else".into();
+    let verdict = Case::new()
+        .accounting(Phase::Failed(Reason::Timeout))
+        .with(|c| c.queue = Answer::Got(vec![live]))
+        .verdict();
+    assert_eq!(
+        verdict, "failed timeout",
+        "a stranger's living job does not keep ours alive"
+    );
+}
+
+#[test]
+fn a_requeued_job_comes_back_and_a_late_output_completes() {
+    let case = |reason| {
+        Case::new().with(|c| {
+            c.row.status = TaskStatus::Failed;
+            c.row.reason = Some(reason);
+            c.row.missing_since = Some(at(4));
+        })
+    };
+    assert_eq!(
+        case(Reason::NodeFail).queue(Phase::Queued).verdict(),
+        "pending queued"
+    );
+    assert_eq!(
+        case(Reason::NodeFail).disk(HERE).verdict(),
+        "failed node_fail"
+    );
+    let (state, _) = case(Reason::NoOutput).disk(HERE).pass();
+    assert_eq!(state.rows()[0].status, TaskStatus::Failed);
+    assert_eq!(state.rows()[0].missing_since, None);
+    let second = case(Reason::NoOutput)
+        .with(|c| c.row = state.rows()[0].clone())
+        .disk(HERE);
+    assert_eq!(second.verdict(), "complete verified");
+    let gone_again = case(Reason::Lost).with(|c| c.row.missing_since = None);
+    assert_eq!(gone_again.pass().0.rows()[0].missing_since, Some(at(6)));
+}
+
+fn in_doubt() -> Case {
+    Case::new().with(|c| {
+        c.row.status = TaskStatus::Pending;
+        c.row.reason = Some(Reason::Submitting);
+        c.row.job_id = None;
+    })
+}
+
+fn tagged(id: &str, phase: Phase) -> JobReport {
+    JobReport {
+        id: JobId::new("7"),
+        tag: Some(JobTag {
+            project: "p".into(),
+            submission_id: id.into(),
+        }),
+        ..report(phase)
+    }
+}
+
+#[test]
+fn a_submission_in_doubt_is_adopted_by_its_id_and_by_nothing_less_where_ids_are_shown() {
+    let found = tagged("0123456789abcdef", Phase::Running);
+    let (state, _) = in_doubt()
+        .with(|c| c.queue = Answer::Got(vec![found.clone()]))
+        .pass();
+    assert_eq!(state.rows()[0].job_id, Some(JobId::new("7")));
+    assert_eq!(state.rows()[0].status, TaskStatus::Running);
+    let (state, _) = in_doubt()
+        .with(|c| c.accounting = Answer::Got(vec![found]))
+        .pass();
+    assert_eq!(state.rows()[0].job_id, Some(JobId::new("7")));
+
+    let other = tagged("another", Phase::Running);
+    let (state, _) = in_doubt()
+        .with(|c| c.queue = Answer::Got(vec![other]))
+        .pass();
+    assert_eq!(
+        state.rows()[0].job_id,
+        None,
+        "another study's job of the same name"
+    );
+    let (state, _) = in_doubt().queue(Phase::Running).pass();
+    assert_eq!(
+        state.rows()[0].job_id,
+        None,
+        "an untagged job in the queue is not ours"
+    );
+    let (state, _) = in_doubt().accounting(Phase::Completed).pass();
+    assert_eq!(
+        state.rows()[0].job_id,
+        Some(JobId::new("100")),
+        "accounting without submit lines"
+    );
+    let (state, _) = in_doubt()
+        .accounting(Phase::Completed)
+        .with(|c| {
+            if let Answer::Got(jobs) = &mut c.accounting {
+                jobs[0].submitted_at = Some(at(-2))
+            }
+        })
+        .pass();
+    assert_eq!(state.rows()[0].job_id, None, "submitted before the intent");
+}
+
+#[test]
+fn a_submission_in_doubt_is_released_only_after_two_clean_answers_apart() {
+    let (state, out) = in_doubt().pass();
+    assert!(out.released.is_empty());
+    assert_eq!(state.rows()[0].missing_since, Some(at(6)));
+    let again = |now: i64| {
+        in_doubt().with(|c| {
+            c.row = state.rows()[0].clone();
+            c.now = now;
+        })
+    };
+    assert!(again(7).pass().1.released.is_empty());
+    assert_eq!(again(8).pass().1.released.len(), 1);
+    assert!(
+        again(500)
+            .with(|c| c.queue = failed())
+            .pass()
+            .1
+            .released
+            .is_empty()
+    );
+    assert!(
+        again(500)
+            .with(|c| c.accounting = failed())
+            .pass()
+            .1
+            .released
+            .is_empty()
+    );
+}
+
+fn phases() -> impl Strategy<Value = Phase> {
+    prop_oneof![
+        Just(Phase::Queued),
+        Just(Phase::Held),
+        Just(Phase::Running),
+        Just(Phase::Suspended),
+        Just(Phase::Completed),
+        Just(Phase::Failed(Reason::NodeFail)),
+        Just(Phase::Failed(Reason::Timeout)),
+        Just(Phase::Failed(Reason::Cancelled)),
+        Just(Phase::Unknown),
+    ]
+}
+
+proptest! {
+    /// Over any series of answers: no verdict is refused by the transition table, a final status
+    /// flips only by a live job in the queue or a late output, and silence alone ends nothing
+    /// before its grace.
+    #[test]
+    fn statuses_never_flip_back(steps in prop::collection::vec(
+        (prop::option::of(prop::option::of(phases())), prop::option::of(prop::option::of(phases())), 0u8..4, 1i64..30), 1..20,
+    )) {
+        let mut row = row("a", TaskStatus::Pending, Reason::Queued);
+        let mut now = 0;
+        for (queue, accounting, disk, minutes) in steps {
+            now += minutes;
+            let answer = |said: Option<Option<Phase>>| match said {
+                None => failed(),
+                Some(phase) => Answer::Got(phase.map(report).into_iter().collect()),
+            };
+            let before = row.clone();
+            let disk = match disk { 0 => HERE, 1 => Outputs::Unreadable, 2 => Outputs::NoRule, _ => Outputs::Missing };
+            let (state, _) = Case::new().with(|c| {
+                c.queue = answer(queue);
+                c.accounting = answer(accounting);
+                c.row = row.clone();
+                c.now = now;
+            }).disk(disk).pass();
+            row = state.rows()[0].clone();
+            if !before.is_in_flight() && before.status != row.status {
+                let alive = matches!(queue, Some(Some(phase)) if phase.is_live());
+                let late = before.status == TaskStatus::Failed && row.status == TaskStatus::Complete
+                    && matches!(before.reason, Some(Reason::NoOutput | Reason::Lost)) && disk == HERE;
+                prop_assert!(alive || late, "{:?} -> {:?}", before, row);
+            }
+            if row.reason == Some(Reason::Lost) && before.reason != Some(Reason::Lost) {
+                prop_assert!(at(now) - before.missing_since.unwrap() >= Duration::hours(1));
+            }
+            if queue.is_none() {
+                prop_assert_eq!(&before, &row);
+            }
+            prop_assert!(row.reason.unwrap().fits(row.status));
+        }
+    }
+}
