@@ -29,6 +29,9 @@ pub mod local;
 pub mod slurm;
 
 pub mod manifest;
+pub mod pass;
 pub mod reconcile;
+pub mod request;
+pub mod submit;
 
 pub mod cli;

@@ -97,6 +97,12 @@ impl State {
         self.superseded.last()
     }
 
+    /// Takes out the row of a submission that never became a job: there is nothing to keep.
+    pub fn forget(&mut self, key: &TaskKey) -> Option<TaskRow> {
+        self.clear(key)?;
+        self.superseded.pop()
+    }
+
     /// Adds attempts that were found in the file beside a task's newest one.
     pub fn add_superseded(&mut self, rows: Vec<TaskRow>) {
         self.changed |= !rows.is_empty();

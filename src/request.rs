@@ -1,0 +1,195 @@
+//! From a due task to the job that is asked for: name, arguments, environment, resources. Pure.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use sha2::{Digest, Sha256};
+
+use crate::config::Config;
+use crate::executor::JobRequest;
+use crate::manifest::{Decision, Due, Planned};
+use crate::procedure::{Procedure, Resources, Scope};
+use crate::state::journal::Intent;
+use crate::state::{Reason, TaskKey};
+
+/// Pairs what is journalled before a submission with what is handed to the executor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prepared {
+    pub intent: Intent,
+    pub request: JobRequest,
+}
+
+/// Holds what the request needs to know of the task's past and of this run.
+#[derive(Debug, Clone)]
+pub struct Circumstances<'a> {
+    pub project: &'a str,
+    /// Of this attempt, from 1.
+    pub attempt: i32,
+    /// Why the attempt before failed, if it did.
+    pub last_reason: Option<Reason>,
+    pub now: DateTime<Utc>,
+    /// Makes submission ids of different processes different.
+    pub run_id: &'a str,
+}
+
+/// Returns the key of a planned task.
+pub fn key(config: &Config, planned: &Planned) -> TaskKey {
+    TaskKey {
+        subject: planned.subject.shared(),
+        session: planned.session.shared(),
+        procedure: config.procedures.get(planned.procedure).name.clone(),
+    }
+}
+
+/// Builds the request and its intent.
+pub fn prepare(config: &Config, planned: &Planned, about: &Circumstances<'_>) -> Prepared {
+    let procedure = config.procedures.get(planned.procedure);
+    let key = key(config, planned);
+    let submission_id = submission_id(&key, about);
+    let job_name = key.job_name();
+    let resources = resources(config, procedure);
+    let intent = Intent {
+        submission_id: submission_id.as_str().into(),
+        job_name: job_name.as_str().into(),
+        attempt: about.attempt,
+        submitted_at: about.now,
+        replaces_outputs: matches!(
+            planned.decision,
+            Decision::Submit(Due::Forced { complete: true })
+        ),
+        req_mem_mb: resources
+            .mem
+            .as_ref()
+            .and_then(|mem| i64::try_from(mem.megabytes()).ok()),
+        time_limit_s: resources
+            .time
+            .as_ref()
+            .and_then(|time| i64::try_from(time.seconds()?).ok()),
+        key: key.clone(),
+    };
+    let request = JobRequest {
+        job_name,
+        submission_id,
+        project: about.project.to_owned(),
+        attempt: about.attempt,
+        script: procedure.script.clone(),
+        arguments: arguments(procedure, planned),
+        env: environment(config, procedure, planned, about),
+        resources,
+        log_dir: log_dir(config, procedure),
+        key,
+    };
+    Prepared { intent, request }
+}
+
+/// Returns where the logs of a procedure's jobs go, if the site has a log directory.
+pub fn log_dir(config: &Config, procedure: &Procedure) -> Option<PathBuf> {
+    let dir = config.slurm.log_dir.as_ref()?;
+    Some(dir.join(&*procedure.name))
+}
+
+/// Returns where a task's outputs are expected.
+pub fn output_dir(config: &Config, procedure: &Procedure, planned: &Planned) -> PathBuf {
+    let root = if procedure.output_dir.as_os_str().is_empty() {
+        config.bids_root.clone()
+    } else {
+        config.derivatives_root.join(&procedure.output_dir)
+    };
+    let subject = root.join(planned.subject.as_str());
+    if planned.session.is_none() {
+        subject
+    } else {
+        subject.join(planned.session.as_str())
+    }
+}
+
+/// Subject scope: the subject. Session scope: subject, session (empty in a dataset without
+/// sessions) and, where there is one, the DICOM path.
+fn arguments(procedure: &Procedure, planned: &Planned) -> Vec<String> {
+    let mut arguments = vec![planned.subject.to_string()];
+    if procedure.scope == Scope::Session {
+        arguments.push(planned.session.to_string());
+        if let Some(path) = &planned.dicom_path {
+            arguments.push(path.to_string_lossy().into_owned());
+        }
+    }
+    arguments
+}
+
+fn environment(
+    config: &Config,
+    procedure: &Procedure,
+    planned: &Planned,
+    about: &Circumstances<'_>,
+) -> BTreeMap<String, String> {
+    let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
+    let mut env = procedure.env.clone();
+    for (name, value) in [
+        ("SNBB_SUBJECT", planned.subject.to_string()),
+        ("SNBB_SESSION", planned.session.to_string()),
+        ("SNBB_PROCEDURE", procedure.name.to_string()),
+        ("SNBB_ATTEMPT", about.attempt.to_string()),
+        (
+            "SNBB_LAST_REASON",
+            about.last_reason.map_or("", Reason::as_str).to_owned(),
+        ),
+        (
+            "SNBB_DICOM_PATH",
+            planned.dicom_path.as_deref().map(path).unwrap_or_default(),
+        ),
+        ("SNBB_BIDS_ROOT", path(&config.bids_root)),
+        ("SNBB_DERIVATIVES_ROOT", path(&config.derivatives_root)),
+        (
+            "SNBB_OUTPUT_DIR",
+            path(&output_dir(config, procedure, planned)),
+        ),
+    ] {
+        env.insert(name.to_owned(), value);
+    }
+    env
+}
+
+/// The procedure's own values win over the site's (which the command line has overridden already).
+fn resources(config: &Config, procedure: &Procedure) -> Resources {
+    let own = procedure.resources.clone();
+    Resources {
+        partition: own.partition.or_else(|| config.slurm.partition.clone()),
+        account: own.account.or_else(|| config.slurm.account.clone()),
+        mem: own.mem.or_else(|| config.slurm.mem.clone()),
+        cpus_per_task: own.cpus_per_task.or(config.slurm.cpus_per_task),
+        ..own
+    }
+}
+
+/// Makes an id that no other submission has: 16 hex digits.
+fn submission_id(key: &TaskKey, about: &Circumstances<'_>) -> String {
+    let mut hash = Sha256::new();
+    for part in [
+        about.project,
+        &key.procedure,
+        &key.subject,
+        &key.session,
+        about.run_id,
+        &about.attempt.to_string(),
+        &about.now.to_rfc3339_opts(SecondsFormat::Micros, true),
+    ] {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    hex(&hash.finalize()[..8])
+}
+
+/// Returns the project that stands in job comments if neither state nor configuration names one:
+/// 8 hex digits of a hash of the state file's real path.
+pub fn default_project(state_file: &std::path::Path) -> String {
+    hex(&Sha256::digest(state_file.as_os_str().as_encoded_bytes())[..4])
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

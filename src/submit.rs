@@ -1,0 +1,273 @@
+//! Carries a manifest out: journal, executor, state, one job after the other.
+//!
+//! The rule that everything here serves: an intent is on disk before sbatch starts, and its answer
+//! is on disk before the next one starts. Nothing that the executor says ends a run with accepted
+//! jobs unrecorded. See "Exactly once" in the documentation of the state.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use crate::executor::{Executor, JobId, Refusal, Submission};
+use crate::request::Prepared;
+use crate::state::audit_log::{AuditLog, Event, EventKind};
+use crate::state::journal::{self, Entry, Journal, JournalError};
+use crate::state::lock::LockError;
+use crate::state::store::{LockedStore, StateError};
+use crate::state::{State, TaskKey, TaskStatus};
+
+/// Holds what a submission needs of the outside.
+pub struct Submitter<'a> {
+    pub store: &'a LockedStore,
+    pub state: &'a mut State,
+    pub executor: &'a mut dyn Executor,
+    pub audit: &'a mut AuditLog,
+    pub clock: &'a dyn Fn() -> DateTime<Utc>,
+    /// Waits between tries after a transient refusal.
+    pub pause: &'a dyn Fn(Duration),
+    /// Called after each task, for a progress bar.
+    pub tick: &'a dyn Fn(),
+    /// No submission starts after this time.
+    pub deadline: DateTime<Utc>,
+}
+
+/// Tells what became of the tasks.
+#[derive(Debug, Default)]
+pub struct Submitted {
+    pub accepted: Vec<(TaskKey, JobId)>,
+    /// Per procedure: the first refusal's words and how many tasks it keeps back.
+    pub refused: BTreeMap<Arc<str>, (String, usize)>,
+    pub in_doubt: Vec<(TaskKey, String)>,
+    /// Why the run stopped before all tasks were tried, and how many were left.
+    pub stopped: Option<(Stop, usize)>,
+    /// Events that could not be written to the audit log, once.
+    pub audit_error: Option<String>,
+}
+
+/// Says why a run submits nothing more.
+#[derive(Debug)]
+pub enum Stop {
+    /// A limit of the site: the rest waits for the next run.
+    Limit(String),
+    /// The controller cannot be reached.
+    Transient(String),
+    /// An intent could not be written: nothing may be submitted without one.
+    Journal(StateError),
+    /// The lock is no longer ours.
+    Lock(LockError),
+    Deadline,
+}
+
+/// Tries after a transient refusal, with these pauses between them.
+const PAUSES: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(3),
+    Duration::from_secs(9),
+];
+
+/// How often the journal is folded into the state file, seconds.
+const FOLD_EVERY_S: i64 = 30;
+
+impl Submitter<'_> {
+    /// Submits the tasks in their order and saves the state. An error means that the state could
+    /// not be saved; the journal then still holds everything.
+    pub fn submit(mut self, tasks: &[Prepared]) -> Result<Submitted, StateError> {
+        let mut out = Submitted::default();
+        if tasks.is_empty() {
+            return Ok(out);
+        }
+        let mut run = match Run::open(self.store, tasks, (self.clock)()) {
+            Ok(run) => run,
+            Err(error) => {
+                out.stopped = Some((Stop::Journal(error), tasks.len()));
+                return Ok(out);
+            }
+        };
+        for (at, task) in tasks.iter().enumerate() {
+            let name = &task.intent.key.procedure;
+            if let Some((_, count)) = out.refused.get_mut(name) {
+                *count += 1;
+            } else if let Err(stop) = self.submit_one(task, &mut run, &mut out) {
+                out.stopped = Some((stop, tasks.len() - at));
+                break;
+            }
+            (self.tick)();
+            let now = (self.clock)();
+            let rest = &tasks[at + 1..];
+            if (now - run.folded_at).num_seconds() >= FOLD_EVERY_S && !rest.is_empty() {
+                self.fold(&mut run)?;
+                match Run::open(self.store, rest, now) {
+                    Ok(next) => run = next,
+                    Err(error) => {
+                        out.stopped = Some((Stop::Journal(error), rest.len()));
+                        return Ok(out);
+                    }
+                }
+            }
+        }
+        self.fold(&mut run)?;
+        Ok(out)
+    }
+
+    fn submit_one(
+        &mut self,
+        task: &Prepared,
+        run: &mut Run,
+        out: &mut Submitted,
+    ) -> Result<(), Stop> {
+        let id = &task.intent.submission_id;
+        for attempt in 0.. {
+            let now = (self.clock)();
+            if now >= self.deadline {
+                return Err(Stop::Deadline);
+            }
+            self.store.check_lock().map_err(Stop::Lock)?;
+            run.unsynced.push(Entry::Sending {
+                submission_id: Arc::clone(id),
+                at: now,
+            });
+            if let Err(error) = run.flush() {
+                // What could not be written never happened: sbatch was not started.
+                run.done.pop();
+                return Err(Stop::Journal(error.into()));
+            }
+            let submission = self.executor.submit(&task.request);
+            run.unsynced.push(entry(id, &submission, (self.clock)()));
+            self.report(task, &submission, out);
+            match submission {
+                Submission::Accepted { .. } | Submission::InDoubt { .. } => return Ok(()),
+                Submission::Refused { kind, message } => match kind {
+                    Refusal::Permanent => {
+                        out.refused
+                            .insert(Arc::clone(&task.intent.key.procedure), (message, 1));
+                        return Ok(());
+                    }
+                    Refusal::Limit => return Err(Stop::Limit(message)),
+                    Refusal::Transient => match PAUSES.get(attempt) {
+                        Some(pause) => (self.pause)(*pause),
+                        None => return Err(Stop::Transient(message)),
+                    },
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings the rows up to what is known and saves them; that ends the journal.
+    fn fold(&mut self, run: &mut Run) -> Result<(), StateError> {
+        // A result that cannot be synced any more is in the rows that are saved next; should that
+        // fail too, its submission is in doubt on disk and will be looked for.
+        let _ = run.flush();
+        journal::replay(&run.done, self.state);
+        self.store.save(self.state).map(|_| ())
+    }
+
+    fn report(&mut self, task: &Prepared, submission: &Submission, out: &mut Submitted) {
+        let key = &task.intent.key;
+        let mut event = Event {
+            at: (self.clock)(),
+            kind: EventKind::Submitted,
+            key: Some(key.clone()),
+            job_id: None,
+            old_status: None,
+            new_status: Some(TaskStatus::Pending),
+            detail: None,
+            extra: vec![
+                ("submission_id", task.request.submission_id.as_str().into()),
+                ("attempt", task.intent.attempt.into()),
+            ],
+        };
+        match submission {
+            Submission::Accepted { job_id, cluster } => {
+                out.accepted.push((key.clone(), job_id.clone()));
+                event.job_id = Some(job_id.clone());
+                event
+                    .extra
+                    .push(("argv", self.executor.command_line(&task.request).into()));
+                if let Some(cluster) = cluster {
+                    event.extra.push(("cluster", cluster.to_string().into()));
+                }
+            }
+            Submission::Refused { message, .. } => {
+                event.kind = EventKind::Error;
+                event.new_status = None;
+                event.detail = Some(message.clone());
+            }
+            Submission::InDoubt { message } => {
+                out.in_doubt.push((key.clone(), message.clone()));
+                event.kind = EventKind::Error;
+                event.detail = Some(format!("in doubt: {message}"));
+            }
+        }
+        if let Err((path, error)) = self.audit.append(&[event]) {
+            out.audit_error
+                .get_or_insert_with(|| format!("cannot write {}: {error}", path.display()));
+        }
+    }
+}
+
+/// Holds the journal of a run between two folds.
+struct Run {
+    journal: Journal,
+    /// Known, and synced together with the next `Sending`.
+    unsynced: Vec<Entry>,
+    /// All entries of this run, for the fold.
+    done: Vec<Entry>,
+    folded_at: DateTime<Utc>,
+}
+
+impl Run {
+    /// Opens the journal and syncs the intents of all tasks.
+    fn open(
+        store: &LockedStore,
+        tasks: &[Prepared],
+        now: DateTime<Utc>,
+    ) -> Result<Self, StateError> {
+        let mut run = Self {
+            journal: store.journal()?,
+            unsynced: tasks
+                .iter()
+                .map(|task| Entry::Intent(task.intent.clone()))
+                .collect(),
+            done: Vec::new(),
+            folded_at: now,
+        };
+        run.flush()?;
+        Ok(run)
+    }
+
+    /// Syncs what is known so far.
+    fn flush(&mut self) -> Result<(), JournalError> {
+        if self.unsynced.is_empty() {
+            return Ok(());
+        }
+        let entries = std::mem::take(&mut self.unsynced);
+        let written = self.journal.append(&entries);
+        self.done.extend(entries);
+        written
+    }
+}
+
+fn entry(id: &Arc<str>, submission: &Submission, at: DateTime<Utc>) -> Entry {
+    let submission_id = Arc::clone(id);
+    match submission {
+        Submission::Accepted { job_id, cluster } => Entry::Accepted {
+            submission_id,
+            job_id: job_id.clone(),
+            cluster: cluster.clone(),
+            at,
+        },
+        Submission::Refused { message, .. } => Entry::Refused {
+            submission_id,
+            message: message.clone(),
+            at,
+        },
+        Submission::InDoubt { message } => Entry::InDoubt {
+            submission_id,
+            message: message.clone(),
+            at,
+        },
+    }
+}
