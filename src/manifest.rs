@@ -8,6 +8,7 @@ pub mod limits;
 mod plan;
 pub mod selection;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::bids::{Session, SessionLabel, SubjectLabel};
 use crate::completion::{Completions, Unreadable};
 use crate::executor::JobId;
 use crate::procedure::ProcedureId;
-use crate::state::{Reason, State, TaskStatus};
+use crate::state::{Reason, State, TaskKey, TaskStatus};
 
 pub use limits::Limits;
 pub use plan::plan;
@@ -27,6 +28,8 @@ pub struct World<'a> {
     pub sessions: &'a [Session],
     pub rows: &'a State,
     pub completions: &'a dyn Completions,
+    /// Live jobs with a task's name that are not ours: the task waits while they live.
+    pub foreign_jobs: &'a HashMap<TaskKey, JobId>,
 }
 
 /// Holds what the configuration and the command line say about the decision.
@@ -100,6 +103,8 @@ pub enum Skip {
         reason: Option<Reason>,
         attempt: i32,
     },
+    /// A live job of exactly this task's name that is not ours may be writing the same outputs.
+    ForeignJob(JobId),
     NoDicom,
     /// The first dependency that is not complete, and where: for a subject-scoped task, the session.
     WaitingFor(Box<Waiting>),

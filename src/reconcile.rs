@@ -12,6 +12,7 @@ use crate::state::transition::{Cause, Change, may_still_become_complete};
 use crate::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 
 mod adopt;
+pub mod strays;
 
 /// Says what the disk shows of a task whose job is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

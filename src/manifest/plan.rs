@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::{Blocked, Decision, Due, Manifest, Planned, Policy, Skip, Waiting, World};
 use crate::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use crate::completion::{Completion, SubjectCompletions};
+use crate::executor::JobId;
 use crate::procedure::{ProcedureDag, ProcedureId, Scope, SessionsRule};
 use crate::state::{TaskKey, TaskRow, TaskStatus};
 
@@ -155,6 +156,9 @@ impl Subject<'_> {
         if let Some(row) = row.filter(|row| row.is_in_flight()) {
             return Decision::Skip(in_flight(row));
         }
+        if let Some(job) = self.foreign_job(procedure, &session) {
+            return Decision::Skip(Skip::ForeignJob(job.clone()));
+        }
         if let Some(row) = row.filter(|row| self.blocks(row)) {
             return Decision::Skip(failed(row));
         }
@@ -208,7 +212,11 @@ impl Subject<'_> {
             return standing.clone();
         }
         let row = self.row(procedure, session);
+        let foreign = self.foreign_job(procedure, session);
         let standing = match row {
+            _ if let Some(job) = foreign => {
+                Standing::InFlight(Box::new(Skip::ForeignJob(job.clone())))
+            }
             Some(row) if row.is_in_flight() => Standing::InFlight(Box::new(in_flight(row))),
             Some(row) if self.blocks(row) => Standing::Failed(Box::new(failed(row))),
             _ => match (self.disk.completion(procedure, session), row) {
@@ -348,11 +356,22 @@ impl Subject<'_> {
         if self.world.rows.is_empty() {
             return None;
         }
-        self.world.rows.get(&TaskKey {
+        self.world.rows.get(&self.key(procedure, session))
+    }
+
+    fn foreign_job(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<&JobId> {
+        if self.world.foreign_jobs.is_empty() {
+            return None;
+        }
+        self.world.foreign_jobs.get(&self.key(procedure, session))
+    }
+
+    fn key(&self, procedure: ProcedureId, session: &SessionLabel) -> TaskKey {
+        TaskKey {
             subject: self.label.shared(),
             session: session.shared(),
             procedure: Arc::clone(&self.dag.get(procedure).name),
-        })
+        }
     }
 }
 

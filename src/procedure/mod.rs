@@ -3,6 +3,7 @@
 pub mod builtin;
 pub mod dag;
 pub mod resources;
+pub(crate) mod testing;
 
 use std::collections::BTreeMap;
 use std::fmt;

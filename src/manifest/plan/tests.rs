@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::completion::marker::CompletionRule;
 use crate::completion::{Completions, Unreadable};
 use crate::manifest::Selection;
-use crate::procedure::{Check, Dependency, Procedure, Resources};
+use crate::procedure::testing::procedure;
 use crate::state::testing::row;
 use crate::state::{Reason, State, TaskRow};
 
@@ -57,28 +56,6 @@ impl SubjectCompletions for OneSubject<'_> {
     }
 }
 
-fn procedure(name: &str, scope: Scope, depends_on: &[(&str, SessionsRule)]) -> Procedure {
-    Procedure {
-        name: name.into(),
-        output_dir: name.into(),
-        script: "job.sh".into(),
-        scope,
-        depends_on: depends_on
-            .iter()
-            .map(|(name, sessions)| Dependency {
-                procedure: (*name).into(),
-                sessions: *sessions,
-            })
-            .collect(),
-        check: Check::Markers,
-        completion: CompletionRule::default(),
-        resources: Resources::default(),
-        env: BTreeMap::new(),
-        output_grace: None,
-        max_in_flight: None,
-    }
-}
-
 fn session(subject: &str, session: &str, dicom: bool) -> Session {
     Session {
         subject: SubjectLabel::new(subject).unwrap(),
@@ -102,6 +79,7 @@ fn decide(
         sessions,
         rows,
         completions: disk,
+        foreign_jobs: &HashMap::new(),
     };
     let one = plan(dag, &world, policy, 1, &|| ());
     let many = plan(dag, &world, policy, 5, &|| ());
@@ -450,6 +428,7 @@ fn order_is_priority_subject_session() {
             sessions: &sessions,
             rows: &rows,
             completions: &disk,
+            foreign_jobs: &HashMap::new(),
         },
         &Policy::default(),
         2,
@@ -612,7 +591,7 @@ proptest! {
                     Decision::Skip(Skip::NoDicom) => "no dicom",
                     Decision::Skip(Skip::WaitingFor(_)) => "waiting",
                     Decision::Skip(Skip::Unreadable(_)) => "unreadable",
-                    Decision::Skip(Skip::OverLimit(_) | Skip::NotSelected) => "impossible",
+                    Decision::Skip(Skip::OverLimit(_) | Skip::NotSelected | Skip::ForeignJob(_)) => "impossible",
                 };
                 prop_assert_eq!(word, oracle(&world, p, cell.min(n - 1)), "p{} {}", p, label);
             }

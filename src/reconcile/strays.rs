@@ -1,0 +1,204 @@
+//! Live jobs that no row owns, compared with the tasks before anything is submitted: the state may
+//! have been rolled back, deleted or restored while jobs ran.
+//!
+//! Pure. Nothing is ever cancelled here: what is not adopted is shown.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::bids::{Session, SessionLabel, SubjectLabel};
+use crate::executor::{JobId, JobReport};
+use crate::procedure::{ProcedureDag, Scope};
+use crate::state::{State, TaskKey};
+
+/// Holds what the queue shows beside the rows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Strays {
+    /// The oldest live job of a task that has none in its row.
+    pub adopt: Vec<(TaskKey, JobReport)>,
+    /// Further live jobs of a task: two jobs may write the same outputs.
+    pub doubled: Vec<(TaskKey, JobId)>,
+    /// Jobs with a task's name and without our mark, unknown to rows and audit log: the task waits.
+    pub foreign: HashMap<TaskKey, JobId>,
+    /// Jobs with our mark that belong to no task of today.
+    pub orphans: Vec<(String, JobId)>,
+}
+
+/// Compares the queue with rows and tasks. `was_ours` tells whether a job id stands in the audit log;
+/// it is asked for unmarked jobs of a task's name only.
+pub fn compare(
+    queue: &[JobReport],
+    rows: &State,
+    dag: &ProcedureDag,
+    sessions: &[Session],
+    project: &str,
+    was_ours: &dyn Fn(&JobId) -> bool,
+) -> Strays {
+    let mut out = Strays::default();
+    let live: Vec<&JobReport> = queue.iter().filter(|job| job.phase.is_live()).collect();
+    if live.is_empty() {
+        return out;
+    }
+    let owned: HashSet<&JobId> = rows
+        .rows()
+        .iter()
+        .filter(|row| row.is_in_flight())
+        .filter_map(|row| row.job_id.as_ref())
+        .collect();
+    let mut by_task: BTreeMap<TaskKey, Vec<&JobReport>> = BTreeMap::new();
+    for job in live.into_iter().filter(|job| !owned.contains(&job.id)) {
+        let task = task_of(&job.name, dag, sessions);
+        match (&job.tag, task) {
+            (Some(tag), _) if tag.project != project => {}
+            (Some(_), Some(key)) => by_task.entry(key).or_default().push(job),
+            (Some(_), None) => out.orphans.push((job.name.clone(), job.id.clone())),
+            (None, Some(key)) if was_ours(&job.id) || stands_in_row(rows, &key, job) => {
+                by_task.entry(key).or_default().push(job);
+            }
+            (None, Some(key)) => {
+                out.foreign.insert(key, job.id.clone());
+            }
+            (None, None) => {}
+        }
+    }
+    for (key, mut jobs) in by_task {
+        jobs.sort_by(|a, b| (a.submitted_at, &a.id).cmp(&(b.submitted_at, &b.id)));
+        let mut jobs = jobs.into_iter();
+        if !rows.get(&key).is_some_and(|row| row.is_in_flight())
+            && let Some(oldest) = jobs.next()
+        {
+            out.adopt.push((key.clone(), oldest.clone()));
+        }
+        out.doubled
+            .extend(jobs.map(|job| (key.clone(), job.id.clone())));
+    }
+    out
+}
+
+fn stands_in_row(rows: &State, key: &TaskKey, job: &JobReport) -> bool {
+    rows.get(key)
+        .is_some_and(|row| row.job_id.as_ref() == Some(&job.id))
+}
+
+/// Reads a job's name back: `<procedure>_<subject>[_<session>]` of a session that exists.
+fn task_of(name: &str, dag: &ProcedureDag, sessions: &[Session]) -> Option<TaskKey> {
+    dag.iter().find_map(|(_, procedure)| {
+        let rest = name.strip_prefix(&*procedure.name)?.strip_prefix('_')?;
+        let (subject, session) = match rest.split_once('_') {
+            Some((subject, session)) => (subject, SessionLabel::new(session).ok()?),
+            None => (rest, SessionLabel::none()),
+        };
+        let subject = SubjectLabel::new(subject).ok()?;
+        let known = match procedure.scope {
+            Scope::Session => sessions
+                .binary_search_by(|s| (&s.subject, &s.session).cmp(&(&subject, &session)))
+                .is_ok(),
+            Scope::Subject => {
+                session.is_none()
+                    && sessions
+                        .binary_search_by(|s| s.subject.cmp(&subject))
+                        .is_ok()
+            }
+        };
+        known.then(|| TaskKey::new(subject.as_str(), session.as_str(), &procedure.name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bids::Dicom;
+    use crate::executor::{JobTag, Phase};
+    use crate::procedure::testing::procedure;
+    use crate::state::testing::{at, row};
+    use crate::state::{JobFacts, Reason, TaskStatus};
+
+    fn job(id: &str, name: &str, project: Option<&str>, minute: i64) -> JobReport {
+        JobReport {
+            id: JobId::new(id),
+            name: name.into(),
+            phase: Phase::Running,
+            pending_reason: None,
+            submitted_at: Some(at(minute)),
+            facts: JobFacts::default(),
+            tag: project.map(|project| JobTag {
+                project: project.into(),
+                submission_id: id.into(),
+            }),
+        }
+    }
+
+    fn strays(queue: &[JobReport], rows: &State, logged: &[&str]) -> Strays {
+        let dag = ProcedureDag::new(vec![
+            procedure("a", Scope::Session, &[]),
+            procedure("a_b", Scope::Subject, &[]),
+        ])
+        .unwrap();
+        let sessions = [Session {
+            subject: SubjectLabel::new("sub-01").unwrap(),
+            session: SessionLabel::new("ses-01").unwrap(),
+            dicom: Dicom::NotNeeded,
+        }];
+        compare(queue, rows, &dag, &sessions, "p", &|id| {
+            logged.contains(&id.as_str())
+        })
+    }
+
+    #[test]
+    fn the_oldest_live_job_of_a_task_is_adopted_and_the_others_are_shown() {
+        let queue = [
+            job("3", "a_sub-01_ses-01", Some("p"), 3),
+            job("2", "a_sub-01_ses-01", Some("p"), 2),
+            job("9", "a_b_sub-01", Some("p"), 1),
+        ];
+        let found = strays(&queue, &State::default(), &[]);
+        let adopted: Vec<(String, &str)> = found
+            .adopt
+            .iter()
+            .map(|(key, job)| (key.to_string(), job.id.as_str()))
+            .collect();
+        assert_eq!(
+            adopted,
+            [
+                ("a_b sub-01".to_owned(), "9"),
+                ("a sub-01 ses-01".to_owned(), "2")
+            ]
+        );
+        assert_eq!(
+            found.doubled,
+            [(TaskKey::new("sub-01", "ses-01", "a"), JobId::new("3"))]
+        );
+    }
+
+    #[test]
+    fn a_task_in_flight_keeps_its_job_and_the_second_one_is_shown() {
+        let mut rows = State::default();
+        rows.put(row("a", TaskStatus::Running, Reason::Running));
+        let queue = [
+            job("100", "a_sub-01_ses-01", Some("p"), 5),
+            job("2", "a_sub-01_ses-01", Some("p"), 2),
+        ];
+        let found = strays(&queue, &rows, &[]);
+        assert!(found.adopt.is_empty());
+        assert_eq!(found.doubled.len(), 1);
+        assert_eq!(found.doubled[0].1, JobId::new("2"));
+    }
+
+    #[test]
+    fn marks_of_others_and_unknown_names_are_left_alone() {
+        let name = "a_sub-01_ses-01";
+        let other = strays(&[job("1", name, Some("q"), 0)], &State::default(), &[]);
+        assert_eq!(other, Strays::default());
+        let orphan = strays(
+            &[job("1", "a_sub-02_ses-01", Some("p"), 0)],
+            &State::default(),
+            &[],
+        );
+        assert_eq!(orphan.orphans.len(), 1);
+        let unmarked = strays(&[job("1", name, None, 0)], &State::default(), &[]);
+        assert_eq!(unmarked.foreign.len(), 1);
+        let logged = strays(&[job("1", name, None, 0)], &State::default(), &["1"]);
+        assert_eq!(logged.adopt.len(), 1);
+        let stranger = strays(&[job("1", "jupyter", None, 0)], &State::default(), &[]);
+        assert_eq!(stranger, Strays::default());
+    }
+}
