@@ -17,6 +17,9 @@ use crate::state::{JobFacts, Reason, TaskKey};
 
 /// Submits jobs, tells what became of them, cancels them.
 pub trait Executor {
+    /// Says whether jobs can be submitted at all (the programs are there). Nothing is started.
+    fn preflight(&self) -> Result<(), ExecutorError>;
+
     /// Returns the exact command line that [`Self::submit`] would run, for people and the audit log.
     fn command_line(&self, request: &JobRequest) -> Vec<String>;
 

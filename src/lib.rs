@@ -32,6 +32,7 @@ pub mod manifest;
 pub mod pass;
 pub mod reconcile;
 pub mod request;
+pub mod safety;
 pub mod submit;
 
 pub mod cli;

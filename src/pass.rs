@@ -9,11 +9,11 @@ use chrono::{DateTime, Duration, Utc};
 use crate::bids::{SessionLabel, SubjectLabel};
 use crate::completion::{Completion, Completions};
 use crate::config::Config;
-use crate::executor::{Answer, Executor, Observation};
+use crate::executor::{Answer, Executor, JobReport, Observation, Phase};
 use crate::reconcile::{self, OutputSource, Outputs, Patience};
 use crate::state::audit_log::{Event, EventKind};
 use crate::state::transition::{self, Cause, Outcome};
-use crate::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
+use crate::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 
 /// Least time between the two clean answers that release a submission in doubt, if the site says
 /// nothing else.
@@ -117,10 +117,53 @@ fn event(at: DateTime<Utc>, cause: &Cause, old: TaskStatus, row: &TaskRow) -> Ev
     }
 }
 
-/// Shows the reconciliation the outputs of today's procedures.
-struct Disk<'a> {
-    config: &'a Config,
-    completions: &'a dyn Completions,
+/// Gives rows to living jobs of ours that have none (the state was rolled back or deleted).
+pub fn adopt(
+    state: &mut State,
+    jobs: &[(TaskKey, JobReport)],
+    history: &History,
+    now: DateTime<Utc>,
+) -> Vec<Event> {
+    jobs.iter()
+        .map(|(key, job)| {
+            let old = state.get(key).map(|row| row.status);
+            let (status, reason) = match job.phase {
+                Phase::Running | Phase::Suspended => (TaskStatus::Running, Reason::Running),
+                _ => (TaskStatus::Pending, Reason::Queued),
+            };
+            let row = TaskRow {
+                key: key.clone(),
+                status,
+                submitted_at: job.submitted_at.or(Some(now)),
+                job_id: Some(job.id.clone()),
+                reason: Some(reason),
+                attempt: Some(history.next(key).0),
+                facts: JobFacts {
+                    elapsed_s: None,
+                    ..job.facts.clone()
+                },
+                updated_at: Some(now),
+                missing_since: None,
+                job_name: Some(job.name.as_str().into()),
+                submission_id: job.tag.as_ref().map(|tag| tag.submission_id.as_str().into()),
+                // Nobody knows what was there before: outputs must be newer than the job's start.
+                replaces_outputs: Some(true),
+                foreign: None,
+            };
+            let event = Event {
+                old_status: old,
+                ..event(now, &Cause::Adoption(job.id.clone()), row.status, &row)
+            };
+            state.put(row);
+            event
+        })
+        .collect()
+}
+
+/// Shows the outputs of today's procedures to those who judge rows.
+pub struct Disk<'a> {
+    pub config: &'a Config,
+    pub completions: &'a dyn Completions,
 }
 
 impl OutputSource for Disk<'_> {

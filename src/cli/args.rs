@@ -1,0 +1,217 @@
+//! What can be written on the command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, ColorChoice, Parser, Subcommand, ValueEnum};
+
+use super::output::{Format, Verbosity};
+use crate::state::{Reason, TaskStatus};
+
+/// Schedule BIDS processing pipelines on Slurm
+///
+/// Looks at the file system, works out which processing steps are due for which scanning session,
+/// submits them, and leaves. Call `run` from cron.
+#[derive(Debug, Parser)]
+#[command(name = "snbb-scheduler", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done (also: nothing to do), 1 error, 2 usage or configuration, 3 some submissions were refused, \
+4 another call holds the lock, 5 Slurm cannot be reached, 6 safety stop, 7 done but something could not be read";
+
+/// Options that every command takes, before or after its name.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// Configuration file (YAML); without it the built-in defaults apply
+    #[arg(long, global = true, env = "SNBB_CONFIG", value_name = "PATH")]
+    pub config: Option<PathBuf>,
+    /// Memory of each job without a `mem` of its own, as sbatch takes it
+    #[arg(long, global = true, value_name = "SIZE")]
+    pub slurm_mem: Option<String>,
+    /// CPUs of each job without `cpus_per_task` of its own
+    #[arg(long, global = true, value_name = "N")]
+    pub slurm_cpus: Option<u32>,
+    /// Directory of the jobs' output and error files
+    #[arg(long, global = true, value_name = "DIR")]
+    pub slurm_log_dir: Option<PathBuf>,
+    /// Tell more; twice: also each step
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+    /// Tell only what went wrong
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Colour the output
+    #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
+    pub color: ColorChoice,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Find what is due and submit it
+    Run(RunArgs),
+    /// Ask Slurm about the jobs in flight and update their rows; never submits
+    Monitor(MonitorArgs),
+    /// Clear failed tasks, so that the next run submits them again
+    Retry(RetryArgs),
+    /// Show the tasks that are due now
+    Manifest(ManifestArgs),
+    /// Show counts and rows of the state; reads only
+    Status(StatusArgs),
+    /// Show a row per session and a column per procedure
+    SessionStatus(SessionStatusArgs),
+    /// Run one local job (called by `executor: local`)
+    #[command(hide = true)]
+    LocalSupervise { records: PathBuf, job: u64 },
+}
+
+/// Chooses tasks. Nothing given: all.
+#[derive(Debug, Args, Default)]
+pub struct SelectArgs {
+    /// Only this subject, with or without `sub-`; globs allowed; repeatable
+    #[arg(long = "subject", value_name = "LABEL")]
+    pub subjects: Vec<String>,
+    /// Only this session, with or without `ses-`; globs allowed; repeatable
+    #[arg(long = "session", value_name = "LABEL")]
+    pub sessions: Vec<String>,
+    /// Only this procedure; globs allowed; repeatable
+    #[arg(long = "procedure", value_name = "NAME")]
+    pub procedures: Vec<String>,
+}
+
+/// Options of commands that write the state.
+#[derive(Debug, Args)]
+pub struct WriteArgs {
+    /// How long to wait for another call to end, such as 10s or 2m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub lock_timeout: Option<Duration>,
+    /// Write the state although it belongs to another user
+    #[arg(long)]
+    pub as_owner: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    #[command(flatten)]
+    pub write: WriteArgs,
+    /// Print the exact sbatch lines and submit nothing; writes nothing at all
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Submit selected tasks even though they are complete or failed; never those in flight
+    #[arg(long)]
+    pub force: bool,
+    /// Do not ask Slurm about the jobs in flight first
+    #[arg(long)]
+    pub skip_monitor: bool,
+    /// Submit at most this many jobs
+    #[arg(long, value_name = "N")]
+    pub max_jobs: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub struct MonitorArgs {
+    #[command(flatten)]
+    pub write: WriteArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct RetryArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    #[command(flatten)]
+    pub write: WriteArgs,
+    /// Which rows to clear
+    #[arg(long, value_enum, default_value_t = RetryStatus::Failed, value_name = "STATUS")]
+    pub status: RetryStatus,
+    /// Only rows with this reason, such as timeout; repeatable
+    #[arg(long = "reason", value_name = "REASON", value_parser = reason)]
+    pub reasons: Vec<Reason>,
+    /// Tell what would be cleared and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Tasks that are complete on disk become complete instead of being cleared
+    #[arg(long)]
+    pub accept_outputs: bool,
+}
+
+/// Names the rows that `retry` may clear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RetryStatus {
+    Failed,
+    Pending,
+    Running,
+    /// Failed, pending and running
+    All,
+}
+
+#[derive(Debug, Args)]
+pub struct ManifestArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    /// Only rows of this status; repeatable
+    #[arg(long = "status", value_name = "STATUS", value_parser = status)]
+    pub statuses: Vec<TaskStatus>,
+    /// Only rows with this reason; repeatable
+    #[arg(long = "reason", value_name = "REASON", value_parser = reason)]
+    pub reasons: Vec<Reason>,
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+pub struct SessionStatusArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+impl Global {
+    pub fn verbosity(&self) -> Verbosity {
+        Verbosity::from_flags(self.quiet, self.verbose)
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    crate::config::duration::parse(text).map_err(|error| error.to_string())
+}
+
+fn status(text: &str) -> Result<TaskStatus, String> {
+    text.parse()
+        .map_err(|_| format!("one of {}", words(TaskStatus::ALL.map(TaskStatus::as_str))))
+}
+
+fn reason(text: &str) -> Result<Reason, String> {
+    text.parse()
+        .map_err(|_| format!("one of {}", words(Reason::ALL.iter().map(|r| r.as_str()))))
+}
+
+fn words<'a>(list: impl IntoIterator<Item = &'a str>) -> String {
+    list.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+    }
+}

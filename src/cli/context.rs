@@ -1,0 +1,216 @@
+//! What commands share: the configuration, the executor, the look at the data trees.
+
+use std::path::Path;
+
+use super::args::{Global, SelectArgs, WriteArgs};
+use super::error::Failure;
+use super::output::Printer;
+use crate::bids::Discovery;
+use crate::bids::discover::discover;
+use crate::completion::probe::Probe;
+use crate::config::{self, Config, ExecutorKind, Overrides};
+use crate::executor::{Executor, JobId};
+use crate::local::{LocalExecutor, LocalSettings};
+use crate::manifest::{Manifest, Policy, Selection, World, plan};
+use crate::request;
+use crate::slurm::SlurmExecutor;
+use crate::state::State;
+use crate::state::store::{LockedStore, StatePaths, Store};
+use crate::sys;
+
+/// Holds what was loaded for one call.
+pub struct Context {
+    pub config: Config,
+    pub store: Store,
+    /// In every event of this call.
+    pub run_id: String,
+}
+
+/// Says whether an executor may write its own records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    ReadOnly,
+    ReadWrite,
+}
+
+impl Context {
+    /// Loads the configuration and tells its warnings.
+    pub fn load(global: &Global, printer: &mut Printer) -> Result<Self, Failure> {
+        let overrides = Overrides {
+            slurm_mem: global.slurm_mem.clone(),
+            slurm_cpus: global.slurm_cpus,
+            slurm_log_dir: global.slurm_log_dir.clone(),
+        };
+        let working_dir = std::env::current_dir().unwrap_or_else(|_| "/".into());
+        let config = config::load::load(
+            global.config.as_deref(),
+            &sys::env,
+            &overrides,
+            &working_dir,
+        )?;
+        for warning in &config.warnings {
+            printer.warning(warning);
+        }
+        let store = Store::at(&config.state_file)?;
+        let now = sys::now();
+        Ok(Self {
+            run_id: format!("{}-{}", now.format("%Y%m%dT%H%M%SZ"), std::process::id()),
+            config,
+            store,
+        })
+    }
+
+    /// Reads the state without a lock.
+    pub fn read_state(&self, printer: &mut Printer) -> Result<State, Failure> {
+        let state = self.store.read()?;
+        for warning in state.warnings() {
+            printer.warning(warning);
+        }
+        Ok(state)
+    }
+
+    /// Takes the lock and reads the state, for a command that writes.
+    pub fn lock_state(
+        &self,
+        command: &str,
+        args: &WriteArgs,
+        printer: &mut Printer,
+    ) -> Result<(LockedStore, State), Failure> {
+        let timeout = args.lock_timeout.unwrap_or(self.config.lock_timeout);
+        let locked = self.store.clone().lock(command, timeout)?;
+        let mut state = self.read_state(printer)?;
+        if !args.as_owner {
+            state.check_owner(sys::effective_uid(), &self.store.paths.state)?;
+        }
+        if state.meta.project.is_none() {
+            state.meta.project = Some(self.project(&state));
+        }
+        Ok((locked, state))
+    }
+
+    /// Returns the word that tells this study's jobs from those of others.
+    pub fn project(&self, state: &State) -> String {
+        state
+            .meta
+            .project
+            .clone()
+            .or_else(|| self.config.project.clone())
+            .unwrap_or_else(|| request::default_project(&self.store.paths.state))
+    }
+
+    pub fn executor(&self, access: Access) -> Result<Box<dyn Executor>, Failure> {
+        Ok(match self.config.executor {
+            ExecutorKind::Slurm => Box::new(SlurmExecutor::from_config(&self.config)),
+            ExecutorKind::Local => {
+                let mut settings =
+                    LocalSettings::from_config(&self.config, &self.store.paths.local);
+                settings.read_only = access == Access::ReadOnly;
+                Box::new(LocalExecutor::new(settings)?)
+            }
+        })
+    }
+
+    /// Finds the sessions and tells what is odd about them.
+    pub fn discover(&self, printer: &mut Printer) -> Result<Discovery, Failure> {
+        let found = discover(&self.config)?;
+        for note in &found.notes {
+            printer.note(note);
+        }
+        for what in &found.unreadable {
+            printer.warning(&format!(
+                "cannot read {}: {}; its sessions are left as they are",
+                what.path.display(),
+                what.error
+            ));
+        }
+        Ok(found)
+    }
+
+    pub fn probe(&self) -> Result<Probe, Failure> {
+        Ok(Probe::new(&self.config)?)
+    }
+
+    pub fn selection(&self, args: &SelectArgs) -> Result<Selection, Failure> {
+        self.selection_among(args, None)
+    }
+
+    /// Reads a selection that may also name procedures that only the state knows.
+    pub fn selection_among(
+        &self,
+        args: &SelectArgs,
+        state: Option<&State>,
+    ) -> Result<Selection, Failure> {
+        let mut known: Vec<&str> = self
+            .config
+            .procedures
+            .iter()
+            .map(|(_, procedure)| &*procedure.name)
+            .collect();
+        if let Some(state) = state {
+            for row in state.rows() {
+                if !known.contains(&&*row.key.procedure) {
+                    known.push(&row.key.procedure);
+                }
+            }
+        }
+        Ok(Selection::new(
+            &args.subjects,
+            &args.sessions,
+            &args.procedures,
+            &known,
+        )?)
+    }
+
+    /// Decides about all tasks, by the stored rows and the disk.
+    pub fn plan(
+        &self,
+        world: &World<'_>,
+        policy: &Policy,
+        printer: &mut Printer,
+    ) -> Manifest {
+        let subjects = world
+            .sessions
+            .chunk_by(|a, b| a.subject == b.subject)
+            .count();
+        let progress = printer.progress(Some(subjects as u64), "looking at outputs");
+        let manifest = plan(
+            &self.config.procedures,
+            world,
+            policy,
+            self.config.scan_threads,
+            &|| progress.inc(1),
+        );
+        progress.finish();
+        manifest
+    }
+
+    pub fn policy(&self, selection: Selection, force: bool) -> Policy {
+        Policy {
+            selection,
+            force,
+            resubmit_failed: self.config.resubmit_failed,
+        }
+    }
+
+    /// True if the audit log holds a submission of ours with this id.
+    pub fn was_ours(&self, id: &JobId) -> bool {
+        was_logged(&self.config.log_file, id)
+    }
+}
+
+/// Looks through the audit log for a `submitted` or `adopted` event of a job. A log that cannot be
+/// read knows nothing: the job then is treated as somebody else's, which submits nothing.
+fn was_logged(log: &Path, id: &JobId) -> bool {
+    use std::io::BufRead as _;
+    let Ok(file) = std::fs::File::open(log) else {
+        return false;
+    };
+    std::io::BufReader::new(file)
+        .split(b'\n')
+        .map_while(Result::ok)
+        .filter_map(|line| serde_json::from_slice::<serde_json::Value>(&line).ok())
+        .any(|event| {
+            event["job_id"] == id.as_str()
+                && matches!(event["event"].as_str(), Some("submitted" | "adopted"))
+        })
+}

@@ -1,0 +1,119 @@
+//! The one place where errors become words, hints and exit codes.
+
+use crate::bids::discover::DiscoverError;
+use crate::completion::qsirecon::SpecError;
+use crate::config::ConfigError;
+use crate::executor::ExecutorError;
+use crate::manifest::selection::SelectionError;
+use crate::state::lock::LockError;
+use crate::state::store::StateError;
+use crate::tables::TableError;
+
+use super::output::Printer;
+
+/// Is the program's exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done; also: nothing to do.
+    Done = 0,
+    Error = 1,
+    /// Usage or configuration.
+    Usage = 2,
+    /// Some submissions were refused.
+    Refused = 3,
+    /// Another call holds the lock.
+    Locked = 4,
+    /// Slurm cannot be reached.
+    Unreachable = 5,
+    /// Something is so wrong with the data that nothing was submitted.
+    Safety = 6,
+    /// Done, but something could not be read.
+    Unreadable = 7,
+}
+
+/// Is any error that ends a command.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Selection(#[from] SelectionError),
+    #[error("{message}")]
+    Usage { message: String, hint: String },
+    #[error(transparent)]
+    Discover(#[from] DiscoverError),
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error(transparent)]
+    Executor(#[from] ExecutorError),
+    #[error(transparent)]
+    Table(#[from] TableError),
+    #[error("cannot write {}: {source}", .path.display())]
+    Write {
+        path: std::path::PathBuf,
+        source: std::io::Error,
+    },
+    #[error("safety stop: {message}; nothing was submitted")]
+    Safety { message: String, hint: String },
+    #[error("Slurm's queue does not answer: {message}; nothing was submitted")]
+    QueueUnknown { message: String },
+}
+
+impl Failure {
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Config(_) | Self::Selection(_) | Self::Usage { .. } | Self::Spec(_) => {
+                Exit::Usage
+            }
+            Self::Lock(LockError::Held { .. }) => Exit::Locked,
+            Self::Discover(_)
+            | Self::State(_)
+            | Self::Lock(_)
+            | Self::Table(_)
+            | Self::Write { .. } => Exit::Error,
+            Self::Executor(error) => match error {
+                ExecutorError::ProgramMissing { .. } | ExecutorError::Failed { .. } => {
+                    Exit::Unreachable
+                }
+                ExecutorError::ScriptMissing { .. } => Exit::Refused,
+                ExecutorError::Io { .. } => Exit::Error,
+            },
+            Self::Safety { .. } => Exit::Safety,
+            Self::QueueUnknown { .. } => Exit::Unreachable,
+        }
+    }
+
+    /// Prints the error and the way out of it.
+    pub fn print(&self, printer: &mut Printer) {
+        printer.error(&self.to_string());
+        for hint in self.hints() {
+            printer.hint(&hint);
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        let one = |hint: &str| vec![hint.to_owned()];
+        match self {
+            Self::Config(error) => error.hints(),
+            Self::Selection(_) => Vec::new(),
+            Self::Usage { hint, .. } | Self::Safety { hint, .. } => one(hint),
+            Self::Discover(error) => one(error.hint()),
+            Self::Spec(error) => one(error.hint()),
+            Self::State(error) => error.hint().into_iter().collect(),
+            Self::Lock(error) => error.hint().into_iter().collect(),
+            Self::Executor(error) => error.hint().into_iter().collect(),
+            Self::Table(_) => Vec::new(),
+            Self::Write { .. } => one(
+                "make the directory writable and see that the disk has room, then call the command again",
+            ),
+            Self::QueueUnknown { .. } => one(
+                "jobs that may live cannot be seen now, and nothing is submitted twice: the next run tries again",
+            ),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! `manifest`: the tasks that are due now, by the stored rows and the disk. Writes nothing.
+
+use std::collections::HashMap;
+
+use super::args::ManifestArgs;
+use super::context::Context;
+use super::error::{Exit, Failure};
+use super::output::Printer;
+use super::views;
+use crate::manifest::{Decision, Manifest, Skip, World};
+
+pub fn run(
+    context: &Context,
+    args: &ManifestArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
+    let selection = context.selection(&args.select)?;
+    let state = context.read_state(printer)?;
+    let found = context.discover(printer)?;
+    let probe = context.probe()?;
+    let world = World {
+        sessions: &found.sessions,
+        rows: &state,
+        completions: &probe,
+        foreign_jobs: &HashMap::new(),
+    };
+    let manifest = context.plan(&world, &context.policy(selection, false), printer);
+    views::print_manifest(printer, &manifest, &context.config.procedures, args.format)?;
+    Ok(warn_unreadable(
+        &manifest,
+        found.unreadable.is_empty(),
+        printer,
+    ))
+}
+
+/// Names what could not be read, and chooses the exit code accordingly.
+pub fn warn_unreadable(manifest: &Manifest, all_found: bool, printer: &mut Printer) -> Exit {
+    const SHOWN: usize = 10;
+    let mut paths: Vec<String> = manifest
+        .tasks
+        .iter()
+        .filter_map(|task| match &task.decision {
+            Decision::Skip(Skip::Unreadable(what)) => {
+                Some(format!("{}: {}", what.path.display(), what.error))
+            }
+            _ => None,
+        })
+        .collect();
+    paths.sort();
+    paths.dedup();
+    for path in paths.iter().take(SHOWN) {
+        printer.warning(&format!("cannot read {path}"));
+    }
+    if paths.len() > SHOWN {
+        printer.warning(&format!("and {} more paths", paths.len() - SHOWN));
+    }
+    if paths.is_empty() && all_found {
+        Exit::Done
+    } else {
+        Exit::Unreadable
+    }
+}

@@ -1,0 +1,96 @@
+//! `monitor`: asks about the jobs in flight and updates their rows. Never submits.
+
+use super::args::MonitorArgs;
+use super::context::{Access, Context};
+use super::error::{Exit, Failure};
+use super::output::{Printer, Verbosity};
+use super::views;
+use crate::pass::{self, Looked};
+use crate::state::State;
+use crate::state::audit_log::AuditLog;
+use crate::state::store::LockedStore;
+use crate::sys;
+
+pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    let (locked, mut state) = context.lock_state("monitor", &args.write, printer)?;
+    let probe = context.probe()?;
+    let mut executor = context.executor(Access::ReadWrite)?;
+    let looked = pass::look(
+        &context.config,
+        &mut state,
+        executor.as_mut(),
+        &probe,
+        &sys::now,
+    );
+    tell(&looked, printer);
+    save(context, &locked, &mut state, &looked)?;
+    if printer.verbosity() > Verbosity::Quiet {
+        views::print_counts(printer, state.rows(), &context.config.procedures)?;
+    }
+    Ok(
+        if looked.queue_failed.is_some() || looked.accounting_failed.is_some() {
+            Exit::Unreachable
+        } else {
+            Exit::Done
+        },
+    )
+}
+
+/// Writes the events and then the rows. A crash in between repeats an event, and loses none.
+pub fn save(
+    context: &Context,
+    locked: &LockedStore,
+    state: &mut State,
+    looked: &Looked,
+) -> Result<(), Failure> {
+    if !looked.events.is_empty() {
+        let mut audit = open_audit(context)?;
+        audit
+            .append(&looked.events)
+            .map_err(|(path, source)| Failure::Write { path, source })?;
+    }
+    locked.save(state)?;
+    Ok(())
+}
+
+pub fn open_audit(context: &Context) -> Result<AuditLog, Failure> {
+    AuditLog::open(&context.config.log_file, &context.run_id)
+        .map_err(|(path, source)| Failure::Write { path, source })
+}
+
+/// Tells what changed, one line each, and what did not answer.
+pub fn tell(looked: &Looked, printer: &mut Printer) {
+    for warning in &looked.warnings {
+        printer.warning(warning);
+    }
+    if let Some(message) = &looked.queue_failed {
+        printer.warning(&format!("the queue does not answer: {message}; statuses stay as they are"));
+    }
+    if let Some(message) = &looked.accounting_failed {
+        printer.warning(&format!(
+            "accounting does not answer: {message}; nothing is concluded from its silence"
+        ));
+    }
+    for ((status, reason), row) in &looked.changed {
+        let word = |status: &dyn std::fmt::Display, reason: Option<crate::state::Reason>| match reason {
+            Some(reason) => format!("{status} ({reason})"),
+            None => status.to_string(),
+        };
+        let job = row
+            .job_id
+            .as_ref()
+            .map_or_else(String::new, |id| format!(", job {id}"));
+        printer.detail(&format!(
+            "{}: {} -> {}{job}",
+            row.key,
+            word(status, *reason),
+            word(&row.status, row.reason),
+        ));
+    }
+    for row in &looked.released {
+        printer.note(&format!(
+            "{}: the submission in doubt never became a job; the task is free again",
+            row.key
+        ));
+    }
+}

@@ -1,0 +1,58 @@
+//! `session-status`: a row per session, a column per procedure. Writes nothing.
+
+use std::collections::HashMap;
+
+use super::args::SessionStatusArgs;
+use super::context::Context;
+use super::error::{Exit, Failure};
+use super::manifest::warn_unreadable;
+use super::output::Printer;
+use super::views;
+use crate::bids::Session;
+use crate::manifest::{Selection, World};
+use crate::procedure::ProcedureDag;
+
+pub fn run(
+    context: &Context,
+    args: &SessionStatusArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
+    let selection = context.selection(&args.select)?;
+    let state = context.read_state(printer)?;
+    let found = context.discover(printer)?;
+    let probe = context.probe()?;
+    let world = World {
+        sessions: &found.sessions,
+        rows: &state,
+        completions: &probe,
+        foreign_jobs: &HashMap::new(),
+    };
+    // The session of a task is chosen by the rows that are shown: a subject-scoped task has none.
+    let by_subject = Selection::new(&args.select.subjects, &[], &args.select.procedures, &names(&context.config.procedures))?;
+    let manifest = context.plan(&world, &context.policy(by_subject, false), printer);
+    let shown: Vec<Session> = found
+        .sessions
+        .iter()
+        .filter(|session| {
+            selection.contains_subject(session.subject.as_str())
+                && selection.contains_session(session.session.as_str())
+        })
+        .cloned()
+        .collect();
+    views::print_session_status(
+        printer,
+        &shown,
+        &manifest,
+        &context.config.procedures,
+        args.format,
+    )?;
+    Ok(warn_unreadable(
+        &manifest,
+        found.unreadable.is_empty(),
+        printer,
+    ))
+}
+
+fn names(procedures: &ProcedureDag) -> Vec<&str> {
+    procedures.iter().map(|(_, procedure)| &*procedure.name).collect()
+}

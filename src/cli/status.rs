@@ -1,0 +1,32 @@
+//! `status`: counts and rows of the state. Reads only: no Slurm, no data trees.
+
+use super::args::StatusArgs;
+use super::context::Context;
+use super::error::{Exit, Failure};
+use super::output::Printer;
+use super::views;
+use crate::state::TaskRow;
+
+pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    let state = context.read_state(printer)?;
+    let selection = context.selection_among(&args.select, Some(&state))?;
+    let rows: Vec<TaskRow> = state
+        .rows()
+        .iter()
+        .filter(|row| {
+            selection.contains(&row.key.subject, &row.key.session, &row.key.procedure)
+                && (args.statuses.is_empty() || args.statuses.contains(&row.status))
+                && (args.reasons.is_empty()
+                    || row.reason.is_some_and(|reason| args.reasons.contains(&reason)))
+        })
+        .cloned()
+        .collect();
+    views::print_status(
+        printer,
+        &rows,
+        &context.config.procedures,
+        context.config.slurm.log_dir.as_deref(),
+        args.format,
+    )?;
+    Ok(Exit::Done)
+}
