@@ -30,4 +30,6 @@ pub mod slurm;
 
 pub mod manifest;
 
+pub mod tables;
+
 pub mod cli;

@@ -1,1 +1,6 @@
+//! The command line.
 
+pub mod layout;
+pub mod output;
+pub mod progress;
+pub mod views;
