@@ -98,12 +98,12 @@ fn numbers(name: &str, values: impl Iterator<Item = Option<i64>>) -> Column {
 
 /// Counts how often each of `columns` occurs as `on` for each `index`, in the order of both lists;
 /// a last column `total` adds them up. What `columns` does not list is not counted.
-fn counts(
+fn counts<R: AsRef<str>, C: AsRef<str>>(
     long: DataFrame,
     index: &str,
     on: &str,
-    rows: &[String],
-    columns: &[&str],
+    rows: &[R],
+    columns: &[C],
 ) -> Result<DataFrame, TableError> {
     let order = DataFrame::new(rows.len(), vec![texts(index, rows.iter().map(Some))])?;
     let wide = pivot(
@@ -115,7 +115,7 @@ fn counts(
         "n",
         element().sum(),
     )?;
-    let counts = columns.iter().map(|name| col(*name));
+    let counts = columns.iter().map(|name| col(name.as_ref()));
     let total = counts
         .clone()
         .fold(lit(0).cast(DataType::Int64), |sum, count| sum + count);

@@ -7,6 +7,8 @@ use comfy_table::{
 };
 use polars::prelude::{AnyValue, DataFrame};
 
+use crate::tables::words::short_cell;
+
 /// Stands for a missing value and for an empty text, so that every field of a line is there.
 const NOTHING: &str = "-";
 
@@ -58,9 +60,15 @@ pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
             }
         })));
     }
+    let fits = |width| needed(&columns, GAP) <= usize::from(width);
+    let gap = if layout.width.is_none_or(fits) {
+        GAP
+    } else {
+        NARROW_GAP
+    };
     let last = columns.len().saturating_sub(1);
     for (at, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if at == last { 0 } else { GAP }));
+        column.set_padding((0, if at == last { 0 } else { gap }));
     }
     let mut text = String::new();
     for line in table.lines() {
@@ -68,6 +76,11 @@ pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
         text.push('\n');
     }
     text
+}
+
+/// Returns how many columns of a terminal a frame needs in full.
+pub fn width_of(frame: &DataFrame) -> usize {
+    needed(&columns_of(frame), GAP)
 }
 
 /// Makes a text safe to show: control characters (escape sequences, line ends) are written out.
@@ -88,6 +101,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 
 /// Blanks between two columns.
 const GAP: u16 = 2;
+const NARROW_GAP: u16 = 1;
 
 struct Column<'a> {
     name: &'a str,
@@ -140,15 +154,18 @@ fn cell_text(text: &str) -> Cow<'static, str> {
     }
 }
 
+fn needed(columns: &[Column<'_>], gap: u16) -> usize {
+    let gaps = columns.len().saturating_sub(1) * usize::from(gap);
+    columns.iter().map(Column::width).sum::<usize>() + gaps
+}
+
 /// Leaves optional columns out while the table is wider than the terminal.
 fn fit<'a>(mut columns: Vec<Column<'a>>, layout: Layout<'_>) -> Vec<Column<'a>> {
     let Some(width) = layout.width.map(usize::from) else {
         return columns;
     };
     for name in layout.optional {
-        let gaps = columns.len().saturating_sub(1) * usize::from(GAP);
-        let needed = columns.iter().map(Column::width).sum::<usize>() + gaps;
-        if needed <= width {
+        if needed(&columns, GAP) <= width {
             break;
         }
         columns.retain(|column| column.name != *name);
@@ -158,15 +175,13 @@ fn fit<'a>(mut columns: Vec<Column<'a>>, layout: Layout<'_>) -> Vec<Column<'a>> 
 
 /// Returns the colour of a status or decision word, which stands beside it in any case.
 fn color_of(text: &str) -> Option<Color> {
-    match text.split(' ').next()? {
-        "complete" => Some(Color::Green),
-        "running" => Some(Color::Cyan),
-        "pending" => Some(Color::Blue),
+    match short_cell(text) {
+        "done" => Some(Color::Green),
+        "run" => Some(Color::Cyan),
+        "pend" => Some(Color::Blue),
         "due" => Some(Color::Yellow),
-        "failed" | "blocked" | "unreadable" => Some(Color::Red),
-        "waiting" | "limit" | "no-dicom" | "not-applicable" | "not-selected" => {
-            Some(Color::DarkGrey)
-        }
+        "fail" | "block" | "unrd" => Some(Color::Red),
+        "wait" | "limit" | "nodcm" | "n/a" | "nsel" => Some(Color::DarkGrey),
         _ => None,
     }
 }

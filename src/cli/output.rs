@@ -13,7 +13,7 @@ use polars::prelude::DataFrame;
 
 pub use clap::ColorChoice;
 
-use super::layout::{Layout, printable, render};
+use super::layout::{Layout, printable, render, width_of};
 use super::progress::{DELAY, Progress};
 use crate::tables::{TableError, to_csv, to_json};
 
@@ -148,6 +148,13 @@ impl Printer {
         };
         self.data(&bytes);
         Ok(())
+    }
+
+    /// True if a frame can be shown without wrapped cells.
+    pub fn fits(&self, frame: &DataFrame) -> bool {
+        self.options
+            .width
+            .is_none_or(|width| width_of(frame) <= usize::from(width))
     }
 
     fn layout<'a>(&self, painted: &'a [&'a str], optional: &'a [&'a str]) -> Layout<'a> {

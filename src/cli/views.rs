@@ -4,13 +4,14 @@
 
 use std::path::Path;
 
-use polars::prelude::{Column, DataFrame};
+use polars::prelude::{Column, DataFrame, IntoColumn, StringChunked};
 
 use super::output::{Format, Printer};
 use crate::bids::Session;
 use crate::manifest::{Decision, Manifest, Skip};
 use crate::procedure::ProcedureDag;
 use crate::state::TaskRow;
+use crate::tables::words::{first_word, short_cell};
 use crate::tables::{self, TableError};
 
 /// Holds the figures of a `run`.
@@ -88,7 +89,7 @@ pub fn print_status(
 }
 
 /// Prints a row per session and a column per procedure; as a table, first the counts per
-/// procedure and decision.
+/// decision and procedure. Where the terminal has no room, cells are shortened.
 pub fn print_session_status(
     printer: &mut Printer,
     sessions: &[Session],
@@ -111,6 +112,12 @@ pub fn print_session_status(
     let counts = with_totals(tables::decision_counts(manifest, dag)?)?;
     printer.frame(&counts, format, &[], &[])?;
     printer.line("");
+    let mut frame = frame;
+    for shorter in [first_word, short_cell] {
+        if !printer.fits(&frame) {
+            frame = with_cells(&frame, shorter)?;
+        }
+    }
     let names = frame.get_column_names();
     let painted: Vec<&str> = names.iter().skip(2).map(|name| name.as_str()).collect();
     printer.frame(&frame, format, &painted, &[])
@@ -183,6 +190,19 @@ fn plural(count: usize, word: &str) -> String {
         1 => format!("1 {word}"),
         _ => format!("{count} {word}s"),
     }
+}
+
+/// Shortens the cells of a session table; the first two columns are labels.
+fn with_cells(frame: &DataFrame, shorter: fn(&str) -> &str) -> Result<DataFrame, TableError> {
+    let columns = frame.columns().iter().enumerate();
+    let columns = columns.map(|(at, column)| match column.str() {
+        Ok(cells) if at >= 2 => {
+            let cells: StringChunked = cells.iter().map(|cell| cell.map(shorter)).collect();
+            cells.with_name(column.name().clone()).into_column()
+        }
+        _ => column.clone(),
+    });
+    Ok(DataFrame::new(frame.height(), columns.collect())?)
 }
 
 /// Adds a last row with the sum of each column of numbers.

@@ -13,9 +13,11 @@ use crate::manifest::{Decision, Manifest, Planned, Skip};
 use crate::procedure::{ProcedureDag, Scope};
 use crate::state::Reason;
 
-/// Names the column of a session's number while tables are joined. A procedure's name has no blank,
-/// so that none can be equal to it.
+// Names of columns while procedures become columns. The blank keeps them apart from any procedure.
 const AT: &str = "session number";
+const TASK: &str = "task procedure";
+const CELL: &str = "task cell";
+const DECISION: &str = "task decision";
 
 /// Returns a row per session: `subject, session` and then a column per procedure with a cell of
 /// [`decision_cell`]. A task of subject scope stands in each session of its subject; a task that
@@ -36,8 +38,8 @@ pub fn session_status(
         at.len(),
         vec![
             numbers(AT, at.into_iter()),
-            texts("task", title.into_iter()),
-            texts("cell", cell.into_iter()),
+            texts(TASK, title.into_iter()),
+            texts(CELL, cell.into_iter()),
         ],
     )?;
     let index = DataFrame::new(
@@ -48,7 +50,7 @@ pub fn session_status(
             texts("session", sessions.iter().map(|s| Some(s.session.as_str()))),
         ],
     )?;
-    let wide = pivot(long.lazy(), "task", &titles, AT, "cell", element().first())?;
+    let wide = pivot(long.lazy(), TASK, &titles, AT, CELL, element().first())?;
     let columns = ["subject", "session"].into_iter();
     let columns = columns.chain(titles.iter().map(String::as_str));
     Ok(index
@@ -89,32 +91,22 @@ pub fn session_status_json(
     Ok(json_array(lines.iter().map(Vec::as_slice)))
 }
 
-/// Counts tasks: `procedure`, then a column per word of [`WORDS`] that occurs, then `total`.
+/// Counts tasks: a row per word of [`WORDS`] that occurs, in the column `decision`, then a column
+/// per procedure, then `total`.
 pub fn decision_counts(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFrame, TableError> {
-    let words: Vec<&str> = manifest
-        .tasks
-        .iter()
-        .map(|task| decision_word(&task.decision))
-        .collect();
-    let present: Vec<&str> = WORDS
-        .into_iter()
-        .filter(|word| words.contains(word))
-        .collect();
+    let titles = column_titles(dag);
+    let tasks = &manifest.tasks;
+    let words: Vec<&str> = tasks.iter().map(|t| decision_word(&t.decision)).collect();
+    let names = tasks.iter().map(|t| titles.get(t.procedure.index()));
     let long = DataFrame::new(
         words.len(),
-        vec![
-            texts(
-                "procedure",
-                manifest
-                    .tasks
-                    .iter()
-                    .map(|task| Some(&*dag.get(task.procedure).name)),
-            ),
-            texts("decision", words.iter().map(Some)),
-        ],
+        vec![texts(DECISION, words.iter().map(Some)), texts(TASK, names)],
     )?;
-    let procedures: Vec<String> = dag.iter().map(|(_, p)| p.name.to_string()).collect();
-    counts(long, "procedure", "decision", &procedures, &present)
+    let mut present = WORDS.to_vec();
+    present.retain(|word| words.contains(word));
+    let mut counts = counts(long, DECISION, TASK, &present, &titles)?;
+    counts.rename(DECISION, "decision".into())?;
+    Ok(counts)
 }
 
 /// Pairs each task with the sessions (by number) in whose rows it stands.
@@ -147,7 +139,9 @@ fn places<'a>(
 fn column_titles(dag: &ProcedureDag) -> Vec<String> {
     dag.iter()
         .map(|(_, procedure)| match &*procedure.name {
-            name @ ("subject" | "session") => format!("{name} (procedure)"),
+            name @ ("subject" | "session" | "decision" | "total") => {
+                format!("{name} (procedure)")
+            }
             name => name.to_owned(),
         })
         .collect()

@@ -26,6 +26,29 @@ pub const WORDS: [&str; 12] = [
     "not-selected",
 ];
 
+/// Shortens the word at the beginning of a cell to five letters at most, where there is no room for
+/// more; what follows it goes. Other texts stay as they are.
+pub fn short_cell(cell: &str) -> &str {
+    match first_word(cell) {
+        "complete" => "done",
+        "running" => "run",
+        "pending" => "pend",
+        "waiting" => "wait",
+        "blocked" => "block",
+        "failed" => "fail",
+        "unreadable" => "unrd",
+        "no-dicom" => "nodcm",
+        "not-applicable" => "n/a",
+        "not-selected" => "nsel",
+        _ => cell,
+    }
+}
+
+/// Returns a cell without its reason.
+pub fn first_word(cell: &str) -> &str {
+    cell.split_once(' ').map_or(cell, |(word, _)| word)
+}
+
 /// Returns one stable word, one of [`WORDS`]. `waiting` gets ready by itself, `blocked` does not:
 /// what it waits for has failed or cannot be read.
 pub fn decision_word(decision: &Decision) -> &'static str {
