@@ -35,4 +35,6 @@ pub mod request;
 pub mod safety;
 pub mod submit;
 
+pub mod tables;
+
 pub mod cli;

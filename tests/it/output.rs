@@ -1,1 +1,322 @@
+//! What people and scripts see: the views of each command, and the printer.
 
+mod frames;
+mod values;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use snbb_scheduler::cli::output::{Format, Printer, PrinterOptions, Verbosity};
+use snbb_scheduler::cli::views::{
+    RunSummary, print_manifest, print_run_summary, print_session_status, print_status,
+};
+use snbb_scheduler::executor::JobId;
+use snbb_scheduler::manifest::{Blocked, Decision, Due, Limit, Manifest, Skip};
+use snbb_scheduler::procedure::Scope;
+use snbb_scheduler::state::{Reason, TaskStatus};
+use snbb_scheduler::tables;
+use values::*;
+
+fn status_view(options: PrinterOptions, format: Format) -> (String, String) {
+    shown(options, |printer| {
+        let log_dir = Some(Path::new("/logs"));
+        print_status(printer, &rows(), &pipeline(), log_dir, format).unwrap();
+    })
+}
+
+fn session_view(options: PrinterOptions, format: Format) -> (String, String) {
+    let (sessions, manifest) = study();
+    shown(options, |printer| {
+        print_session_status(printer, &sessions, &manifest, &pipeline(), format).unwrap();
+    })
+}
+
+#[test]
+fn status_in_each_format() {
+    for (name, options, format) in [
+        ("status_piped", PIPED, Format::Table),
+        ("status_narrow", terminal(72), Format::Table),
+        ("status_color", colored(), Format::Table),
+        ("status_csv", colored(), Format::Csv),
+        ("status_json", colored(), Format::Json),
+    ] {
+        let (out, err) = status_view(options, format);
+        assert_eq!(err, "");
+        insta::assert_snapshot!(name, out);
+    }
+}
+
+#[test]
+fn session_status_in_each_format() {
+    for (name, options, format) in [
+        ("session_status_piped", PIPED, Format::Table),
+        ("session_status_narrow", terminal(54), Format::Table),
+        ("session_status_narrower", terminal(46), Format::Table),
+        ("session_status_color", colored(), Format::Table),
+        ("session_status_csv", PIPED, Format::Csv),
+        ("session_status_json", PIPED, Format::Json),
+    ] {
+        let (out, err) = session_view(options, format);
+        assert_eq!(err, "");
+        insta::assert_snapshot!(name, out);
+    }
+}
+
+#[test]
+fn manifest_in_each_format() {
+    let (_, manifest) = study();
+    for (name, format) in [
+        ("manifest_piped", Format::Table),
+        ("manifest_csv", Format::Csv),
+        ("manifest_json", Format::Json),
+    ] {
+        let (out, err) = shown(PIPED, |printer| {
+            print_manifest(printer, &manifest, &pipeline(), format).unwrap();
+        });
+        assert_eq!(err, "");
+        insta::assert_snapshot!(name, out);
+    }
+}
+
+#[test]
+fn nothing_to_show_is_an_empty_table_for_scripts_and_a_word_for_people() {
+    let dag = pipeline();
+    let none = Manifest::default();
+    let view = |format, what: usize| {
+        shown(PIPED, |printer| {
+            match what {
+                0 => print_status(printer, &[], &dag, None, format),
+                1 => print_session_status(printer, &[], &none, &dag, format),
+                _ => print_manifest(printer, &none, &dag, format),
+            }
+            .unwrap();
+        })
+    };
+    for (what, words, header) in [
+        (
+            0,
+            "note: no tasks on record\n",
+            "subject,session,procedure,status,",
+        ),
+        (
+            1,
+            "note: no sessions found\n",
+            "subject,session,bids,qsiprep,freesurfer\n",
+        ),
+        (
+            2,
+            "nothing is due\n",
+            "subject,session,procedure,priority\n",
+        ),
+    ] {
+        assert_eq!(view(Format::Table, what), (String::new(), words.to_owned()));
+        assert_eq!(view(Format::Json, what), ("[]\n".to_owned(), String::new()));
+        let (csv, err) = view(Format::Csv, what);
+        assert!(csv.starts_with(header), "{csv}");
+        assert_eq!((csv.lines().count(), err.as_str()), (1, ""));
+    }
+}
+
+#[test]
+fn a_run_ends_with_its_figures_on_stderr() {
+    let (sessions, manifest) = study();
+    let mut summary = RunSummary::of(sessions.len(), &manifest);
+    summary.submitted = 1;
+    summary.refused = vec![("freesurfer: Invalid account 'x'".to_owned(), 1)];
+    let (out, err) = shown(PIPED, |printer| print_run_summary(printer, &summary));
+    assert_eq!(out, "");
+    insta::assert_snapshot!("run_summary", err);
+
+    let quiet = PrinterOptions {
+        verbosity: Verbosity::Quiet,
+        ..PIPED
+    };
+    let (_, err) = shown(quiet, |printer| print_run_summary(printer, &summary));
+    insta::assert_snapshot!("run_summary_quiet", err);
+    summary.refused.clear();
+    summary.dry_run = true;
+    let (_, err) = shown(quiet, |printer| print_run_summary(printer, &summary));
+    assert_eq!(err, "");
+    let (_, err) = shown(PIPED, |printer| print_run_summary(printer, &summary));
+    assert!(err.starts_with("4 sessions, 11 tasks: 2 complete, 2 due, 1 would be submitted\n"));
+}
+
+#[test]
+fn every_decision_has_a_word_a_cell_and_a_sentence() {
+    let skip = Decision::Skip;
+    let fs = Some(Blocked::Failed(Some(Reason::Timeout)));
+    let lines: Vec<String> = [
+        Decision::Submit(Due::New),
+        Decision::Submit(Due::OutputsGone),
+        Decision::Submit(Due::FailedBefore),
+        Decision::Submit(Due::Forced { complete: true }),
+        Decision::Submit(Due::Forced { complete: false }),
+        skip(Skip::Complete),
+        skip(Skip::NotApplicable),
+        in_flight(Some("123"), TaskStatus::Running, Some(Reason::Running)),
+        in_flight(
+            Some("123"),
+            TaskStatus::Running,
+            Some(Reason::AwaitingOutput),
+        ),
+        in_flight(Some("123_4"), TaskStatus::Pending, Some(Reason::Held)),
+        in_flight(Some("7"), TaskStatus::Pending, None),
+        in_flight(None, TaskStatus::Pending, Some(Reason::Submitting)),
+        failed(Some(Reason::OutOfMemory), 2),
+        failed(None, 1),
+        skip(Skip::NoDicom),
+        waiting("bids", "", 0, None),
+        waiting("bids", "ses-02", 1, None),
+        waiting("bids", "ses-02", 2, None),
+        waiting("qsiprep", "ses-02", 4, fs),
+        waiting("freesurfer", "", 0, Some(Blocked::Failed(None))),
+        waiting(
+            "bids",
+            "ses-01",
+            1,
+            Some(Blocked::Unreadable(PathBuf::from("/x/y"))),
+        ),
+        unreadable("/x/y"),
+        skip(Skip::OverLimit(Limit::MaxJobs(5))),
+        skip(Skip::OverLimit(Limit::MaxSubmitPerRun(5))),
+        skip(Skip::OverLimit(Limit::MaxInFlight(5))),
+        skip(Skip::OverLimit(Limit::ProcedureMaxInFlight(5))),
+        skip(Skip::NotSelected),
+    ]
+    .iter()
+    .map(|decision| {
+        let word = tables::decision_word(decision);
+        let cell = tables::decision_cell(decision);
+        assert!(cell == word || cell.starts_with(&format!("{word} (")));
+        assert_eq!(tables::words::first_word(&cell), word);
+        assert!(tables::words::short_cell(&cell).len() <= 5);
+        format!("{word:<15} {cell:<23} {}", tables::decision_text(decision))
+    })
+    .collect();
+    insta::assert_snapshot!("decisions", lines.join("\n"));
+}
+
+#[test]
+fn the_built_in_procedures_fit_a_terminal_of_80_columns() {
+    let names = [
+        "bids",
+        "bids_post",
+        "defacing",
+        "qsiprep",
+        "freesurfer",
+        "qsirecon",
+    ];
+    let dag = dag(&names.map(|name| (name, Scope::Session)));
+    let sessions = [session("sub-0001", "ses-202411010600")];
+    let reason = Some(Reason::OutOfMemory);
+    let tasks = names
+        .iter()
+        .map(|name| {
+            planned(
+                &dag,
+                name,
+                "sub-0001",
+                "ses-202411010600",
+                failed(reason, 1),
+            )
+        })
+        .collect();
+    let (out, _) = shown(terminal(80), |printer| {
+        print_session_status(printer, &sessions, &Manifest { tasks }, &dag, Format::Table).unwrap();
+    });
+    insta::assert_snapshot!("session_status_80", out);
+}
+
+// The printer.
+
+#[test]
+fn talk_goes_to_stderr_by_verbosity() {
+    let say = |verbosity, err_color| {
+        let options = PrinterOptions {
+            verbosity,
+            err_color,
+            ..PIPED
+        };
+        shown(options, |printer| {
+            printer.talk("talk");
+            printer.detail("detail");
+            printer.note("note");
+            printer.warning("look\nhere\u{1b}[2J");
+            printer.error("error");
+            printer.hint("hint");
+            printer.progress(Some(3), "working").inc(1);
+        })
+    };
+    let loud = "warning: look\nhere\\u{1b}[2J\nerror: error\nhint: hint\n";
+    assert_eq!(
+        say(Verbosity::Quiet, false),
+        (String::new(), loud.to_owned())
+    );
+    let normal = format!("talk\nnote: note\n{loud}");
+    assert_eq!(say(Verbosity::Normal, false).1, normal);
+    let verbose = format!("talk\ndetail\nnote: note\n{loud}");
+    assert_eq!(say(Verbosity::Verbose, false).1, verbose);
+    insta::assert_snapshot!("talk_color", say(Verbosity::Debug, true).1);
+}
+
+#[test]
+fn flags_give_the_verbosity() {
+    use Verbosity::*;
+    let given = [
+        (false, 0),
+        (false, 1),
+        (false, 2),
+        (false, 9),
+        (true, 0),
+        (true, 2),
+    ];
+    let want = [Normal, Verbose, Debug, Debug, Quiet, Quiet];
+    assert_eq!(given.map(|(q, v)| Verbosity::from_flags(q, v)), want);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error_and_a_full_disk_is() {
+    for (kind, fine) in [
+        (io::ErrorKind::BrokenPipe, true),
+        (io::ErrorKind::StorageFull, false),
+    ] {
+        let err = Buffer::default();
+        let mut printer = Printer::new(Box::new(Broken(kind)), Box::new(err.clone()), PIPED);
+        print_status(&mut printer, &rows(), &pipeline(), None, Format::Table).unwrap();
+        assert!(printer.is_closed());
+        printer.warning("still heard");
+        let end = printer.finish();
+        assert_eq!(end.is_ok(), fine);
+        assert_eq!(end.err().map(|e| e.kind()), (!fine).then_some(kind));
+        assert_eq!(err.text(), "warning: still heard\n");
+    }
+}
+
+#[test]
+fn a_broken_stderr_stops_nothing() {
+    let out = Buffer::default();
+    let broken = Box::new(Broken(io::ErrorKind::BrokenPipe));
+    let mut printer = Printer::new(Box::new(out.clone()), broken, PIPED);
+    printer.warning("lost");
+    printer.line("data");
+    printer.finish().unwrap();
+    assert_eq!(out.text(), "data\n");
+}
+
+#[test]
+fn tables_fit_any_terminal_and_are_whole_when_piped() {
+    let widest = |text: &str| text.lines().map(|l| l.chars().count()).max().unwrap();
+    for width in [1, 8, 20, 40, 60, 80, 200] {
+        let (out, _) = status_view(terminal(width), Format::Table);
+        if width >= 40 {
+            assert!(widest(&out) <= usize::from(width), "{width}:\n{out}");
+        }
+    }
+    let mut long = row("bids", &"x".repeat(500), "", TaskStatus::Failed, None, None);
+    long.job_id = Some(JobId::new(&"9".repeat(300)));
+    let (out, _) = shown(PIPED, |printer| {
+        print_status(printer, &[long], &pipeline(), None, Format::Table).unwrap();
+    });
+    let line = out.lines().last().unwrap();
+    assert!(line.contains(&"x".repeat(500)) && line.contains(&"9".repeat(300)));
+}

@@ -1,0 +1,267 @@
+//! The printer: data goes to stdout, talk to stderr, and only here is decided how it looks.
+//!
+//! A reader that goes away (`... | head`) never stops a command, least of all one that submits
+//! jobs: what is left of the data is dropped, the work goes on, and the exit code is the
+//! command's own. Any other error of stdout is kept for [`Printer::finish`].
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressDrawTarget};
+use polars::prelude::DataFrame;
+
+pub use clap::ColorChoice;
+
+use super::layout::{Layout, printable, render, width_of};
+use super::progress::{DELAY, Progress};
+use crate::tables::{TableError, to_csv, to_json};
+
+/// Names the forms in which data is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Format {
+    /// Aligned columns for people
+    #[default]
+    Table,
+    /// Comma-separated values with a header line
+    Csv,
+    /// A JSON array of objects
+    Json,
+}
+
+/// Says how much talk goes to stderr. Warnings and errors always do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Verbosity {
+    Quiet,
+    #[default]
+    Normal,
+    /// `-v`
+    Verbose,
+    /// `-vv`
+    Debug,
+}
+
+/// Says how a [`Printer`] behaves.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PrinterOptions {
+    pub verbosity: Verbosity,
+    pub out_color: bool,
+    pub err_color: bool,
+    /// The width of the terminal that stdout is; none: it is no terminal.
+    pub width: Option<u16>,
+    /// True if a progress bar may be drawn on the real stderr.
+    pub progress: bool,
+}
+
+/// Prints data and talk of one command.
+pub struct Printer {
+    out: Box<dyn Write + Send>,
+    err: Box<dyn Write + Send>,
+    options: PrinterOptions,
+    bar: Option<ProgressBar>,
+    /// The first error of stdout; nothing more is written after it.
+    failure: Option<io::Error>,
+}
+
+impl Verbosity {
+    /// Reads the flags `-q` and `-v` (counted). `-q` wins.
+    pub fn from_flags(quiet: bool, verbose: u8) -> Self {
+        match (quiet, verbose) {
+            (true, _) => Self::Quiet,
+            (false, 0) => Self::Normal,
+            (false, 1) => Self::Verbose,
+            (false, _) => Self::Debug,
+        }
+    }
+}
+
+impl Printer {
+    /// Prints to the process's stdout and stderr. `Auto` colours a terminal unless the
+    /// environment says otherwise (`NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM=dumb`).
+    pub fn stdio(color: ColorChoice, verbosity: Verbosity) -> Self {
+        let choice = match color {
+            ColorChoice::Auto => anstream::ColorChoice::Auto,
+            ColorChoice::Always => anstream::ColorChoice::Always,
+            ColorChoice::Never => anstream::ColorChoice::Never,
+        };
+        choice.write_global();
+        let (out, err) = (io::stdout(), io::stderr());
+        let options = PrinterOptions {
+            verbosity,
+            out_color: anstream::AutoStream::choice(&out) != anstream::ColorChoice::Never,
+            err_color: anstream::AutoStream::choice(&err) != anstream::ColorChoice::Never,
+            width: terminal_width(&out),
+            progress: err.is_terminal(),
+        };
+        Self::new(Box::new(out), Box::new(err), options)
+    }
+
+    pub fn new(
+        out: Box<dyn Write + Send>,
+        err: Box<dyn Write + Send>,
+        options: PrinterOptions,
+    ) -> Self {
+        Self {
+            out,
+            err,
+            options,
+            bar: None,
+            failure: None,
+        }
+    }
+
+    pub fn verbosity(&self) -> Verbosity {
+        self.options.verbosity
+    }
+
+    pub fn is_quiet(&self) -> bool {
+        self.options.verbosity == Verbosity::Quiet
+    }
+
+    /// Writes data as it stands.
+    pub fn data(&mut self, bytes: &[u8]) {
+        if self.failure.is_none() {
+            let out = &mut self.out;
+            let write = || out.write_all(bytes).and_then(|()| out.flush());
+            self.failure = beside(self.bar.as_ref(), write).err();
+        }
+    }
+
+    /// Writes one line of data.
+    pub fn line(&mut self, text: &str) {
+        self.data(format!("{text}\n").as_bytes());
+    }
+
+    /// Writes a frame in the wanted format. `painted` names the columns of status words;
+    /// `optional` those that a narrow terminal does without, the least important first.
+    pub fn frame(
+        &mut self,
+        frame: &DataFrame,
+        format: Format,
+        painted: &[&str],
+        optional: &[&str],
+    ) -> Result<(), TableError> {
+        let bytes = match format {
+            Format::Table => render(frame, self.layout(painted, optional)).into_bytes(),
+            Format::Csv => to_csv(frame)?,
+            Format::Json => to_json(frame)?,
+        };
+        self.data(&bytes);
+        Ok(())
+    }
+
+    /// True if a frame can be shown without wrapped cells.
+    pub fn fits(&self, frame: &DataFrame) -> bool {
+        self.options
+            .width
+            .is_none_or(|width| width_of(frame) <= usize::from(width))
+    }
+
+    fn layout<'a>(&self, painted: &'a [&'a str], optional: &'a [&'a str]) -> Layout<'a> {
+        Layout {
+            width: self.options.width,
+            color: self.options.out_color,
+            painted,
+            optional,
+        }
+    }
+
+    /// Tells something; not with `-q`.
+    pub fn talk(&mut self, text: &str) {
+        if self.options.verbosity >= Verbosity::Normal {
+            self.write_err(None, text);
+        }
+    }
+
+    /// Tells a detail; only with `-v`.
+    pub fn detail(&mut self, text: &str) {
+        if self.options.verbosity >= Verbosity::Verbose {
+            self.write_err(None, text);
+        }
+    }
+
+    /// Tells something that is worth knowing and needs no action; not with `-q`.
+    pub fn note(&mut self, text: &str) {
+        if self.options.verbosity >= Verbosity::Normal {
+            self.write_err(Some(("note", AnsiColor::Cyan)), text);
+        }
+    }
+
+    /// Tells something that a person should look at.
+    pub fn warning(&mut self, text: &str) {
+        self.write_err(Some(("warning", AnsiColor::Yellow)), text);
+    }
+
+    /// Tells why the command could not do its work.
+    pub fn error(&mut self, text: &str) {
+        self.write_err(Some(("error", AnsiColor::Red)), text);
+    }
+
+    /// Tells the way out of the error or warning before it.
+    pub fn hint(&mut self, text: &str) {
+        self.write_err(Some(("hint", AnsiColor::Green)), text);
+    }
+
+    fn write_err(&mut self, label: Option<(&str, AnsiColor)>, text: &str) {
+        let mut message = String::new();
+        if let Some((word, color)) = label {
+            let style = if self.options.err_color {
+                Style::new().bold().fg_color(Some(color.into()))
+            } else {
+                Style::new()
+            };
+            message.push_str(&format!("{style}{word}:{style:#} "));
+        }
+        for line in text.trim_end_matches('\n').split('\n') {
+            message.push_str(&printable(line));
+            message.push('\n');
+        }
+        let err = &mut self.err;
+        // There is nobody left to tell of an error here.
+        let _ = beside(self.bar.as_ref(), || err.write_all(message.as_bytes()));
+    }
+
+    /// Starts to show progress, if stderr is a terminal and there is no `-q`.
+    pub fn progress(&mut self, total: Option<u64>, message: &str) -> Progress {
+        let progress = if self.options.progress && !self.is_quiet() {
+            Progress::start(ProgressDrawTarget::stderr(), total, message, DELAY)
+        } else {
+            Progress::none()
+        };
+        self.bar = progress.bar();
+        progress
+    }
+
+    /// True if the reader of stdout has gone: a command that only prints may stop.
+    pub fn is_closed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Returns the error that kept data from being written, if any. A reader that went away is none.
+    pub fn finish(mut self) -> io::Result<()> {
+        if self.failure.is_none() {
+            self.failure = self.out.flush().err();
+        }
+        match self.failure {
+            Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Writes while a progress bar may stand on the same terminal.
+fn beside<T>(bar: Option<&ProgressBar>, write: impl FnOnce() -> T) -> T {
+    match bar {
+        Some(bar) => bar.suspend(write),
+        None => write(),
+    }
+}
+
+/// Returns the width of a terminal; one that does not tell is taken for 80 wide.
+fn terminal_width(out: &io::Stdout) -> Option<u16> {
+    out.is_terminal()
+        .then(|| match rustix::termios::tcgetwinsize(out) {
+            Ok(size) if size.ws_col > 0 => size.ws_col,
+            _ => 80,
+        })
+}

@@ -1,0 +1,163 @@
+//! The tables that people and scripts see: from our values to polars frames, from frames to text.
+//!
+//! Pure. Nothing here knows the terminal, colour or files; [`words`] is the one place where
+//! decisions become words. The columns are documented in `docs/output.md`; scripts rely on them.
+
+pub mod sessions;
+pub mod tasks;
+pub mod words;
+
+use std::sync::Arc;
+
+use polars::frame::PivotColumnNaming;
+use polars::prelude::*;
+
+pub use sessions::{decision_counts, session_status, session_status_json};
+pub use tasks::{rows_frame, status_counts};
+pub use words::{decision_cell, decision_text, decision_word, reason_summary};
+
+use crate::manifest::{Decision, Manifest};
+use crate::procedure::ProcedureDag;
+
+/// Says that a table could not be made. It has no cause that a user can remove.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    #[error("cannot make a table: {0}")]
+    Frame(#[from] PolarsError),
+    #[error("cannot write a table as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// Returns the tasks that are due: `subject, session, procedure, priority` (0 is first).
+pub fn manifest_frame(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFrame, TableError> {
+    let due: Vec<_> = manifest
+        .tasks
+        .iter()
+        .filter(|task| matches!(task.decision, Decision::Submit(_)))
+        .collect();
+    Ok(DataFrame::new(
+        due.len(),
+        vec![
+            texts("subject", due.iter().map(|t| Some(t.subject.as_str()))),
+            texts("session", due.iter().map(|t| Some(t.session.as_str()))),
+            texts(
+                "procedure",
+                due.iter().map(|t| Some(&*dag.get(t.procedure).name)),
+            ),
+            numbers(
+                "priority",
+                due.iter().map(|t| Some(t.procedure.index() as i64)),
+            ),
+        ],
+    )?)
+}
+
+/// Writes a frame as CSV (RFC 4180 quoting, line ends `\n`) with a line of column names. A missing
+/// value is an empty field, an empty text is `""`.
+pub fn to_csv(frame: &DataFrame) -> Result<Vec<u8>, TableError> {
+    let mut bytes = Vec::new();
+    CsvWriter::new(&mut bytes)
+        .with_quote_style(QuoteStyle::Necessary)
+        .finish(&mut frame.clone())?;
+    Ok(bytes)
+}
+
+/// Writes a frame as a JSON array with one object per row, one row per line.
+pub fn to_json(frame: &DataFrame) -> Result<Vec<u8>, TableError> {
+    let mut lines = Vec::new();
+    JsonWriter::new(&mut lines)
+        .with_json_format(JsonFormat::JsonLines)
+        .finish(&mut frame.clone())?;
+    // A line end inside a value is written as `\n`, so each line is one object.
+    Ok(json_array(
+        lines
+            .split(|&byte| byte == b'\n')
+            .filter(|line| !line.is_empty()),
+    ))
+}
+
+fn json_array<'a>(objects: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut bytes = b"[".to_vec();
+    for (at, object) in objects.enumerate() {
+        bytes.extend_from_slice(if at == 0 { b"\n" } else { b",\n" });
+        bytes.extend_from_slice(object);
+    }
+    bytes.extend_from_slice(if bytes.len() == 1 { b"]\n" } else { b"\n]\n" });
+    bytes
+}
+
+/// Makes a column of texts; none is null.
+fn texts<S: AsRef<str>>(name: &str, values: impl Iterator<Item = Option<S>>) -> Column {
+    StringChunked::from_iter_options(name.into(), values).into_column()
+}
+
+/// Makes a column of whole numbers; none is null.
+fn numbers(name: &str, values: impl Iterator<Item = Option<i64>>) -> Column {
+    Int64Chunked::from_iter_options(name.into(), values).into_column()
+}
+
+/// Counts how often each of `columns` occurs as `on` for each `index`, in the order of both lists;
+/// a last column `total` adds them up. What `columns` does not list is not counted.
+fn counts<R: AsRef<str>, C: AsRef<str>>(
+    long: DataFrame,
+    index: &str,
+    on: &str,
+    rows: &[R],
+    columns: &[C],
+) -> Result<DataFrame, TableError> {
+    let order = DataFrame::new(rows.len(), vec![texts(index, rows.iter().map(Some))])?;
+    let wide = pivot(
+        long.lazy()
+            .with_column(lit(1).cast(DataType::Int64).alias("n")),
+        on,
+        columns,
+        index,
+        "n",
+        element().sum(),
+    )?;
+    let counts = columns.iter().map(|name| col(name.as_ref()));
+    let total = counts
+        .clone()
+        .fold(lit(0).cast(DataType::Int64), |sum, count| sum + count);
+    Ok(order
+        .lazy()
+        .join(wide, [col(index)], [col(index)], keep_left_order())
+        .with_columns(
+            counts
+                .map(|count| count.fill_null(lit(0)))
+                .collect::<Vec<_>>(),
+        )
+        .with_column(total.alias("total"))
+        .collect()?)
+}
+
+/// Turns a long frame into a wide one: a row per `index`, a column per value of `on` that is in
+/// `columns`, in that order.
+fn pivot<S: AsRef<str>>(
+    long: LazyFrame,
+    on: &str,
+    columns: &[S],
+    index: &str,
+    values: &str,
+    aggregate: Expr,
+) -> Result<LazyFrame, TableError> {
+    let on_columns = DataFrame::new(columns.len(), vec![texts(on, columns.iter().map(Some))])?;
+    let one = |name: &str| by_name([name], true, false);
+    Ok(long.pivot(
+        one(on),
+        Arc::new(on_columns),
+        one(index),
+        one(values),
+        aggregate,
+        false,
+        PlSmallStr::EMPTY,
+        PivotColumnNaming::Auto,
+    ))
+}
+
+/// Describes a left join that keeps the left frame's order.
+fn keep_left_order() -> JoinArgs {
+    let mut how = JoinArgs::new(JoinType::Left);
+    how.maintain_order = MaintainOrderJoin::Left;
+    how
+}

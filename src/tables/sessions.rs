@@ -1,0 +1,171 @@
+//! Tables of decisions: a row per session and a column per procedure, and their counts.
+
+use std::collections::HashMap;
+
+use polars::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::words::{WORDS, decision_cell, decision_text, decision_word};
+use super::{TableError, counts, json_array, keep_left_order, numbers, pivot, texts};
+use crate::bids::{Session, SessionLabel, SubjectLabel};
+use crate::executor::JobId;
+use crate::manifest::{Decision, Manifest, Planned, Skip};
+use crate::procedure::{ProcedureDag, Scope};
+use crate::state::Reason;
+
+// Names of columns while procedures become columns. The blank keeps them apart from any procedure.
+const AT: &str = "session number";
+const TASK: &str = "task procedure";
+const CELL: &str = "task cell";
+const DECISION: &str = "task decision";
+
+/// Returns a row per session: `subject, session` and then a column per procedure with a cell of
+/// [`decision_cell`]. A task of subject scope stands in each session of its subject; a task that
+/// the manifest lacks is null.
+pub fn session_status(
+    sessions: &[Session],
+    manifest: &Manifest,
+    dag: &ProcedureDag,
+) -> Result<DataFrame, TableError> {
+    let titles = column_titles(dag);
+    let (mut at, mut title, mut cell) = (Vec::new(), Vec::new(), Vec::new());
+    for (session, task) in places(sessions, manifest, dag) {
+        at.push(Some(session as i64));
+        title.push(titles.get(task.procedure.index()));
+        cell.push(Some(decision_cell(&task.decision)));
+    }
+    let long = DataFrame::new(
+        at.len(),
+        vec![
+            numbers(AT, at.into_iter()),
+            texts(TASK, title.into_iter()),
+            texts(CELL, cell.into_iter()),
+        ],
+    )?;
+    let index = DataFrame::new(
+        sessions.len(),
+        vec![
+            numbers(AT, (0..sessions.len()).map(|at| Some(at as i64))),
+            texts("subject", sessions.iter().map(|s| Some(s.subject.as_str()))),
+            texts("session", sessions.iter().map(|s| Some(s.session.as_str()))),
+        ],
+    )?;
+    let wide = pivot(long.lazy(), TASK, &titles, AT, CELL, element().first())?;
+    let columns = ["subject", "session"].into_iter();
+    let columns = columns.chain(titles.iter().map(String::as_str));
+    Ok(index
+        .lazy()
+        .join(wide, [col(AT)], [col(AT)], keep_left_order())
+        .select(columns.map(col).collect::<Vec<_>>())
+        .collect()?)
+}
+
+/// Returns a JSON array with an object per session: `subject, session, procedures`, the last an
+/// object of `{decision, reason, job_id, text}` by procedure.
+pub fn session_status_json(
+    sessions: &[Session],
+    manifest: &Manifest,
+    dag: &ProcedureDag,
+) -> Result<Vec<u8>, TableError> {
+    let mut cells: Vec<Vec<&Planned>> = vec![Vec::new(); sessions.len()];
+    for (session, task) in places(sessions, manifest, dag) {
+        if let Some(tasks) = cells.get_mut(session) {
+            tasks.push(task);
+        }
+    }
+    let mut lines = Vec::with_capacity(sessions.len());
+    for (session, tasks) in sessions.iter().zip(cells) {
+        let procedures: Map<String, Value> = tasks
+            .into_iter()
+            .map(|task| {
+                let name = dag.get(task.procedure).name.to_string();
+                (name, decision_json(&task.decision))
+            })
+            .collect();
+        lines.push(serde_json::to_vec(&json!({
+            "subject": session.subject.as_str(),
+            "session": session.session.as_str(),
+            "procedures": procedures,
+        }))?);
+    }
+    Ok(json_array(lines.iter().map(Vec::as_slice)))
+}
+
+/// Counts tasks: a row per word of [`WORDS`] that occurs, in the column `decision`, then a column
+/// per procedure, then `total`.
+pub fn decision_counts(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFrame, TableError> {
+    let titles = column_titles(dag);
+    let tasks = &manifest.tasks;
+    let words: Vec<&str> = tasks.iter().map(|t| decision_word(&t.decision)).collect();
+    let names = tasks.iter().map(|t| titles.get(t.procedure.index()));
+    let long = DataFrame::new(
+        words.len(),
+        vec![texts(DECISION, words.iter().map(Some)), texts(TASK, names)],
+    )?;
+    let mut present = WORDS.to_vec();
+    present.retain(|word| words.contains(word));
+    let mut counts = counts(long, DECISION, TASK, &present, &titles)?;
+    counts.rename(DECISION, "decision".into())?;
+    Ok(counts)
+}
+
+/// Pairs each task with the sessions (by number) in whose rows it stands.
+fn places<'a>(
+    sessions: &'a [Session],
+    manifest: &'a Manifest,
+    dag: &'a ProcedureDag,
+) -> impl Iterator<Item = (usize, &'a Planned)> {
+    let mut by_subject: HashMap<&SubjectLabel, Vec<usize>> = HashMap::new();
+    let mut by_session: HashMap<(&SubjectLabel, &SessionLabel), usize> = HashMap::new();
+    for (at, session) in sessions.iter().enumerate() {
+        by_subject.entry(&session.subject).or_default().push(at);
+        by_session.insert((&session.subject, &session.session), at);
+    }
+    manifest.tasks.iter().flat_map(move |task| {
+        let places = match dag.get(task.procedure).scope {
+            Scope::Session => by_session
+                .get(&(&task.subject, &task.session))
+                .map(|at| vec![*at]),
+            Scope::Subject => by_subject.get(&task.subject).cloned(),
+        };
+        places
+            .unwrap_or_default()
+            .into_iter()
+            .map(move |at| (at, task))
+    })
+}
+
+/// Returns the procedures' names; one that is also the name of a fixed column is marked.
+fn column_titles(dag: &ProcedureDag) -> Vec<String> {
+    dag.iter()
+        .map(|(_, procedure)| match &*procedure.name {
+            name @ ("subject" | "session" | "decision" | "total") => {
+                format!("{name} (procedure)")
+            }
+            name => name.to_owned(),
+        })
+        .collect()
+}
+
+fn decision_json(decision: &Decision) -> Value {
+    let (reason, job_id) = match decision {
+        Decision::Submit(_) => (None, None),
+        Decision::Skip(skip) => match skip {
+            Skip::InFlight { job_id, reason, .. } => (*reason, job_id.as_ref()),
+            Skip::Failed { reason, .. } => (*reason, None),
+            Skip::Complete
+            | Skip::NotApplicable
+            | Skip::NoDicom
+            | Skip::WaitingFor(_)
+            | Skip::Unreadable(_)
+            | Skip::OverLimit(_)
+            | Skip::NotSelected => (None, None),
+        },
+    };
+    json!({
+        "decision": decision_word(decision),
+        "reason": reason.map(Reason::as_str),
+        "job_id": job_id.map(JobId::as_str),
+        "text": decision_text(decision),
+    })
+}

@@ -1,0 +1,127 @@
+//! Tables of the state's rows: all of them, and how many there are of each status.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use polars::prelude::*;
+
+use super::{TableError, counts, numbers, texts};
+use crate::procedure::ProcedureDag;
+use crate::state::{TaskRow, TaskStatus};
+
+/// Returns all rows with the columns of the state file in its order, and `log_path` where
+/// `log_dir` is known and there is a job. Sorted by procedure (the configuration's order, then
+/// others by name), subject, session. Times are texts in UTC to the second: `2026-01-02T03:04:05Z`.
+pub fn rows_frame(
+    rows: &[TaskRow],
+    dag: &ProcedureDag,
+    log_dir: Option<&Path>,
+) -> Result<DataFrame, TableError> {
+    let rows = sorted(rows, dag);
+    let text = |name: &str, get: fn(&TaskRow) -> Option<&str>| {
+        texts(name, rows.iter().map(|row| get(row)))
+    };
+    let number = |name: &str, get: fn(&TaskRow) -> Option<i64>| {
+        numbers(name, rows.iter().map(|row| get(row)))
+    };
+    let time = |name: &str, get: fn(&TaskRow) -> Option<DateTime<Utc>>| {
+        texts(name, rows.iter().map(|row| get(row).map(time_text)))
+    };
+    let mut columns = vec![
+        text("subject", |r| Some(&r.key.subject)),
+        text("session", |r| Some(&r.key.session)),
+        text("procedure", |r| Some(&r.key.procedure)),
+        text("status", |r| Some(r.status.as_str())),
+        time("submitted_at", |r| r.submitted_at),
+        text("job_id", |r| r.job_id.as_ref().map(|id| id.as_str())),
+        text("reason", |r| r.reason.map(|reason| reason.as_str())),
+        number("attempt", |r| r.attempt.map(i64::from)),
+        text("slurm_state", |r| r.facts.slurm_state.as_deref()),
+        text("exit_code", |r| r.facts.exit_code.as_deref()),
+        time("started_at", |r| r.facts.started_at),
+        time("ended_at", |r| r.facts.ended_at),
+        time("updated_at", |r| r.updated_at),
+        time("missing_since", |r| r.missing_since),
+        text("node_list", |r| r.facts.node_list.as_deref()),
+        number("req_mem_mb", |r| r.facts.req_mem_mb),
+        number("max_rss_mb", |r| r.facts.max_rss_mb),
+        number("time_limit_s", |r| r.facts.time_limit_s),
+        number("elapsed_s", |r| r.facts.elapsed_s),
+        text("job_name", |r| r.job_name.as_deref()),
+        text("cluster", |r| r.facts.cluster.as_deref()),
+        text("submission_id", |r| r.submission_id.as_deref()),
+    ];
+    let log_dir = log_dir.map(Path::to_string_lossy);
+    columns.push(texts(
+        "log_path",
+        rows.iter()
+            .map(|row| log_dir.as_deref().and_then(|dir| log_path(row, dir))),
+    ));
+    Ok(DataFrame::new(rows.len(), columns)?)
+}
+
+/// Counts rows: `procedure, pending, running, complete, failed, total`. Procedures of the
+/// configuration come first, in its order and also without any row, then others by name.
+pub fn status_counts(rows: &[TaskRow], dag: &ProcedureDag) -> Result<DataFrame, TableError> {
+    let long = DataFrame::new(
+        rows.len(),
+        vec![
+            texts("procedure", rows.iter().map(|r| Some(&*r.key.procedure))),
+            texts("status", rows.iter().map(|r| Some(r.status.as_str()))),
+        ],
+    )?;
+    let others: BTreeSet<&str> = rows
+        .iter()
+        .map(|row| &*row.key.procedure)
+        .filter(|name| dag.find(name).is_none())
+        .collect();
+    let procedures: Vec<String> = dag
+        .iter()
+        .map(|(_, procedure)| procedure.name.to_string())
+        .chain(others.into_iter().map(str::to_owned))
+        .collect();
+    counts(
+        long,
+        "procedure",
+        "status",
+        &procedures,
+        &TaskStatus::ALL.map(TaskStatus::as_str),
+    )
+}
+
+fn sorted<'a>(rows: &'a [TaskRow], dag: &ProcedureDag) -> Vec<&'a TaskRow> {
+    let mut ranked: Vec<(usize, &TaskRow)> = rows
+        .iter()
+        .map(|row| {
+            let rank = dag.find(&row.key.procedure).map(|id| id.index());
+            (rank.unwrap_or(usize::MAX), row)
+        })
+        .collect();
+    ranked.sort_by(|(rank_a, a), (rank_b, b)| {
+        rank_a
+            .cmp(rank_b)
+            .then_with(|| a.key.procedure.cmp(&b.key.procedure))
+            .then_with(|| a.key.subject.cmp(&b.key.subject))
+            .then_with(|| a.key.session.cmp(&b.key.session))
+    });
+    ranked.into_iter().map(|(_, row)| row).collect()
+}
+
+fn time_text(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+/// Returns where the job's output is: `<log dir>/<procedure>/<job name>_<job id>.out`. Rows of the
+/// Python program have no job name; it is made of the same parts.
+fn log_path(row: &TaskRow, log_dir: &str) -> Option<String> {
+    let id = row.job_id.as_ref()?;
+    let key = &row.key;
+    let name = match &row.job_name {
+        Some(name) => name.to_string(),
+        None if key.session.is_empty() => format!("{}_{}", key.procedure, key.subject),
+        None => format!("{}_{}_{}", key.procedure, key.subject, key.session),
+    };
+    let procedure = &key.procedure;
+    Some(format!("{log_dir}/{procedure}/{name}_{id}.out"))
+}

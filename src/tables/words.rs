@@ -1,0 +1,219 @@
+//! Decisions in words: short and stable for scripts, in plain sentences for people.
+//!
+//! This is the only place that does it. All matches are exhaustive, so that a new decision cannot
+//! be forgotten here.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::manifest::{Blocked, Decision, Due, Limit, Manifest, Skip, Waiting};
+use crate::state::{Reason, TaskStatus};
+
+/// All words of [`decision_word`], in the order in which summaries list them.
+pub const WORDS: [&str; 12] = [
+    "complete",
+    "running",
+    "pending",
+    "due",
+    "limit",
+    "waiting",
+    "blocked",
+    "failed",
+    "unreadable",
+    "no-dicom",
+    "not-applicable",
+    "not-selected",
+];
+
+/// Shortens the word at the beginning of a cell to five letters at most, where there is no room for
+/// more; what follows it goes. Other texts stay as they are.
+pub fn short_cell(cell: &str) -> &str {
+    match first_word(cell) {
+        "complete" => "done",
+        "running" => "run",
+        "pending" => "pend",
+        "waiting" => "wait",
+        "blocked" => "block",
+        "failed" => "fail",
+        "unreadable" => "unrd",
+        "no-dicom" => "nodcm",
+        "not-applicable" => "n/a",
+        "not-selected" => "nsel",
+        _ => cell,
+    }
+}
+
+/// Returns a cell without its reason.
+pub fn first_word(cell: &str) -> &str {
+    cell.split_once(' ').map_or(cell, |(word, _)| word)
+}
+
+/// Returns one stable word, one of [`WORDS`]. `waiting` gets ready by itself, `blocked` does not:
+/// what it waits for has failed or cannot be read.
+pub fn decision_word(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::Submit(_) => "due",
+        Decision::Skip(skip) => match skip {
+            Skip::Complete => "complete",
+            Skip::NotApplicable => "not-applicable",
+            Skip::InFlight { status, .. } => status.as_str(),
+            Skip::Failed { .. } => "failed",
+            Skip::NoDicom => "no-dicom",
+            Skip::WaitingFor(waiting) if waiting.blocked.is_some() => "blocked",
+            Skip::WaitingFor(_) => "waiting",
+            Skip::Unreadable(_) => "unreadable",
+            Skip::OverLimit(_) => "limit",
+            Skip::NotSelected => "not-selected",
+        },
+    }
+}
+
+/// Returns the word of a cell of the session table: as [`decision_word`], and for a failed task
+/// the reason in brackets, if it is known.
+pub fn decision_cell(decision: &Decision) -> Cow<'static, str> {
+    match decision {
+        Decision::Skip(Skip::Failed {
+            reason: Some(reason),
+            ..
+        }) => format!("failed ({reason})").into(),
+        _ => decision_word(decision).into(),
+    }
+}
+
+/// Returns a short sentence for people, without a full stop.
+pub fn decision_text(decision: &Decision) -> String {
+    match decision {
+        Decision::Submit(due) => due_text(*due).to_owned(),
+        Decision::Skip(skip) => match skip {
+            Skip::Complete => "complete".to_owned(),
+            Skip::NotApplicable => "not applicable: the session lacks the input".to_owned(),
+            Skip::InFlight {
+                job_id,
+                status,
+                reason,
+            } => {
+                let standing = standing(*status, *reason);
+                match job_id {
+                    Some(id) => format!("in flight (job {id}, {standing})"),
+                    None => format!("in flight ({standing})"),
+                }
+            }
+            Skip::Failed { reason, attempt } => {
+                let reason = reason_word(*reason);
+                format!("failed ({reason}, attempt {attempt}); 'retry' clears it")
+            }
+            Skip::NoDicom => "no DICOM directory".to_owned(),
+            Skip::WaitingFor(waiting) => waiting_text(waiting),
+            Skip::Unreadable(what) => {
+                format!("unreadable: {}: {}", what.path.display(), what.error)
+            }
+            Skip::OverLimit(limit) => limit_text(limit),
+            Skip::NotSelected => "not selected".to_owned(),
+        },
+    }
+}
+
+/// Counts the tasks that are held back, by reason, in the order of [`WORDS`]. With the tasks that
+/// are complete and those to be submitted the counts add up to all tasks.
+pub fn reason_summary(manifest: &Manifest) -> Vec<(String, usize)> {
+    let mut groups: BTreeMap<(usize, String), usize> = BTreeMap::new();
+    for task in &manifest.tasks {
+        if let Decision::Skip(skip) = &task.decision
+            && !matches!(skip, Skip::Complete)
+        {
+            let word = decision_word(&task.decision);
+            let rank = WORDS.iter().position(|known| *known == word);
+            *groups
+                .entry((rank.unwrap_or(WORDS.len()), group(skip)))
+                .or_default() += 1;
+        }
+    }
+    groups
+        .into_iter()
+        .map(|((_, text), count)| (text, count))
+        .collect()
+}
+
+/// Returns what several tasks have in common: no job ids, no sessions, no paths.
+fn group(skip: &Skip) -> String {
+    match skip {
+        Skip::Complete => "complete".to_owned(),
+        Skip::NotApplicable => "not applicable".to_owned(),
+        Skip::InFlight { status, reason, .. } => {
+            format!("in flight ({})", standing(*status, *reason))
+        }
+        Skip::Failed { reason, .. } => format!("failed ({})", reason_word(*reason)),
+        Skip::NoDicom => "no DICOM directory".to_owned(),
+        Skip::WaitingFor(waiting) => match &waiting.blocked {
+            None => format!("waiting for {}", waiting.procedure),
+            Some(Blocked::Failed(_)) => format!("blocked: {} failed", waiting.procedure),
+            Some(Blocked::Unreadable(_)) => {
+                format!("blocked: {} cannot be read", waiting.procedure)
+            }
+        },
+        Skip::Unreadable(_) => "unreadable".to_owned(),
+        Skip::OverLimit(limit) => limit_text(limit),
+        Skip::NotSelected => "not selected".to_owned(),
+    }
+}
+
+fn due_text(due: Due) -> &'static str {
+    match due {
+        Due::New => "due",
+        Due::OutputsGone => "due: was complete, outputs gone",
+        Due::FailedBefore => "due: failed before, and resubmit_failed is on",
+        Due::Forced { complete: true } => "due: forced, outputs are complete",
+        Due::Forced { complete: false } => "due: forced",
+    }
+}
+
+/// Says where a job stands: `running`, `pending: held`.
+fn standing(status: TaskStatus, reason: Option<Reason>) -> Cow<'static, str> {
+    match reason {
+        None | Some(Reason::Running) => status.as_str().into(),
+        Some(Reason::Submitting) => "submission in doubt".into(),
+        Some(reason) => format!("{status}: {reason}").into(),
+    }
+}
+
+fn reason_word(reason: Option<Reason>) -> &'static str {
+    // Rows of the Python program have none.
+    reason.map_or("reason unknown", Reason::as_str)
+}
+
+fn waiting_text(waiting: &Waiting) -> String {
+    let mut text = format!("waiting for {}", waiting.procedure);
+    if let Some(session) = waiting.session.as_ref().filter(|s| !s.is_none()) {
+        let _ = write!(text, " {session}");
+    }
+    match &waiting.blocked {
+        None => {}
+        Some(Blocked::Failed(Some(reason))) => {
+            let _ = write!(text, " (failed: {reason})");
+        }
+        Some(Blocked::Failed(None)) => text.push_str(" (failed)"),
+        Some(Blocked::Unreadable(path)) => {
+            let _ = write!(text, " (unreadable: {})", path.display());
+        }
+    }
+    match waiting.sessions_missing.saturating_sub(1) {
+        0 => {}
+        1 => text.push_str(" and 1 more session"),
+        more => {
+            let _ = write!(text, " and {more} more sessions");
+        }
+    }
+    text
+}
+
+fn limit_text(limit: &Limit) -> String {
+    match limit {
+        Limit::MaxJobs(n) => format!("over a limit (--max-jobs {n})"),
+        Limit::MaxSubmitPerRun(n) => format!("over a limit (max_submit_per_run {n})"),
+        Limit::MaxInFlight(n) => format!("over a limit (max_in_flight {n})"),
+        Limit::ProcedureMaxInFlight(n) => {
+            format!("over a limit (the procedure's max_in_flight {n})")
+        }
+    }
+}
