@@ -194,6 +194,24 @@ pub enum ExecutorError {
     },
 }
 
+impl ExecutorError {
+    /// Returns what a person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::ScriptMissing { .. } => Some(
+                "put the script there, or name its directory as script_dir in the configuration"
+                    .to_owned(),
+            ),
+            Self::ProgramMissing { .. } => Some(
+                "cron starts with a short PATH: name the directory of Slurm's commands as \
+                 slurm_bin_dir in the configuration"
+                    .to_owned(),
+            ),
+            Self::Failed { .. } | Self::Io { .. } => None,
+        }
+    }
+}
+
 impl Phase {
     /// True while the job may still write outputs.
     pub fn is_live(self) -> bool {

@@ -90,9 +90,9 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
     let mut exit = warn_unreadable(&manifest, found.unreadable.is_empty(), printer);
     for (procedure, (error, count)) in &missing {
         printer.warning(&format!("{procedure}: {error}"));
-        printer.hint(
-            "put the script there, or name its directory as script_dir in the configuration",
-        );
+        if let Some(hint) = error.hint() {
+            printer.hint(&hint);
+        }
         summary.refused.push((format!("{procedure}: script not found"), *count));
         exit = Exit::Refused;
     }

@@ -72,8 +72,7 @@ pub fn print_status(
         printer.note("no tasks on record");
         return Ok(());
     }
-    let counts = with_totals(tables::status_counts(rows, dag)?)?;
-    printer.frame(&counts, format, &[], &[])?;
+    print_counts(printer, rows, dag)?;
     printer.line("");
     let rows = frame.select([
         "procedure",
@@ -86,6 +85,16 @@ pub fn print_status(
         "submitted_at",
     ])?;
     printer.frame(&rows, format, &["status"], &["attempt", "submitted_at"])
+}
+
+/// Prints the counts per procedure and status.
+pub fn print_counts(
+    printer: &mut Printer,
+    rows: &[TaskRow],
+    dag: &ProcedureDag,
+) -> Result<(), TableError> {
+    let counts = with_totals(tables::status_counts(rows, dag)?)?;
+    printer.frame(&counts, Format::Table, &[], &[])
 }
 
 /// Prints a row per session and a column per procedure; as a table, first the counts per

@@ -11,10 +11,11 @@ use crate::manifest::{Blocked, Decision, Due, Limit, Manifest, Skip, Waiting};
 use crate::state::{Reason, TaskStatus};
 
 /// All words of [`decision_word`], in the order in which summaries list them.
-pub const WORDS: [&str; 12] = [
+pub const WORDS: [&str; 13] = [
     "complete",
     "running",
     "pending",
+    "foreign-job",
     "due",
     "limit",
     "waiting",
@@ -39,6 +40,7 @@ pub fn short_cell(cell: &str) -> &str {
         "unreadable" => "unrd",
         "no-dicom" => "nodcm",
         "not-applicable" => "n/a",
+        "foreign-job" => "fgn",
         "not-selected" => "nsel",
         _ => cell,
     }
@@ -59,6 +61,7 @@ pub fn decision_word(decision: &Decision) -> &'static str {
             Skip::NotApplicable => "not-applicable",
             Skip::InFlight { status, .. } => status.as_str(),
             Skip::Failed { .. } => "failed",
+            Skip::ForeignJob(_) => "foreign-job",
             Skip::NoDicom => "no-dicom",
             Skip::WaitingFor(waiting) if waiting.blocked.is_some() => "blocked",
             Skip::WaitingFor(_) => "waiting",
@@ -103,6 +106,9 @@ pub fn decision_text(decision: &Decision) -> String {
                 let reason = reason_word(*reason);
                 format!("failed ({reason}, attempt {attempt}); 'retry' clears it")
             }
+            Skip::ForeignJob(id) => {
+                format!("job {id} has this task's name and is not ours; waits until it ends")
+            }
             Skip::NoDicom => "no DICOM directory".to_owned(),
             Skip::WaitingFor(waiting) => waiting_text(waiting),
             Skip::Unreadable(what) => {
@@ -144,6 +150,7 @@ fn group(skip: &Skip) -> String {
             format!("in flight ({})", standing(*status, *reason))
         }
         Skip::Failed { reason, .. } => format!("failed ({})", reason_word(*reason)),
+        Skip::ForeignJob(_) => "a job of this name is not ours".to_owned(),
         Skip::NoDicom => "no DICOM directory".to_owned(),
         Skip::WaitingFor(waiting) => match &waiting.blocked {
             None => format!("waiting for {}", waiting.procedure),

@@ -1,1 +1,179 @@
 //! What the tests share: a study on disk, the program, its output.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command as Process;
+
+use assert_cmd::Command;
+use tempfile::TempDir;
+
+/// Is a study in a temporary directory: roots, scripts, a configuration.
+pub struct Study {
+    pub dir: TempDir,
+    /// Directories that the program's `PATH` begins with.
+    pub path: Vec<PathBuf>,
+    pub env: Vec<(String, String)>,
+}
+
+/// What a finished call said.
+pub struct Said {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Study {
+    /// Makes the roots and an empty configuration that names them.
+    pub fn new() -> Self {
+        let study = Self {
+            dir: tempfile::tempdir().unwrap(),
+            path: Vec::new(),
+            env: Vec::new(),
+        };
+        for root in ["dicom", "bids", "derivatives", "logs"] {
+            fs::create_dir(study.at(root)).unwrap();
+        }
+        study.configure("");
+        study
+    }
+
+    pub fn at(&self, path: &str) -> PathBuf {
+        self.dir.path().join(path)
+    }
+
+    /// Writes the configuration: roots and state file, and what is given.
+    pub fn configure(&self, rest: &str) {
+        self.write(
+            "config.yaml",
+            &format!(
+                "dicom_root: dicom\nbids_root: bids\nderivatives_root: derivatives\n\
+                 state_file: state.parquet\nslurm_log_dir: logs\n{rest}"
+            ),
+        );
+    }
+
+    /// Adds sessions that have DICOM files: `sub-01/ses-01`.
+    pub fn scan(&self, sessions: &[&str]) {
+        for session in sessions {
+            self.write(&format!("dicom/{session}/0001.dcm"), "x");
+        }
+    }
+
+    /// Writes a file and the directories above it.
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Writes an executable bash script beside the configuration.
+    pub fn script(&self, name: &str, body: &str) {
+        self.write(name, &format!("#!/bin/bash\nset -euo pipefail\n{body}\n"));
+        executable(&self.at(name));
+    }
+
+    pub fn read_bytes(&self, path: &str) -> Vec<u8> {
+        fs::read(self.at(path)).unwrap()
+    }
+
+    pub fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.at(path)).unwrap()
+    }
+
+    /// Returns the program with this study's configuration and a small environment, as under cron.
+    pub fn program(&self) -> Command {
+        let mut command = Command::cargo_bin("snbb-scheduler").unwrap();
+        let mut path: Vec<PathBuf> = self.path.clone();
+        path.extend(["/usr/bin".into(), "/bin".into()]);
+        command
+            .env_clear()
+            .env("PATH", std::env::join_paths(path).unwrap())
+            .env("HOME", self.dir.path())
+            .env("SNBB_CONFIG", self.at("config.yaml"))
+            .envs(self.env.iter().cloned())
+            .current_dir("/");
+        command
+    }
+
+    /// Calls the program and returns what it said. A panic or a backtrace fails the test.
+    pub fn call(&self, arguments: &[&str]) -> Said {
+        let output = self.program().args(arguments).output().unwrap();
+        let said = Said {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        };
+        assert!(
+            !said.err.contains("panicked") && !said.err.contains("stack backtrace"),
+            "{arguments:?}: {}",
+            said.err
+        );
+        said
+    }
+
+    /// Calls the program and expects exit code 0.
+    pub fn ok(&self, arguments: &[&str]) -> Said {
+        let said = self.call(arguments);
+        assert_eq!(said.code, 0, "{arguments:?}\n{}\n{}", said.out, said.err);
+        said
+    }
+
+    /// Returns the rows of the state as `status` shows them to scripts.
+    pub fn rows(&self) -> Vec<serde_json::Value> {
+        serde_json::from_str(&self.ok(&["status", "--format", "json"]).out).unwrap()
+    }
+
+    /// Returns each row in a few words, sorted: `bids sub-01 ses-01: failed timeout`.
+    pub fn statuses(&self) -> Vec<String> {
+        let mut list: Vec<String> = self
+            .rows()
+            .iter()
+            .map(|row| {
+                let text = |key: &str| row[key].as_str().unwrap_or("-").to_owned();
+                format!(
+                    "{} {} {}: {} {}",
+                    text("procedure"),
+                    text("subject"),
+                    text("session"),
+                    text("status"),
+                    text("reason")
+                )
+            })
+            .collect();
+        list.sort();
+        list
+    }
+
+    /// Returns all files below the study with their content, to see that nothing changed.
+    pub fn snapshot(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut files: Vec<(PathBuf, Vec<u8>)> = walkdir::WalkDir::new(self.dir.path())
+            .into_iter()
+            .map(|entry| entry.unwrap())
+            .map(|entry| {
+                let content = fs::read(entry.path()).unwrap_or_default();
+                (entry.into_path(), content)
+            })
+            .collect();
+        files.sort();
+        files
+    }
+}
+
+/// Sets the execute bits.
+pub fn executable(path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Tells loudly that a test did not run. The line is looked for in the output of `scripts/test`.
+pub fn skipped(test: &str, why: &str) {
+    eprintln!("SKIPPED: {test}: {why}");
+}
+
+/// True if a program can be started.
+pub fn has_program(name: &str) -> bool {
+    Process::new("sh")
+        .args(["-c", &format!("command -v {name}")])
+        .output()
+        .is_ok_and(|output| output.status.success())
+}

@@ -1,0 +1,146 @@
+//! A Slurm of four shell scripts, for what a real one cannot be made to do on demand.
+//!
+//! Its jobs are files; a test sets their states. It counts every call and keeps every argument.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::harness::{Study, executable};
+
+/// Points to the directory of a fake cluster; its `bin` belongs on `PATH`.
+pub struct FakeSlurm {
+    dir: PathBuf,
+}
+
+const PROGRAM: &str = r#"#!/bin/bash
+# One program under four names; see the test that made it.
+D=$(dirname "$(dirname "$0")")
+me=$(basename "$0")
+echo "$me" >> "$D/calls"
+[ -f "$D/$me.hang" ] && sleep 1000
+if [ -f "$D/$me.fail" ]; then cat "$D/$me.fail" >&2; exit 1; fi
+S=$'\x1f'
+case $me in
+sbatch)
+  n=$(grep -c '^sbatch$' "$D/calls")
+  printf '%q ' "$@" >> "$D/argv"; echo >> "$D/argv"
+  env | grep -v '^_=' | sort > "$D/env.$n"
+  if [ -f "$D/refuse.$n" ]; then cat "$D/refuse.$n" >&2; exit 1; fi
+  for a in "$@"; do case $a in
+    --job-name=*) name=${a#*=};; --comment=*) comment=${a#*=};; esac; done
+  id=$((1000 + n))
+  printf '%s\n' "$name" "$comment" "$(date +%s)" "sbatch $*" > "$D/jobs/$id"
+  echo PENDING > "$D/state/$id"
+  [ -f "$D/silent.$n" ] && exit 0
+  echo "$id"
+  ;;
+squeue)
+  for f in "$D"/jobs/*; do
+    [ -f "$f" ] || continue
+    id=$(basename "$f"); read -r state code < "$D/state/$id"
+    { read -r name; read -r comment; read -r submit; } < "$f"
+    case $state in PENDING|RUNNING|SUSPENDED|COMPLETING)
+      echo "$id$S$state${S}None$S$submit$S$submit$S$submit${S}node1${S}1:00:00$S$comment$S$name";;
+    esac
+  done
+  ;;
+sacct)
+  case "$*" in *--helpformat*) echo "JobID State SubmitLine"; exit 0;; esac
+  for f in "$D"/jobs/*; do
+    [ -f "$f" ] || continue
+    id=$(basename "$f"); read -r state code < "$D/state/$id"
+    { read -r name; read -r comment; read -r submit; read -r line; } < "$f"
+    case "$*" in *SubmitLine*) line="$line$S";; *) line="";; esac
+    case $state in PENDING|RUNNING) end=Unknown;; *) end=$submit;; esac
+    [ "$state" = GONE ] ||
+    echo "$id$S$state$S${code:-0:0}$S$submit$S$submit$S$end${S}12${S}60${S}50M${S}1${S}1${S}node1${S}None$S$line$name"
+  done
+  ;;
+scancel)
+  for a in "$@"; do [ -f "$D/state/$a" ] && echo "CANCELLED" > "$D/state/$a"; done
+  ;;
+esac
+exit 0
+"#;
+
+impl FakeSlurm {
+    /// Makes a cluster beside a study and puts it on the study's `PATH`.
+    pub fn new(study: &mut Study) -> Self {
+        let dir = study.at("fake-slurm");
+        for part in ["bin", "jobs", "state"] {
+            fs::create_dir_all(dir.join(part)).unwrap();
+        }
+        for program in ["sbatch", "squeue", "sacct", "scancel"] {
+            let path = dir.join("bin").join(program);
+            fs::write(&path, PROGRAM).unwrap();
+            executable(&path);
+        }
+        study.path.insert(0, dir.join("bin"));
+        Self { dir }
+    }
+
+    pub fn at(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.dir.join(path)
+    }
+
+    /// Sets what squeue and sacct say of a job: `COMPLETED`, `FAILED 1:0`, `GONE`.
+    pub fn set(&self, job: &str, state: &str) {
+        fs::write(self.at("state").join(job), format!("{state}\n")).unwrap();
+    }
+
+    /// Lists the job ids with their names, oldest first.
+    pub fn jobs(&self) -> Vec<(String, String)> {
+        let mut jobs: Vec<(String, String)> = fs::read_dir(self.at("jobs"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .map(|path| {
+                let text = fs::read_to_string(&path).unwrap();
+                (
+                    path.file_name().unwrap().to_string_lossy().into_owned(),
+                    text.lines().next().unwrap().to_owned(),
+                )
+            })
+            .collect();
+        jobs.sort();
+        jobs
+    }
+
+    /// Sets the state of all jobs.
+    pub fn set_all(&self, state: &str) {
+        for (job, _) in self.jobs() {
+            self.set(&job, state);
+        }
+    }
+
+    /// Makes the n-th sbatch call (from 1) fail with this text; `silent` makes it say nothing.
+    pub fn refuse(&self, call: usize, text: &str) {
+        fs::write(self.at(format!("refuse.{call}")), text).unwrap();
+    }
+
+    pub fn silent(&self, call: usize) {
+        fs::write(self.at(format!("silent.{call}")), "").unwrap();
+    }
+
+    /// Makes every call of a program fail with this text, until [`Self::heal`].
+    pub fn break_program(&self, program: &str, text: &str) {
+        fs::write(self.at(format!("{program}.fail")), text).unwrap();
+    }
+
+    pub fn heal(&self, program: &str) {
+        fs::remove_file(self.at(format!("{program}.fail"))).unwrap();
+    }
+
+    /// Counts the calls of a program so far.
+    pub fn calls(&self, program: &str) -> usize {
+        fs::read_to_string(self.at("calls"))
+            .unwrap_or_default()
+            .lines()
+            .filter(|line| *line == program)
+            .count()
+    }
+
+    /// Returns the arguments of all sbatch calls, shell-quoted.
+    pub fn argv(&self) -> String {
+        fs::read_to_string(self.at("argv")).unwrap_or_default()
+    }
+}
