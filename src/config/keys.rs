@@ -250,7 +250,7 @@ mod tests {
                 "mem",
                 "'mem' is a key of a procedure, here there is 'slurm_mem'",
             ),
-            (Site, "retry", "the nearest known key is 'project'"),
+            (Site, "retry", "the nearest known key is 'audit'"),
             (Procedure, "depends", "did you mean 'depends_on'?"),
             (Procedure, "scop", "did you mean 'scope'?"),
             (Procedure, "cpus", "did you mean 'cpus_per_task'?"),

@@ -23,7 +23,7 @@ impl ExpandError {
     pub(super) fn hint(&self) -> Option<String> {
         match self {
             Self::Unset(name) => Some(format!(
-                "set it (cron has its own environment) or write ${{{name}:-default}}"
+                "set it, also for cron, or write ${{{name}:-default}}"
             )),
             Self::OtherHome(_) => Some("write the path in full".to_owned()),
             Self::Name(_) | Self::Unclosed | Self::NoHome => None,

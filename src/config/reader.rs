@@ -255,9 +255,14 @@ impl<'a> Value<'a> {
         for entry in entries {
             if !section.has(&entry.key) {
                 let prefix = if self.key.is_empty() { "" } else { "." };
+                let name = if entry.key.is_empty() {
+                    "''"
+                } else {
+                    &entry.key
+                };
                 self.context.problem(Remark {
                     at: entry.at,
-                    key: format!("{}{prefix}{}", self.key, entry.key),
+                    key: format!("{}{prefix}{name}", self.key),
                     message: "unknown key".to_owned(),
                     hint: section.suggest(&entry.key),
                 });
@@ -351,7 +356,11 @@ impl<'a> Value<'a> {
 
     /// Reads a text of one line that is not empty.
     pub(super) fn text(&self) -> Option<String> {
-        self.parse("a text", |text| {
+        self.line("a text")
+    }
+
+    fn line(&self, wanted: &str) -> Option<String> {
+        self.parse(wanted, |text| {
             if text.trim().is_empty() {
                 Err("is empty".to_owned())
             } else if text.contains(char::is_control) {
@@ -420,15 +429,14 @@ impl<'a> Value<'a> {
                 && digits.bytes().all(|byte| byte.is_ascii_digit())
                 && (digits == "0" || !digits.starts_with('0'));
             let number: Option<u64> = well_formed.then(|| digits.parse().ok()).flatten();
-            match number.filter(|n| (least..=most).contains(n)) {
-                Some(number) => T::try_from(number).map_err(|_| String::new()),
-                None => Err(String::new()),
-            }
-            .map_err(|_| {
-                format!(
-                    "{} is not a whole number from {least} to {most}",
-                    quote(text)
-                )
+            let number = number.filter(|n| (least..=most).contains(n));
+            number.and_then(|n| T::try_from(n).ok()).ok_or_else(|| {
+                let quoted = quote(text);
+                if most >= u64::from(u32::MAX) {
+                    format!("{quoted} is not a whole number of at least {least}")
+                } else {
+                    format!("{quoted} is not a whole number from {least} to {most}")
+                }
             })
         })
     }
@@ -440,7 +448,7 @@ impl<'a> Value<'a> {
 
     /// Reads a path and expands it, but leaves it relative if it is.
     pub(super) fn expanded(&self) -> Option<OsString> {
-        let text = self.text()?;
+        let text = self.line("a path")?;
         match paths::expand(&text, self.context.env) {
             Ok(path) if path.is_empty() => {
                 self.problem(format!("{} expands to nothing", quote(&text)));

@@ -20,15 +20,11 @@ const REFUSED: &[(&str, Option<char>, &str)] = &[
     ),
     ("wrap", None, "the script is the procedure's 'script'"),
     ("test-only", None, "nothing would be submitted"),
-    (
-        "export",
-        None,
-        "the script gets its subject and session from the environment",
-    ),
+    ("export", None, "the script's SNBB_* variables travel by it"),
     (
         "export-file",
         None,
-        "the script gets its subject and session from the environment",
+        "the script's SNBB_* variables travel by it",
     ),
     ("output", Some('o'), "'slurm_log_dir' says where logs go"),
     ("error", Some('e'), "'slurm_log_dir' says where logs go"),
@@ -93,7 +89,10 @@ pub(super) fn read(value: &Value<'_>) -> Option<Vec<String>> {
     // The option before, if its value is still to come.
     let mut waiting: Option<String> = None;
     for item in &items {
-        let argument = item.text()?;
+        let Some(argument) = item.text() else {
+            waiting = None;
+            continue;
+        };
         match argument.strip_prefix("--") {
             Some(long) => {
                 waiting = None;

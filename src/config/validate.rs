@@ -52,7 +52,7 @@ fn report(error: &DagError, steps: &[Step<'_>]) {
                     .map(|name| (strsim::damerau_levenshtein(missing, name), name))
                     .min()
                     .filter(|(distance, _)| *distance <= 1 + missing.chars().count() / 5);
-                let message = format!("{} is not a procedure (there are: {known})", quote(missing));
+                let message = format!("{} is not a procedure, there are: {known}", quote(missing));
                 match near {
                     Some((_, name)) => place
                         .name

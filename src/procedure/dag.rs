@@ -30,7 +30,7 @@ pub enum DagError {
         name: Arc<str>,
     },
     #[error(
-        "procedure '{name}' depends on '{missing}', which is not a procedure (there are: {known})"
+        "procedure '{name}' depends on '{missing}', which is not a procedure, there are: {known}"
     )]
     UnknownDependency {
         at: usize,
@@ -130,6 +130,7 @@ impl ProcedureDag {
 fn sorted_names(procedures: &[Procedure]) -> String {
     let mut names: Vec<&str> = procedures.iter().map(|p| &*p.name).collect();
     names.sort_unstable();
+    names.dedup();
     names.join(", ")
 }
 

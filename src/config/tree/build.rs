@@ -207,7 +207,7 @@ fn explain(error: &ScanError, text: &str) -> Remark {
             Some("look at its indentation and at the quotes before it"),
         )
     } else if has("simple key expect") {
-        ("a ':' is missing after a key", None)
+        ("a ':' is missing after the key before this", None)
     } else {
         let message = format!("not valid YAML: {info}");
         return remark(at, message);
