@@ -72,9 +72,15 @@ fn least_size(pattern: &Pattern) -> u64 {
 }
 
 fn pattern(value: &Value<'_>) -> Option<Pattern> {
+    // No path of a file system is longer; a matcher for more would not be small.
+    const LONGEST: usize = 1000;
     let text = value.raw("a pattern such as 'anat/*_T1w.nii.gz'")?;
     if text.contains(char::is_control) {
         value.problem(format!("{} holds a control character", quote(text)));
+        return None;
+    }
+    if text.len() > LONGEST {
+        value.problem(format!("{} is longer than {LONGEST} bytes", quote(text)));
         return None;
     }
     value.parse("a pattern", Pattern::parse)
