@@ -198,6 +198,11 @@ fn explain(error: &ScanError, text: &str) -> Remark {
         ("a list that began with '[' goes wrong here", None)
     } else if has("expected ',' or '}'") {
         ("a mapping that began with '{' goes wrong here", None)
+    } else if has("indentation in flow") {
+        (
+            "a line inside of '[ ]' or '{ }' begins at the margin",
+            Some("put a blank before it"),
+        )
     } else if has("block mapping, did not find expected key")
         || has("did not find expected '-' indicator")
         || has("invalid indentation")

@@ -150,7 +150,7 @@ fn the_last_of_doubled_keys_counts_and_is_warned_about() {
 
 #[test]
 fn what_is_no_yaml_is_told_in_a_sentence() {
-    let texts: [&[u8]; 24] = [
+    let texts: [&[u8]; 25] = [
         b"a: 1\nb: \xff\n",
         b"\xff\xfea\0",
         b"a: 1\n\0b: 2",
@@ -167,6 +167,7 @@ fn what_is_no_yaml_is_told_in_a_sentence() {
         b"a: [1, 2",
         b"a: {b: 1\n",
         b"a: {b: 1",
+        b"a: [\n1]\n",
         b"a: 1\n  b: 2\n",
         b"a:\n  b: 1\n c: 2\n",
         b"- a\nb: 1\n",
