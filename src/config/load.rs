@@ -40,7 +40,7 @@ pub struct Overrides {
 }
 
 /// A configuration is a few kilobytes; whatever is larger than this is another file.
-const LARGEST: u64 = 4 << 20;
+const LARGEST: u64 = 1 << 20;
 
 impl Source {
     /// Chooses `--config`, else `SNBB_CONFIG`, else the defaults.

@@ -15,7 +15,8 @@ use super::problem::{Position, quote};
 pub struct Node {
     pub at: Position,
     pub value: NodeValue,
-    /// How many nodes there are from here on, shared ones counted as often as they are used.
+    /// How many nodes there are from here on, shared ones counted as often as they are used, and
+    /// long texts by their length.
     weight: usize,
 }
 
@@ -62,6 +63,15 @@ pub struct Remark {
     pub hint: Option<String>,
 }
 
+/// Is a key and a value as they come, before doubled and merged keys are settled.
+struct Pair {
+    key: Rc<Node>,
+    at: Position,
+    node: Rc<Node>,
+}
+
+/// Keys are copied where they are used, so a long one that is shared could fill the memory.
+const LONGEST_KEY: usize = 200;
 /// The depth at which a file is no configuration any more.
 const DEEPEST: usize = 32;
 /// The number of values at which a file is no configuration any more ("billion laughs").
@@ -97,12 +107,9 @@ impl Node {
     }
 
     fn scalar(at: Position, text: String, plain: bool) -> Self {
+        let weight = 1 + text.len() / 100;
         let value = NodeValue::Scalar { text, plain };
-        Self {
-            at,
-            value,
-            weight: 1,
-        }
+        Self { at, value, weight }
     }
 
     fn sequence(at: Position, items: Vec<Rc<Node>>) -> Self {
@@ -180,17 +187,22 @@ fn position(line: usize, column: usize) -> Position {
 
 /// Applies merge keys and settles doubled ones: the last of equal keys counts, own keys win over
 /// merged ones, and of several merged mappings the first wins (PyYAML, `flatten_mapping`).
-fn settle(pairs: Vec<(Rc<Node>, Rc<Node>)>, tree: &mut Tree) -> Vec<Entry> {
+fn settle(pairs: Vec<Pair>, tree: &mut Tree) -> Vec<Entry> {
     let mut merged: Vec<Entry> = Vec::new();
     let mut own: Vec<Entry> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
-    for (key_node, node) in pairs {
-        let at = key_node.at;
-        let NodeValue::Scalar { text: key, plain } = &key_node.value else {
-            let message = format!("{} cannot be a key", key_node.kind());
+    for pair in pairs {
+        let Pair { at, node, .. } = pair;
+        let NodeValue::Scalar { text: key, plain } = &pair.key.value else {
+            let message = format!("{} cannot be a key", pair.key.kind());
             tree.problems.push(remark(at, message));
             continue;
         };
+        if key.len() > LONGEST_KEY {
+            let message = format!("the key {} is longer than {LONGEST_KEY} bytes", quote(key));
+            tree.problems.push(remark(at, message));
+            continue;
+        }
         if *plain && key == "<<" {
             merge(&node, at, &mut merged, tree);
             continue;

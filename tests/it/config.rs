@@ -281,7 +281,7 @@ fn the_command_line_overrides_the_log_directory_relative_to_where_one_is() {
 fn a_file_that_cannot_be_read_says_why_and_how_to_go_on() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    fs::write(at("large.yaml"), vec![b'#'; 5 << 20]).unwrap();
+    fs::write(at("large.yaml"), vec![b'#'; 2 << 20]).unwrap();
     let load = |path: &Path| {
         let source = Source::File(path.to_path_buf());
         load(&source, &env, &Overrides::default(), dir.path()).unwrap_err()
@@ -301,7 +301,7 @@ fn a_file_that_cannot_be_read_says_why_and_how_to_go_on() {
         (at("large.yaml/x"), "Not a directory", "--config PATH"),
         (
             at("large.yaml"),
-            "it is larger than 4 MiB",
+            "it is larger than 1 MiB",
             "is it the configuration",
         ),
     ] {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 
 use super::super::problem::Position;
-use super::{DEEPEST, HEAVIEST, Node, Remark, Tree, position, quote, remark, settle};
+use super::{DEEPEST, HEAVIEST, Node, Pair, Remark, Tree, position, quote, remark, settle};
 
 /// Is a collection that is still open.
 enum Frame {
@@ -19,8 +19,9 @@ enum Frame {
     Mapping {
         at: Position,
         anchor: usize,
-        pairs: Vec<(Rc<Node>, Rc<Node>)>,
-        key: Option<Rc<Node>>,
+        pairs: Vec<Pair>,
+        /// With where it is used, which is not where it stands if it is an alias.
+        key: Option<(Rc<Node>, Position)>,
     },
 }
 
@@ -126,14 +127,8 @@ impl Builder {
             None => self.tree.root = Some(node),
             Some(Frame::Sequence { items, .. }) => items.push(node),
             Some(Frame::Mapping { pairs, key, .. }) => match key.take() {
-                Some(key) => pairs.push((key, node)),
-                // A key that is an alias stands where it is used.
-                None if node.at != at => {
-                    let mut used = Node::clone(&node);
-                    used.at = at;
-                    *key = Some(Rc::new(used));
-                }
-                None => *key = Some(node),
+                Some((key, at)) => pairs.push(Pair { key, at, node }),
+                None => *key = Some((node, at)),
             },
         }
         Ok(())
@@ -198,14 +193,15 @@ fn explain(error: &ScanError, text: &str) -> Remark {
         ("a list that began with '[' goes wrong here", None)
     } else if has("expected ',' or '}'") {
         ("a mapping that began with '{' goes wrong here", None)
-    } else if has("indentation in flow") {
+    } else if has("invalid indentation") && !has("anchor") && !has("quoted") {
         (
             "a line inside of '[ ]' or '{ }' begins at the margin",
             Some("put a blank before it"),
         )
     } else if has("block mapping, did not find expected key")
         || has("did not find expected '-' indicator")
-        || has("invalid indentation")
+        || has("invalid indentation for anchor")
+        || has("invalid indentation in quoted")
     {
         (
             "this line does not fit those before it",

@@ -204,7 +204,13 @@ fn a_small_file_cannot_become_a_large_tree() {
     merges += "}\n";
     merges += &"- {<<: *a}\n".repeat(2000);
     let merged_twice = format!("- &a {{b: 1}}\n- {{<<: [{}]}}\n", "*a,".repeat(200_000));
-    for text in [nested, laughs, merges, merged_twice] {
+    let long_texts = format!("- &a {}\n{}", "x".repeat(500_000), "- *a\n".repeat(10_000));
+    let long_keys = format!(
+        "- &a {}\n{}",
+        "x".repeat(500_000),
+        "- {*a : 1}\n".repeat(10_000)
+    );
+    for text in [nested, laughs, merges, merged_twice, long_texts, long_keys] {
         let result = Tree::parse(text.as_bytes());
         let sound = result.is_ok_and(|tree| tree.problems.is_empty());
         assert!(!sound, "{}", &text[..60]);
