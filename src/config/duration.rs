@@ -1,1 +1,84 @@
+//! Durations as people write them in the configuration: `90s`, `10m`, `2h`, `1d`.
 
+use std::time::Duration;
+
+/// Says why a text is no duration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not a duration: a whole number and s, m, h or d, such as 90s or 10m")]
+pub struct DurationError(pub String);
+
+const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
+
+/// Reads a whole number and its unit. A number alone is an error: nobody can tell its unit.
+pub fn parse(text: &str) -> Result<Duration, DurationError> {
+    let error = || DurationError(text.to_owned());
+    let (number, seconds) = UNITS
+        .iter()
+        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?.trim_end(), seconds)))
+        .ok_or_else(error)?;
+    if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(error());
+    }
+    let number: u64 = number.parse().map_err(|_| error())?;
+    // A hundred years: more would overflow points in time that are counted from today.
+    let total = number
+        .checked_mul(*seconds)
+        .filter(|total| *total <= 36_525 * 86_400)
+        .ok_or_else(error)?;
+    Ok(Duration::from_secs(total))
+}
+
+/// Writes a duration in the largest unit that shows it whole: `10m`, `90s`.
+pub fn format(duration: Duration) -> String {
+    let total = duration.as_secs();
+    UNITS
+        .iter()
+        .find(|(_, seconds)| total > 0 && total.is_multiple_of(*seconds))
+        .map_or_else(
+            || format!("{total}s"),
+            |(unit, seconds)| format!("{}{unit}", total / seconds),
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_a_number_and_a_unit() {
+        for (text, seconds) in [
+            ("90s", 90),
+            ("10m", 600),
+            ("2h", 7200),
+            ("1d", 86_400),
+            ("0s", 0),
+            ("5 m", 300),
+        ] {
+            assert_eq!(parse(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for bad in [
+            "",
+            "s",
+            "10",
+            "-1s",
+            "1.5h",
+            "1h30m",
+            "10min",
+            "10 ",
+            "99999999999999999999s",
+            "36526d",
+            "٣s",
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for (seconds, text) in [(0, "0s"), (90, "90s"), (600, "10m"), (172_800, "2d")] {
+            let duration = Duration::from_secs(seconds);
+            assert_eq!(format(duration), text);
+            assert_eq!(parse(text), Ok(duration));
+        }
+    }
+}

@@ -1,12 +1,177 @@
-//! Reading a configuration file.
+//! Reading a configuration: finds the file, reads it, interprets it, tells all that is wrong.
+//!
+//! The environment and the working directory are arguments; the only thing that is looked at is
+//! the file itself (and whether directories on a relative path are symbolic links).
 
-/// Holds what the command line overrides.
-#[derive(Debug, Clone, Default)]
-pub struct Overrides {}
-/// All problems of a file.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{} problems", .0.len())]
-pub struct ConfigError(pub Vec<Problem>);
-/// One problem.
-#[derive(Debug, Clone)]
-pub struct Problem {}
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::problem::{ConfigError, Problem};
+use super::reader::Context;
+use super::tree::Tree;
+use super::{Config, paths, site};
+use crate::procedure::MemSize;
+
+/// The environment variable that names the file where `--config` is not given.
+pub const FILE_VARIABLE: &str = "SNBB_CONFIG";
+
+/// Says where the configuration comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A relative path is relative to the working directory.
+    File(PathBuf),
+    /// No file: the built-in defaults.
+    Defaults,
+}
+
+/// Holds what the command line overrides. None: not given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// `--slurm-mem`: for every procedure, whatever the file says.
+    pub slurm_mem: Option<MemSize>,
+    /// `--slurm-cpus`: the same; 0 is "no `--cpus-per-task`".
+    pub slurm_cpus: Option<u32>,
+    /// `--slurm-log-dir`: relative to the working directory.
+    pub slurm_log_dir: Option<PathBuf>,
+}
+
+/// A configuration is a few kilobytes; whatever is larger than this is another file.
+const LARGEST: u64 = 1 << 20;
+
+impl Source {
+    /// Chooses `--config`, else `SNBB_CONFIG`, else the defaults.
+    pub fn choose(flag: Option<PathBuf>, env: &dyn Fn(&str) -> Option<OsString>) -> Self {
+        flag.or_else(|| {
+            env(FILE_VARIABLE)
+                .filter(|file| !file.is_empty())
+                .map(PathBuf::from)
+        })
+        .map_or(Self::Defaults, Self::File)
+    }
+}
+
+/// Loads a configuration. `cwd` is the absolute working directory.
+///
+/// # Errors
+/// All problems of the file at once, or the reason why it cannot be read.
+pub fn load(
+    source: &Source,
+    env: &dyn Fn(&str) -> Option<OsString>,
+    overrides: &Overrides,
+    cwd: &Path,
+) -> Result<Config, ConfigError> {
+    let Source::File(file) = source else {
+        return interpret(b"", None, false, env, overrides, cwd);
+    };
+    let file = paths::absolute(cwd, file.as_os_str());
+    let (bytes, readable_by_all) = read(&file).map_err(|error| unreadable(&file, &error))?;
+    interpret(&bytes, Some(&file), readable_by_all, env, overrides, cwd)
+}
+
+/// Interprets the bytes of a configuration file. `file` is absolute.
+///
+/// # Errors
+/// All problems at once.
+pub fn interpret(
+    bytes: &[u8],
+    file: Option<&Path>,
+    readable_by_all: bool,
+    env: &dyn Fn(&str) -> Option<OsString>,
+    overrides: &Overrides,
+    cwd: &Path,
+) -> Result<Config, ConfigError> {
+    let base = file.and_then(Path::parent).unwrap_or(cwd).to_path_buf();
+    let context = Context::new(file.map(Arc::from), base, env);
+    let config = match Tree::parse(bytes) {
+        Ok(tree) => {
+            tree.problems
+                .into_iter()
+                .for_each(|remark| context.problem(remark));
+            tree.warnings
+                .into_iter()
+                .for_each(|remark| context.warning(remark));
+            site::read(
+                tree.root.as_deref(),
+                &context,
+                overrides,
+                cwd,
+                readable_by_all,
+            )
+        }
+        Err(remark) => {
+            context.problem(remark);
+            None
+        }
+    };
+    let (problems, warnings) = context.finish();
+    match config {
+        Some(config) if problems.is_empty() => Ok(Config { warnings, ..config }),
+        _ => Err(ConfigError {
+            file: file.map(Path::to_path_buf),
+            problems,
+            warnings,
+            hint: None,
+        }),
+    }
+}
+
+/// Returns the content, and whether every user of the machine may read it.
+fn read(file: &Path) -> io::Result<(Vec<u8>, bool)> {
+    let open = File::open(file)?;
+    let metadata = open.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let mut bytes = Vec::new();
+    open.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok((bytes, metadata.mode() & 0o004 != 0))
+}
+
+fn unreadable(file: &Path, error: &io::Error) -> ConfigError {
+    let (words, hint) = match error.kind() {
+        io::ErrorKind::NotFound => (
+            "there is no such file".to_owned(),
+            format!(
+                "name the file by --config PATH or by the environment variable {FILE_VARIABLE}"
+            ),
+        ),
+        io::ErrorKind::IsADirectory => (
+            "it is a directory".to_owned(),
+            "name the YAML file in it by --config PATH".to_owned(),
+        ),
+        io::ErrorKind::FileTooLarge => (
+            format!("it is larger than {} MiB", LARGEST >> 20),
+            "is it the configuration file?".to_owned(),
+        ),
+        io::ErrorKind::PermissionDenied => (
+            "permission denied".to_owned(),
+            "the user who runs this command must be able to read the file and enter its directory"
+                .to_owned(),
+        ),
+        _ => (
+            error.to_string(),
+            format!("name a readable file by --config PATH or by {FILE_VARIABLE}"),
+        ),
+    };
+    let problem = Problem {
+        file: Some(Arc::from(file)),
+        line: 0,
+        column: 0,
+        key: String::new(),
+        message: format!("cannot read the configuration: {words}"),
+        hint: None,
+    };
+    ConfigError {
+        file: Some(file.to_path_buf()),
+        problems: vec![problem],
+        warnings: Vec::new(),
+        hint: Some(hint),
+    }
+}

@@ -1,14 +1,27 @@
-//! The configuration as plain, valid data. How it is read: [`load`]; what is checked: [`validate`].
+//! The configuration as plain, valid data.
+//!
+//! A file goes through [`tree`] (YAML with positions), then `reader` (typed access that collects
+//! problems), then `site`, `steps` and `markers` (what keys mean) and `validate` (what must hold
+//! between them). [`keys`] is the list of all keys, [`load`] puts it all together.
 
 pub mod duration;
+pub mod keys;
 pub mod load;
+mod markers;
+mod paths;
+pub mod problem;
+mod reader;
+mod sbatch_args;
+mod site;
+mod steps;
 pub mod tree;
-pub mod validate;
+mod validate;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use load::{ConfigError, Overrides, Problem};
+pub use load::{Overrides, Source, load};
+pub use problem::{ConfigError, Problem};
 
 use crate::procedure::{MemSize, ProcedureDag};
 

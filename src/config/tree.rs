@@ -1,1 +1,281 @@
+//! A YAML file as a tree whose nodes know their place.
+//!
+//! Anchors are resolved and merge keys (`<<`) are applied as PyYAML's safe loader does it; scalars
+//! stay the text that was written, because their meaning depends on the key. Must not know any key.
 
+mod build;
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::problem::{Position, quote};
+
+/// Holds one value of the file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    pub at: Position,
+    pub value: NodeValue,
+    /// How many nodes there are from here on, shared ones counted as often as they are used, and
+    /// long texts by their length.
+    weight: usize,
+}
+
+/// Says what a node is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NodeValue {
+    /// `plain`: written without quotes, so that words such as `null` have their meaning.
+    Scalar {
+        text: String,
+        plain: bool,
+    },
+    Sequence(Vec<Rc<Node>>),
+    Mapping(Vec<Entry>),
+}
+
+/// Is one key of a mapping with its value. Keys are unique.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    pub key: String,
+    /// Of the key.
+    pub at: Position,
+    pub node: Rc<Node>,
+}
+
+/// Holds a whole file.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Tree {
+    /// None: the file has no content.
+    pub root: Option<Rc<Node>>,
+    /// What is wrong but did not keep the tree from being built.
+    pub problems: Vec<Remark>,
+    /// What is taken as PyYAML took it, and deserves a word.
+    pub warnings: Vec<Remark>,
+    /// How many entries merge keys have brought in so far.
+    merged: usize,
+}
+
+/// Is a message with its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remark {
+    pub at: Position,
+    pub key: String,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+/// Is a key and a value as they come, before doubled and merged keys are settled.
+struct Pair {
+    key: Rc<Node>,
+    at: Position,
+    node: Rc<Node>,
+}
+
+/// Keys are copied where they are used, so a long one that is shared could fill the memory.
+const LONGEST_KEY: usize = 200;
+/// The depth at which a file is no configuration any more.
+const DEEPEST: usize = 32;
+/// The number of values at which a file is no configuration any more ("billion laughs").
+const HEAVIEST: usize = 100_000;
+
+impl Tree {
+    /// Reads a file's bytes. The error is the first thing that is no YAML.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Remark> {
+        let text = decode(bytes)?;
+        build::build(text)
+    }
+}
+
+impl Node {
+    /// True for `null`, `~` and nothing at all, as YAML 1.1 has it.
+    pub fn is_null(&self) -> bool {
+        match &self.value {
+            NodeValue::Scalar { text, plain: true } => {
+                matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL")
+            }
+            _ => false,
+        }
+    }
+
+    /// Names the kind of node in a sentence.
+    pub fn kind(&self) -> &'static str {
+        match &self.value {
+            _ if self.is_null() => "nothing",
+            NodeValue::Scalar { .. } => "a single value",
+            NodeValue::Sequence(_) => "a list",
+            NodeValue::Mapping(_) => "a mapping",
+        }
+    }
+
+    fn scalar(at: Position, text: String, plain: bool) -> Self {
+        let weight = 1 + text.len() / 100;
+        let value = NodeValue::Scalar { text, plain };
+        Self { at, value, weight }
+    }
+
+    fn sequence(at: Position, items: Vec<Rc<Node>>) -> Self {
+        let weight = sum(items.iter().map(|node| node.weight));
+        let value = NodeValue::Sequence(items);
+        Self { at, value, weight }
+    }
+
+    fn mapping(at: Position, entries: Vec<Entry>) -> Self {
+        let weight = sum(entries.iter().map(|entry| entry.node.weight));
+        let value = NodeValue::Mapping(entries);
+        Self { at, value, weight }
+    }
+}
+
+fn sum(weights: impl Iterator<Item = usize>) -> usize {
+    weights.fold(1, usize::saturating_add)
+}
+
+fn remark(at: Position, message: impl Into<String>) -> Remark {
+    Remark {
+        at,
+        key: String::new(),
+        message: message.into(),
+        hint: None,
+    }
+}
+
+/// Accepts UTF-8 without control characters. The parser takes a NUL for the end of the file, so
+/// that what follows it would be lost without a word.
+fn decode(bytes: &[u8]) -> Result<&str, Remark> {
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Err(Remark {
+            hint: Some("save it as UTF-8".to_owned()),
+            ..remark(Position { line: 1, column: 1 }, "the file is UTF-16")
+        });
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let good = bytes.get(..error.valid_up_to()).unwrap_or_default();
+        Remark {
+            hint: Some("is this the configuration file? If so, save it as UTF-8".to_owned()),
+            ..remark(end_of(good), "the file is not UTF-8 text")
+        }
+    })?;
+    let control = |c: char| c.is_ascii_control() && !matches!(c, '\t' | '\n' | '\r');
+    match text.find(control) {
+        Some(index) => {
+            let before = bytes.get(..index).unwrap_or_default();
+            let found = text.get(index..).and_then(|rest| rest.chars().next());
+            let code = found.map_or(0, u32::from);
+            Err(remark(
+                end_of(before),
+                format!("the control character U+{code:04X} cannot stand in YAML"),
+            ))
+        }
+        None => Ok(text),
+    }
+}
+
+/// Returns the place right after `bytes`, which are valid UTF-8.
+fn end_of(bytes: &[u8]) -> Position {
+    let text = String::from_utf8_lossy(bytes);
+    let line = text.matches('\n').count() + 1;
+    let column = text.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    position(line, column)
+}
+
+fn position(line: usize, column: usize) -> Position {
+    let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    Position {
+        line: narrow(line),
+        column: narrow(column),
+    }
+}
+
+/// Applies merge keys and settles doubled ones: the last of equal keys counts, own keys win over
+/// merged ones, and of several merged mappings the first wins (PyYAML, `flatten_mapping`).
+fn settle(pairs: Vec<Pair>, tree: &mut Tree) -> Vec<Entry> {
+    let mut merged: Vec<Entry> = Vec::new();
+    let mut own: Vec<Entry> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for pair in pairs {
+        let Pair { at, node, .. } = pair;
+        let NodeValue::Scalar { text: key, plain } = &pair.key.value else {
+            let message = format!("{} cannot be a key", pair.key.kind());
+            tree.problems.push(remark(at, message));
+            continue;
+        };
+        if key.len() > LONGEST_KEY {
+            let message = format!("the key {} is longer than {LONGEST_KEY} bytes", quote(key));
+            tree.problems.push(remark(at, message));
+            continue;
+        }
+        if *plain && key == "<<" {
+            merge(&node, at, &mut merged, tree);
+            continue;
+        }
+        let entry = Entry {
+            key: key.clone(),
+            at,
+            node,
+        };
+        match places.get(key).and_then(|&place| own.get_mut(place)) {
+            Some(earlier) => {
+                let line = earlier.at.line;
+                tree.warnings.push(Remark {
+                    key: key.clone(),
+                    ..remark(
+                        at,
+                        format!("this key stands twice, the one of line {line} is not used"),
+                    )
+                });
+                *earlier = entry;
+            }
+            None => {
+                places.insert(key.clone(), own.len());
+                own.push(entry);
+            }
+        }
+    }
+    if merged.is_empty() {
+        return own;
+    }
+    let mut all: Vec<Entry> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for entry in merged.into_iter().chain(own) {
+        match places.get(&entry.key).and_then(|&place| all.get_mut(place)) {
+            Some(earlier) => *earlier = entry,
+            None => {
+                places.insert(entry.key.clone(), all.len());
+                all.push(entry);
+            }
+        }
+    }
+    all
+}
+
+/// Appends what a `<<` brings in, so that later entries win over earlier ones.
+fn merge(node: &Node, at: Position, merged: &mut Vec<Entry>, tree: &mut Tree) {
+    let sources: Vec<&Node> = match &node.value {
+        NodeValue::Sequence(items) => items.iter().rev().map(Rc::as_ref).collect(),
+        NodeValue::Mapping(_) | NodeValue::Scalar { .. } => vec![node],
+    };
+    for source in sources {
+        match &source.value {
+            NodeValue::Mapping(entries) => {
+                let sum = tree.merged.saturating_add(entries.len());
+                if sum > HEAVIEST {
+                    if tree.merged <= HEAVIEST {
+                        let message = format!("'<<' brings in more than {HEAVIEST} values");
+                        tree.problems.push(remark(at, message));
+                    }
+                    tree.merged = usize::MAX;
+                    return;
+                }
+                tree.merged = sum;
+                merged.extend(entries.iter().cloned());
+            }
+            _ => {
+                let found = source.kind();
+                let message = format!("'<<' takes a mapping or a list of mappings, not {found}");
+                tree.problems.push(remark(at, message));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

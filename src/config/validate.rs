@@ -1,1 +1,213 @@
+//! What must hold between the procedures of a configuration, and between its paths.
+//!
+//! Pure: looks at what was read, reports problems and warnings, reads nothing itself.
 
+use std::path::Path;
+
+use super::Config;
+use super::problem::quote;
+use super::reader::{Context, Fields};
+use super::steps::Step;
+use crate::completion::marker::{Marker, Required};
+use crate::procedure::{Check, DagError, Procedure, ProcedureDag, Scope};
+
+/// Makes a pipeline of the procedures; none if they are none, which is reported.
+pub(super) fn pipeline(steps: Vec<Step<'_>>) -> Option<ProcedureDag> {
+    warn_of_session_rules(&steps);
+    warn_of_shared_outputs(&steps);
+    let procedures = steps.iter().map(|step| step.procedure.clone()).collect();
+    match ProcedureDag::new(procedures) {
+        Ok(dag) => Some(dag),
+        Err(errors) => {
+            errors.iter().for_each(|error| report(error, &steps));
+            None
+        }
+    }
+}
+
+fn report(error: &DagError, steps: &[Step<'_>]) {
+    match error {
+        DagError::DoubledName { at, first, name } => {
+            if let (Some(step), Some(first)) = (steps.get(*at), steps.get(*first)) {
+                let line = first.name.at.line;
+                step.name.problem(format!(
+                    "{} is already the name of the one in line {line}",
+                    quote(name)
+                ));
+            }
+        }
+        DagError::UnknownDependency {
+            at,
+            dependency,
+            missing,
+            known,
+            ..
+        } => {
+            let place = steps
+                .get(*at)
+                .and_then(|step| step.dependencies.get(*dependency));
+            if let Some(place) = place {
+                let names = steps.iter().map(|step| &*step.procedure.name);
+                let near = names
+                    .map(|name| (strsim::damerau_levenshtein(missing, name), name))
+                    .min()
+                    .filter(|(distance, _)| *distance <= 1 + missing.chars().count() / 5);
+                let message = format!("{} is not a procedure, there are: {known}", quote(missing));
+                match near {
+                    Some((_, name)) => place
+                        .name
+                        .problem_with(message, format!("did you mean '{name}'?")),
+                    None => place.name.problem(message),
+                }
+            }
+        }
+        DagError::Cycle { path, .. } => {
+            let next = path.get(1);
+            let step = path
+                .first()
+                .and_then(|first| steps.iter().find(|step| *step.procedure.name == **first));
+            let place = step.and_then(|step| {
+                let dependencies = step.procedure.depends_on.iter().zip(&step.dependencies);
+                dependencies
+                    .filter(|(dependency, _)| {
+                        next.is_some_and(|next| *dependency.procedure == **next)
+                    })
+                    .map(|(_, place)| &place.name)
+                    .next()
+                    .or(Some(&step.name))
+            });
+            if let Some(place) = place {
+                place.problem_with(
+                    format!(
+                        "procedures wait for each other in a circle: {}",
+                        path.join(" -> ")
+                    ),
+                    "none of them would ever run",
+                );
+            }
+        }
+    }
+}
+
+fn warn_of_session_rules(steps: &[Step<'_>]) {
+    for step in steps {
+        let dependencies = step.procedure.depends_on.iter().zip(&step.dependencies);
+        for (dependency, place) in dependencies {
+            let Some(sessions) = &place.sessions else {
+                continue;
+            };
+            let target = steps
+                .iter()
+                .find(|other| other.procedure.name == dependency.procedure);
+            let meaningful = step.procedure.scope == Scope::Subject
+                && target.is_none_or(|target| target.procedure.scope == Scope::Session);
+            if !meaningful {
+                sessions.warn(
+                    "has no effect: it is for a procedure per subject that depends on one per session",
+                );
+            }
+        }
+    }
+}
+
+fn warn_of_shared_outputs(steps: &[Step<'_>]) {
+    for (index, step) in steps.iter().enumerate() {
+        let procedure = &step.procedure;
+        let shares = |other: &&Step<'_>| {
+            other.procedure.output_dir == procedure.output_dir
+                && other.procedure.scope == procedure.scope
+                && other.procedure.check == procedure.check
+                && other.procedure.name != procedure.name
+        };
+        let earlier = steps.get(..index).unwrap_or_default();
+        let same = earlier
+            .iter()
+            .filter(shares)
+            .find(|other| same_rule(&other.procedure, procedure));
+        let empty_rule = procedure.check == Check::Markers
+            && matches!(procedure.completion.required, Required::NonEmptyDirectory);
+        if let Some(other) = same {
+            step.name.warn(format!(
+                "has the output_dir, scope and markers of {}: when one is complete, both are",
+                quote(&other.procedure.name)
+            ));
+        } else if empty_rule && let Some(other) = steps.iter().find(shares) {
+            step.name.warn(format!(
+                "has no completion_marker and shares its output_dir with {}: it counts as complete \
+                 as soon as the other has written anything",
+                quote(&other.procedure.name)
+            ));
+        }
+    }
+}
+
+fn same_rule(one: &Procedure, other: &Procedure) -> bool {
+    match (&one.completion.required, &other.completion.required) {
+        (Required::NonEmptyDirectory, Required::NonEmptyDirectory) => true,
+        (Required::Markers(one), Required::Markers(other)) => {
+            let same = |(a, b): (&Marker, &Marker)| {
+                a.pattern.as_str() == b.pattern.as_str()
+                    && (&a.contains, &a.not_contains) == (&b.contains, &b.not_contains)
+                    && a.when.as_ref().map(|when| when.as_str())
+                        == b.when.as_ref().map(|when| when.as_str())
+            };
+            one.len() == other.len() && one.iter().zip(other).all(same)
+        }
+        _ => false,
+    }
+}
+
+/// Looks at paths that get into each other's way.
+pub(super) fn paths(config: &Config, fields: &Fields<'_>, context: &Context<'_>) {
+    let roots: [(&str, &Path); 3] = [
+        ("dicom_root", &config.dicom_root),
+        ("bids_root", &config.bids_root),
+        ("derivatives_root", &config.derivatives_root),
+    ];
+    for (index, (name, root)) in roots.iter().enumerate() {
+        let earlier = roots.get(..index).unwrap_or_default();
+        for (other, _) in earlier.iter().filter(|(_, path)| path == root) {
+            warn(
+                fields,
+                context,
+                name,
+                &format!("is the same directory as {other}"),
+            );
+        }
+    }
+    if config.state_file == config.log_file {
+        problem(
+            fields,
+            context,
+            "log_file",
+            "is the same file as state_file",
+        );
+    }
+    if config.state_file.file_name().is_none() {
+        problem(fields, context, "state_file", "names no file");
+    }
+}
+
+fn problem(fields: &Fields<'_>, context: &Context<'_>, name: &str, message: &str) {
+    match fields.get(name) {
+        Some(value) => value.problem(message),
+        None => context.problem(whole_file(name, message)),
+    }
+}
+
+fn warn(fields: &Fields<'_>, context: &Context<'_>, name: &str, message: &str) {
+    match fields.get(name) {
+        Some(value) => value.warn(message),
+        None => context.warning(whole_file(name, message)),
+    }
+}
+
+/// About a value that is a default and so stands nowhere.
+fn whole_file(name: &str, message: &str) -> super::tree::Remark {
+    super::tree::Remark {
+        at: super::problem::Position::default(),
+        key: name.to_owned(),
+        message: message.to_owned(),
+        hint: None,
+    }
+}

@@ -30,7 +30,7 @@ pub enum DagError {
         name: Arc<str>,
     },
     #[error(
-        "procedure '{name}' depends on '{missing}', which is not a procedure (there are: {known})"
+        "procedure '{name}' depends on '{missing}', which is not a procedure, there are: {known}"
     )]
     UnknownDependency {
         at: usize,
@@ -130,6 +130,7 @@ impl ProcedureDag {
 fn sorted_names(procedures: &[Procedure]) -> String {
     let mut names: Vec<&str> = procedures.iter().map(|p| &*p.name).collect();
     names.sort_unstable();
+    names.dedup();
     names.join(", ")
 }
 
@@ -183,4 +184,94 @@ fn find_cycle(
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::procedure::{Dependency, builtin};
+
+    /// Makes procedures of names and what they depend on.
+    fn procedures(list: &[(&str, &[&str])]) -> Vec<Procedure> {
+        let template = builtin::procedures().swap_remove(0);
+        let dependency = |name: &&str| Dependency {
+            procedure: Arc::from(*name),
+            sessions: SessionsRule::All,
+        };
+        list.iter()
+            .map(|(name, depends_on)| Procedure {
+                name: Arc::from(*name),
+                depends_on: depends_on.iter().map(dependency).collect(),
+                ..template.clone()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_at_once() {
+        let list = procedures(&[
+            ("a", &["c", "x"]),
+            ("b", &[]),
+            ("a", &[]),
+            ("c", &["b", "a"]),
+        ]);
+        let told: Vec<String> = ProcedureDag::new(list)
+            .unwrap_err()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "procedure 'a' is declared twice",
+                "procedure 'a' depends on 'x', which is not a procedure, there are: a, b, c",
+                "procedures depend on each other in a circle: a -> c -> a",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_procedure_may_depend_on_a_later_one() {
+        let dag = ProcedureDag::new(procedures(&[("a", &["b"]), ("b", &[])])).unwrap();
+        let (first, _) = dag.iter().next().unwrap();
+        let (on, _) = dag.dependencies(first)[0];
+        assert_eq!(&*dag.get(on).name, "b");
+        assert_eq!(dag.find("b"), Some(on));
+        assert_eq!(dag.find("c"), None);
+    }
+
+    proptest! {
+        /// Whatever the arrows are: there is a loop, or an order in which everything can run.
+        #[test]
+        fn a_pipeline_is_one_that_can_be_worked_off(arrows in proptest::collection::vec((0..8usize, 0..8usize), 0..16)) {
+            let names: Vec<String> = (0..8).map(|n| n.to_string()).collect();
+            let on = |from: usize| -> Vec<&str> {
+                let targets = arrows.iter().filter(|(source, _)| *source == from);
+                targets.map(|(_, to)| names[*to].as_str()).collect()
+            };
+            let lists: Vec<Vec<&str>> = (0..8).map(on).collect();
+            let list: Vec<(&str, &[&str])> =
+                names.iter().zip(&lists).map(|(name, on)| (name.as_str(), on.as_slice())).collect();
+            let mut done: Vec<&str> = Vec::new();
+            while let Some((name, _)) = list.iter().find(|(name, on)| {
+                !done.contains(name) && on.iter().all(|name| done.contains(name))
+            }) {
+                done.push(name);
+            }
+            let result = ProcedureDag::new(procedures(&list));
+            prop_assert_eq!(result.is_ok(), done.len() == list.len());
+            if let Err(errors) = result {
+                let [DagError::Cycle { path, .. }] = errors.as_slice() else {
+                    return Err(TestCaseError::fail(format!("{errors:?}")));
+                };
+                prop_assert_eq!(path.first(), path.last());
+                for pair in path.windows(2) {
+                    let from: usize = pair[0].parse().unwrap();
+                    prop_assert!(lists[from].contains(&pair[1].as_str()));
+                }
+            }
+        }
+    }
 }

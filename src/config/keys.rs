@@ -1,0 +1,268 @@
+//! The one list of all keys that a configuration file may have, with what each one means.
+//!
+//! Unknown keys are told from it, and the tables of `docs/configuration.md` are written from it.
+//! How a value is read stands in `site`, `steps` and `markers`.
+
+use std::fmt::Write as _;
+
+/// Names the mapping that a key belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Section {
+    /// The top of the file.
+    Site,
+    /// `audit`.
+    Audit,
+    /// An entry of `procedures`.
+    Procedure,
+    /// An entry of a procedure's `depends_on`.
+    Dependency,
+    /// An entry of a procedure's `completion_marker`.
+    Marker,
+}
+
+/// Describes one key.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    pub section: Section,
+    pub name: &'static str,
+    /// What is written after it.
+    pub kind: &'static str,
+    pub default: &'static str,
+    /// One sentence, without full stop.
+    pub doc: &'static str,
+}
+
+impl Section {
+    pub const ALL: [Self; 5] = [
+        Self::Site,
+        Self::Audit,
+        Self::Procedure,
+        Self::Dependency,
+        Self::Marker,
+    ];
+
+    /// Names the section in a sentence: "a key of ...".
+    pub fn place(self) -> &'static str {
+        match self {
+            Self::Site => "the top of the file",
+            Self::Audit => "'audit'",
+            Self::Procedure => "a procedure",
+            Self::Dependency => "an entry of 'depends_on'",
+            Self::Marker => "an entry of 'completion_marker'",
+        }
+    }
+
+    /// The word that marks the section's table in the documentation.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Site => "site",
+            Self::Audit => "audit",
+            Self::Procedure => "procedure",
+            Self::Dependency => "dependency",
+            Self::Marker => "marker",
+        }
+    }
+
+    pub fn keys(self) -> impl Iterator<Item = &'static Key> {
+        KEYS.iter().filter(move |key| key.section == self)
+    }
+
+    pub fn has(self, name: &str) -> bool {
+        self.keys().any(|key| key.name == name)
+    }
+
+    /// Says what an unknown key may have been meant to be.
+    pub fn suggest(self, name: &str) -> Option<String> {
+        let folded = name.to_lowercase().replace(['-', ' '], "_");
+        let allowed = 1 + folded.chars().count() / 5;
+        let distance = |key: &&Key| strsim::damerau_levenshtein(&folded, key.name);
+        let near = self.keys().min_by_key(distance)?;
+        let similar = self.keys().find(|key| {
+            folded.len() > 2 && (key.name.contains(&folded) || folded.contains(key.name))
+        });
+        if distance(&near) <= allowed {
+            return Some(format!("did you mean '{}'?", near.name));
+        }
+        let elsewhere = KEYS
+            .iter()
+            .find(|key| key.section != self && key.name == folded);
+        match (elsewhere, similar) {
+            (Some(key), Some(similar)) => Some(format!(
+                "'{}' is a key of {}, here there is '{}'",
+                key.name,
+                key.section.place(),
+                similar.name
+            )),
+            (Some(key), None) => Some(format!(
+                "'{}' is a key of {}",
+                key.name,
+                key.section.place()
+            )),
+            (None, Some(similar)) => Some(format!("did you mean '{}'?", similar.name)),
+            (None, None) => Some(format!("the nearest known key is '{}'", near.name)),
+        }
+    }
+
+    /// Writes the section's table as Markdown.
+    pub fn markdown(self) -> String {
+        let mut table = String::from("| key | value | default | meaning |\n|---|---|---|---|\n");
+        for key in self.keys() {
+            let cell = |text: &str| text.replace('|', "\\|");
+            let default = match key.default {
+                "" | "none" => "none".to_owned(),
+                "required" => "(required)".to_owned(),
+                words if words.contains([' ', '`']) => cell(words),
+                value => format!("`{value}`"),
+            };
+            let (kind, doc) = (cell(key.kind), cell(key.doc));
+            // Writing to a text cannot fail.
+            let _ = writeln!(table, "| `{}` | {kind} | {default} | {doc} |", key.name);
+        }
+        table
+    }
+}
+
+const fn key(
+    section: Section,
+    name: &'static str,
+    kind: &'static str,
+    default: &'static str,
+    doc: &'static str,
+) -> Key {
+    Key {
+        section,
+        name,
+        kind,
+        default,
+        doc,
+    }
+}
+
+use Section::{Audit, Dependency, Marker, Procedure, Site};
+
+/// All keys, in the order in which they are best read.
+#[rustfmt::skip]
+pub const KEYS: &[Key] = &[
+    key(Site, "dicom_root", "path", "/data/snbb/dicom", "Where DICOM files arrive, `sub-*/ses-*` below it"),
+    key(Site, "bids_root", "path", "/data/snbb/bids", "The BIDS dataset"),
+    key(Site, "derivatives_root", "path", "/data/snbb/derivatives", "Where procedures with an `output_dir` write"),
+    key(Site, "state_file", "path", "/data/snbb/.scheduler_state.parquet", "The state: one row per task"),
+    key(Site, "log_file", "path", "`scheduler_audit.jsonl` beside the state file", "The audit log: one line per event"),
+    key(Site, "project", "1 to 32 letters, digits, `_`, `.`, `-`", "a hash of the state file's path", "Tells two studies of one user apart in Slurm's queue"),
+    key(Site, "discover", "`dicom` or `bids`", "dicom", "Where sessions are looked for: below `dicom_root`, or below `bids_root` for a dataset that arrives converted"),
+    key(Site, "sessionless", "yes or no", "no", "Below `dicom_root`, a subject without `ses-*` is one session without label"),
+    key(Site, "sessions_file", "path", "", "A CSV file that lists the sessions, instead of looking below `dicom_root`"),
+    key(Site, "subject_col", "text", "UID", "The column of `sessions_file` that holds the subject"),
+    key(Site, "session_col", "text", "ScanID", "The column of `sessions_file` that holds the session"),
+    key(Site, "executor", "`slurm` or `local`", "slurm", "What runs jobs: Slurm, or child processes on this machine"),
+    key(Site, "local_jobs", "number", "1", "How many jobs `executor: local` runs at a time"),
+    key(Site, "script_dir", "path", "", "Where scripts are looked for first"),
+    key(Site, "slurm_partition", "text, or empty for none", "debug", "`--partition` of procedures without `partition`"),
+    key(Site, "slurm_account", "text, or empty for none", "snbb", "`--account` of procedures without `account`"),
+    key(Site, "slurm_mem", "memory size", "", "`--mem` of procedures without `mem`"),
+    key(Site, "slurm_cpus_per_task", "number, 0 for none", "", "`--cpus-per-task` of procedures without `cpus_per_task`"),
+    key(Site, "slurm_log_dir", "path", "", "Jobs write `<procedure>/<job name>_<job id>.{out,err}` below it"),
+    key(Site, "slurm_bin_dir", "path", "", "Where `sbatch`, `squeue`, `sacct` and `scancel` are (none: on `PATH`)"),
+    key(Site, "accounting", "`on` or `off`", "on", "Whether `sacct` is asked; off: the queue and the markers decide"),
+    key(Site, "max_in_flight", "number", "", "How many tasks may be pending or running at a time"),
+    key(Site, "max_submit_per_run", "number", "", "How many tasks one `run` may submit"),
+    key(Site, "resubmit_failed", "yes or no", "no", "Submit failed tasks again at every run, as the Python program did"),
+    key(Site, "scan_threads", "number", "16", "How many threads wait for the file system at a time"),
+    key(Site, "output_grace", "duration", "10m", "How long outputs may take to appear after a job's end"),
+    key(Site, "lost_grace", "duration", "1h", "How long a job may be unknown to Slurm before it counts as lost"),
+    key(Site, "settle_time", "duration", "3 x MessageTimeout, at least 2m", "How long a submission whose outcome is unknown is looked for before it is given up"),
+    key(Site, "deadline", "duration", "30m", "How long one call may take; what is left waits for the next one"),
+    key(Site, "lock_timeout", "duration", "10s", "How long a call waits for another one that writes the state"),
+    key(Site, "qsirecon_spec", "path", "", "The QSIRecon workflow whose `qsirecon_suffix` words name the reports that must be there"),
+    key(Site, "procedures", "list of procedures", "the built-in six", "The pipeline, in order of priority; a list replaces the built-in one"),
+    key(Site, "audit", "mapping", "", "Settings of the `audit` command"),
+
+    key(Audit, "dicom_min_files", "number", "10", "A session with fewer DICOM files is suspicious"),
+    key(Audit, "stale_job_threshold_hours", "number", "168", "A job in flight for longer is reported as stale"),
+    key(Audit, "report_dir", "path", "", "Where reports and their history are kept"),
+    key(Audit, "email_recipients", "list of addresses", "none", "Who gets the report by `audit --email`"),
+    key(Audit, "email_from", "address", "snbb-scheduler@localhost", "The sender"),
+    key(Audit, "smtp_host", "text", "localhost", "The mail server"),
+    key(Audit, "smtp_port", "number", "25", "Its port"),
+    key(Audit, "smtp_tls", "yes or no", "no", "Whether STARTTLS is used"),
+    key(Audit, "smtp_username", "text", "", "The user to log in as"),
+    key(Audit, "smtp_password", "text", "", "The password; the file must then be readable by its owner only"),
+    key(Audit, "smtp_password_env", "name of a variable", "", "The environment variable that holds the password"),
+
+    key(Procedure, "name", "text", "required", "Unique; part of job names and log paths: letters, digits, `_`, `.`, `+`, `-`"),
+    key(Procedure, "output_dir", "relative path", "required", "Below `derivatives_root`; `\"\"` is `bids_root` itself"),
+    key(Procedure, "script", "path or file name", "required", "The job script: an absolute path, or looked for in `script_dir`, beside the configuration, on `PATH`"),
+    key(Procedure, "scope", "`session` or `subject`", "session", "Whether it runs once per session or once per subject"),
+    key(Procedure, "depends_on", "list of names", "none", "What must be complete first; an entry may be a mapping, see below"),
+    key(Procedure, "completion_marker", "pattern, or list of patterns", "", "Files below the output directory that prove completeness; an entry may be a mapping, see below. None: the output directory is not empty"),
+    key(Procedure, "forbid", "list of patterns", "none", "Files of which none may be there (crash files)"),
+    key(Procedure, "check", "`markers`, `freesurfer` or `qsirecon`", "by name", "How completeness is judged: by markers, or by a check built in for procedures called `freesurfer` and `qsirecon`"),
+    key(Procedure, "partition", "text, or empty for none", "`slurm_partition`", "`--partition`"),
+    key(Procedure, "account", "text, or empty for none", "`slurm_account`", "`--account`"),
+    key(Procedure, "qos", "text", "", "`--qos`"),
+    key(Procedure, "time", "time limit of Slurm", "", "`--time`: minutes, `h:m:s`, `d-h` or `d-h:m:s`"),
+    key(Procedure, "mem", "memory size", "`slurm_mem`", "`--mem`: an integer and K, M, G or T"),
+    key(Procedure, "cpus_per_task", "number, 0 for none", "`slurm_cpus_per_task`", "`--cpus-per-task`"),
+    key(Procedure, "gres", "text", "", "`--gres`, such as `gpu:1`"),
+    key(Procedure, "sbatch_args", "list of options", "none", "Further options of sbatch, as they stand"),
+    key(Procedure, "env", "mapping", "none", "Variables that the job sees besides the `SNBB_*` ones"),
+    key(Procedure, "output_grace", "duration", "the site's", "For scripts that submit further jobs and end"),
+    key(Procedure, "max_in_flight", "number", "", "How many tasks of this procedure may be pending or running at a time"),
+
+    key(Dependency, "name", "text", "required", "The procedure that must be complete first"),
+    key(Dependency, "sessions", "`all` or `any`", "all", "Whether a procedure per subject waits for all sessions of the subject or for one"),
+
+    key(Marker, "glob", "pattern", "required", "A relative path; `*`, `?`, `[...]` within a name, `**` for any depth"),
+    key(Marker, "min_size", "bytes, or a size such as `10K`", "1 with wildcards, 0 without", "Smaller files do not count"),
+    key(Marker, "contains", "text", "", "Files without this text do not count"),
+    key(Marker, "not_contains", "text", "", "Files with this text do not count"),
+    key(Marker, "when", "pattern", "", "Below the session's `bids_root` directory; if nothing matches, the entry is not asked for"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_stands_once_and_is_described() {
+        for section in Section::ALL {
+            let mut names: Vec<&str> = section.keys().map(|key| key.name).collect();
+            names.sort_unstable();
+            let before = names.len();
+            names.dedup();
+            assert_eq!(before, names.len(), "{section:?}");
+        }
+        for key in KEYS {
+            assert!(!key.kind.is_empty() && !key.doc.is_empty(), "{}", key.name);
+            assert!(!key.doc.ends_with('.'), "{}", key.name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_is_led_to_the_one_that_was_meant() {
+        for (section, name, expected) in [
+            (Site, "slurm_partiton", "did you mean 'slurm_partition'?"),
+            (Site, "slurm-partition", "did you mean 'slurm_partition'?"),
+            (Site, "Bids_Root", "did you mean 'bids_root'?"),
+            (Site, "qos", "'qos' is a key of a procedure"),
+            (
+                Site,
+                "mem",
+                "'mem' is a key of a procedure, here there is 'slurm_mem'",
+            ),
+            (Site, "retry", "the nearest known key is 'audit'"),
+            (Procedure, "depends", "did you mean 'depends_on'?"),
+            (Procedure, "scop", "did you mean 'scope'?"),
+            (Procedure, "cpus", "did you mean 'cpus_per_task'?"),
+            (
+                Procedure,
+                "bids_root",
+                "'bids_root' is a key of the top of the file",
+            ),
+            (Marker, "path", "the nearest known key is 'glob'"),
+            (Marker, "", "the nearest known key is 'glob'"),
+        ] {
+            assert_eq!(section.suggest(name).as_deref(), Some(expected), "{name}");
+        }
+    }
+}

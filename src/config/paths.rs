@@ -1,0 +1,187 @@
+//! Path values: `~`, `${VAR}` and `${VAR:-default}`, and what relative ones are relative to.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+/// Says why a path value cannot be expanded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ExpandError {
+    #[error("the environment variable {0} is not set")]
+    Unset(String),
+    #[error("'{0}' is not the name of an environment variable")]
+    Name(String),
+    #[error("'${{' has no closing '}}'")]
+    Unclosed,
+    #[error("the home directory of another user ('{0}') is not looked up")]
+    OtherHome(String),
+    #[error("'~' cannot be expanded, the environment variable HOME is not set")]
+    NoHome,
+}
+
+impl ExpandError {
+    pub(super) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unset(name) => Some(format!(
+                "set it, also for cron, or write ${{{name}:-default}}"
+            )),
+            Self::OtherHome(_) => Some("write the path in full".to_owned()),
+            Self::Name(_) | Self::Unclosed | Self::NoHome => None,
+        }
+    }
+}
+
+/// Replaces a `~` at the start and every `${...}`. A variable that is empty counts as unset, as
+/// `:-` has it in a shell. Any other `$` stays as it is.
+pub(super) fn expand(
+    text: &str,
+    env: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<OsString, ExpandError> {
+    let mut out = Vec::new();
+    let mut rest = home(text, env, &mut out)?;
+    while let Some((before, from)) = rest.split_once("${") {
+        out.extend_from_slice(before.as_bytes());
+        let (inside, after) = from.split_once('}').ok_or(ExpandError::Unclosed)?;
+        let (name, default) = match inside.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (inside, None),
+        };
+        if !is_variable_name(name) {
+            return Err(ExpandError::Name(inside.to_owned()));
+        }
+        match (env(name).filter(|value| !value.is_empty()), default) {
+            (Some(value), _) => out.extend_from_slice(value.as_bytes()),
+            (None, Some(default)) if out.is_empty() => {
+                let rest = home(default, env, &mut out)?;
+                out.extend_from_slice(rest.as_bytes());
+            }
+            (None, Some(default)) => out.extend_from_slice(default.as_bytes()),
+            (None, None) => return Err(ExpandError::Unset(name.to_owned())),
+        }
+        rest = after;
+    }
+    out.extend_from_slice(rest.as_bytes());
+    Ok(OsString::from_vec(out))
+}
+
+/// True for names that a shell can set.
+pub(super) fn is_variable_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// Takes a leading `~` off and puts the home directory into `out`.
+fn home<'a>(
+    text: &'a str,
+    env: &dyn Fn(&str) -> Option<OsString>,
+    out: &mut Vec<u8>,
+) -> Result<&'a str, ExpandError> {
+    let Some(rest) = text.strip_prefix('~') else {
+        return Ok(text);
+    };
+    if !rest.is_empty() && !rest.starts_with('/') {
+        let user = text.split('/').next().unwrap_or(text);
+        return Err(ExpandError::OtherHome(user.to_owned()));
+    }
+    let home = env("HOME").filter(|home| !home.is_empty());
+    out.extend_from_slice(home.ok_or(ExpandError::NoHome)?.as_bytes());
+    Ok(rest)
+}
+
+/// Makes a path absolute and drops what can be dropped from it without changing what it names:
+/// `.`, and `..` where the directory before it is no symbolic link.
+pub(super) fn absolute(base: &Path, path: &OsStr) -> PathBuf {
+    let mut result = PathBuf::new();
+    for component in base.join(path).components() {
+        match component {
+            Component::ParentDir if is_true_directory(&result) => {
+                result.pop();
+            }
+            Component::CurDir => {}
+            other => result.push(other),
+        }
+    }
+    result
+}
+
+fn is_true_directory(path: &Path) -> bool {
+    matches!(path.components().next_back(), Some(Component::Normal(_)))
+        && std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(name: &str) -> Option<OsString> {
+        match name {
+            "HOME" => Some("/home/u".into()),
+            "DATA" => Some("/mnt/data".into()),
+            "TILDE" => Some("~/x".into()),
+            "EMPTY" => Some("".into()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn home_and_variables_are_expanded() {
+        for (text, expected) in [
+            ("/a/b", "/a/b"),
+            ("~", "/home/u"),
+            ("~/a", "/home/u/a"),
+            ("a~", "a~"),
+            ("/a/~", "/a/~"),
+            ("${DATA}/x", "/mnt/data/x"),
+            ("/a${DATA}${DATA}", "/a/mnt/data/mnt/data"),
+            ("${NONE:-/fall/back}/x", "/fall/back/x"),
+            ("${NONE:-}x", "x"),
+            ("${EMPTY:-y}", "y"),
+            ("${NONE:-~/d}/e", "/home/u/d/e"),
+            ("/a/${NONE:-~}", "/a/~"),
+            ("${TILDE}", "~/x"),
+            ("$DATA/$x$", "$DATA/$x$"),
+            ("é/${DATA}", "é//mnt/data"),
+        ] {
+            assert_eq!(expand(text, &env), Ok(expected.into()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_expanded_says_why() {
+        use ExpandError::*;
+        for (text, error) in [
+            ("${NONE}/x", Unset("NONE".to_owned())),
+            ("${EMPTY}", Unset("EMPTY".to_owned())),
+            ("${", Unclosed),
+            ("${DATA", Unclosed),
+            ("${}", Name(String::new())),
+            ("${1A}", Name("1A".to_owned())),
+            ("${A B}", Name("A B".to_owned())),
+            ("${A:+b}", Name("A:+b".to_owned())),
+            ("~other/x", OtherHome("~other".to_owned())),
+        ] {
+            assert_eq!(expand(text, &env), Err(error), "{text}");
+        }
+        assert_eq!(expand("~/x", &|_| None), Err(NoHome));
+    }
+
+    #[test]
+    fn a_parent_is_taken_off_only_where_it_is_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("real/deep")).unwrap();
+        std::os::unix::fs::symlink(root.join("real/deep"), root.join("link")).unwrap();
+        let at = |base: &str, path: &str| absolute(&root.join(base), OsStr::new(path));
+        assert_eq!(at("real", "./x//y"), root.join("real/x/y"));
+        assert_eq!(at("real", "../x"), root.join("x"));
+        assert_eq!(at("real/deep", "../../x"), root.join("x"));
+        assert_eq!(at("link", "../x"), root.join("link/../x"));
+        assert_eq!(at("missing", "../x"), root.join("missing/../x"));
+        assert_eq!(at("real", "/abs/x"), PathBuf::from("/abs/x"));
+        assert_eq!(at("real", ".."), root);
+        assert_eq!(
+            absolute(Path::new("/"), OsStr::new("../x")),
+            PathBuf::from("/../x")
+        );
+    }
+}

@@ -1,0 +1,286 @@
+//! The entries of `procedures`, one by one. What holds between them stands in `validate`.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use super::keys::Section;
+use super::problem::quote;
+use super::reader::{Fields, Value};
+use super::{markers, paths, sbatch_args};
+use crate::procedure::{
+    Check, Dependency, MemSize, Procedure, Resources, Scope, SessionsRule, TimeLimit,
+};
+
+/// Is a procedure together with where its parts stand in the file.
+pub(super) struct Step<'a> {
+    pub(super) procedure: Procedure,
+    pub(super) name: Value<'a>,
+    /// One per dependency of the procedure, in the same order.
+    pub(super) dependencies: Vec<DependencyPlace<'a>>,
+}
+
+/// Says where a dependency stands.
+pub(super) struct DependencyPlace<'a> {
+    pub(super) name: Value<'a>,
+    /// The value of `sessions`, if it is written.
+    pub(super) sessions: Option<Value<'a>>,
+}
+
+/// Reads one entry. Everything that is wrong is reported; what can be read is returned all the
+/// same, so that an entry with a typo is not missed by those that depend on it.
+pub(super) fn read<'a>(value: &Value<'a>, site: &Resources) -> Option<Step<'a>> {
+    let fields = value.fields(Section::Procedure)?;
+    let hint = "every procedure needs one, such as 'qsiprep'";
+    let name = fields.required("name", hint, |value| {
+        Some((procedure_name(value)?, value.clone()))
+    });
+    let hint = "write the directory below derivatives_root, or \"\" for the bids_root itself";
+    let output_dir = fields.required("output_dir", hint, output_dir);
+    let hint = "write the job script, such as snbb_run_qsiprep.sh";
+    let script = fields.required("script", hint, script);
+    let scopes = [("session", Scope::Session), ("subject", Scope::Subject)];
+    let known_scope = fields.or("scope", Some(Scope::Session), |value| {
+        Some(value.choice(&scopes))
+    });
+    let scope = known_scope.unwrap_or(Scope::Session);
+    let (depends_on, dependencies) = depends_on(&fields);
+    let completion = markers::rule(&fields);
+    let env = fields.get("env").map(|value| environment(&value));
+    let resources = resources(&fields, site);
+    let output_grace = fields.maybe("output_grace", |value| {
+        value.parse("a duration such as 10m", super::duration::parse)
+    });
+    let max_in_flight = fields.maybe("max_in_flight", |value| value.whole(1, u64::from(u32::MAX)));
+    let check = check(&fields, name.as_ref().map(|(name, _)| &**name), known_scope);
+
+    let (name, name_value) = name?;
+    let procedure = Procedure {
+        name,
+        output_dir: output_dir.unwrap_or_default(),
+        script: script.unwrap_or_default(),
+        scope,
+        depends_on,
+        check,
+        completion,
+        resources,
+        env: env.unwrap_or_default(),
+        output_grace,
+        max_in_flight,
+    };
+    Some(Step {
+        procedure,
+        name: name_value,
+        dependencies,
+    })
+}
+
+/// Names become part of job names, of which accounting keeps 255 bytes, and of paths.
+fn procedure_name(value: &Value<'_>) -> Option<Arc<str>> {
+    const LONGEST: usize = 100;
+    let text = value.raw("a name")?;
+    let letter = |c: char| c.is_ascii_alphanumeric();
+    if text.len() > LONGEST {
+        value.problem(format!("{} is longer than {LONGEST} letters", quote(text)));
+    } else if !(text.starts_with(letter)
+        && text
+            .chars()
+            .all(|c| letter(c) || matches!(c, '_' | '.' | '+' | '-')))
+    {
+        value.problem(format!(
+            "{} is not a name: a letter or digit, then letters, digits, '_', '.', '+' or '-'",
+            quote(text)
+        ));
+    }
+    Some(Arc::from(text))
+}
+
+fn output_dir(value: &Value<'_>) -> Option<PathBuf> {
+    if value.is_empty_text() {
+        return Some(PathBuf::new());
+    }
+    let path = PathBuf::from(value.expanded()?);
+    let shown = quote(&path.to_string_lossy());
+    if path.is_absolute() {
+        let hint = "only directories below derivatives_root can be outputs";
+        value.problem_with(format!("{shown} is absolute"), hint);
+        return None;
+    }
+    if path.components().any(|part| part == Component::ParentDir) {
+        value.problem(format!("{shown} leaves derivatives_root by '..'"));
+        return None;
+    }
+    let plain: PathBuf = path
+        .components()
+        .filter(|part| *part != Component::CurDir)
+        .collect();
+    // The empty path would be bids_root.
+    let itself = plain.as_os_str().is_empty();
+    Some(if itself { PathBuf::from(".") } else { plain })
+}
+
+fn script(value: &Value<'_>) -> Option<String> {
+    let Ok(script) = value.expanded()?.into_string() else {
+        value.problem("expands to a path that is not UTF-8");
+        return None;
+    };
+    if script.starts_with('-') {
+        value.problem(format!(
+            "{} begins with '-': sbatch would take it for an option",
+            quote(&script)
+        ));
+        return None;
+    }
+    if script.ends_with('/') || Path::new(&script).file_name().is_none() {
+        value.problem(format!("{} names a directory", quote(&script)));
+        return None;
+    }
+    Some(script)
+}
+
+fn depends_on<'a>(fields: &Fields<'a>) -> (Vec<Dependency>, Vec<DependencyPlace<'a>>) {
+    let rules = [("all", SessionsRule::All), ("any", SessionsRule::Any)];
+    let mut dependencies: Vec<Dependency> = Vec::new();
+    let mut places = Vec::new();
+    let entries = fields.get("depends_on").map(|value| value.one_or_more());
+    for entry in entries.unwrap_or_default() {
+        let (name, sessions) = if entry.is_mapping() {
+            let Some(fields) = entry.fields(Section::Dependency) else {
+                continue;
+            };
+            let name = fields.required("name", "it names a procedure", |value| {
+                Some((value.raw("the name of a procedure")?, value.clone()))
+            });
+            (name, fields.get("sessions"))
+        } else {
+            let name = entry.raw("the name of a procedure");
+            (name.map(|name| (name, entry.clone())), None)
+        };
+        let rule = sessions.as_ref().and_then(|value| value.choice(&rules));
+        let Some((name, name_value)) = name else {
+            continue;
+        };
+        if dependencies
+            .iter()
+            .any(|earlier| *earlier.procedure == *name)
+        {
+            name_value.problem(format!("{} stands twice", quote(name)));
+            continue;
+        }
+        dependencies.push(Dependency {
+            procedure: Arc::from(name),
+            sessions: rule.unwrap_or_default(),
+        });
+        places.push(DependencyPlace {
+            name: name_value,
+            sessions,
+        });
+    }
+    (dependencies, places)
+}
+
+/// Chooses the check, by name if none is given, and tells what does not go with it.
+/// `scope`: none if it is wrong already.
+fn check(fields: &Fields<'_>, name: Option<&str>, scope: Option<Scope>) -> Check {
+    let checks = [
+        ("markers", Check::Markers),
+        ("freesurfer", Check::Freesurfer),
+        ("qsirecon", Check::Qsirecon),
+    ];
+    let by_name = checks
+        .iter()
+        .find(|(check, _)| Some(*check) == name && *check != "markers")
+        .map_or(Check::Markers, |(_, check)| *check);
+    let check = fields
+        .maybe("check", |value| value.choice(&checks))
+        .unwrap_or(by_name);
+    let (word, needed) = match check {
+        Check::Markers => return check,
+        Check::Freesurfer => ("freesurfer", Scope::Subject),
+        Check::Qsirecon => ("qsirecon", Scope::Session),
+    };
+    if scope.is_some_and(|scope| scope != needed) {
+        let place = ["check", "scope", "name"]
+            .iter()
+            .find_map(|key| fields.get(key));
+        if let Some(value) = place {
+            value.problem_with(
+                format!("the {word} check needs 'scope: {needed}'"),
+                "or write 'check: markers' to judge by completion_marker",
+            );
+        }
+    }
+    if let Some(marker) = fields.get("completion_marker")
+        && !marker.is_null()
+    {
+        marker.warn(format!(
+            "is not looked at: the built-in {word} check decides ('check: markers' chooses the marker)"
+        ));
+    }
+    check
+}
+
+/// Merges a procedure's own values with those of the site; an empty own value is "none".
+fn resources(fields: &Fields<'_>, site: &Resources) -> Resources {
+    let mem = |value: &Value<'_>| value.parse("a memory size such as 32G", MemSize::parse);
+    let time = |value: &Value<'_>| value.parse("a time limit such as 12:00:00", TimeLimit::parse);
+    // Null is "as if it were not written" here: only "" and 0 take the site's value away.
+    let own = |name: &str| fields.get(name).filter(|value| !value.is_null()).is_some();
+    let text = |name: &str, default: &Option<String>| {
+        let setting = fields.setting(name, Value::word);
+        setting
+            .filter(|_| own(name))
+            .unwrap_or_else(|| default.clone())
+    };
+    let cpus = fields
+        .setting("cpus_per_task", cpus)
+        .filter(|_| own("cpus_per_task"));
+    Resources {
+        partition: text("partition", &site.partition),
+        account: text("account", &site.account),
+        qos: text("qos", &site.qos),
+        time: fields.maybe("time", time),
+        mem: fields
+            .setting("mem", mem)
+            .filter(|_| own("mem"))
+            .unwrap_or_else(|| site.mem.clone()),
+        cpus_per_task: cpus.map_or(site.cpus_per_task, |cpus| cpus.filter(|n| *n > 0)),
+        gres: text("gres", &site.gres),
+        sbatch_args: fields
+            .maybe("sbatch_args", sbatch_args::read)
+            .unwrap_or_default(),
+    }
+}
+
+/// Reads a number of CPUs; 0 is "none".
+pub(super) fn cpus(value: &Value<'_>) -> Option<u32> {
+    value.whole(0, 65_536)
+}
+
+fn environment(value: &Value<'_>) -> BTreeMap<String, String> {
+    const RESERVED: [&str; 3] = ["SNBB_", "SLURM_", "SBATCH_"];
+    let mut variables = BTreeMap::new();
+    if value.is_null() {
+        return variables;
+    }
+    for (name, value) in value.pairs().unwrap_or_default() {
+        if !paths::is_variable_name(name) {
+            value.problem(format!(
+                "{} is not the name of a variable: letters, digits and '_', no digit first",
+                quote(name)
+            ));
+        } else if let Some(prefix) = RESERVED.iter().find(|prefix| name.starts_with(**prefix)) {
+            value.problem(format!(
+                "names that begin with {prefix} are set by the scheduler and Slurm"
+            ));
+        } else if value.is_null() {
+            value.problem_with("has no value", "write \"\" for an empty one");
+        } else if let Some(text) = value.raw("a text") {
+            if text.contains('\0') {
+                value.problem("holds a NUL");
+            }
+            variables.insert(name.to_owned(), text.to_owned());
+        }
+    }
+    variables
+}

@@ -1,0 +1,220 @@
+//! From the events of the YAML parser to the tree, without recursion, within limits.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
+
+use super::super::problem::Position;
+use super::{DEEPEST, HEAVIEST, Node, Pair, Remark, Tree, position, quote, remark, settle};
+
+/// Is a collection that is still open.
+enum Frame {
+    Sequence {
+        at: Position,
+        anchor: usize,
+        items: Vec<Rc<Node>>,
+    },
+    Mapping {
+        at: Position,
+        anchor: usize,
+        pairs: Vec<Pair>,
+        /// With where it is used, which is not where it stands if it is an alias.
+        key: Option<(Rc<Node>, Position)>,
+    },
+}
+
+#[derive(Default)]
+struct Builder {
+    tree: Tree,
+    open: Vec<Frame>,
+    anchors: HashMap<usize, Rc<Node>>,
+    documents: usize,
+}
+
+pub(super) fn build(text: &str) -> Result<Tree, Remark> {
+    let mut builder = Builder::default();
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.map_err(|error| explain(&error, text))?;
+        builder.take(event, span)?;
+    }
+    Ok(builder.tree)
+}
+
+impl Builder {
+    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Remark> {
+        let at = place(&span);
+        match event {
+            Event::DocumentStart(_) => {
+                self.documents += 1;
+                if self.documents > 1 {
+                    return Err(Remark {
+                        hint: Some("remove the '---' line".to_owned()),
+                        ..remark(at, "a second YAML document begins here, there must be one")
+                    });
+                }
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                let plain = self.check_tag(tag, at, &["str", "int", "float", "bool", "null"]);
+                let plain = plain && style == ScalarStyle::Plain;
+                let node = Node::scalar(at, text.into_owned(), plain);
+                self.add(node, anchor)?;
+            }
+            Event::SequenceStart(anchor, tag) => {
+                self.check_tag(tag, at, &["seq"]);
+                let items = Vec::new();
+                self.push(Frame::Sequence { at, anchor, items }, at)?;
+            }
+            Event::MappingStart(anchor, tag) => {
+                self.check_tag(tag, at, &["map"]);
+                let frame = Frame::Mapping {
+                    at,
+                    anchor,
+                    pairs: Vec::new(),
+                    key: None,
+                };
+                self.push(frame, at)?;
+            }
+            Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
+                Some(Frame::Sequence { at, anchor, items }) => {
+                    self.add(Node::sequence(at, items), anchor)?;
+                }
+                Some(Frame::Mapping {
+                    at, anchor, pairs, ..
+                }) => {
+                    let entries = settle(pairs, &mut self.tree);
+                    self.add(Node::mapping(at, entries), anchor)?;
+                }
+                None => {}
+            },
+            Event::Alias(anchor) => match self.anchors.get(&anchor) {
+                Some(node) => {
+                    let node = Rc::clone(node);
+                    self.attach(node, at)?;
+                }
+                None => return Err(remark(at, "the alias stands inside of what it refers to")),
+            },
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, frame: Frame, at: Position) -> Result<(), Remark> {
+        if self.open.len() >= DEEPEST {
+            return Err(remark(at, format!("more than {DEEPEST} levels of nesting")));
+        }
+        self.open.push(frame);
+        Ok(())
+    }
+
+    fn add(&mut self, node: Node, anchor: usize) -> Result<(), Remark> {
+        let at = node.at;
+        let node = Rc::new(node);
+        if anchor > 0 {
+            self.anchors.insert(anchor, Rc::clone(&node));
+        }
+        self.attach(node, at)
+    }
+
+    /// Puts a finished node where it belongs. `at`: where it is used, which is not where it stands
+    /// if it is an alias.
+    fn attach(&mut self, node: Rc<Node>, at: Position) -> Result<(), Remark> {
+        if node.weight > HEAVIEST {
+            return Err(remark(at, format!("more than {HEAVIEST} values")));
+        }
+        match self.open.last_mut() {
+            None => self.tree.root = Some(node),
+            Some(Frame::Sequence { items, .. }) => items.push(node),
+            Some(Frame::Mapping { pairs, key, .. }) => match key.take() {
+                Some((key, at)) => pairs.push(Pair { key, at, node }),
+                None => *key = Some((node, at)),
+            },
+        }
+        Ok(())
+    }
+
+    /// Reports tags that change the meaning of a value; returns false if the tag makes a text of it.
+    fn check_tag(&mut self, tag: Option<Cow<'_, Tag>>, at: Position, known: &[&str]) -> bool {
+        let Some(tag) = tag else { return true };
+        if tag.is_yaml_core_schema() && known.contains(&tag.suffix.as_str()) {
+            return tag.suffix != "str";
+        }
+        // A lone `!` only says that the value is a text.
+        if tag.handle.is_empty() && tag.suffix == "!" || tag.handle == "!" && tag.suffix.is_empty()
+        {
+            return false;
+        }
+        let message = format!("the tag {} is not allowed here", quote(&tag.to_string()));
+        self.tree.problems.push(remark(at, message));
+        true
+    }
+}
+
+fn place(span: &Span) -> Position {
+    position(span.start.line(), span.start.col() + 1)
+}
+
+/// Turns the parser's words into a sentence about the file.
+fn explain(error: &ScanError, text: &str) -> Remark {
+    let at = position(error.marker().line().max(1), error.marker().col() + 1);
+    let line = text.lines().nth(error.marker().line().saturating_sub(1));
+    let indent = line.map_or("", |line| {
+        let rest = line.trim_start_matches([' ', '\t']);
+        line.get(..line.len() - rest.len()).unwrap_or_default()
+    });
+    let info = error.info();
+    let has = |words: &str| info.contains(words);
+    let quote_star = "a text that starts with '*' must be in quotes";
+    let (message, hint): (&str, Option<&str>) = if has("tab") && !has("quoted") && !has("expected")
+        || indent.contains('\t')
+    {
+        (
+            "a tab stands in the indentation",
+            Some("YAML is indented with blanks"),
+        )
+    } else if has("mapping values are not allowed") || has("illegal placement of ':'") {
+        (
+            "a ':' stands where no key can be",
+            Some("put the text in quotes if the colon belongs to it, or look at the indentation"),
+        )
+    } else if has("unknown anchor") {
+        ("an alias refers to no anchor before it", Some(quote_star))
+    } else if has("scanning an anchor or alias") {
+        ("this is neither an anchor nor an alias", Some(quote_star))
+    } else if has("quoted scalar") && has("end of stream") {
+        ("a quote is opened here and never closed", None)
+    } else if has("unknown escape character") {
+        (
+            "an unknown escape stands in a text with double quotes",
+            Some("backslashes are safe in single quotes"),
+        )
+    } else if has("expected ',' or ']'") {
+        ("a list that began with '[' goes wrong here", None)
+    } else if has("expected ',' or '}'") {
+        ("a mapping that began with '{' goes wrong here", None)
+    } else if has("invalid indentation") && !has("anchor") && !has("quoted") {
+        (
+            "a line inside of '[ ]' or '{ }' begins at the margin",
+            Some("put a blank before it"),
+        )
+    } else if has("block mapping, did not find expected key")
+        || has("did not find expected '-' indicator")
+        || has("invalid indentation for anchor")
+        || has("invalid indentation in quoted")
+    {
+        (
+            "this line does not fit those before it",
+            Some("look at its indentation and at the quotes before it"),
+        )
+    } else if has("simple key expect") {
+        ("a ':' is missing after the key before this", None)
+    } else {
+        let message = format!("not valid YAML: {info}");
+        return remark(at, message);
+    };
+    Remark {
+        hint: hint.map(str::to_owned),
+        ..remark(at, message)
+    }
+}
