@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use crate::config::Config;
 use crate::executor::JobRequest;
 use crate::manifest::{Decision, Due, Planned};
-use crate::procedure::{Procedure, Resources, Scope};
+use crate::procedure::{Procedure, Scope};
 use crate::state::journal::Intent;
 use crate::state::{Reason, TaskKey};
 
@@ -48,7 +48,7 @@ pub fn prepare(config: &Config, planned: &Planned, about: &Circumstances<'_>) ->
     let key = key(config, planned);
     let submission_id = submission_id(&key, about);
     let job_name = key.job_name();
-    let resources = resources(config, procedure);
+    let resources = procedure.resources.clone();
     let intent = Intent {
         submission_id: submission_id.as_str().into(),
         job_name: job_name.as_str().into(),
@@ -148,18 +148,6 @@ fn environment(
         env.insert(name.to_owned(), value);
     }
     env
-}
-
-/// The procedure's own values win over the site's (which the command line has overridden already).
-fn resources(config: &Config, procedure: &Procedure) -> Resources {
-    let own = procedure.resources.clone();
-    Resources {
-        partition: own.partition.or_else(|| config.slurm.partition.clone()),
-        account: own.account.or_else(|| config.slurm.account.clone()),
-        mem: own.mem.or_else(|| config.slurm.mem.clone()),
-        cpus_per_task: own.cpus_per_task.or(config.slurm.cpus_per_task),
-        ..own
-    }
 }
 
 /// Makes an id that no other submission has: 16 hex digits.

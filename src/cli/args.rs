@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
 use super::output::{Format, Verbosity};
+use crate::procedure::MemSize;
 use crate::state::{Reason, TaskStatus};
 
 /// Schedule BIDS processing pipelines on Slurm
@@ -29,12 +30,14 @@ Exit codes: 0 done (also: nothing to do), 1 error, 2 usage or configuration, 3 s
 #[derive(Debug, Args)]
 pub struct Global {
     /// Configuration file (YAML); without it the built-in defaults apply
-    #[arg(long, global = true, env = "SNBB_CONFIG", value_name = "PATH")]
+    ///
+    /// The environment variable SNBB_CONFIG names one too
+    #[arg(long, global = true, value_name = "PATH")]
     pub config: Option<PathBuf>,
-    /// Memory of each job without a `mem` of its own, as sbatch takes it
-    #[arg(long, global = true, value_name = "SIZE")]
-    pub slurm_mem: Option<String>,
-    /// CPUs of each job without `cpus_per_task` of its own
+    /// Memory of each job, whatever the configuration says
+    #[arg(long, global = true, value_name = "SIZE", value_parser = mem)]
+    pub slurm_mem: Option<MemSize>,
+    /// CPUs of each job, whatever the configuration says
     #[arg(long, global = true, value_name = "N")]
     pub slurm_cpus: Option<u32>,
     /// Directory of the jobs' output and error files
@@ -189,6 +192,10 @@ impl Global {
 
 fn duration(text: &str) -> Result<Duration, String> {
     crate::config::duration::parse(text).map_err(|error| error.to_string())
+}
+
+fn mem(text: &str) -> Result<MemSize, String> {
+    MemSize::parse(text).map_err(|error| error.to_string())
 }
 
 fn status(text: &str) -> Result<TaskStatus, String> {

@@ -8,14 +8,14 @@ use super::output::Printer;
 use crate::bids::Discovery;
 use crate::bids::discover::discover;
 use crate::completion::probe::Probe;
-use crate::config::{self, Config, ExecutorKind, Overrides};
+use crate::config::{self, Config, ExecutorKind, Overrides, Source};
 use crate::executor::{Executor, JobId};
 use crate::local::{LocalExecutor, LocalSettings};
 use crate::manifest::{Manifest, Policy, Selection, World, plan};
 use crate::request;
 use crate::slurm::SlurmExecutor;
 use crate::state::State;
-use crate::state::store::{LockedStore, StatePaths, Store};
+use crate::state::store::{LockedStore, Store};
 use crate::sys;
 
 /// Holds what was loaded for one call.
@@ -42,12 +42,8 @@ impl Context {
             slurm_log_dir: global.slurm_log_dir.clone(),
         };
         let working_dir = std::env::current_dir().unwrap_or_else(|_| "/".into());
-        let config = config::load::load(
-            global.config.as_deref(),
-            &sys::env,
-            &overrides,
-            &working_dir,
-        )?;
+        let source = Source::choose(global.config.clone(), &sys::env);
+        let config = config::load(&source, &sys::env, &overrides, &working_dir)?;
         for warning in &config.warnings {
             printer.warning(warning);
         }

@@ -99,7 +99,7 @@ impl Failure {
     fn hints(&self) -> Vec<String> {
         let one = |hint: &str| vec![hint.to_owned()];
         match self {
-            Self::Config(error) => error.hints(),
+            Self::Config(error) => error.hint.clone().into_iter().collect(),
             Self::Selection(_) => Vec::new(),
             Self::Usage { hint, .. } | Self::Safety { hint, .. } => one(hint),
             Self::Discover(error) => one(error.hint()),

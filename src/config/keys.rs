@@ -171,7 +171,7 @@ pub const KEYS: &[Key] = &[
     key(Site, "output_grace", "duration", "10m", "How long outputs may take to appear after a job's end"),
     key(Site, "lost_grace", "duration", "1h", "How long a job may be unknown to Slurm before it counts as lost"),
     key(Site, "settle_time", "duration", "3 x MessageTimeout, at least 2m", "How long a submission whose outcome is unknown is looked for before it is given up"),
-    key(Site, "deadline", "duration", "30m", "How long one call may take; what is left waits for the next one"),
+    key(Site, "deadline", "duration", "10m", "How long one call may take; what is left waits for the next one"),
     key(Site, "lock_timeout", "duration", "10s", "How long a call waits for another one that writes the state"),
     key(Site, "qsirecon_spec", "path", "", "The QSIRecon workflow whose `qsirecon_suffix` words name the reports that must be there"),
     key(Site, "procedures", "list of procedures", "the built-in six", "The pipeline, in order of priority; a list replaces the built-in one"),
