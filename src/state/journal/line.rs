@@ -74,8 +74,7 @@ pub(super) fn scan(bytes: &[u8]) -> Result<Found, Damage> {
     for (index, line) in text.split_inclusive(|&byte| byte == b'\n').enumerate() {
         let body = line.strip_suffix(b"\n");
         match parse(body.unwrap_or(line)) {
-            Ok((batch, entry)) if first_bad.is_none() => {
-                let _ = batch;
+            Ok((_, entry)) if first_bad.is_none() => {
                 found.entries.push(entry);
                 found.whole = start + line.len();
                 found.lacks_newline = body.is_none();
@@ -113,7 +112,10 @@ fn parse(line: &[u8]) -> Result<(u64, Entry), String> {
         let (crc, rest) = line.strip_prefix(HEAD)?.split_at_checked(8)?;
         let rest = rest.strip_prefix(NECK)?;
         // Sign and capitals would pass the number's reader, yet are not what was written.
-        if !crc.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+        if !crc
+            .iter()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        {
             return None;
         }
         let crc = u32::from_str_radix(std::str::from_utf8(crc).ok()?, 16).ok()?;

@@ -153,7 +153,14 @@ struct Course<'a> {
     doubted: bool,
     refused: bool,
     since: Option<DateTime<Utc>>,
-    accepted: Option<(&'a JobId, Option<&'a Arc<str>>, DateTime<Utc>)>,
+    accepted: Option<Acceptance<'a>>,
+}
+
+#[derive(Debug)]
+struct Acceptance<'a> {
+    job_id: &'a JobId,
+    cluster: Option<&'a Arc<str>>,
+    at: DateTime<Utc>,
 }
 
 /// Holds all submissions in the order of the journal.
@@ -211,9 +218,11 @@ impl<'a> Courses<'a> {
                 at,
                 ..
             } => {
-                course
-                    .accepted
-                    .get_or_insert((job_id, cluster.as_ref(), *at));
+                course.accepted.get_or_insert(Acceptance {
+                    job_id,
+                    cluster: cluster.as_ref(),
+                    at: *at,
+                });
             }
             Entry::Refused { .. } => {
                 course.open = course.open.saturating_sub(1);
@@ -241,11 +250,15 @@ impl<'a> Course<'a> {
     }
 
     fn fate(&self) -> Fate {
-        if let Some((job_id, cluster, at)) = self.accepted {
+        if let Some(accepted) = &self.accepted {
             return Fate::Accepted {
-                job_id: job_id.clone(),
-                cluster: cluster.cloned(),
-                at: self.since.map_or(at, |since| since.max(at)),
+                job_id: accepted.job_id.clone(),
+                cluster: accepted.cluster.cloned(),
+                // Never before its sending, whatever the clock did: a row from the one must not
+                // differ from a row that the other was filled into.
+                at: self
+                    .since
+                    .map_or(accepted.at, |since| since.max(accepted.at)),
             };
         }
         match self.since {
