@@ -3,6 +3,8 @@
 mod file;
 mod meaning;
 
+use std::fs;
+
 use super::*;
 
 fn time(seconds: i64) -> DateTime<Utc> {
