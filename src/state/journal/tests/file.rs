@@ -5,6 +5,7 @@ use std::fs;
 use proptest::prelude::*;
 
 use super::*;
+use crate::state::State;
 
 #[test]
 fn keeps_what_was_appended() {
@@ -323,4 +324,36 @@ proptest! {
         }
         let _ = line::scan(&bytes);
     }
+}
+
+/// Prints what the journal costs: `cargo test --lib journal::tests::file::cost -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn cost() {
+    let place = Place::new();
+    let entries: Vec<_> = (0..10_000)
+        .map(|n| Entry::Intent(intent(n, &format!("id{n}"), 1, 0)))
+        .collect();
+    let start = std::time::Instant::now();
+    let mut journal = Journal::open(&place.path).unwrap();
+    println!("open: {:?}", start.elapsed());
+    let start = std::time::Instant::now();
+    journal.append(&entries).unwrap();
+    println!("append of 10,000 intents: {:?}", start.elapsed());
+    let start = std::time::Instant::now();
+    for n in 0..100 {
+        journal
+            .append(&[accepted("id1", "1", n), sending("id2", n)])
+            .unwrap();
+    }
+    println!(
+        "append of a result and a sending: {:?}",
+        start.elapsed() / 100
+    );
+    let start = std::time::Instant::now();
+    let entries = read(&place.path).unwrap();
+    println!("read: {:?}", start.elapsed());
+    let start = std::time::Instant::now();
+    replay(&entries, &mut State::default());
+    println!("replay: {:?}", start.elapsed());
 }

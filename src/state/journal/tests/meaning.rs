@@ -107,6 +107,11 @@ fn says_what_came_of_each_submission() {
             Some(None),
         ),
         (
+            "in doubt, the sending is missing",
+            vec![first(), in_doubt("a", 12), refused("a", 13)],
+            Some(None),
+        ),
+        (
             "accepted",
             vec![first(), sending("a", 11), accepted("a", "5", 12)],
             Some(Some("5")),
