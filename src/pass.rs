@@ -145,7 +145,10 @@ pub fn adopt(
                 updated_at: Some(now),
                 missing_since: None,
                 job_name: Some(job.name.as_str().into()),
-                submission_id: job.tag.as_ref().map(|tag| tag.submission_id.as_str().into()),
+                submission_id: job
+                    .tag
+                    .as_ref()
+                    .map(|tag| tag.submission_id.as_str().into()),
                 // Nobody knows what was there before: outputs must be newer than the job's start.
                 replaces_outputs: Some(true),
                 foreign: None,

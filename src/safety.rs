@@ -60,10 +60,13 @@ pub fn judge(config: &Config, roots: &Roots, state: &State) -> Option<(String, S
                 None => true,
                 Some(below_bids) => {
                     row.status == TaskStatus::Complete
-                        && config.procedures.find(&row.key.procedure).is_some_and(|id| {
-                            let dir = &config.procedures.get(id).output_dir;
-                            dir.as_os_str().is_empty() == below_bids
-                        })
+                        && config
+                            .procedures
+                            .find(&row.key.procedure)
+                            .is_some_and(|id| {
+                                let dir = &config.procedures.get(id).output_dir;
+                                dir.as_os_str().is_empty() == below_bids
+                            })
                 }
             })
             .count()
@@ -71,14 +74,28 @@ pub fn judge(config: &Config, roots: &Roots, state: &State) -> Option<(String, S
     let scanned = config.sessions == SessionSource::Dicom;
     let discovered_in_bids = config.sessions == SessionSource::Bids;
     [
-        ("dicom_root", &config.dicom_root, roots.dicom, if scanned { known(None) } else { 0 }),
+        (
+            "dicom_root",
+            &config.dicom_root,
+            roots.dicom,
+            if scanned { known(None) } else { 0 },
+        ),
         (
             "bids_root",
             &config.bids_root,
             roots.bids,
-            if discovered_in_bids { known(None) } else { known(Some(true)) },
+            if discovered_in_bids {
+                known(None)
+            } else {
+                known(Some(true))
+            },
         ),
-        ("derivatives_root", &config.derivatives_root, roots.derivatives, known(Some(false))),
+        (
+            "derivatives_root",
+            &config.derivatives_root,
+            roots.derivatives,
+            known(Some(false)),
+        ),
     ]
     .into_iter()
     .find_map(|(name, path, root, count)| {
@@ -93,7 +110,10 @@ pub fn judge(config: &Config, roots: &Roots, state: &State) -> Option<(String, S
                     "{name} {} {what} although the state knows {count} task(s) there",
                     path.display()
                 ),
-                format!("see that {} is mounted, and that {name} in the configuration is right", path.display()),
+                format!(
+                    "see that {} is mounted, and that {name} in the configuration is right",
+                    path.display()
+                ),
             )
         })
     })

@@ -158,12 +158,7 @@ impl Context {
     }
 
     /// Decides about all tasks, by the stored rows and the disk.
-    pub fn plan(
-        &self,
-        world: &World<'_>,
-        policy: &Policy,
-        printer: &mut Printer,
-    ) -> Manifest {
+    pub fn plan(&self, world: &World<'_>, policy: &Policy, printer: &mut Printer) -> Manifest {
         let subjects = world
             .sessions
             .chunk_by(|a, b| a.subject == b.subject)

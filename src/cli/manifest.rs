@@ -9,11 +9,7 @@ use super::output::Printer;
 use super::views;
 use crate::manifest::{Decision, Manifest, Skip, World};
 
-pub fn run(
-    context: &Context,
-    args: &ManifestArgs,
-    printer: &mut Printer,
-) -> Result<Exit, Failure> {
+pub fn run(context: &Context, args: &ManifestArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let selection = context.selection(&args.select)?;
     let state = context.read_state(printer)?;
     let found = context.discover(printer)?;

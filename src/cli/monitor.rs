@@ -64,7 +64,9 @@ pub fn tell(looked: &Looked, printer: &mut Printer) {
         printer.warning(warning);
     }
     if let Some(message) = &looked.queue_failed {
-        printer.warning(&format!("the queue does not answer: {message}; statuses stay as they are"));
+        printer.warning(&format!(
+            "the queue does not answer: {message}; statuses stay as they are"
+        ));
     }
     if let Some(message) = &looked.accounting_failed {
         printer.warning(&format!(
@@ -72,10 +74,11 @@ pub fn tell(looked: &Looked, printer: &mut Printer) {
         ));
     }
     for ((status, reason), row) in &looked.changed {
-        let word = |status: &dyn std::fmt::Display, reason: Option<crate::state::Reason>| match reason {
-            Some(reason) => format!("{status} ({reason})"),
-            None => status.to_string(),
-        };
+        let word =
+            |status: &dyn std::fmt::Display, reason: Option<crate::state::Reason>| match reason {
+                Some(reason) => format!("{status} ({reason})"),
+                None => status.to_string(),
+            };
         let job = row
             .job_id
             .as_ref()

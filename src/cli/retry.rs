@@ -43,7 +43,9 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
         .filter(|row| {
             wanted(args.status, row.status)
                 && (args.reasons.is_empty()
-                    || row.reason.is_some_and(|reason| args.reasons.contains(&reason)))
+                    || row
+                        .reason
+                        .is_some_and(|reason| args.reasons.contains(&reason)))
                 && selection.contains(&row.key.subject, &row.key.session, &row.key.procedure)
         })
         .cloned()
@@ -85,7 +87,11 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
         locked.save(&mut state)?;
     }
     tell(printer, args.dry_run, cleared, accepted, complete);
-    Ok(if kept.is_empty() { Exit::Done } else { Exit::Error })
+    Ok(if kept.is_empty() {
+        Exit::Done
+    } else {
+        Exit::Error
+    })
 }
 
 fn tell(printer: &mut Printer, dry_run: bool, cleared: usize, accepted: usize, complete: usize) {
@@ -96,7 +102,9 @@ fn tell(printer: &mut Printer, dry_run: bool, cleared: usize, accepted: usize, c
     };
     printer.talk(&format!("{clear} {cleared} row(s)"));
     if accepted > 0 {
-        printer.talk(&format!("{accept} the outputs of {accepted} task(s) as complete"));
+        printer.talk(&format!(
+            "{accept} the outputs of {accepted} task(s) as complete"
+        ));
     }
     if complete > 0 {
         printer.note(&format!(

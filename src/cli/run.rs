@@ -59,7 +59,13 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
             ..Looked::default()
         }
     } else {
-        pass::look(&context.config, &mut state, executor.as_mut(), &probe, &sys::now)
+        pass::look(
+            &context.config,
+            &mut state,
+            executor.as_mut(),
+            &probe,
+            &sys::now,
+        )
     };
     tell(&looked, printer);
     let project = context.project(&state);
@@ -93,7 +99,9 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
         if let Some(hint) = error.hint() {
             printer.hint(&hint);
         }
-        summary.refused.push((format!("{procedure}: script not found"), *count));
+        summary
+            .refused
+            .push((format!("{procedure}: script not found"), *count));
         exit = Exit::Refused;
     }
     if let Some(locked) = &locked {
@@ -101,7 +109,15 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
             state.mark_changed();
         }
         save(context, locked, &mut state, &looked)?;
-        let submitted = submit(context, locked, &mut state, executor.as_mut(), &tasks, started, printer)?;
+        let submitted = submit(
+            context,
+            locked,
+            &mut state,
+            executor.as_mut(),
+            &tasks,
+            started,
+            printer,
+        )?;
         exit = report(&submitted, &mut summary, printer, exit);
     } else {
         summary.submitted = tasks.len();
@@ -118,11 +134,7 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
 }
 
 /// Finds the sessions; stops if a root is gone that the state knows results of.
-fn discover(
-    context: &Context,
-    state: &State,
-    printer: &mut Printer,
-) -> Result<Discovery, Failure> {
+fn discover(context: &Context, state: &State, printer: &mut Printer) -> Result<Discovery, Failure> {
     let roots = safety::look(&context.config);
     if let Some((message, hint)) = safety::judge(&context.config, &roots, state) {
         return Err(Failure::Safety { message, hint });
@@ -266,7 +278,9 @@ fn make_log_dirs(tasks: &[Prepared]) -> Result<(), Failure> {
         .collect();
     for dir in dirs {
         std::fs::create_dir_all(dir)
-            .and_then(|()| rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).map_err(Into::into))
+            .and_then(|()| {
+                rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).map_err(Into::into)
+            })
             .map_err(|source| Failure::Write {
                 path: dir.to_owned(),
                 source,
@@ -289,7 +303,9 @@ fn report(
     }
     for (procedure, (message, count)) in &submitted.refused {
         printer.warning(&format!("{procedure}: refused: {message}"));
-        summary.refused.push((format!("{procedure}: {message}"), *count));
+        summary
+            .refused
+            .push((format!("{procedure}: {message}"), *count));
         exit = Exit::Refused;
     }
     for (key, message) in &submitted.in_doubt {
@@ -318,12 +334,16 @@ fn report_stop(
     match stop {
         Stop::Limit(message) => {
             held_back("a limit of Slurm's");
-            printer.note(&format!("Slurm takes no more jobs now: {message}; the rest waits for the next run"));
+            printer.note(&format!(
+                "Slurm takes no more jobs now: {message}; the rest waits for the next run"
+            ));
             exit
         }
         Stop::Transient(message) => {
             held_back("Slurm could not be reached");
-            printer.warning(&format!("Slurm does not take jobs now: {message}; the next run tries again"));
+            printer.warning(&format!(
+                "Slurm does not take jobs now: {message}; the next run tries again"
+            ));
             Exit::Unreachable
         }
         Stop::Deadline => {

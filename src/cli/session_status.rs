@@ -28,7 +28,12 @@ pub fn run(
         foreign_jobs: &HashMap::new(),
     };
     // The session of a task is chosen by the rows that are shown: a subject-scoped task has none.
-    let by_subject = Selection::new(&args.select.subjects, &[], &args.select.procedures, &names(&context.config.procedures))?;
+    let by_subject = Selection::new(
+        &args.select.subjects,
+        &[],
+        &args.select.procedures,
+        &names(&context.config.procedures),
+    )?;
     let manifest = context.plan(&world, &context.policy(by_subject, false), printer);
     let shown: Vec<Session> = found
         .sessions
@@ -54,5 +59,8 @@ pub fn run(
 }
 
 fn names(procedures: &ProcedureDag) -> Vec<&str> {
-    procedures.iter().map(|(_, procedure)| &*procedure.name).collect()
+    procedures
+        .iter()
+        .map(|(_, procedure)| &*procedure.name)
+        .collect()
 }

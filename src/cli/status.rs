@@ -17,7 +17,9 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
             selection.contains(&row.key.subject, &row.key.session, &row.key.procedure)
                 && (args.statuses.is_empty() || args.statuses.contains(&row.status))
                 && (args.reasons.is_empty()
-                    || row.reason.is_some_and(|reason| args.reasons.contains(&reason)))
+                    || row
+                        .reason
+                        .is_some_and(|reason| args.reasons.contains(&reason)))
         })
         .cloned()
         .collect();

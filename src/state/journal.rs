@@ -1,12 +1,30 @@
-//! The journal beside the state file: what a run has begun and what came of it, synced line by
-//! line, until the state file holds it.
+//! The journal beside the state file: what a run has begun and what came of it, synced before
+//! anything relies on it, until the state file holds it.
+//!
+//! Append only, one JSON line per entry. Each line carries a checksum, and the offset at which its
+//! append began, so that what a crash cut or left as zeros is told from damage. Nothing is acted
+//! on before [`Journal::append`] has returned, so an append that a crash cut never counts.
+//!
+//! Who reads without the lock reads the journal before the state file: what is folded in between
+//! is then in both, and [`replay()`] does nothing twice. Who folds the journal while the run goes on
+//! leaves it in place, since later entries refer to earlier intents; it is removed at the end.
 
-use std::path::Path;
+mod line;
+mod replay;
+#[cfg(test)]
+mod tests;
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::{State, TaskKey};
+pub use replay::{Effect, Fate, Replayed, replay, settle};
+
+use super::TaskKey;
 use crate::executor::JobId;
 
 /// Is one line of the journal.
@@ -52,38 +70,308 @@ pub struct Intent {
 
 /// Is an open journal; the caller holds the lock.
 #[derive(Debug)]
-pub struct Journal {}
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    /// Bytes that this process found or wrote itself.
+    size: u64,
+    failed: bool,
+}
+
+/// Holds what a journal file says.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Contents {
+    pub entries: Vec<Entry>,
+    /// Bytes of the file as it was read; for [`remove_if_unchanged`].
+    pub size: u64,
+    /// Bytes at the end that a crash cut and that count for nothing.
+    pub cut: u64,
+}
 
 /// Says why the journal cannot be written or read. Each names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    #[error("journal")]
-    Todo,
+    #[error("cannot {action} the journal {}: {source}", .path.display())]
+    Io {
+        action: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    /// What was to be recorded may not be on disk, so nothing may rely on it.
+    #[error("cannot {action} the journal {}: {source}; nothing was submitted after this", .path.display())]
+    NotRecorded {
+        action: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error("the journal {} failed earlier in this run and takes no more entries", .path.display())]
+    FailedBefore { path: PathBuf },
+    #[error("the journal {} was removed or replaced by another call; nothing was submitted after this", .path.display())]
+    Replaced { path: PathBuf },
+    #[error("the journal {} is not a regular file", .path.display())]
+    NotAFile { path: PathBuf },
+    #[error("the journal {} is damaged at line {line}: {problem}", .path.display())]
+    Damaged {
+        path: PathBuf,
+        /// Counts from 1.
+        line: usize,
+        problem: String,
+    },
+}
+
+impl JournalError {
+    /// Says what a person can do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Io { source, .. } | Self::NotRecorded { source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    "make room in the directory of the state file and run again; jobs that were submitted before are kept"
+                }
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                    "the directory of the state file must be writable for the user who runs this program"
+                }
+                _ => {
+                    "check the file system of the state file and run again; what was recorded before is kept"
+                }
+            },
+            Self::FailedBefore { .. } => "see the first error of this run",
+            Self::Replaced { .. } => {
+                "another call works on this state without a working lock; run again once it has ended"
+            }
+            Self::NotAFile { .. } => "move it away and run again",
+            Self::Damaged { .. } => {
+                "keep the file, it may name jobs that Slurm accepted, and rebuild the state with 'state repair'"
+            }
+        }
+    }
 }
 
 impl Journal {
-    /// Opens the journal for appending, and makes it if need be. A cut last line is cut off first.
+    /// Opens the journal for appending, and makes it if need be. What a crash cut at its end is
+    /// cut off first.
+    ///
+    /// A new file takes its mode from the umask and its group from the directory.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
-        let _ = path;
-        Err(JournalError::Todo)
+        let file = open_file(path)?;
+        let mut journal = Self {
+            path: path.to_owned(),
+            file,
+            size: 0,
+            failed: false,
+        };
+        journal.mend()?;
+        // Also for a file that was there: who made it may have crashed before it was safe.
+        journal
+            .file
+            .sync_all()
+            .map_err(|source| io_error("sync", path, source))?;
+        sync_directory(path).map_err(|source| io_error("sync the directory of", path, source))?;
+        Ok(journal)
     }
 
-    /// Appends entries in one write and syncs them. After an error nothing more may be appended.
+    /// Appends entries in one write and syncs them. After an error nothing more may be appended: a
+    /// failed sync says nothing about a second one.
     pub fn append(&mut self, entries: &[Entry]) -> Result<(), JournalError> {
-        let _ = entries;
-        Err(JournalError::Todo)
+        if self.failed {
+            return Err(JournalError::FailedBefore {
+                path: self.path.clone(),
+            });
+        }
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let result = self.try_append(entries);
+        self.failed = result.is_err();
+        result
+    }
+
+    /// Removes the journal, once the state file holds all of it. If another call has written to it
+    /// meanwhile (a lock that lies), it stays, so that nothing of that call is lost; then returns false.
+    pub fn remove(self) -> Result<bool, JournalError> {
+        match self.same_file() {
+            Ok(true) => remove_if_unchanged(&self.path, self.size),
+            Ok(false) => Ok(false),
+            Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(source) => Err(io_error("remove", &self.path, source)),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn try_append(&mut self, entries: &[Entry]) -> Result<(), JournalError> {
+        let not_recorded = |action, source| JournalError::NotRecorded {
+            action,
+            path: self.path.clone(),
+            source,
+        };
+        let start = self
+            .file
+            .metadata()
+            .map_err(|source| not_recorded("look at", source))?
+            .len();
+        let mut text = Vec::with_capacity(entries.len() * 400);
+        for entry in entries {
+            line::write(&mut text, start, entry);
+        }
+        self.file
+            .write_all(&text)
+            .map_err(|source| not_recorded("write to", source))?;
+        self.file
+            .sync_data()
+            .map_err(|source| not_recorded("sync", source))?;
+        if !self.same_file().unwrap_or(false) {
+            return Err(JournalError::Replaced {
+                path: self.path.clone(),
+            });
+        }
+        self.size += text.len() as u64;
+        Ok(())
+    }
+
+    /// Tells whether the path still leads to the open file.
+    fn same_file(&self) -> io::Result<bool> {
+        let open = self.file.metadata()?;
+        let named = std::fs::metadata(&self.path)?;
+        Ok((open.dev(), open.ino()) == (named.dev(), named.ino()))
+    }
+
+    fn mend(&mut self) -> Result<(), JournalError> {
+        let mut bytes = Vec::new();
+        self.file
+            .read_to_end(&mut bytes)
+            .map_err(|source| io_error("read", &self.path, source))?;
+        let found = line::scan(&bytes).map_err(|damage| damage.at(&self.path))?;
+        self.size = found.whole as u64;
+        if found.whole < bytes.len() {
+            self.file
+                .set_len(self.size)
+                .map_err(|source| io_error("cut the end off", &self.path, source))?;
+        }
+        if found.lacks_newline {
+            self.file
+                .write_all(b"\n")
+                .map_err(|source| io_error("write to", &self.path, source))?;
+            self.size += 1;
+        }
+        Ok(())
     }
 }
 
-/// Reads all entries. A missing file has none; a cut last line is left out; any other line that
+/// Reads all entries. A missing file has none; a cut end is left out; any other line that
 /// cannot be read is an error.
 pub fn read(path: &Path) -> Result<Vec<Entry>, JournalError> {
-    let _ = path;
-    Err(JournalError::Todo)
+    Ok(read_contents(path)?.entries)
 }
 
-/// Applies entries to the rows. Doing it twice, or on a state that holds them already and has
-/// gone on, changes nothing.
-pub fn replay(entries: &[Entry], state: &mut State) {
-    let _ = (entries, state);
+/// Reads all entries and how much was read, so that exactly that can be removed later.
+pub fn read_contents(path: &Path) -> Result<Contents, JournalError> {
+    let mut tries = 3;
+    let bytes = loop {
+        match read_file(path) {
+            // On NFS a file that was removed meanwhile: there may be a new one, or none.
+            Err(JournalError::Io { source, .. }) if is_stale(&source) && tries > 1 => tries -= 1,
+            Err(JournalError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return Ok(Contents::default());
+            }
+            other => break other?,
+        }
+    };
+    let found = line::scan(&bytes).map_err(|damage| damage.at(path))?;
+    Ok(Contents {
+        entries: found.entries,
+        size: bytes.len() as u64,
+        cut: (bytes.len() - found.whole) as u64,
+    })
+}
+
+/// Removes a journal that the state file holds, unless it is longer or shorter than what was folded (a lock
+/// that lies: the rest is left to the next call). Returns whether it is gone.
+///
+/// A journal that comes back after a crash of the file server does no harm, see [`replay()`].
+pub fn remove_if_unchanged(path: &Path, size: u64) -> Result<bool, JournalError> {
+    let remove = || -> io::Result<bool> {
+        if std::fs::metadata(path)?.len() != size {
+            return Ok(false);
+        }
+        std::fs::remove_file(path)?;
+        sync_directory(path)?;
+        Ok(true)
+    };
+    match remove() {
+        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(true),
+        other => other.map_err(|source| io_error("remove", path, source)),
+    }
+}
+
+fn open_file(path: &Path) -> Result<File, JournalError> {
+    let file = OpenOptions::new()
+        .read(true)
+        .append(true)
+        .create(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)
+        .map_err(|source| io_error("open", path, source))?;
+    require_file(path, &file)?;
+    Ok(file)
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, JournalError> {
+    let mut file = OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)
+        .map_err(|source| io_error("open", path, source))?;
+    require_file(path, &file)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)
+        .map_err(|source| io_error("read", path, source))?;
+    Ok(bytes)
+}
+
+/// Refuses what would block or swallow entries (a pipe, a device).
+fn require_file(path: &Path, file: &File) -> Result<(), JournalError> {
+    let metadata = file
+        .metadata()
+        .map_err(|source| io_error("look at", path, source))?;
+    if metadata.is_file() {
+        Ok(())
+    } else {
+        Err(JournalError::NotAFile {
+            path: path.to_owned(),
+        })
+    }
+}
+
+/// Makes the entry of a new or removed file durable.
+fn sync_directory(path: &Path) -> io::Result<()> {
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    match File::open(parent)?.sync_all() {
+        // Some file systems know no sync of directories; they write entries through.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
+            ) =>
+        {
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+fn is_stale(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::StaleNetworkFileHandle
+}
+
+fn io_error(action: &'static str, path: &Path, source: io::Error) -> JournalError {
+    JournalError::Io {
+        action,
+        path: path.to_owned(),
+        source,
+    }
 }

@@ -103,6 +103,25 @@ impl State {
         self.superseded.pop()
     }
 
+    /// Takes out the row of an attempt that never was, and puts back the row before if it has not
+    /// gone to the attempts file yet. Returns whether it did.
+    pub(super) fn withdraw(&mut self, key: &TaskKey) -> bool {
+        let Some(&at) = self.index.get(key) else {
+            return false;
+        };
+        self.changed = true;
+        if let Some(before) = self.superseded.iter().rposition(|row| row.key == *key) {
+            self.rows[at] = self.superseded.remove(before);
+            return true;
+        }
+        self.index.remove(key);
+        self.rows.swap_remove(at);
+        if let Some(moved) = self.rows.get(at) {
+            self.index.insert(moved.key.clone(), at);
+        }
+        false
+    }
+
     /// Adds attempts that were found in the file beside a task's newest one.
     pub fn add_superseded(&mut self, rows: Vec<TaskRow>) {
         self.changed |= !rows.is_empty();

@@ -1,1 +1,696 @@
+//! The lock and the journal among several processes and on file systems that fail.
+//!
+//! The other processes are this very test binary: [`child`] is an ignored test that does what
+//! an environment variable tells it.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the tests start processes and read their task from the environment"
+)]
 
+use std::fs::{self, File, FileTimes, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use snbb_scheduler::executor::JobId;
+use snbb_scheduler::state::TaskKey;
+use snbb_scheduler::state::journal::{self, Entry, Intent, Journal, JournalError};
+use snbb_scheduler::state::lock::{Lock, LockError, Timing};
+
+const TASK: &str = "SNBB_TEST_CHILD_TASK";
+const DIRECTORY: &str = "SNBB_TEST_CHILD_DIRECTORY";
+const NAME: &str = "lock_and_journal::child";
+
+const LONG: Duration = Duration::from_secs(3600);
+
+/// Believes a silent lock at once and tries often, so that no test waits.
+const IMPATIENT: Timing = Timing {
+    heartbeat: Duration::from_secs(30),
+    stale_after: Duration::from_secs(600),
+    watch: Duration::ZERO,
+    first_pause: Duration::from_millis(1),
+    longest_pause: Duration::from_millis(3),
+};
+
+#[test]
+#[ignore = "started by the other tests as a process of its own"]
+fn child() {
+    let (Some(task), Some(directory)) = (std::env::var_os(TASK), std::env::var_os(DIRECTORY))
+    else {
+        return;
+    };
+    let place = Place {
+        directory: directory.into(),
+    };
+    let task = task.into_string().unwrap();
+    let mut words = task.split(' ');
+    let word = words.next().unwrap();
+    let number: u32 = words.next().map_or(0, |number| number.parse().unwrap());
+    match word {
+        "count" => place.count(number, None),
+        "count-and-die" => place.count(number, Some(7)),
+        "hold" => {
+            let lock = place.acquire(LONG).unwrap();
+            say("held");
+            wait_for_parent();
+            drop(lock);
+        }
+        "hold-with-child" => {
+            let lock = place.acquire(LONG).unwrap();
+            let mut sleeper = Command::new("sleep").arg("1000").spawn().unwrap();
+            say(&sleeper.id().to_string());
+            sleeper.wait().unwrap();
+            drop(lock);
+        }
+        "try" => {
+            say("ready");
+            wait_for_parent();
+            let lock = place.acquire(Duration::ZERO);
+            say(if lock.is_ok() { "won" } else { "held" });
+            wait_for_parent();
+            if let Ok(lock) = lock {
+                lock.check().unwrap();
+                say("still won");
+            }
+        }
+        "lock-error" => match place.acquire(Duration::ZERO) {
+            Err(error @ LockError::Io { .. }) => say(&format!("{error} | {}", error.hint())),
+            other => panic!("{other:?}"),
+        },
+        "journal" => place.append_until_error(number),
+        "append" => {
+            let mut journal = Journal::open(&place.journal()).unwrap();
+            journal.append(&intents(number)).unwrap();
+        }
+        other => panic!("no task '{other}'"),
+    }
+}
+
+#[derive(Clone)]
+struct Place {
+    directory: PathBuf,
+}
+
+impl Place {
+    fn lock(&self) -> PathBuf {
+        self.directory.join("state.lock")
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.directory.join("state.journal.jsonl")
+    }
+
+    fn acquire(&self, timeout: Duration) -> Result<Lock, LockError> {
+        Lock::acquire_with(&self.lock(), "test", timeout, IMPATIENT)
+    }
+
+    /// Increments a number in a file, in a way that loses updates if two do it at once. Each
+    /// increment is also one byte of a log. With `lives`, kills itself with the lock held each time after that many rounds.
+    fn count(&self, rounds: u32, lives: Option<u32>) {
+        let counter = self.directory.join("counter");
+        let mut log = OpenOptions::new()
+            .append(true)
+            .open(self.directory.join("log"))
+            .unwrap();
+        for round in 1..=rounds {
+            let lock = self.acquire(LONG).unwrap();
+            let count: u64 = fs::read_to_string(&counter).unwrap().parse().unwrap();
+            std::thread::yield_now();
+            lock.check().unwrap();
+            fs::write(&counter, (count + 1).to_string()).unwrap();
+            log.write_all(b".").unwrap();
+            lock.check().unwrap();
+            if lives.is_some_and(|lives| round % lives == 0) {
+                let own = rustix::process::getpid();
+                rustix::process::kill_process(own, rustix::process::Signal::KILL).unwrap();
+            }
+        }
+    }
+
+    fn append_until_error(&self, appends: u32) {
+        let mut journal = match Journal::open(&self.journal()) {
+            Ok(journal) => journal,
+            Err(error) => return say(&format!("open: {error} | {}", error.hint())),
+        };
+        for n in 1..=appends {
+            if let Err(error) = journal.append(&intents(1)) {
+                say(&format!("append {n}: {error} | {}", error.hint()));
+                let again = journal.append(&intents(1)).unwrap_err();
+                assert!(matches!(again, JournalError::FailedBefore { .. }));
+                return;
+            }
+        }
+        say("no error");
+    }
+}
+
+fn intents(count: u32) -> Vec<Entry> {
+    let intent = |n: u32| {
+        Entry::Intent(Intent {
+            key: TaskKey::new(&format!("sub-{n}"), "ses-01", "qsiprep"),
+            submission_id: format!("id{n}").into(),
+            job_name: format!("qsiprep_sub-{n}_ses-01").into(),
+            attempt: 1,
+            submitted_at: Default::default(),
+            replaces_outputs: false,
+            req_mem_mb: None,
+            time_limit_s: None,
+        })
+    };
+    (0..count).map(intent).collect()
+}
+
+/// The test harness prints on the same line before; so a line of our own.
+fn say(text: &str) {
+    println!("\nSAYS {text}");
+}
+
+/// Waits for a line of the parent, or its end.
+fn wait_for_parent() {
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+}
+
+/// Is a process that does a task of [`child`]. Killed when dropped.
+struct Process {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Process {
+    fn start(place: &Place, task: &str) -> Self {
+        Self::start_by(place, task, &[])
+    }
+
+    /// Starts it by a command that ends with the command to start (`unshare ...`, `strace ...`).
+    fn start_by(place: &Place, task: &str, by: &[&str]) -> Self {
+        let own = std::env::current_exe().unwrap();
+        let mut words: Vec<_> = by.iter().map(std::ffi::OsString::from).collect();
+        words.push(own.into());
+        let mut child = Command::new(&words[0])
+            .args(&words[1..])
+            .args([NAME, "--exact", "--ignored", "--nocapture"])
+            .env(TASK, task)
+            .env(DIRECTORY, &place.directory)
+            .env("RUST_BACKTRACE", "0")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Self { child, output }
+    }
+
+    /// Returns what it says next.
+    fn says(&mut self) -> String {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            if self.output.read_line(&mut line).unwrap() == 0 {
+                panic!("it ended without a word: {:?}", self.child.wait());
+            }
+            if let Some(text) = line.strip_prefix("SAYS ") {
+                return text.trim_end().to_owned();
+            }
+        }
+    }
+
+    fn go_on(&mut self) {
+        writeln!(self.child.stdin.as_mut().unwrap()).unwrap();
+    }
+
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn ends_well(mut self) -> bool {
+        drop(self.child.stdin.take());
+        // Read to the end, so that it never waits for the pipe.
+        std::io::copy(&mut self.output, &mut std::io::sink()).unwrap();
+        self.child.wait().unwrap().success()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn place() -> (tempfile::TempDir, Place) {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("counter"), "0").unwrap();
+    fs::write(directory.path().join("log"), "").unwrap();
+    let place = Place {
+        directory: directory.path().to_owned(),
+    };
+    (directory, place)
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+fn skip(test: &str, why: &str) {
+    eprintln!("SKIPPED {test}: {why}");
+}
+
+/// Tells whether a helper program works here (`unshare` needs root, `strace` may be missing).
+fn works(command: &[&str]) -> bool {
+    Command::new(command[0])
+        .args(&command[1..])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+#[test]
+fn no_update_is_lost_among_processes() {
+    let (_directory, place) = place();
+    let all: Vec<_> = (0..6)
+        .map(|_| Process::start(&place, "count 100"))
+        .collect();
+    for process in all {
+        assert!(process.ends_well());
+    }
+    let counter = fs::read_to_string(place.directory.join("counter")).unwrap();
+    assert_eq!(counter, "600");
+    assert_eq!(names(&place.directory), ["counter", "log"]);
+}
+
+/// Two login nodes and more: own host name, own pids (all are pid 1), the same directory.
+#[test]
+fn no_update_is_lost_among_login_nodes() {
+    let node = |script: &'static str| {
+        let unshare = [
+            "unshare",
+            "--uts",
+            "--pid",
+            "--mount",
+            "--fork",
+            "--mount-proc",
+        ];
+        [&unshare[..], &["--kill-child", "sh", "-c", script]].concat()
+    };
+    if !works(&node("echo login0 > /proc/sys/kernel/hostname")) {
+        return skip("no_update_is_lost_among_login_nodes", "unshare needs root");
+    }
+    let scripts = [
+        "echo login1 > /proc/sys/kernel/hostname; exec \"$0\" \"$@\"",
+        "echo login2 > /proc/sys/kernel/hostname; exec \"$0\" \"$@\"",
+        "echo login3 > /proc/sys/kernel/hostname; exec \"$0\" \"$@\"",
+        // A container that kept the host's name.
+        "exec \"$0\" \"$@\"",
+    ];
+    let (_directory, place) = place();
+    let mut all: Vec<_> = scripts
+        .into_iter()
+        .map(|script| Process::start_by(&place, "count 100", &node(script)))
+        .collect();
+    all.push(Process::start(&place, "count 100"));
+    all.push(Process::start(&place, "count 100"));
+    for process in all {
+        assert!(process.ends_well());
+    }
+    let counter = fs::read_to_string(place.directory.join("counter")).unwrap();
+    assert_eq!(counter, "600");
+    assert_eq!(names(&place.directory), ["counter", "log"]);
+}
+
+#[test]
+fn takers_of_dead_locks_never_rob_a_live_one() {
+    let (_directory, place) = place();
+    let mut others: Vec<_> = (0..3)
+        .map(|_| Process::start(&place, "count 150"))
+        .collect();
+    // Three that die with the lock held, again and again, and the others in between.
+    let mortals: Vec<_> = (0..3)
+        .map(|_| {
+            let place = place.clone();
+            std::thread::spawn(move || {
+                for _ in 0..15 {
+                    assert!(!Process::start(&place, "count-and-die 100").ends_well());
+                }
+            })
+        })
+        .collect();
+    for mortal in mortals {
+        mortal.join().unwrap();
+    }
+    for process in others.drain(..) {
+        assert!(process.ends_well());
+    }
+    drop(place.acquire(Duration::ZERO).unwrap());
+    let counter = fs::read_to_string(place.directory.join("counter")).unwrap();
+    let log = fs::read_to_string(place.directory.join("log")).unwrap();
+    assert_eq!(counter, log.len().to_string());
+    assert_eq!(log.len(), 3 * 150 + 3 * 15 * 7);
+    assert_eq!(names(&place.directory), ["counter", "log"]);
+}
+
+#[test]
+fn killed_holder_is_followed_at_once() {
+    let (_directory, place) = place();
+    let mut holder = Process::start(&place, "hold");
+    assert_eq!(holder.says(), "held");
+    match place.acquire(Duration::ZERO) {
+        Err(LockError::Held { holder: text }) => {
+            assert!(
+                text.contains(&format!("pid {}", holder.child.id())),
+                "{text}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    holder.kill();
+    // With the program's own times.
+    let lock = Lock::acquire(&place.lock(), "test", Duration::ZERO).unwrap();
+    lock.check().unwrap();
+}
+
+/// Kills a taker of a dead lock before each of its system calls: nobody is ever blocked by what it leaves.
+#[test]
+fn call_that_is_killed_anywhere_blocks_nobody() {
+    let test = "call_that_is_killed_anywhere_blocks_nobody";
+    if !works(&["strace", "-o", "/dev/null", "true"]) {
+        return skip(test, "strace does not work here");
+    }
+    let (_directory, place) = place();
+    let mut holder = Process::start(&place, "hold");
+    assert_eq!(holder.says(), "held");
+    holder.kill();
+    let dead = fs::read(place.lock()).unwrap();
+    for call in ["linkat", "rename", "unlink", "utimensat", "openat", "write"] {
+        for when in 1.. {
+            fs::write(place.lock(), &dead).unwrap();
+            let fault = format!("inject={call}:signal=KILL:when={when}");
+            let by = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", &fault];
+            let is_clean = Process::start_by(&place, "count 1", &by).ends_well();
+            // The first try may have to clear the way only.
+            let lock = (0..3).find_map(|_| place.acquire(Duration::ZERO).ok());
+            let lock = lock.unwrap_or_else(|| panic!("blocked after {call} {when}"));
+            lock.check().unwrap();
+            drop(lock);
+            let left = names(&place.directory);
+            assert!(!left.contains(&"state.lock".to_owned()), "{left:?}");
+            for name in left.iter().filter(|name| name.starts_with("state.lock.")) {
+                let kinds = [".tmp", ".aside", ".probe", ".takeover"];
+                assert!(kinds.iter().any(|kind| name.ends_with(kind)), "{left:?}");
+                // A gate stays in the way of the next one.
+                if !name.ends_with(".takeover") {
+                    fs::remove_file(place.directory.join(name)).unwrap();
+                }
+            }
+            // Killed while it wrote the number itself.
+            if fs::read_to_string(place.directory.join("counter"))
+                .unwrap()
+                .is_empty()
+            {
+                fs::write(place.directory.join("counter"), "0").unwrap();
+            }
+            if is_clean {
+                assert!(call != "rename" || when > 3, "the sweep saw too little");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn child_of_a_killed_holder_keeps_nothing() {
+    let (_directory, place) = place();
+    let mut holder = Process::start(&place, "hold-with-child");
+    let sleeper: i32 = holder.says().parse().unwrap();
+    holder.kill();
+    let sleeper = rustix::process::Pid::from_raw(sleeper).unwrap();
+    rustix::process::test_kill_process(sleeper).unwrap();
+    Lock::acquire(&place.lock(), "test", Duration::ZERO).unwrap();
+    rustix::process::kill_process(sleeper, rustix::process::Signal::KILL).unwrap();
+}
+
+#[test]
+fn silent_lock_of_another_host_goes_to_exactly_one() {
+    let (_directory, place) = place();
+    let mut foreign = Process::start(&place, "hold");
+    assert_eq!(foreign.says(), "held");
+    let text = fs::read_to_string(place.lock()).unwrap();
+    foreign.go_on();
+    assert!(foreign.ends_well());
+    let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    value["host"] = "login2.example".into();
+    let text = value.to_string();
+    for (age, winners) in [(0, 0), (590, 0), (660, 1), (660, 1), (660, 1), (660, 1)] {
+        fs::write(place.lock(), &text).unwrap();
+        let time = SystemTime::now() - Duration::from_secs(age);
+        File::options()
+            .append(true)
+            .open(place.lock())
+            .unwrap()
+            .set_times(FileTimes::new().set_modified(time))
+            .unwrap();
+        let mut all: Vec<_> = (0..8).map(|_| Process::start(&place, "try")).collect();
+        for process in &mut all {
+            assert_eq!(process.says(), "ready");
+        }
+        for process in &mut all {
+            process.go_on();
+        }
+        let outcomes: Vec<_> = all.iter_mut().map(Process::says).collect();
+        let won = outcomes.iter().filter(|outcome| *outcome == "won").count();
+        // All tried only once: the gate of a taker may have turned every other away, yet one had it.
+        assert_eq!(won, winners, "{outcomes:?}");
+        if winners == 0 {
+            assert_eq!(fs::read_to_string(place.lock()).unwrap(), text);
+        }
+        for (mut process, outcome) in all.into_iter().zip(outcomes) {
+            process.go_on();
+            if outcome == "won" {
+                assert_eq!(process.says(), "still won");
+            }
+            assert!(process.ends_well());
+        }
+    }
+}
+
+#[test]
+fn directory_of_somebody_else_is_a_clear_error() {
+    let nobody = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+    ];
+    let own = std::env::current_exe().unwrap();
+    let probe = [&nobody[..], &[own.to_str().unwrap(), "--list"]].concat();
+    if !works(&probe) {
+        return skip(
+            "directory_of_somebody_else_is_a_clear_error",
+            "setpriv needs root",
+        );
+    }
+    let (directory, place) = place();
+    let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
+    fs::set_permissions(directory.path(), mode(0o755)).unwrap();
+    let mut process = Process::start_by(&place, "lock-error", &nobody);
+    let text = process.says();
+    assert!(text.contains("state.lock: Permission denied"), "{text}");
+    assert!(text.contains("| commands that write need"), "{text}");
+    let mut process = Process::start_by(&place, "journal 1", &nobody);
+    let text = process.says();
+    assert!(
+        text.contains("state.journal.jsonl: Permission denied"),
+        "{text}"
+    );
+
+    // A strict umask of the holder: who it is cannot be read, that it is held can.
+    let lock = place.acquire(Duration::ZERO).unwrap();
+    fs::set_permissions(directory.path(), mode(0o777)).unwrap();
+    fs::set_permissions(place.lock(), mode(0o600)).unwrap();
+    let mut process = Process::start_by(&place, "try", &nobody);
+    assert_eq!(process.says(), "ready");
+    process.go_on();
+    assert_eq!(process.says(), "held");
+    process.go_on();
+    assert!(process.ends_well());
+    lock.check().unwrap();
+}
+
+/// Fails chosen system calls. No other process is followed, no file but the journal's is touched.
+fn with_fault<'a>(path: &'a str, fault: &'a str) -> Vec<&'a str> {
+    let quiet = ["strace", "-f", "-qq", "-o", "/dev/null", "-P", path, "-e"];
+    [&quiet[..], &[fault]].concat()
+}
+
+#[test]
+fn journal_that_fails_once_takes_nothing_more() {
+    if !works(&["strace", "-o", "/dev/null", "true"]) {
+        return skip(
+            "journal_that_fails_once_takes_nothing_more",
+            "strace does not work here",
+        );
+    }
+    let faults = [
+        (
+            "fdatasync",
+            "EIO",
+            2,
+            "cannot sync the journal",
+            "Input/output error",
+        ),
+        ("fdatasync", "EDQUOT", 1, "cannot sync the journal", "quota"),
+        (
+            "write",
+            "ENOSPC",
+            3,
+            "cannot write to the journal",
+            "No space left",
+        ),
+        (
+            "write",
+            "EROFS",
+            1,
+            "cannot write to the journal",
+            "Read-only",
+        ),
+        ("write", "ESTALE", 2, "cannot write to the journal", "Stale"),
+    ];
+    for (call, error, when, action, system) in faults {
+        let (_directory, place) = place();
+        // It has to exist: strace finds files by their path when it starts.
+        drop(Journal::open(&place.journal()).unwrap());
+        let path = place.journal().into_os_string().into_string().unwrap();
+        let fault = format!("inject={call}:error={error}:when={when}");
+        let mut process = Process::start_by(&place, "journal 5", &with_fault(&path, &fault));
+        let text = process.says();
+        assert!(
+            text.starts_with(&format!("append {when}: {action} {path}: ")),
+            "{text}"
+        );
+        assert!(text.contains(system), "{text}");
+        assert!(
+            text.contains("; nothing was submitted after this | "),
+            "{text}"
+        );
+        assert!(process.ends_well());
+        // What was recorded before is there.
+        let entries = journal::read(&place.journal()).unwrap();
+        assert!(entries.len() >= when - 1, "{}", entries.len());
+    }
+}
+
+#[test]
+fn interrupted_writes_are_finished() {
+    if !works(&["strace", "-o", "/dev/null", "true"]) {
+        return skip(
+            "interrupted_writes_are_finished",
+            "strace does not work here",
+        );
+    }
+    let (_directory, place) = place();
+    drop(Journal::open(&place.journal()).unwrap());
+    let path = place.journal().into_os_string().into_string().unwrap();
+    let fault = "inject=write:error=EINTR:when=1+2";
+    let mut process = Process::start_by(&place, "journal 3", &with_fault(&path, fault));
+    assert_eq!(process.says(), "no error");
+    assert!(process.ends_well());
+    assert_eq!(journal::read(&place.journal()).unwrap().len(), 3);
+}
+
+#[test]
+fn full_disk_keeps_what_was_recorded() {
+    let script = "mount -t tmpfs -o size=32k none \"$SNBB_TEST_CHILD_DIRECTORY\" && \"$0\" \"$@\" \
+                  && cp \"$SNBB_TEST_CHILD_DIRECTORY\"/state.journal.jsonl \"$SNBB_TEST_CHILD_DIRECTORY\".copy";
+    let mounted = ["unshare", "--mount", "sh", "-c", script];
+    if !works(&["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]) {
+        return skip("full_disk_keeps_what_was_recorded", "unshare needs root");
+    }
+    let (_directory, outer) = place();
+    let place = Place {
+        directory: outer.directory.join("full"),
+    };
+    fs::create_dir(&place.directory).unwrap();
+    let mut process = Process::start_by(&place, "journal 1000", &mounted);
+    let text = process.says();
+    assert!(text.contains("No space left on device"), "{text}");
+    assert!(text.contains("| make room"), "{text}");
+    let appends: usize = text
+        .strip_prefix("append ")
+        .and_then(|rest| rest.split(':').next()?.parse().ok())
+        .unwrap();
+    assert!(process.ends_well());
+    let copy = outer.directory.join("full.copy");
+    let contents = journal::read_contents(&copy).unwrap();
+    assert_eq!(contents.entries.len(), appends - 1);
+    assert!(
+        contents.cut > 0,
+        "the append that failed was cut in the middle"
+    );
+}
+
+#[test]
+fn ten_thousand_intents_are_one_write_and_one_sync() {
+    if !works(&["strace", "-o", "/dev/null", "true"]) {
+        return skip(
+            "ten_thousand_intents_are_one_write_and_one_sync",
+            "strace does not work here",
+        );
+    }
+    let (_directory, place) = place();
+    drop(Journal::open(&place.journal()).unwrap());
+    let trace = place
+        .directory
+        .join("trace")
+        .into_os_string()
+        .into_string()
+        .unwrap();
+    let path = place.journal().into_os_string().into_string().unwrap();
+    let calls = "trace=write,fdatasync";
+    let by = [
+        "strace", "-f", "-qq", "-o", &trace, "-P", &path, "-e", calls,
+    ];
+    let process = Process::start_by(&place, "append 10000", &by);
+    assert!(process.ends_well());
+    let trace = fs::read_to_string(&trace).unwrap();
+    let count = |call: &str| trace.lines().filter(|line| line.contains(call)).count();
+    assert_eq!((count("write("), count("fdatasync(")), (1, 1), "{trace}");
+    assert_eq!(journal::read(&place.journal()).unwrap().len(), 10_000);
+}
+
+#[test]
+fn reader_beside_a_writer_sees_a_prefix() {
+    let (_directory, place) = place();
+    let mut written = Vec::new();
+    let mut journal = Journal::open(&place.journal()).unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut lengths = Vec::new();
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                lengths.push(journal::read(&place.journal()).unwrap().len());
+            }
+            lengths
+        });
+        for n in 0..200 {
+            let entry = Entry::Accepted {
+                submission_id: format!("id{n}").into(),
+                job_id: JobId::new(&n.to_string()),
+                cluster: None,
+                at: Default::default(),
+            };
+            journal.append(std::slice::from_ref(&entry)).unwrap();
+            written.push(entry);
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(reader.join().unwrap().is_sorted());
+    });
+    assert_eq!(journal::read(&place.journal()).unwrap(), written);
+}

@@ -49,10 +49,20 @@ fn convert(study: &Study, subject: &str, session: &str) {
 fn tasks_are_submitted_once_and_followed_to_their_end() {
     let (study, slurm) = study();
     let first = study.ok(&["run"]);
-    assert!(first.err.contains("3 sessions, 8 tasks: 0 complete, 3 due, 3 submitted"), "{}", first.err);
+    assert!(
+        first
+            .err
+            .contains("3 sessions, 8 tasks: 0 complete, 3 due, 3 submitted"),
+        "{}",
+        first.err
+    );
     assert_eq!(slurm.calls("sbatch"), 3);
     study.ok(&["run"]);
-    assert_eq!(slurm.calls("sbatch"), 3, "what is in flight is not submitted again");
+    assert_eq!(
+        slurm.calls("sbatch"),
+        3,
+        "what is in flight is not submitted again"
+    );
     assert_eq!(
         study.statuses(),
         [
@@ -99,10 +109,24 @@ fn tasks_are_submitted_once_and_followed_to_their_end() {
 fn sbatch_gets_the_flags_in_their_order_and_the_script_its_variables() {
     let (study, slurm) = study();
     convert(&study, "sub-02", "ses-01");
-    study.ok(&["run", "--subject", "sub-02", "--slurm-mem", "8G", "--slurm-cpus", "2"]);
+    study.ok(&[
+        "run",
+        "--subject",
+        "sub-02",
+        "--slurm-mem",
+        "8G",
+        "--slurm-cpus",
+        "2",
+    ]);
     let dir = study.dir.path().display().to_string();
     let argv = slurm.argv().replace(&dir, "DIR");
-    let comment = argv.split("--comment=").nth(1).unwrap().split(' ').next().unwrap();
+    let comment = argv
+        .split("--comment=")
+        .nth(1)
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap();
     assert!(
         comment.starts_with("snbb:") && comment.len() == "snbb:12345678:0123456789abcdef".len(),
         "{comment}"
@@ -115,7 +139,9 @@ fn sbatch_gets_the_flags_in_their_order_and_the_script_its_variables() {
          --error=DIR/logs/prep/prep_sub-02_ses-01_%j.err --time=2:00:00 \
          DIR/prep.sh sub-02 ses-01 DIR/dicom/sub-02/ses-01 \n"
     );
-    let env = std::fs::read_to_string(slurm.at("env.1")).unwrap().replace(&dir, "DIR");
+    let env = std::fs::read_to_string(slurm.at("env.1"))
+        .unwrap()
+        .replace(&dir, "DIR");
     for line in [
         "SNBB_SUBJECT=sub-02",
         "SNBB_SESSION=ses-01",
@@ -134,7 +160,11 @@ fn sbatch_gets_the_flags_in_their_order_and_the_script_its_variables() {
 #[test]
 fn a_subject_waits_for_all_its_sessions() {
     let (study, slurm) = study();
-    for (subject, session) in [("sub-01", "ses-01"), ("sub-01", "ses-02"), ("sub-02", "ses-01")] {
+    for (subject, session) in [
+        ("sub-01", "ses-01"),
+        ("sub-01", "ses-02"),
+        ("sub-02", "ses-01"),
+    ] {
         convert(&study, subject, session);
     }
     study.write("derivatives/prep/sub-01/ses-01/r.html", "x");
@@ -142,23 +172,47 @@ fn a_subject_waits_for_all_its_sessions() {
     study.ok(&["run"]);
     let names: Vec<String> = slurm.jobs().into_iter().map(|(_, name)| name).collect();
     assert_eq!(names, ["prep_sub-01_ses-02", "group_sub-02"]);
-    assert!(slurm.argv().lines().nth(1).unwrap().trim_end().ends_with("group.sh sub-02"));
+    assert!(
+        slurm
+            .argv()
+            .lines()
+            .nth(1)
+            .unwrap()
+            .trim_end()
+            .ends_with("group.sh sub-02")
+    );
 }
 
 #[test]
 fn one_refused_submission_loses_nothing_and_stops_only_its_procedure() {
     let (study, slurm) = study();
     convert(&study, "sub-02", "ses-01");
-    slurm.refuse(1, "sbatch: error: Batch job submission failed: Invalid qos specification\n");
+    slurm.refuse(
+        1,
+        "sbatch: error: Batch job submission failed: Invalid qos specification\n",
+    );
     let said = study.call(&["run"]);
     assert_eq!(said.code, 3, "{}", said.err);
-    assert!(said.err.contains("convert: refused: Batch job submission failed: Invalid qos specification"), "{}", said.err);
-    assert_eq!(slurm.calls("sbatch"), 2, "the second convert task is not tried, prep is");
+    assert!(
+        said.err
+            .contains("convert: refused: Batch job submission failed: Invalid qos specification"),
+        "{}",
+        said.err
+    );
+    assert_eq!(
+        slurm.calls("sbatch"),
+        2,
+        "the second convert task is not tried, prep is"
+    );
     assert_eq!(study.statuses(), ["prep sub-02 ses-01: pending queued"]);
     study.ok(&["run"]);
     assert_eq!(study.statuses().len(), 3);
     let log = study.read("scheduler_audit.jsonl");
-    assert!(log.lines().any(|line| line.contains("\"event\":\"error\"") && line.contains("Invalid qos")), "{log}");
+    assert!(
+        log.lines()
+            .any(|line| line.contains("\"event\":\"error\"") && line.contains("Invalid qos")),
+        "{log}"
+    );
 }
 
 #[test]
@@ -170,7 +224,11 @@ fn a_limit_of_the_site_is_no_error_and_the_rest_comes_later() {
          Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)\n",
     );
     let said = study.ok(&["run"]);
-    assert!(said.err.contains("the rest waits for the next run"), "{}", said.err);
+    assert!(
+        said.err.contains("the rest waits for the next run"),
+        "{}",
+        said.err
+    );
     assert_eq!(study.statuses().len(), 1);
     study.ok(&["run"]);
     assert_eq!(study.statuses().len(), 3);
@@ -182,11 +240,23 @@ fn a_submission_in_doubt_is_found_again_and_never_doubled() {
     slurm.silent(2);
     let said = study.ok(&["run"]);
     assert!(said.err.contains("nobody knows yet"), "{}", said.err);
-    assert!(study.statuses().contains(&"convert sub-01 ses-02: pending submitting".to_owned()));
+    assert!(
+        study
+            .statuses()
+            .contains(&"convert sub-01 ses-02: pending submitting".to_owned())
+    );
     study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), 3);
-    assert!(study.statuses().contains(&"convert sub-01 ses-02: pending queued".to_owned()));
-    assert!(study.read("scheduler_audit.jsonl").contains("\"event\":\"adopted\""));
+    assert!(
+        study
+            .statuses()
+            .contains(&"convert sub-01 ses-02: pending queued".to_owned())
+    );
+    assert!(
+        study
+            .read("scheduler_audit.jsonl")
+            .contains("\"event\":\"adopted\"")
+    );
 }
 
 #[test]
@@ -198,7 +268,12 @@ fn a_deleted_state_does_not_double_jobs() {
     }
     let said = study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), 3, "{}", said.err);
-    assert_eq!(said.err.matches("adopted its living job").count(), 3, "{}", said.err);
+    assert_eq!(
+        said.err.matches("adopted its living job").count(),
+        3,
+        "{}",
+        said.err
+    );
     assert_eq!(study.statuses().len(), 3);
 }
 
@@ -208,11 +283,18 @@ fn a_dry_run_prints_what_would_be_submitted_and_changes_nothing() {
     let before = study.snapshot();
     let said = study.ok(&["run", "--dry-run"]);
     assert_eq!(said.out.lines().count(), 3, "{}", said.out);
-    assert!(said.out.lines().all(|line| line.contains("sbatch --parsable --comment=snbb:")));
+    assert!(
+        said.out
+            .lines()
+            .all(|line| line.contains("sbatch --parsable --comment=snbb:"))
+    );
     assert_eq!(slurm.calls("sbatch"), 0);
     // The fake cluster itself keeps count of the questions.
     let ours = |files: Vec<(std::path::PathBuf, Vec<u8>)>| -> Vec<_> {
-        files.into_iter().filter(|(path, _)| !path.starts_with(study.at("fake-slurm"))).collect()
+        files
+            .into_iter()
+            .filter(|(path, _)| !path.starts_with(study.at("fake-slurm")))
+            .collect()
     };
     assert_eq!(ours(before), ours(study.snapshot()));
 
@@ -220,7 +302,11 @@ fn a_dry_run_prints_what_would_be_submitted_and_changes_nothing() {
     slurm.set_all("FAILED 1:0");
     let before = ours(study.snapshot());
     let said = study.ok(&["run", "--dry-run"]);
-    assert!(said.err.contains("failed (exit_code)"), "reconciled in memory: {}", said.err);
+    assert!(
+        said.err.contains("failed (exit_code)"),
+        "reconciled in memory: {}",
+        said.err
+    );
     assert_eq!(before, ours(study.snapshot()));
 }
 
@@ -229,41 +315,74 @@ fn without_an_answer_nothing_is_submitted_and_nothing_changes() {
     let (study, slurm) = study();
     study.ok(&["run", "--max-jobs", "1"]);
     let before = study.read_bytes("state.parquet");
-    slurm.break_program("squeue", "slurm_load_jobs error: Unable to contact slurm controller\n");
+    slurm.break_program(
+        "squeue",
+        "slurm_load_jobs error: Unable to contact slurm controller\n",
+    );
     let said = study.call(&["run"]);
     assert_eq!(said.code, 5, "{}", said.err);
-    assert!(said.err.contains("Unable to contact slurm controller"), "{}", said.err);
+    assert!(
+        said.err.contains("Unable to contact slurm controller"),
+        "{}",
+        said.err
+    );
     assert_eq!(slurm.calls("sbatch"), 1);
     assert_eq!(study.call(&["monitor"]).code, 5);
     slurm.heal("squeue");
     slurm.break_program("sacct", "sacct: error: slurmdbd: Connection refused\n");
     slurm.set_all("COMPLETED");
     assert_eq!(study.call(&["monitor"]).code, 5);
-    assert_eq!(before, study.read_bytes("state.parquet"), "no conclusion without accounting");
+    assert_eq!(
+        before,
+        study.read_bytes("state.parquet"),
+        "no conclusion without accounting"
+    );
     slurm.heal("sacct");
     study.ok(&["monitor"]);
-    assert_eq!(study.statuses(), ["convert sub-01 ses-01: running awaiting_output"]);
+    assert_eq!(
+        study.statuses(),
+        ["convert sub-01 ses-01: running awaiting_output"]
+    );
 }
 
 #[test]
 fn force_and_limits() {
     let (study, slurm) = study();
-    for (subject, session) in [("sub-01", "ses-01"), ("sub-01", "ses-02"), ("sub-02", "ses-01")] {
+    for (subject, session) in [
+        ("sub-01", "ses-01"),
+        ("sub-01", "ses-02"),
+        ("sub-02", "ses-01"),
+    ] {
         convert(&study, subject, session);
     }
     assert_eq!(study.call(&["run", "--force"]).code, 2);
-    let said = study.ok(&["run", "--force", "--procedure", "convert", "--subject", "01", "--max-jobs", "1"]);
+    let said = study.ok(&[
+        "run",
+        "--force",
+        "--procedure",
+        "convert",
+        "--subject",
+        "01",
+        "--max-jobs",
+        "1",
+    ]);
     assert!(said.err.contains("--max-jobs"), "{}", said.err);
     assert_eq!(slurm.jobs().len(), 1);
     assert_eq!(slurm.jobs()[0].1, "convert_sub-01_ses-01");
     study.configure(&format!("max_in_flight: 2\n{PIPELINE}"));
     study.ok(&["run"]);
     assert_eq!(slurm.jobs().len(), 2);
-    assert_eq!(slurm.jobs()[1].1, "prep_sub-01_ses-02", "prep of ses-01 waits for its forced input");
+    assert_eq!(
+        slurm.jobs()[1].1,
+        "prep_sub-01_ses-02",
+        "prep of ses-01 waits for its forced input"
+    );
     slurm.set("1001", "COMPLETED");
     study.ok(&["monitor"]);
     assert!(
-        study.statuses().contains(&"convert sub-01 ses-01: running awaiting_output".to_owned()),
+        study
+            .statuses()
+            .contains(&"convert sub-01 ses-01: running awaiting_output".to_owned()),
         "the outputs of before prove nothing: {:?}",
         study.statuses()
     );
@@ -313,9 +432,20 @@ fn retry_says_what_is_complete_on_disk_and_never_frees_a_living_job() {
     convert(&study, "sub-01", "ses-01");
     let before = study.read_bytes("state.parquet");
     let said = study.ok(&["retry", "--dry-run"]);
-    assert!(said.err.contains("would clear 3") && said.err.contains("1 of the cleared"), "{}", said.err);
+    assert!(
+        said.err.contains("would clear 3") && said.err.contains("1 of the cleared"),
+        "{}",
+        said.err
+    );
     assert_eq!(before, study.read_bytes("state.parquet"));
-    let said = study.ok(&["retry", "--reason", "timeout", "--accept-outputs", "--subject", "01"]);
+    let said = study.ok(&[
+        "retry",
+        "--reason",
+        "timeout",
+        "--accept-outputs",
+        "--subject",
+        "01",
+    ]);
     assert!(said.err.contains("cleared 1"), "{}", said.err);
     assert_eq!(
         study.statuses(),
@@ -324,6 +454,9 @@ fn retry_says_what_is_complete_on_disk_and_never_frees_a_living_job() {
             "convert sub-02 ses-01: failed timeout"
         ]
     );
-    assert_eq!(study.ok(&["retry", "--reason", "lost"]).err.trim(), "no matching rows: nothing to clear");
+    assert_eq!(
+        study.ok(&["retry", "--reason", "lost"]).err.trim(),
+        "no matching rows: nothing to clear"
+    );
     assert_eq!(study.call(&["retry", "--procedure", "nope"]).code, 2);
 }
