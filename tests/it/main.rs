@@ -3,6 +3,7 @@
 
 mod config;
 mod harness;
+mod harness_tree;
 mod local;
 mod lock_and_journal;
 mod output;
