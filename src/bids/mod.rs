@@ -1,6 +1,7 @@
 //! BIDS: labels of subjects and sessions, and the discovery of what was scanned.
 
 pub mod csv;
+pub mod dicom;
 pub mod discover;
 pub mod labels;
 

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use rustix::io::Errno;
-use walkdir::WalkDir;
 
 use super::{Dicom, DiscoverError, Discovery, Session};
 use crate::bids::{SessionLabel, SubjectLabel};
 use crate::completion::Unreadable;
-use crate::completion::listing::words;
+use crate::completion::listing::{self, Dir, words};
 
 /// Directories of a subject that hold data of one kind (BIDS specification 1.10, "Datatypes").
 const DATATYPES: [&str; 14] = [
@@ -50,20 +50,19 @@ pub(super) enum SessionLevel {
 /// Scans a tree: the root, then the subjects, several at a time.
 pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
     let key = tree.key;
-    let path = || tree.root.to_owned();
-    let error = |error: std::io::Error| match Errno::from_io_error(&error) {
-        Some(Errno::NOENT | Errno::LOOP) => DiscoverError::RootMissing { key, path: path() },
-        Some(Errno::NOTDIR) => DiscoverError::RootNotADirectory { key, path: path() },
-        _ => DiscoverError::RootUnreadable {
-            key,
-            path: path(),
-            error: words(&error),
-        },
-    };
-    if !std::fs::metadata(tree.root).map_err(error)?.is_dir() {
-        return Err(DiscoverError::RootNotADirectory { key, path: path() });
+    let path = tree.root.to_owned();
+    match std::fs::metadata(tree.root) {
+        Ok(root) if root.is_dir() => {}
+        Ok(_) => return Err(DiscoverError::RootNotADirectory { key, path }),
+        Err(error) => return Err(root_error(key, path, &error)),
     }
-    let top = children(tree.root, SubjectLabel::PREFIX, &[tree.root]).map_err(error)?;
+    let top = match children(tree.root, SubjectLabel::PREFIX, &[tree.root]) {
+        Ok(Some(children)) => children,
+        Ok(None) => return Err(DiscoverError::RootMissing { key, path }),
+        Err(Unreadable { error, .. }) => {
+            return Err(DiscoverError::RootUnreadable { key, path, error });
+        }
+    };
     let mut skipped = top.skipped;
     let mut subjects = Vec::new();
     for name in top.directories {
@@ -91,6 +90,18 @@ pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
     Ok(discovery)
 }
 
+fn root_error(key: &'static str, path: PathBuf, error: &std::io::Error) -> DiscoverError {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOENT | Errno::LOOP) => DiscoverError::RootMissing { key, path },
+        Some(Errno::NOTDIR) => DiscoverError::RootNotADirectory { key, path },
+        _ => DiscoverError::RootUnreadable {
+            key,
+            path,
+            error: words(error),
+        },
+    }
+}
+
 /// Holds what one subject's directory showed.
 #[derive(Default)]
 struct Found {
@@ -103,11 +114,11 @@ fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> Found {
     let dir = tree.root.join(subject);
     let mut found = Found::default();
     let children = match children(&dir, SessionLabel::PREFIX, &[tree.root, &dir]) {
-        Ok(children) => children,
+        Ok(Some(children)) => children,
         // Gone since the root was read.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return found,
-        Err(error) => {
-            found.unreadable.push(unreadable(&dir, &error));
+        Ok(None) => return found,
+        Err(unreadable) => {
+            found.unreadable.push(unreadable);
             return found;
         }
     };
@@ -160,57 +171,36 @@ struct Children {
     has_others: bool,
 }
 
-/// Reads a directory; tries once more after a stale handle, with the parent opened anew.
-/// `above` are the directories that a link may not lead back to.
-fn children(dir: &Path, prefix: &str, above: &[&Path]) -> std::io::Result<Children> {
-    match read(dir, prefix, above) {
-        Err(error) if Errno::from_io_error(&error) == Some(Errno::STALE) => {
-            drop(dir.parent().map(std::fs::File::open));
-            read(dir, prefix, above)
-        }
-        result => result,
-    }
-}
-
-fn read(dir: &Path, prefix: &str, above: &[&Path]) -> std::io::Result<Children> {
+/// Reads a directory in one go; none if it is not there. `above` are the directories that a link
+/// may not lead back to.
+fn children(dir: &Path, prefix: &str, above: &[&Path]) -> Result<Option<Children>, Unreadable> {
+    let listing = match listing::read(dir) {
+        Dir::There(listing) => listing,
+        Dir::Absent => return Ok(None),
+        Dir::Failed(unreadable) => return Err(unreadable),
+    };
     let mut children = Children::default();
-    let walk = WalkDir::new(dir)
-        .min_depth(1)
-        .max_depth(1)
-        .follow_links(true);
-    for entry in walk {
-        match entry {
-            Ok(entry) => {
-                let kind = if !entry.file_type().is_dir() {
-                    Entry::Skipped(Kind::NotADirectory)
-                } else if entry.path_is_symlink() && leads_back(entry.path(), above) {
-                    Entry::Skipped(Kind::Loop)
-                } else {
-                    Entry::Directory
-                };
-                children.add(entry.path(), prefix, kind);
-            }
-            Err(error) => {
-                let is_loop = error.loop_ancestor().is_some();
-                let path = error.path().filter(|path| *path != dir).map(Path::to_owned);
-                let cause = error.into_io_error();
-                let errno = cause.as_ref().and_then(Errno::from_io_error);
-                match (path, cause) {
-                    (Some(path), _) if is_loop || errno == Some(Errno::LOOP) => {
-                        children.add(&path, prefix, Entry::Skipped(Kind::Loop));
-                    }
-                    (Some(path), _) if matches!(errno, Some(Errno::NOENT | Errno::NOTDIR)) => {
-                        children.add(&path, prefix, Entry::Skipped(Kind::Dangling));
-                    }
-                    (Some(path), Some(cause)) => {
-                        children.add(&path, prefix, Entry::Unreadable(cause));
-                    }
-                    (_, cause) => return Err(cause.unwrap_or_else(|| Errno::IO.into())),
-                }
-            }
+    for entry in listing.iter() {
+        let name = entry.name;
+        let is_level = name.as_encoded_bytes().starts_with(prefix.as_bytes());
+        let is_datatype = !is_level && name.to_str().is_some_and(|name| DATATYPES.contains(&name));
+        children.has_others |= !is_level && !name.as_encoded_bytes().starts_with(b".");
+        if !is_level && !is_datatype {
+            continue;
+        }
+        let path = dir.join(name);
+        let found = match entry.kind {
+            listing::Kind::Directory => Entry::Directory,
+            listing::Kind::Link => follow(&path, above),
+            listing::Kind::File | listing::Kind::Other => Entry::Skipped(Kind::NotADirectory),
+        };
+        if is_datatype {
+            children.has_datatypes |= matches!(found, Entry::Directory);
+        } else {
+            children.add(&path, found);
         }
     }
-    Ok(children)
+    Ok(Some(children))
 }
 
 enum Entry {
@@ -220,38 +210,40 @@ enum Entry {
 }
 
 impl Children {
-    fn add(&mut self, path: &Path, prefix: &str, entry: Entry) {
+    fn add(&mut self, path: &Path, entry: Entry) {
         let name = path.file_name().unwrap_or_default();
-        let is_directory = matches!(entry, Entry::Directory);
-        if !name.as_encoded_bytes().starts_with(prefix.as_bytes()) {
-            self.has_others |= !name.as_encoded_bytes().starts_with(b".");
-            self.has_datatypes |=
-                is_directory && name.to_str().is_some_and(|name| DATATYPES.contains(&name));
-            return;
-        }
         self.has_level |= !matches!(entry, Entry::Skipped(Kind::NotADirectory));
         match entry {
             Entry::Directory => self.directories.push(shown(name)),
             Entry::Skipped(kind) => self.skipped.add(kind, shown(name)),
-            Entry::Unreadable(error) => self.unreadable.push(unreadable(path, &error)),
+            Entry::Unreadable(error) => self.unreadable.push(Unreadable {
+                path: path.to_owned(),
+                error: words(&error),
+            }),
         }
     }
 }
 
-/// True if a link leads to one of the directories above it.
-fn leads_back(link: &Path, above: &[&Path]) -> bool {
-    let identity = |path: &Path| {
-        let metadata = std::fs::metadata(path).ok()?;
-        Some((metadata.dev(), metadata.ino()))
-    };
-    let target = identity(link);
-    target.is_some() && above.iter().any(|dir| identity(dir) == target)
-}
-
-fn unreadable(path: &Path, error: &std::io::Error) -> Unreadable {
-    Unreadable {
-        path: path.to_owned(),
-        error: words(error),
+/// Looks where a link leads; not back to one of the directories above it.
+fn follow(link: &Path, above: &[&Path]) -> Entry {
+    let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino());
+    match std::fs::metadata(link) {
+        Ok(target) if !target.is_dir() => Entry::Skipped(Kind::NotADirectory),
+        Ok(target) => {
+            let leads_back = above.iter().any(|dir| {
+                std::fs::metadata(dir).is_ok_and(|dir| identity(&dir) == identity(&target))
+            });
+            if leads_back {
+                Entry::Skipped(Kind::Loop)
+            } else {
+                Entry::Directory
+            }
+        }
+        Err(error) => match Errno::from_io_error(&error) {
+            Some(Errno::NOENT | Errno::NOTDIR) => Entry::Skipped(Kind::Dangling),
+            Some(Errno::LOOP) => Entry::Skipped(Kind::Loop),
+            _ => Entry::Unreadable(error),
+        },
     }
 }
 

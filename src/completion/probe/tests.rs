@@ -309,7 +309,7 @@ fn an_error_is_not_an_absence() {
 
     spy::fail(study.output().join("b"), Errno::IO, 1);
     assert!(matches!(study.completion(), Completion::Unreadable(_)));
-    assert_eq!(study.newest().is_some(), true);
+    assert!(study.newest().is_some());
 
     let study = Study::new(&["*/x"]).put(&["a/y", "b/x"]);
     spy::fail(study.output().join("a"), Errno::ACCESS, 1);
