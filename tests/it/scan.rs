@@ -2,6 +2,8 @@
 
 mod checks;
 mod generated;
+mod naive;
+mod pipeline;
 
 use std::fs;
 

@@ -1,112 +1,16 @@
 //! FreeSurfer's and QSIRecon's checks, datasets without sessions, and files that cannot be read.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use snbb_scheduler::bids::{SessionLabel, SubjectLabel};
-use snbb_scheduler::completion::marker::{CompletionRule, Marker, Pattern, Required};
 use snbb_scheduler::completion::probe::Probe;
 use snbb_scheduler::completion::{Completion, Completions};
-use snbb_scheduler::procedure::{
-    Check, Dependency, Procedure, ProcedureDag, Resources, Scope, SessionsRule,
-};
+use snbb_scheduler::procedure::{Procedure, ProcedureDag};
 
+use super::pipeline::{pipeline, step};
 use crate::harness_tree::{Tree, as_nobody};
 
-/// The steps of the built-in pipeline, by priority.
-pub const STEPS: [&str; 6] = [
-    "bids",
-    "bids_post",
-    "defacing",
-    "qsiprep",
-    "freesurfer",
-    "qsirecon",
-];
-
 const GOOD: &str = "\ttext=-----\\nSUBJECT done\\n";
-
-/// The built-in pipeline, written down here anew as a second source.
-pub fn pipeline() -> ProcedureDag {
-    let steps = vec![
-        step(
-            "bids",
-            "",
-            &[],
-            &[
-                "anat/*_T1w.nii.gz",
-                "dwi/*dir-AP*_dwi.nii.gz",
-                "dwi/*dir-AP*_dwi.bvec",
-                "dwi/*dir-AP*_dwi.bval",
-                "dwi/*dir-PA*_dwi.nii.gz",
-                "fmap/*acq-func_dir-AP*epi.nii.gz",
-                "fmap/*acq-func_dir-PA*epi.nii.gz",
-                "func/*task-rest_bold.nii.gz",
-            ],
-        ),
-        step("bids_post", "", &["bids"], &["fmap/*acq-dwi*_epi.nii.gz"]),
-        step(
-            "defacing",
-            "",
-            &["bids_post"],
-            &["anat/*acq-defaced*_T1w.nii.gz"],
-        ),
-        step(
-            "qsiprep",
-            "qsiprep",
-            &["bids_post"],
-            &[
-                "*.html",
-                "dwi/*_dwi_preproc.nii.gz",
-                "dwi/*_dwi_preproc.bvec",
-                "dwi/*_dwi_preproc.bval",
-                "dwi/*desc-image_qc.tsv",
-            ],
-        ),
-        Procedure {
-            scope: Scope::Subject,
-            check: Check::Freesurfer,
-            ..step("freesurfer", "freesurfer", &["bids_post"], &[])
-        },
-        Procedure {
-            check: Check::Qsirecon,
-            ..step("qsirecon", "qsirecon", &["qsiprep", "freesurfer"], &[])
-        },
-    ];
-    ProcedureDag::new(steps).unwrap()
-}
-
-fn step(name: &str, output_dir: &str, needs: &[&str], markers: &[&str]) -> Procedure {
-    let markers: Vec<Marker> = markers
-        .iter()
-        .map(|text| Marker::new(Pattern::parse(text).unwrap()))
-        .collect();
-    Procedure {
-        name: Arc::from(name),
-        output_dir: output_dir.into(),
-        script: format!("snbb_run_{name}.sh"),
-        scope: Scope::Session,
-        depends_on: needs
-            .iter()
-            .map(|name| Dependency {
-                procedure: Arc::from(*name),
-                sessions: SessionsRule::All,
-            })
-            .collect(),
-        check: Check::Markers,
-        completion: CompletionRule {
-            required: if markers.is_empty() {
-                Required::NonEmptyDirectory
-            } else {
-                Required::Markers(markers)
-            },
-            forbid: Vec::new(),
-        },
-        resources: Resources::default(),
-        env: Default::default(),
-        output_grace: None,
-        max_in_flight: None,
-    }
-}
 
 fn completion(
     tree: &Tree,

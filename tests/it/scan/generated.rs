@@ -9,8 +9,17 @@ use snbb_scheduler::completion::probe::Probe;
 use snbb_scheduler::completion::{Completion, Completions, SubjectCompletions};
 use snbb_scheduler::procedure::{ProcedureDag, ProcedureId, Scope};
 
-use super::checks::{STEPS, pipeline};
+use super::pipeline::pipeline;
 use crate::harness_tree::config;
+
+const STEPS: [&str; 6] = [
+    "bids",
+    "bids_post",
+    "defacing",
+    "qsiprep",
+    "freesurfer",
+    "qsirecon",
+];
 
 #[test]
 fn the_generated_study_has_the_expected_tasks() {
