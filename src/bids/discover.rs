@@ -1,10 +1,17 @@
 //! Discovery: which sessions exist, from directories or from a CSV file.
+//!
+//! Looks at subject and session directories only, never into them. What cannot be read or has an
+//! odd name is reported and never ends the scan; only a root that cannot be read is an error.
 
-use std::path::Path;
+mod tree;
+
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::csv::{self, CsvError};
 use super::{SessionLabel, SubjectLabel};
 use crate::completion::Unreadable;
+use crate::config::{Config, SessionSource};
 
 /// Holds what was found, sorted by subject and session, without doubles.
 #[derive(Debug, Clone, Default)]
@@ -33,4 +40,70 @@ pub enum Dicom {
     Missing,
     /// Sessions come from `bids_root`: nothing needs DICOM files.
     NotNeeded,
+}
+
+/// Says why nothing can be known of the sessions.
+#[derive(Debug, thiserror::Error)]
+pub enum DiscoverError {
+    #[error("{key} {} does not exist", .path.display())]
+    RootMissing { key: &'static str, path: PathBuf },
+    #[error("{key} {} is not a directory", .path.display())]
+    RootNotADirectory { key: &'static str, path: PathBuf },
+    #[error("{key} {} cannot be read: {error}", .path.display())]
+    RootUnreadable {
+        key: &'static str,
+        path: PathBuf,
+        error: String,
+    },
+    #[error(transparent)]
+    Csv(#[from] CsvError),
+}
+
+impl DiscoverError {
+    /// Says what to do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::RootMissing { key, .. } | Self::RootNotADirectory { key, .. } => {
+                format!(
+                    "is its file system mounted? otherwise correct '{key}' in the configuration"
+                )
+            }
+            Self::RootUnreadable { key, .. } => {
+                format!("the user who runs this needs read and search permission on '{key}'")
+            }
+            Self::Csv(error) => error.hint(),
+        }
+    }
+}
+
+/// Finds the sessions of the study.
+///
+/// # Errors
+/// A root that is missing or cannot be read; a sessions file that cannot be understood.
+pub fn discover(config: &Config) -> Result<Discovery, DiscoverError> {
+    match &config.sessions {
+        SessionSource::Dicom => tree::scan(&tree::Tree {
+            key: "dicom_root",
+            root: &config.dicom_root,
+            level: if config.sessionless {
+                tree::SessionLevel::Optional
+            } else {
+                tree::SessionLevel::Required
+            },
+            is_source: true,
+            threads: config.scan_threads,
+        }),
+        SessionSource::Bids => tree::scan(&tree::Tree {
+            key: "bids_root",
+            root: &config.bids_root,
+            level: tree::SessionLevel::OrDatatypes,
+            is_source: false,
+            threads: config.scan_threads,
+        }),
+        SessionSource::Csv {
+            file,
+            subject_col,
+            session_col,
+        } => Ok(csv::read(file, subject_col, session_col)?),
+    }
 }

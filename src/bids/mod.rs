@@ -1,7 +1,9 @@
 //! BIDS: labels of subjects and sessions, and the discovery of what was scanned.
 
+pub mod csv;
+pub mod dicom;
 pub mod discover;
 pub mod labels;
 
-pub use discover::{Dicom, Discovery, Session};
+pub use discover::{Dicom, DiscoverError, Discovery, Session, discover};
 pub use labels::{LabelError, SessionLabel, SubjectLabel};

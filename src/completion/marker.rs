@@ -1,5 +1,8 @@
 //! The rules of completion as plain values: patterns, markers, rules. Pure.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use globset::{GlobBuilder, GlobMatcher};
 
 /// Says when a task's output directory holds a complete result.
@@ -39,6 +42,7 @@ pub struct Marker {
 pub struct Pattern {
     text: String,
     components: Vec<Component>,
+    directories_only: bool,
 }
 
 /// Is one level of a [`Pattern`].
@@ -47,9 +51,19 @@ pub enum Component {
     /// A name without wildcards: matches itself.
     Literal(String),
     /// `*`, `?`, `[ab]`, `[!a]`. Matches one name; a leading dot only if the pattern has it too.
-    Glob(GlobMatcher),
-    /// `**`: any number of directories, also none. Does not go through symbolic links.
+    Glob(NameGlob),
+    /// `**`: any number of directories, also none. Goes neither through symbolic links nor into
+    /// hidden directories. At the end of a pattern it stands for anything below, as `**/*`.
     AnyDepth,
+}
+
+/// Matches single names. Letters outside ASCII count byte by byte for `?` and `[...]`.
+#[derive(Debug, Clone)]
+pub struct NameGlob {
+    matcher: GlobMatcher,
+    /// What stands before the first and after the last wildcard: most names fail there cheaply.
+    prefix: String,
+    suffix: String,
 }
 
 /// Says why a text is no pattern.
@@ -67,9 +81,23 @@ pub enum PatternError {
     Glob { text: String, error: String },
 }
 
+impl Marker {
+    /// Makes a marker with the usual size rule: a file that a glob finds needs at least one byte,
+    /// a file that is named may be empty.
+    pub fn new(pattern: Pattern) -> Self {
+        Self {
+            min_size: u64::from(!pattern.is_literal()),
+            pattern,
+            contains: None,
+            not_contains: None,
+            when: None,
+        }
+    }
+}
+
 impl Pattern {
     /// Reads a relative path with `*`, `?`, `[...]` and `**`. Braces and backslashes are ordinary
-    /// letters, as in Python's pathlib.
+    /// letters, as in Python's pathlib. A `/` at the end: only directories match.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         if text.starts_with('/') {
             return Err(PatternError::Absolute(text.to_owned()));
@@ -81,12 +109,13 @@ impl Pattern {
         {
             components.push(match part {
                 ".." => return Err(PatternError::Parent(text.to_owned())),
+                "**" if matches!(components.last(), Some(Component::AnyDepth)) => continue,
                 "**" => Component::AnyDepth,
                 _ if part.contains("**") => {
                     return Err(PatternError::GluedDoubleStar(text.to_owned()));
                 }
                 _ if is_glob(part) => {
-                    Component::Glob(matcher(part).map_err(|error| PatternError::Glob {
+                    Component::Glob(NameGlob::new(part).map_err(|error| PatternError::Glob {
                         text: text.to_owned(),
                         error: error.kind().to_string(),
                     })?)
@@ -100,6 +129,7 @@ impl Pattern {
         Ok(Self {
             text: text.to_owned(),
             components,
+            directories_only: text.ends_with('/'),
         })
     }
 
@@ -109,6 +139,11 @@ impl Pattern {
 
     pub fn components(&self) -> &[Component] {
         &self.components
+    }
+
+    /// True if the pattern ends in `/`.
+    pub fn directories_only(&self) -> bool {
+        self.directories_only
     }
 
     /// True if no component is a wildcard: the pattern names one file.
@@ -123,17 +158,162 @@ fn is_glob(part: &str) -> bool {
     part.contains(['*', '?', '['])
 }
 
-fn matcher(part: &str) -> Result<GlobMatcher, globset::Error> {
-    let escaped: String = part
-        .chars()
-        .flat_map(|c| match c {
-            '{' | '}' => vec!['[', c, ']'],
-            _ => vec![c],
+impl NameGlob {
+    fn new(part: &str) -> Result<Self, globset::Error> {
+        const WILD: [char; 4] = ['*', '?', '[', ']'];
+        Ok(Self {
+            matcher: GlobBuilder::new(&in_globset_words(part))
+                .literal_separator(true)
+                .backslash_escape(false)
+                .build()?
+                .compile_matcher(),
+            prefix: part.split(WILD).next().unwrap_or_default().to_owned(),
+            suffix: part.rsplit(WILD).next().unwrap_or_default().to_owned(),
         })
-        .collect();
-    Ok(GlobBuilder::new(&escaped)
-        .literal_separator(true)
-        .backslash_escape(false)
-        .build()?
-        .compile_matcher())
+    }
+
+    /// True if the name matches. A leading dot is matched by a dot only.
+    pub fn matches(&self, name: &OsStr) -> bool {
+        let bytes = name.as_bytes();
+        bytes.starts_with(self.prefix.as_bytes())
+            && bytes.ends_with(self.suffix.as_bytes())
+            && (self.prefix.starts_with('.') || !bytes.starts_with(b"."))
+            && self.matcher.is_match(name)
+    }
+}
+
+/// Rewrites a glob of Python's `fnmatch` for `globset`, where braces, `[^` and a bracket without
+/// its end mean something else.
+fn in_globset_words(part: &str) -> String {
+    let mut out = String::with_capacity(part.len() + 4);
+    let mut rest = part;
+    while let Some(c) = rest.chars().next() {
+        if c == '['
+            && let Some(end) = class_end(rest)
+        {
+            let class = &rest[1..end];
+            match class.strip_prefix('^') {
+                Some("") => out.push('^'),
+                Some(others) => {
+                    out.push('[');
+                    out.push_str(others);
+                    out.push_str("^]");
+                }
+                None => out.push_str(&rest[..=end]),
+            }
+            rest = &rest[end + 1..];
+            continue;
+        }
+        match c {
+            '{' | '}' | '[' => out.extend(['[', c, ']']),
+            _ => out.push(c),
+        }
+        rest = &rest[c.len_utf8()..];
+    }
+    out
+}
+
+/// Finds the `]` that ends the class at the start of `text`; a `]` right after `[` or `[!` is a
+/// member.
+fn class_end(text: &str) -> Option<usize> {
+    let first = if text[1..].starts_with('!') { 2 } else { 1 };
+    let skip = first + usize::from(text[first..].starts_with(']'));
+    text[skip..].find(']').map(|at| skip + at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn matches(glob: &str, name: &str) -> bool {
+        let pattern = Pattern::parse(glob).unwrap();
+        match &pattern.components()[0] {
+            Component::Glob(glob) => glob.matches(OsStr::new(name)),
+            Component::Literal(literal) => literal == name,
+            Component::AnyDepth => true,
+        }
+    }
+
+    #[test]
+    fn names_match_as_in_fnmatch_but_for_the_leading_dot() {
+        for (glob, name, expected) in [
+            ("*_T1w.nii.gz", "sub-01_T1w.nii.gz", true),
+            ("*_T1w.nii.gz", ".sub-01_T1w.nii.gz", false),
+            (".*_T1w.nii.gz", ".sub-01_T1w.nii.gz", true),
+            ("[.]x*", ".xy", false),
+            ("?x", ".x", false),
+            ("*_T1w.nii.gz", "sub-01_T1W.nii.gz", false),
+            ("*_T1w.nii.gz", "sub-01_T1w.nii.gz.tmp", false),
+            ("*dir-AP*_dwi.nii.gz", "x_dir-AP_run-1_dwi.nii.gz", true),
+            ("*dir-AP*_dwi.nii.gz", "x_dir-PA_dwi.nii.gz", false),
+            ("a*a", "a", false),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("[ab]1*", "b1", true),
+            ("[!ab]1*", "b1", false),
+            ("[!ab]1*", "c1", true),
+            ("[^a]*", "a1", true),
+            ("[^a]*", "^1", true),
+            ("[^a]*", "b1", false),
+            ("[]]*", "]1", true),
+            ("[{]*", "{1", true),
+            ("{a,b}*", "{a,b}1", true),
+            ("{a,b}*", "a1", false),
+            (r"\*x", r"\yx", true),
+            (r"\*x", "*x", false),
+            ("a[1*", "a[12", true),
+            ("a[1].html", "a1.html", true),
+            ("a[1].html", "a[1].html", false),
+            ("a[0-9][0-9]", "a42", true),
+        ] {
+            assert_eq!(matches(glob, name), expected, "{glob} on {name}");
+        }
+    }
+
+    #[test]
+    fn unsafe_and_unclear_patterns_are_refused() {
+        for (text, expected) in [
+            ("/abs/*", PatternError::Absolute("/abs/*".into())),
+            ("a/../b", PatternError::Parent("a/../b".into())),
+            ("..", PatternError::Parent("..".into())),
+            ("", PatternError::Empty),
+            ("./", PatternError::Empty),
+            ("**.html", PatternError::GluedDoubleStar("**.html".into())),
+        ] {
+            assert_eq!(Pattern::parse(text).unwrap_err(), expected, "{text:?}");
+        }
+        assert!(matches!(
+            Pattern::parse("[z-a]"),
+            Err(PatternError::Glob { .. })
+        ));
+    }
+
+    #[test]
+    fn sizes_matter_for_globs_only() {
+        assert_eq!(Marker::new(Pattern::parse("a/*.x").unwrap()).min_size, 1);
+        assert_eq!(Marker::new(Pattern::parse("a/done").unwrap()).min_size, 0);
+        assert!(Pattern::parse("a/").unwrap().directories_only());
+        assert_eq!(Pattern::parse("**/**/a").unwrap().components().len(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_pattern_or_an_error(text in r"[ab*?\[\]!^{}./\\é-]{0,12}", name in "[ab.é^{}]{0,6}") {
+            if let Ok(pattern) = Pattern::parse(&text) {
+                prop_assert!(!pattern.components().is_empty());
+                for component in pattern.components() {
+                    if let Component::Glob(glob) = component {
+                        glob.matches(OsStr::new(&name));
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn a_star_between_texts_is_start_and_end(a in "[ab]{0,3}", b in "[ab]{0,3}", name in "[ab]{0,7}") {
+            let expected = name.len() >= a.len() + b.len() && name.starts_with(&a) && name.ends_with(&b);
+            prop_assert_eq!(matches(&format!("{a}*{b}"), &name), expected);
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //! Nothing here knows jobs: whether markers may be believed while a job lives is decided in
 //! [`crate::manifest`] and [`crate::reconcile`].
 
+pub mod find;
 pub mod freesurfer;
 pub mod listing;
 pub mod marker;

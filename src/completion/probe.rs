@@ -1,1 +1,372 @@
+//! Judging tasks by what the disk shows, with as few calls to the file system as possible.
+//!
+//! A [`Probe`] serves one pass: what it has read it does not read again. Evaluation is lazy: the
+//! first marker that is surely missing answers, and nothing is read before it is asked for.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use chrono::{DateTime, Utc};
+use regex::bytes::Regex;
+use rustix::fs::Stat;
+
+use super::listing::{self, Dir, Kind, Listings, SharedListings};
+use super::marker::{CompletionRule, Marker, Required};
+use super::qsirecon::{self, SpecError};
+use super::{Completion, Completions, SubjectCompletions, Unreadable, find, freesurfer};
+use crate::bids::{SessionLabel, SubjectLabel};
+use crate::config::Config;
+use crate::procedure::{Check, Procedure, ProcedureDag, ProcedureId, Scope};
+
+/// Answers questions about outputs for one pass. Make a new one for each pass: it remembers.
+#[derive(Debug)]
+pub struct Probe {
+    bids_root: PathBuf,
+    derivatives_root: PathBuf,
+    procedures: ProcedureDag,
+    /// Suffixes of the QSIRecon workflow; none: any workflow's report will do.
+    suffixes: Vec<String>,
+    shared: SharedListings,
+}
+
+/// Answers for one subject; forgets everything when dropped.
+pub(super) struct SubjectProbe<'a> {
+    pub(super) probe: &'a Probe,
+    pub(super) subject: &'a SubjectLabel,
+    pub(super) listings: Listings,
+    answers: RefCell<HashMap<(ProcedureId, SessionLabel), Completion>>,
+}
+
+/// Collects modification times.
+#[derive(Debug, Default)]
+pub(super) struct Newest(Option<DateTime<Utc>>);
+
+impl Probe {
+    /// Takes roots and procedures from the configuration, and reads the QSIRecon spec if a
+    /// procedure is judged by it.
+    ///
+    /// # Errors
+    /// A spec that cannot be read or has another shape.
+    pub fn new(config: &Config) -> Result<Self, SpecError> {
+        Self::of(
+            config.bids_root.clone(),
+            config.derivatives_root.clone(),
+            config.procedures.clone(),
+            config.qsirecon_spec.as_deref(),
+        )
+    }
+
+    /// Does the same without a whole configuration.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of(
+        bids_root: PathBuf,
+        derivatives_root: PathBuf,
+        procedures: ProcedureDag,
+        qsirecon_spec: Option<&Path>,
+    ) -> Result<Self, SpecError> {
+        let needed = procedures
+            .iter()
+            .any(|(_, procedure)| procedure.check == Check::Qsirecon);
+        let suffixes = match qsirecon_spec {
+            Some(file) if needed => qsirecon::suffixes(file)?,
+            _ => Vec::new(),
+        };
+        Ok(Self {
+            bids_root,
+            derivatives_root,
+            procedures,
+            suffixes,
+            shared: SharedListings::default(),
+        })
+    }
+
+    pub(super) fn suffixes(&self) -> &[String] {
+        &self.suffixes
+    }
+
+    pub(super) fn shared(&self) -> &SharedListings {
+        &self.shared
+    }
+}
+
+impl Completions for Probe {
+    fn for_subject<'a>(&'a self, subject: &'a SubjectLabel) -> Box<dyn SubjectCompletions + 'a> {
+        Box::new(SubjectProbe {
+            probe: self,
+            subject,
+            listings: Listings::default(),
+            answers: RefCell::default(),
+        })
+    }
+}
+
+impl SubjectCompletions for SubjectProbe<'_> {
+    fn completion(&self, procedure: ProcedureId, session: &SessionLabel) -> Completion {
+        let key = (procedure, session.clone());
+        if let Some(answer) = self.answers.borrow().get(&key) {
+            return answer.clone();
+        }
+        let answer = self
+            .judge(self.probe.procedures.get(procedure), session)
+            .unwrap_or_else(|unreadable| Completion::Unreadable(Box::new(unreadable)));
+        self.answers.borrow_mut().insert(key, answer.clone());
+        answer
+    }
+
+    fn newest_output(
+        &self,
+        procedure: ProcedureId,
+        session: &SessionLabel,
+    ) -> Option<DateTime<Utc>> {
+        let procedure = self.probe.procedures.get(procedure);
+        let mut newest = Newest::default();
+        match procedure.check {
+            Check::Freesurfer => freesurfer::complete(self, procedure, Some(&mut newest)).map(drop),
+            Check::Qsirecon => {
+                qsirecon::complete(self, procedure, session, Some(&mut newest)).map(drop)
+            }
+            Check::Markers => self.newest_of_markers(procedure, session, &mut newest),
+        }
+        .ok()?;
+        newest.0
+    }
+}
+
+impl SubjectProbe<'_> {
+    fn judge(
+        &self,
+        procedure: &Procedure,
+        session: &SessionLabel,
+    ) -> Result<Completion, Unreadable> {
+        let complete = match procedure.check {
+            Check::Freesurfer => freesurfer::complete(self, procedure, None)?,
+            Check::Qsirecon => qsirecon::complete(self, procedure, session, None)?,
+            Check::Markers => return self.judge_markers(procedure, session),
+        };
+        Ok(if complete {
+            Completion::Complete
+        } else {
+            Completion::Incomplete
+        })
+    }
+
+    fn judge_markers(
+        &self,
+        procedure: &Procedure,
+        session: &SessionLabel,
+    ) -> Result<Completion, Unreadable> {
+        let output = self.output(procedure, session);
+        let rule: &CompletionRule = &procedure.completion;
+        match &rule.required {
+            Required::NonEmptyDirectory => {
+                if !self.is_not_empty(&output)? {
+                    return Ok(Completion::Incomplete);
+                }
+            }
+            Required::Markers(markers) => {
+                let mut all_excused = true;
+                for marker in markers {
+                    if self.is_excused(marker, procedure, session)? {
+                        continue;
+                    }
+                    all_excused = false;
+                    let mut satisfies = |path: &Path, kind| Ok(weigh(marker, path, kind)?.counts());
+                    if !find::find(&self.listings, &output, &marker.pattern, &mut satisfies)? {
+                        return Ok(Completion::Incomplete);
+                    }
+                }
+                if all_excused {
+                    return Ok(Completion::NotApplicable);
+                }
+            }
+        }
+        for pattern in &rule.forbid {
+            if find::any(&self.listings, &output, pattern)? {
+                return Ok(Completion::Incomplete);
+            }
+        }
+        Ok(Completion::Complete)
+    }
+
+    /// True if nothing matches the marker's `when`. While the input's directory itself is not
+    /// there, nothing can be said of what it will lack: then the marker is required.
+    fn is_excused(
+        &self,
+        marker: &Marker,
+        procedure: &Procedure,
+        session: &SessionLabel,
+    ) -> Result<bool, Unreadable> {
+        let Some(when) = &marker.when else {
+            return Ok(false);
+        };
+        let input = self.path(&self.probe.bids_root, procedure, session);
+        if find::any(&self.listings, &input, when)? {
+            return Ok(false);
+        }
+        match &*self.listings.get(&input) {
+            Dir::There(_) => Ok(true),
+            Dir::Absent => Ok(false),
+            Dir::Failed(unreadable) => Err(unreadable.clone()),
+        }
+    }
+
+    fn is_not_empty(&self, output: &Path) -> Result<bool, Unreadable> {
+        match &*self.listings.get(output) {
+            Dir::There(listing) => {
+                let mut error = None;
+                for entry in listing.iter() {
+                    match find::is_there(&output.join(entry.name), entry.kind) {
+                        Ok(true) => return Ok(true),
+                        Ok(false) => {}
+                        Err(unreadable) => error = error.or(Some(unreadable)),
+                    }
+                }
+                error.map_or(Ok(false), Err)
+            }
+            Dir::Absent => Ok(false),
+            Dir::Failed(unreadable) => Err(unreadable.clone()),
+        }
+    }
+
+    fn newest_of_markers(
+        &self,
+        procedure: &Procedure,
+        session: &SessionLabel,
+        newest: &mut Newest,
+    ) -> Result<(), Unreadable> {
+        let output = self.output(procedure, session);
+        match &procedure.completion.required {
+            Required::NonEmptyDirectory => {
+                if let Dir::There(listing) = &*self.listings.get(&output) {
+                    for entry in listing.iter() {
+                        newest.add_file(&output.join(entry.name))?;
+                    }
+                }
+            }
+            Required::Markers(markers) => {
+                for marker in markers {
+                    if self.is_excused(marker, procedure, session)? {
+                        continue;
+                    }
+                    let mut note = |path: &Path, kind| {
+                        match weigh(marker, path, kind)? {
+                            Weight::Counts(Some(stat)) => newest.add(&stat),
+                            Weight::Counts(None) => newest.add_file(path)?,
+                            Weight::CountsNot => {}
+                        }
+                        Ok(false)
+                    };
+                    find::find(&self.listings, &output, &marker.pattern, &mut note)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn output(&self, procedure: &Procedure, session: &SessionLabel) -> PathBuf {
+        if procedure.output_dir.as_os_str().is_empty() {
+            self.path(&self.probe.bids_root, procedure, session)
+        } else {
+            self.path(&self.derivatives(procedure), procedure, session)
+        }
+    }
+
+    /// Returns `<root>/<sub>[/<ses>]`, with the session part for session scope only.
+    fn path(&self, root: &Path, procedure: &Procedure, session: &SessionLabel) -> PathBuf {
+        let subject = root.join(self.subject);
+        if procedure.scope == Scope::Subject || session.is_none() {
+            subject
+        } else {
+            subject.join(session)
+        }
+    }
+
+    /// Returns `<derivatives_root>/<output_dir>`.
+    pub(super) fn derivatives(&self, procedure: &Procedure) -> PathBuf {
+        self.probe.derivatives_root.join(&procedure.output_dir)
+    }
+
+    /// Returns the subject's directory below `bids_root`.
+    pub(super) fn bids(&self) -> PathBuf {
+        self.probe.bids_root.join(self.subject)
+    }
+}
+
+impl Newest {
+    pub(super) fn add(&mut self, stat: &Stat) {
+        let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
+        self.0 = self
+            .0
+            .max(DateTime::from_timestamp(stat.st_mtime, nanoseconds));
+    }
+
+    pub(super) fn add_file(&mut self, path: &Path) -> Result<(), Unreadable> {
+        if let Some(stat) = listing::stat(path)? {
+            self.add(&stat);
+        }
+        Ok(())
+    }
+}
+
+/// Says whether a match satisfies its marker, and what was learnt about the file on the way.
+enum Weight {
+    CountsNot,
+    Counts(Option<Stat>),
+}
+
+impl Weight {
+    fn counts(&self) -> bool {
+        matches!(self, Self::Counts(_))
+    }
+}
+
+fn weigh(marker: &Marker, path: &Path, kind: Kind) -> Result<Weight, Unreadable> {
+    let wants_text = marker.contains.is_some() || marker.not_contains.is_some();
+    if kind == Kind::Directory {
+        return Ok(if wants_text {
+            Weight::CountsNot
+        } else {
+            Weight::Counts(None)
+        });
+    }
+    if kind == Kind::File && marker.min_size == 0 && !wants_text {
+        return Ok(Weight::Counts(None));
+    }
+    let Some(stat) = listing::stat(path)? else {
+        return Ok(Weight::CountsNot);
+    };
+    let counts = if find::is_directory(&stat) {
+        !wants_text
+    } else {
+        u64::try_from(stat.st_size).is_ok_and(|size| size >= marker.min_size)
+            && (!wants_text || text_fits(marker, path)?)
+    };
+    Ok(if counts {
+        Weight::Counts(Some(stat))
+    } else {
+        Weight::CountsNot
+    })
+}
+
+fn text_fits(marker: &Marker, path: &Path) -> Result<bool, Unreadable> {
+    let search = |part: &Option<String>| {
+        let part = part.as_deref()?;
+        Some((Regex::new(&regex::escape(part)).ok()?, part.len()))
+    };
+    let (wanted, unwanted) = (search(&marker.contains), search(&marker.not_contains));
+    let longest = [&wanted, &unwanted].into_iter().flatten();
+    let longest = longest.map(|(_, len)| *len).max().unwrap_or(0);
+    let (mut has_wanted, mut has_unwanted) = (wanted.is_none(), false);
+    let is_file = listing::windows(path, longest, &mut |text| {
+        let finds = |(expression, _): &(Regex, usize)| expression.is_match(text);
+        has_wanted |= wanted.as_ref().is_some_and(finds);
+        has_unwanted |= unwanted.as_ref().is_some_and(finds);
+    })?;
+    Ok(is_file && has_wanted && !has_unwanted)
+}
+
+#[cfg(test)]
+mod tests;

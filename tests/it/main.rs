@@ -4,6 +4,7 @@
 mod config;
 mod fake_slurm;
 mod harness;
+mod harness_tree;
 mod local;
 mod lock_and_journal;
 mod output;

@@ -1,1 +1,214 @@
+//! What the scan finds in trees of real and of odd shapes.
 
+mod checks;
+mod generated;
+mod naive;
+mod pipeline;
+
+use std::fs;
+
+use snbb_scheduler::bids::{Dicom, DiscoverError, Discovery, discover};
+use snbb_scheduler::config::SessionSource;
+
+use crate::harness_tree::{Tree, as_nobody, config};
+
+/// Shows sessions as `sub-01 ses-1`.
+fn shown(discovery: &Discovery) -> Vec<String> {
+    discovery
+        .sessions
+        .iter()
+        .map(|session| {
+            let text = format!("{} {}", session.subject, session.session);
+            text.trim_end().to_owned()
+        })
+        .collect()
+}
+
+fn discover_bids(tree: &Tree) -> Discovery {
+    let mut config = config(tree.root());
+    config.bids_root = tree.root().to_owned();
+    config.sessions = SessionSource::Bids;
+    discover(&config).unwrap()
+}
+
+fn discover_dicom(tree: &Tree, sessionless: bool, threads: usize) -> Discovery {
+    let mut config = config(tree.root());
+    config.dicom_root = tree.root().to_owned();
+    config.sessionless = sessionless;
+    config.scan_threads = threads;
+    discover(&config).unwrap()
+}
+
+#[test]
+fn fixtures_have_the_sessions_that_they_say() {
+    for name in [
+        "ds001",
+        "ds114",
+        "ds000001-fmriprep",
+        "ieeg_epilepsy_ecog",
+        "pet005",
+        "synthetic",
+        "odd-names",
+        "links",
+        "no-sessions",
+    ] {
+        let tree = Tree::fixture(name);
+        let found = discover_bids(&tree);
+        assert_eq!(shown(&found), tree.sessions, "{name}");
+        let root = tree.root().display().to_string();
+        let notes: Vec<String> = tree
+            .notes
+            .iter()
+            .map(|note| note.replace("ROOT", &root))
+            .collect();
+        assert_eq!(found.notes, notes, "{name}");
+        assert!(
+            found.unreadable.is_empty(),
+            "{name}: {:?}",
+            found.unreadable
+        );
+        assert!(
+            found
+                .sessions
+                .iter()
+                .all(|session| session.dicom == Dicom::NotNeeded)
+        );
+    }
+}
+
+#[test]
+fn below_dicom_root_sessions_are_directories_with_a_path() {
+    let tree = Tree::fixture("no-sessions");
+    let found = discover_dicom(&tree, false, 1);
+    assert_eq!(shown(&found), ["sub-03 ses-1"]);
+    let expected = tree.root().join("sub-03/ses-1");
+    assert_eq!(found.sessions[0].dicom, Dicom::At(expected.into()));
+
+    let found = discover_dicom(&tree, true, 1);
+    // Everything that has something in it and no session level.
+    assert_eq!(
+        shown(&found),
+        ["sub-01", "sub-02", "sub-03 ses-1", "sub-05", "sub-06"]
+    );
+    assert_eq!(
+        found.sessions[0].dicom,
+        Dicom::At(tree.root().join("sub-01").into())
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_told_and_the_rest_is_found() {
+    let tree = Tree::fixture("unreadable");
+    let found = as_nobody(|| discover_bids(&tree));
+    assert_eq!(shown(&found), tree.sessions);
+    let mut paths: Vec<_> = found
+        .unreadable
+        .iter()
+        .map(|unreadable| unreadable.path.clone())
+        .collect();
+    paths.sort();
+    assert_eq!(paths, tree.unreadable);
+    for unreadable in &found.unreadable {
+        assert_eq!(unreadable.error, "Permission denied");
+    }
+    assert!(found.notes.is_empty(), "{:?}", found.notes);
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let mut listing = String::new();
+    for subject in 0..300 {
+        for session in 0..=subject % 3 {
+            listing += &format!("sub-{subject:03}/ses-{session}/x\n");
+        }
+        listing += &format!("sub-{subject:03}/ses-{subject}_old/x\n");
+    }
+    let tree = Tree::build(&listing);
+    let one = discover_dicom(&tree, false, 1);
+    assert_eq!(one.sessions.len(), 600);
+    assert!(
+        one.sessions
+            .is_sorted_by_key(|session| (&session.subject, &session.session))
+    );
+    assert_eq!(
+        one.notes,
+        [format!(
+            "300 entries below {} are not valid BIDS sessions and were skipped: \
+             sub-000/ses-0_old, sub-001/ses-1_old, sub-002/ses-2_old, ...",
+            tree.root().display()
+        )]
+    );
+    for threads in [0, 2, 16] {
+        let many = discover_dicom(&tree, false, threads);
+        assert_eq!(many.sessions, one.sessions);
+        assert_eq!(many.notes, one.notes);
+    }
+}
+
+#[test]
+fn a_root_that_cannot_be_read_is_an_error_that_names_it() {
+    let tree =
+        Tree::build("file\nlocked/sub-01/ses-1/x\nlocked/\tmode=000\nempty/\nloop -> loop\n");
+    let error = |name: &str| {
+        let mut config = config(tree.root());
+        config.dicom_root = tree.root().join(name);
+        as_nobody(|| discover(&config)).unwrap_err()
+    };
+    let root = tree.root().display();
+    let missing = error("nowhere");
+    assert!(matches!(missing, DiscoverError::RootMissing { .. }));
+    assert_eq!(
+        missing.to_string(),
+        format!("dicom_root {root}/nowhere does not exist")
+    );
+    assert!(missing.hint().contains("mounted"));
+    assert!(matches!(error("loop"), DiscoverError::RootMissing { .. }));
+    assert_eq!(
+        error("file").to_string(),
+        format!("dicom_root {root}/file is not a directory")
+    );
+    assert_eq!(
+        error("locked").to_string(),
+        format!("dicom_root {root}/locked cannot be read: Permission denied")
+    );
+    let mut config = config(tree.root());
+    config.dicom_root = tree.root().join("empty");
+    assert!(discover(&config).unwrap().sessions.is_empty());
+}
+
+#[test]
+fn a_sessions_file_takes_the_place_of_the_directories() {
+    let tree = Tree::build("");
+    let file = tree.root().join("sessions.csv");
+    fs::write(
+        &file,
+        "Code,Scan,dicom_path\r\n2,20240711,/nowhere/x y\r\n1,1,\r\n",
+    )
+    .unwrap();
+    let mut config = config(tree.root());
+    config.sessions = SessionSource::Csv {
+        file: file.clone(),
+        subject_col: "Code".to_owned(),
+        session_col: "Scan".to_owned(),
+    };
+    let found = discover(&config).unwrap();
+    assert_eq!(
+        shown(&found),
+        ["sub-0001 ses-000000000001", "sub-0002 ses-000020240711"]
+    );
+    assert_eq!(found.sessions[0].dicom, Dicom::Missing);
+    assert_eq!(
+        found.sessions[1].dicom,
+        Dicom::At(std::path::Path::new("/nowhere/x y").into())
+    );
+
+    fs::write(&file, "Code;Scan;dicom_path\n").unwrap();
+    let error = discover(&config).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("(found: 'Code;Scan;dicom_path')"),
+        "{error}"
+    );
+    assert!(error.hint().contains("commas"));
+}

@@ -1,0 +1,70 @@
+//! Discovery and completion of generated studies, warm.
+#![expect(clippy::disallowed_methods, reason = "starts the generator")]
+
+use std::path::Path;
+use std::process::Command;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use snbb_scheduler::bids::{SessionLabel, discover};
+use snbb_scheduler::completion::probe::Probe;
+use snbb_scheduler::completion::{Completion, Completions};
+use snbb_scheduler::config::Config;
+use snbb_scheduler::procedure::Scope;
+
+#[path = "../tests/it/harness_tree.rs"]
+#[expect(dead_code, reason = "the tests use the rest")]
+mod harness_tree;
+#[path = "../tests/it/scan/pipeline.rs"]
+mod pipeline;
+
+/// Judges every task of the study; the number of complete ones.
+fn judge_all(config: &Config) -> usize {
+    let discovery = discover(config).expect("a generated study");
+    let probe = Probe::new(config).expect("no spec");
+    let none = [SessionLabel::none()];
+    let mut complete = 0;
+    for sessions in discovery.sessions.chunk_by(|a, b| a.subject == b.subject) {
+        let labels: Vec<SessionLabel> = sessions.iter().map(|s| s.session.clone()).collect();
+        let answers = probe.for_subject(&sessions[0].subject);
+        for (id, step) in config.procedures.iter() {
+            let tasks = if step.scope == Scope::Subject {
+                &none[..]
+            } else {
+                &labels
+            };
+            let judged = tasks.iter().map(|session| answers.completion(id, session));
+            complete += judged
+                .filter(|answer| *answer == Completion::Complete)
+                .count();
+        }
+    }
+    complete
+}
+
+fn scan(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("scan");
+    group.sample_size(10);
+    for sessions in [1_000_u64, 10_000] {
+        let tmp = tempfile::tempdir().expect("a temporary directory");
+        let generator = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/gen-tree");
+        let made = Command::new("python3")
+            .arg(generator)
+            .arg(tmp.path())
+            .args(["--dicom-files", "1", "--sessions", &sessions.to_string()])
+            .output()
+            .expect("python3");
+        assert!(made.status.success());
+        let mut config = harness_tree::config(tmp.path());
+        config.procedures = pipeline::pipeline();
+        group.throughput(Throughput::Elements(sessions));
+        group.bench_function(BenchmarkId::new("discover", sessions), |b| {
+            b.iter(|| discover(&config))
+        });
+        group.bench_function(BenchmarkId::new("all tasks", sessions), |b| {
+            b.iter(|| judge_all(&config))
+        });
+    }
+}
+
+criterion_group!(benches, scan);
+criterion_main!(benches);

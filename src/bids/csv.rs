@@ -1,0 +1,360 @@
+//! Sessions from a CSV file: subject, session and DICOM path per row.
+//!
+//! All values are read as text: a number reading would make `00012` and `12` one subject without a
+//! word, and `1e3` another. The paths are used as they stand; the disk is not looked at.
+
+mod lines;
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use polars::prelude::{
+    ChunkedArray, CsvReadOptions, DataFrame, PolarsError, SerReader, StringType,
+};
+
+use super::discover::{Dicom, Discovery, Session};
+use super::{SessionLabel, SubjectLabel};
+use crate::completion::listing::words;
+
+/// Column of the DICOM directories.
+const DICOM_COL: &str = "dicom_path";
+/// Digits of a subject's and of a session's label.
+const SUBJECT_WIDTH: usize = 4;
+const SESSION_WIDTH: usize = 12;
+/// So many lines of a kind are shown in a message.
+const SHOWN: usize = 3;
+
+/// What pandas takes for "no value" (`pandas.read_csv`, `na_values`).
+const NA_WORDS: [&str; 18] = [
+    "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>",
+    "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+];
+
+/// Says why a sessions file cannot be used. Lines count from 1, the header's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CsvError {
+    #[error("sessions_file {} cannot be read: {error}", .file.display())]
+    Unreadable { file: PathBuf, error: String },
+    #[error("sessions_file {} is empty", .file.display())]
+    Empty { file: PathBuf },
+    #[error("sessions_file {}, line {line}: not UTF-8", .file.display())]
+    NotUtf8 { file: PathBuf, line: usize },
+    #[error("sessions_file {}, line {line}: a quotation mark is never closed", .file.display())]
+    OpenQuote { file: PathBuf, line: usize },
+    #[error("sessions_file {}, line {line}: {found} values where the header names {expected} columns", .file.display())]
+    TooManyValues {
+        file: PathBuf,
+        line: usize,
+        found: usize,
+        expected: usize,
+    },
+    #[error("sessions_file {} has no column {} (found: {})", .file.display(), quoted(.missing), quoted(.found))]
+    MissingColumns {
+        file: PathBuf,
+        missing: Vec<String>,
+        found: Vec<String>,
+    },
+    #[error("sessions_file {}: {}", .file.display(), first(.problems, "; "))]
+    Values {
+        file: PathBuf,
+        /// A sentence per line, with its number.
+        problems: Vec<String>,
+    },
+    #[error("sessions_file {} is not a table: {error}", .file.display())]
+    Table { file: PathBuf, error: String },
+}
+
+impl CsvError {
+    /// Says what to do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Unreadable { .. } => "correct 'sessions_file' in the configuration".to_owned(),
+            Self::Empty { .. } => {
+                "the first line names the columns; a file with that line alone has no sessions"
+                    .to_owned()
+            }
+            Self::NotUtf8 { .. } => "save the file as CSV in UTF-8".to_owned(),
+            Self::OpenQuote { .. } | Self::TooManyValues { .. } | Self::Table { .. } => {
+                "values with commas, quotation marks or line ends stand in \"...\"".to_owned()
+            }
+            Self::MissingColumns { .. } => {
+                "columns are separated by commas; 'subject_col' and 'session_col' of the configuration name two of them".to_owned()
+            }
+            Self::Values { .. } => {
+                "labels are letters, digits and '+' (blanks, '-' and '_' are removed)".to_owned()
+            }
+        }
+    }
+}
+
+/// Reads a sessions file.
+///
+/// # Errors
+/// A file that cannot be read or is no table, lacks a column, or holds values that are no labels.
+pub fn read(file: &Path, subject_col: &str, session_col: &str) -> Result<Discovery, CsvError> {
+    let bytes = std::fs::read(file).map_err(|error| CsvError::Unreadable {
+        file: file.to_owned(),
+        error: words(&error),
+    })?;
+    from_bytes(file, &bytes, subject_col, session_col)
+}
+
+fn from_bytes(
+    file: &Path,
+    bytes: &[u8],
+    subject_col: &str,
+    session_col: &str,
+) -> Result<Discovery, CsvError> {
+    let records = lines::records(file, bytes)?;
+    let found = records.header.clone();
+    let missing: Vec<String> = [subject_col, session_col, DICOM_COL]
+        .into_iter()
+        .filter(|wanted| !found.iter().any(|name| name == wanted))
+        .map(str::to_owned)
+        .collect();
+    if !missing.is_empty() {
+        return Err(CsvError::MissingColumns {
+            file: file.to_owned(),
+            missing,
+            found,
+        });
+    }
+    if records.lines.is_empty() {
+        return Ok(Discovery::default());
+    }
+    let not_a_table = |error: String| CsvError::Table {
+        file: file.to_owned(),
+        error,
+    };
+    let table = table(records.text).map_err(|error| not_a_table(error.to_string()))?;
+    if table.height() != records.lines.len() {
+        return Err(not_a_table(format!(
+            "{} rows where {} were expected",
+            table.height(),
+            records.lines.len()
+        )));
+    }
+    let column = |name: &str| column(&table, name).map_err(|error| not_a_table(error.to_string()));
+    let mut rows = Rows::default();
+    let values = column(subject_col)?
+        .iter()
+        .zip(column(session_col)?.iter())
+        .zip(column(DICOM_COL)?.iter());
+    for (((subject, session), dicom), line) in values.zip(records.lines) {
+        rows.add(line, subject, session, dicom);
+    }
+    rows.finish(file)
+}
+
+/// Reads all columns as text.
+fn table(text: Vec<u8>) -> Result<DataFrame, PolarsError> {
+    CsvReadOptions::default()
+        .with_has_header(true)
+        .with_infer_schema_length(Some(0))
+        .with_n_threads(Some(1))
+        .into_reader_with_file_handle(Cursor::new(text))
+        .finish()
+}
+
+fn column<'a>(
+    table: &'a DataFrame,
+    name: &str,
+) -> Result<&'a ChunkedArray<StringType>, PolarsError> {
+    table.column(name)?.str()
+}
+
+/// Holds an id as it stands in the file, and where.
+#[derive(Debug, Clone)]
+struct Written {
+    text: String,
+    line: usize,
+}
+
+/// Holds what was taken over of the first row of a pair.
+#[derive(Debug)]
+struct First {
+    written_session: Written,
+    dicom: Option<String>,
+}
+
+/// Collects rows into sessions and things to report.
+#[derive(Debug, Default)]
+struct Rows {
+    sessions: BTreeMap<(SubjectLabel, SessionLabel), First>,
+    subjects: BTreeMap<SubjectLabel, Written>,
+    problems: Vec<String>,
+    without_id: Vec<usize>,
+    other_ids: Vec<String>,
+    other_paths: Vec<String>,
+}
+
+impl Rows {
+    fn add(
+        &mut self,
+        line: usize,
+        subject: Option<&str>,
+        session: Option<&str>,
+        dicom: Option<&str>,
+    ) {
+        let (Some(subject_id), Some(session_id)) = (value(subject), value(session)) else {
+            self.without_id.push(line);
+            return;
+        };
+        let subject = SubjectLabel::new(&label(SubjectLabel::PREFIX, subject_id, SUBJECT_WIDTH));
+        let session = SessionLabel::new(&label(SessionLabel::PREFIX, session_id, SESSION_WIDTH));
+        let (subject, session) = match (subject, session) {
+            (Ok(subject), Ok(session)) => (subject, session),
+            (subject, session) => {
+                let bad = |what, id| format!("line {line}: {id:?} is no {what} label");
+                self.problems
+                    .extend(subject.err().map(|_| bad("subject", subject_id)));
+                self.problems
+                    .extend(session.err().map(|_| bad("session", session_id)));
+                return;
+            }
+        };
+        let dicom = dicom.filter(|path| value(Some(path)).is_some());
+        let dicom = dicom.map(str::to_owned);
+        if dicom.as_ref().is_some_and(|path| path.contains('\0')) {
+            self.problems
+                .push(format!("line {line}: {DICOM_COL} holds a NUL"));
+            return;
+        }
+        let written = |text: &str| Written {
+            text: text.to_owned(),
+            line,
+        };
+        match self.subjects.entry(subject.clone()) {
+            Entry::Vacant(entry) => {
+                entry.insert(written(subject_id));
+            }
+            Entry::Occupied(entry) if entry.get().text != subject_id => {
+                let other = entry.get();
+                self.other_ids.push(format!(
+                    "'{}' (line {}) and '{subject_id}' (line {line}) are both {subject}",
+                    other.text, other.line
+                ));
+            }
+            Entry::Occupied(_) => {}
+        }
+        match self.sessions.entry((subject, session)) {
+            Entry::Vacant(entry) => {
+                entry.insert(First {
+                    written_session: written(session_id),
+                    dicom,
+                });
+            }
+            Entry::Occupied(entry) => {
+                let (subject, session) = entry.key();
+                let first = entry.get();
+                let other = &first.written_session;
+                if other.text != session_id {
+                    self.other_ids.push(format!(
+                        "'{}' (line {}) and '{session_id}' (line {line}) are both {session} of {subject}",
+                        other.text, other.line
+                    ));
+                }
+                if first.dicom != dicom {
+                    self.other_paths.push(format!(
+                        "{subject} {session} (line {} counts, line {line} does not)",
+                        other.line
+                    ));
+                }
+            }
+        }
+    }
+
+    fn finish(self, file: &Path) -> Result<Discovery, CsvError> {
+        if !self.problems.is_empty() {
+            return Err(CsvError::Values {
+                file: file.to_owned(),
+                problems: self.problems,
+            });
+        }
+        let mut notes = Vec::new();
+        let mut note = |count: usize, one: &str, many: &str, list: String| {
+            if count > 0 {
+                let what = if count == 1 { one } else { many };
+                notes.push(format!("{}: {count} {what}: {list}", file.display()));
+            }
+        };
+        note(
+            self.without_id.len(),
+            "row has no subject or session and was left out",
+            "rows have no subject or session and were left out",
+            format!("line {}", first(&self.without_id, ", ")),
+        );
+        note(
+            self.other_ids.len(),
+            "id is written in two ways",
+            "ids are written in two ways",
+            first(&self.other_ids, "; "),
+        );
+        note(
+            self.other_paths.len(),
+            "row repeats a session with another dicom_path",
+            "rows repeat a session with another dicom_path",
+            first(&self.other_paths, "; "),
+        );
+        let sessions = self.sessions.into_iter();
+        Ok(Discovery {
+            sessions: sessions
+                .map(|((subject, session), first)| Session {
+                    subject,
+                    session,
+                    dicom: match first.dicom {
+                        Some(path) => Dicom::At(Arc::from(Path::new(&path))),
+                        None => Dicom::Missing,
+                    },
+                })
+                .collect(),
+            notes,
+            unreadable: Vec::new(),
+        })
+    }
+}
+
+/// Takes pandas' NA words and blanks for no value.
+fn value(text: Option<&str>) -> Option<&str> {
+    let text = text?.trim();
+    (!text.is_empty() && !NA_WORDS.contains(&text)).then_some(text)
+}
+
+/// Makes a label of an id: without blanks, `-` and `_`, padded with zeros; digits lose their
+/// leading zeros and an empty fraction before.
+fn label(prefix: &str, id: &str, width: usize) -> String {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let whole = match id.split_once('.') {
+        Some((whole, fraction)) if is_number(whole) && fraction.bytes().all(|b| b == b'0') => whole,
+        _ => id,
+    };
+    let bare: String = if is_number(whole) {
+        whole.trim_start_matches('0').to_owned()
+    } else {
+        whole
+            .chars()
+            .filter(|c| !matches!(c, '-' | '_') && !c.is_whitespace())
+            .collect()
+    };
+    format!("{prefix}{bare:0>width$}")
+}
+
+fn quoted(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+    names.join(", ")
+}
+
+fn first<T: ToString>(items: &[T], separator: &str) -> String {
+    let shown: Vec<String> = items.iter().take(SHOWN).map(T::to_string).collect();
+    let shown = shown.join(separator);
+    match items.len().checked_sub(SHOWN) {
+        Some(more @ 1..) => format!("{shown}{separator}and {more} more"),
+        _ => shown,
+    }
+}
+
+#[cfg(test)]
+mod tests;

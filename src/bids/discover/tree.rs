@@ -1,0 +1,373 @@
+//! Sessions from directories: `sub-*/ses-*` below a root.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use rustix::io::Errno;
+
+use super::{Dicom, DiscoverError, Discovery, Session};
+use crate::bids::{SessionLabel, SubjectLabel};
+use crate::completion::Unreadable;
+use crate::completion::listing::{self, Dir, words};
+
+/// Directories of a subject that hold data of one kind (BIDS specification 1.10, "Datatypes").
+const DATATYPES: [&str; 14] = [
+    "anat", "func", "dwi", "fmap", "perf", "meg", "eeg", "ieeg", "beh", "pet", "micr", "motion",
+    "mrs", "nirs",
+];
+
+/// So many names of a kind are shown in a note.
+const SHOWN: usize = 3;
+
+/// Says what to scan, and how.
+pub(super) struct Tree<'a> {
+    /// The root's key in the configuration, for messages.
+    pub key: &'static str,
+    pub root: &'a Path,
+    pub level: SessionLevel,
+    /// The session directories hold the DICOM files.
+    pub is_source: bool,
+    pub threads: usize,
+}
+
+/// Says what a subject without `ses-*` is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SessionLevel {
+    /// Nothing yet.
+    Required,
+    /// One session with the empty label, unless its directory is empty.
+    Optional,
+    /// The same, if it has datatype directories.
+    OrDatatypes,
+}
+
+/// Scans a tree: the root, then the subjects, several at a time.
+pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
+    let key = tree.key;
+    let path = tree.root.to_owned();
+    match std::fs::metadata(tree.root) {
+        Ok(root) if root.is_dir() => {}
+        Ok(_) => return Err(DiscoverError::RootNotADirectory { key, path }),
+        Err(error) => return Err(root_error(key, path, &error)),
+    }
+    let top = match children(tree.root, SubjectLabel::PREFIX, &[tree.root]) {
+        Ok(Some(children)) => children,
+        Ok(None) => return Err(DiscoverError::RootMissing { key, path }),
+        Err(Unreadable { error, .. }) => {
+            return Err(DiscoverError::RootUnreadable { key, path, error });
+        }
+    };
+    let mut skipped = top.skipped;
+    let mut subjects = Vec::new();
+    for name in top.directories {
+        match SubjectLabel::new(&name) {
+            Ok(label) => subjects.push(label),
+            Err(_) => skipped.add(Kind::Invalid, name),
+        }
+    }
+    subjects.sort_unstable();
+
+    let mut discovery = Discovery {
+        unreadable: top.unreadable,
+        ..Discovery::default()
+    };
+    let mut skipped_sessions = Skipped::default();
+    for found in in_parallel(&subjects, tree.threads, |subject| sessions(tree, subject)) {
+        discovery.sessions.extend(found.sessions);
+        discovery.unreadable.extend(found.unreadable);
+        skipped_sessions.extend(found.skipped);
+    }
+    discovery.notes = skipped.notes(tree.root, "subject");
+    discovery
+        .notes
+        .extend(skipped_sessions.notes(tree.root, "session"));
+    Ok(discovery)
+}
+
+fn root_error(key: &'static str, path: PathBuf, error: &std::io::Error) -> DiscoverError {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOENT | Errno::LOOP) => DiscoverError::RootMissing { key, path },
+        Some(Errno::NOTDIR) => DiscoverError::RootNotADirectory { key, path },
+        _ => DiscoverError::RootUnreadable {
+            key,
+            path,
+            error: words(error),
+        },
+    }
+}
+
+/// Holds what one subject's directory showed.
+#[derive(Default)]
+struct Found {
+    sessions: Vec<Session>,
+    skipped: Skipped,
+    unreadable: Vec<Unreadable>,
+}
+
+fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> Found {
+    let dir = tree.root.join(subject);
+    let mut found = Found::default();
+    let children = match children(&dir, SessionLabel::PREFIX, &[tree.root, &dir]) {
+        Ok(Some(children)) => children,
+        // Gone since the root was read.
+        Ok(None) => return found,
+        Err(unreadable) => {
+            found.unreadable.push(unreadable);
+            return found;
+        }
+    };
+    found.skipped = children.skipped.below(subject.as_str());
+    found.unreadable = children.unreadable;
+    let mut labels = Vec::new();
+    for name in children.directories {
+        match SessionLabel::new(&name) {
+            Ok(label) => labels.push(label),
+            Err(_) => found
+                .skipped
+                .add(Kind::Invalid, format!("{subject}/{name}")),
+        }
+    }
+    labels.sort_unstable();
+    let is_one_session = match tree.level {
+        SessionLevel::Required => false,
+        SessionLevel::Optional => children.has_others,
+        SessionLevel::OrDatatypes => children.has_datatypes,
+    };
+    if is_one_session && !children.has_level {
+        labels.push(SessionLabel::none());
+    }
+    found.sessions = labels
+        .into_iter()
+        .map(|session| Session {
+            subject: subject.clone(),
+            dicom: match (tree.is_source, session.is_none()) {
+                (false, _) => Dicom::NotNeeded,
+                (true, true) => Dicom::At(Arc::from(dir.as_path())),
+                (true, false) => Dicom::At(Arc::from(dir.join(&session))),
+            },
+            session,
+        })
+        .collect();
+    found
+}
+
+/// Holds the entries of one directory.
+#[derive(Default)]
+struct Children {
+    /// Directories with the wanted prefix, links to directories among them.
+    directories: Vec<String>,
+    skipped: Skipped,
+    unreadable: Vec<Unreadable>,
+    /// There is something with the prefix that is, or may be, a directory.
+    has_level: bool,
+    has_datatypes: bool,
+    /// There is something without the prefix that is not hidden.
+    has_others: bool,
+}
+
+/// Reads a directory in one go; none if it is not there. `above` are the directories that a link
+/// may not lead back to.
+fn children(dir: &Path, prefix: &str, above: &[&Path]) -> Result<Option<Children>, Unreadable> {
+    let listing = match listing::read(dir) {
+        Dir::There(listing) => listing,
+        Dir::Absent => return Ok(None),
+        Dir::Failed(unreadable) => return Err(unreadable),
+    };
+    let mut children = Children::default();
+    for entry in listing.iter() {
+        let name = entry.name;
+        let is_level = name.as_encoded_bytes().starts_with(prefix.as_bytes());
+        let is_datatype = !is_level && name.to_str().is_some_and(|name| DATATYPES.contains(&name));
+        children.has_others |= !is_level && !name.as_encoded_bytes().starts_with(b".");
+        if !is_level && !is_datatype {
+            continue;
+        }
+        let path = dir.join(name);
+        let found = match entry.kind {
+            listing::Kind::Directory => Entry::Directory,
+            listing::Kind::Link => follow(&path, above),
+            listing::Kind::File | listing::Kind::Other => Entry::Skipped(Kind::NotADirectory),
+        };
+        if is_datatype {
+            children.has_datatypes |= matches!(found, Entry::Directory);
+        } else {
+            children.add(&path, found);
+        }
+    }
+    Ok(Some(children))
+}
+
+enum Entry {
+    Directory,
+    Skipped(Kind),
+    Unreadable(std::io::Error),
+}
+
+impl Children {
+    fn add(&mut self, path: &Path, entry: Entry) {
+        let name = path.file_name().unwrap_or_default();
+        self.has_level |= !matches!(entry, Entry::Skipped(Kind::NotADirectory));
+        match entry {
+            Entry::Directory => self.directories.push(shown(name)),
+            Entry::Skipped(kind) => self.skipped.add(kind, shown(name)),
+            Entry::Unreadable(error) => self.unreadable.push(Unreadable {
+                path: path.to_owned(),
+                error: words(&error),
+            }),
+        }
+    }
+}
+
+/// Looks where a link leads; not back to one of the directories above it.
+fn follow(link: &Path, above: &[&Path]) -> Entry {
+    let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino());
+    match std::fs::metadata(link) {
+        Ok(target) if !target.is_dir() => Entry::Skipped(Kind::NotADirectory),
+        Ok(target) => {
+            let leads_back = above.iter().any(|dir| {
+                std::fs::metadata(dir).is_ok_and(|dir| identity(&dir) == identity(&target))
+            });
+            if leads_back {
+                Entry::Skipped(Kind::Loop)
+            } else {
+                Entry::Directory
+            }
+        }
+        Err(error) => match Errno::from_io_error(&error) {
+            Some(Errno::NOENT | Errno::NOTDIR) => Entry::Skipped(Kind::Dangling),
+            Some(Errno::LOOP) => Entry::Skipped(Kind::Loop),
+            _ => Entry::Unreadable(error),
+        },
+    }
+}
+
+/// Makes a name fit for a line of text.
+fn shown(name: &OsStr) -> String {
+    let mut shown = String::with_capacity(name.len());
+    for c in name.to_string_lossy().chars() {
+        if c.is_control() {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// Says why an entry was skipped. In the order of the notes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Invalid,
+    NotADirectory,
+    Dangling,
+    Loop,
+}
+
+/// Holds the names of what was skipped.
+#[derive(Debug, Default)]
+struct Skipped(BTreeMap<Kind, Vec<String>>);
+
+impl Skipped {
+    /// Notes a name. Files are of interest only where they take a subject's or session's name:
+    /// `sub-01.html` beside `sub-01/` is nothing unusual.
+    fn add(&mut self, kind: Kind, name: String) {
+        let is_label = || SubjectLabel::new(&name).is_ok() || SessionLabel::new(&name).is_ok();
+        if kind != Kind::NotADirectory || is_label() {
+            self.0.entry(kind).or_default().push(name);
+        }
+    }
+
+    fn below(mut self, parent: &str) -> Self {
+        for name in self.0.values_mut().flatten() {
+            *name = format!("{parent}/{name}");
+        }
+        self
+    }
+
+    fn extend(&mut self, other: Self) {
+        for (kind, names) in other.0 {
+            self.0.entry(kind).or_default().extend(names);
+        }
+    }
+
+    fn notes(self, root: &Path, what: &str) -> Vec<String> {
+        self.0
+            .into_iter()
+            .map(|(kind, mut names)| {
+                names.sort_unstable();
+                note(kind, &names, root, what)
+            })
+            .collect()
+    }
+}
+
+fn note(kind: Kind, names: &[String], root: &Path, what: &str) -> String {
+    let one = names.len() == 1;
+    let (entries, were) = if one {
+        ("entry", "was")
+    } else {
+        ("entries", "were")
+    };
+    let fault = match (kind, one) {
+        (Kind::Invalid, true) => format!("is not a valid BIDS {what}"),
+        (Kind::Invalid, false) => format!("are not valid BIDS {what}s"),
+        (Kind::NotADirectory, true) => format!("has a {what}'s name but is not a directory"),
+        (Kind::NotADirectory, false) => format!("have {what}s' names but are not directories"),
+        (Kind::Dangling, true) => "is a link to nothing".to_owned(),
+        (Kind::Dangling, false) => "are links to nothing".to_owned(),
+        (Kind::Loop, true) => "is a link that leads back to itself or above".to_owned(),
+        (Kind::Loop, false) => "are links that lead back to themselves or above".to_owned(),
+    };
+    let more = if names.len() > SHOWN { ", ..." } else { "" };
+    let first: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
+    format!(
+        "{} {entries} below {} {fault} and {were} skipped: {}{more}",
+        names.len(),
+        root.display(),
+        first.join(", "),
+    )
+}
+
+/// Maps over subjects with several threads, since the time goes into waiting for the file system.
+/// The result is in the subjects' order whatever the number of threads.
+fn in_parallel(
+    subjects: &[SubjectLabel],
+    threads: usize,
+    work: impl Fn(&SubjectLabel) -> Found + Sync,
+) -> Vec<Found> {
+    /// A thread is not worth its start for less.
+    const SUBJECTS_PER_THREAD: usize = 32;
+    let threads = threads.min(subjects.len() / SUBJECTS_PER_THREAD);
+    if threads < 2 {
+        return subjects.iter().map(work).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let mut mine = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(subject) = subjects.get(index) else {
+                return mine;
+            };
+            mine.push((index, work(subject)));
+        }
+    };
+    let mut all: Vec<(usize, Found)> = thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(take)).collect();
+        handles
+            .into_iter()
+            .flat_map(|handle| match handle.join() {
+                Ok(found) => found,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+            .collect()
+    });
+    all.sort_unstable_by_key(|(index, _)| *index);
+    all.into_iter().map(|(_, found)| found).collect()
+}
