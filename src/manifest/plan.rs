@@ -314,7 +314,16 @@ impl Subject<'_> {
 
     fn readiness(&self, procedure: ProcedureId, session: &SessionLabel) -> Ready {
         match self.standing(procedure, session) {
-            Standing::Disk(Completion::NotApplicable) => Ready::NotApplicable,
+            // Whether the input is there is known only once whatever makes it is complete.
+            Standing::Disk(Completion::NotApplicable) => {
+                let waits = self
+                    .target(procedure, session)
+                    .and_then(|target| self.waits_for(procedure, target));
+                match waits {
+                    None => Ready::NotApplicable,
+                    Some(waiting) => Ready::No(waiting.blocked),
+                }
+            }
             Standing::Disk(Completion::Complete) if !self.will_be_replaced(procedure, session) => {
                 Ready::Yes
             }
@@ -334,15 +343,19 @@ impl Subject<'_> {
         if !self.policy.force {
             return false;
         }
-        let target = if session.is_none() && self.dag.get(procedure).scope == Scope::Subject {
-            Some(Target::Subject)
-        } else {
-            self.sessions
+        self.target(procedure, session)
+            .is_some_and(|target| matches!(self.decide(procedure, target), Decision::Submit(_)))
+    }
+
+    fn target(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<Target<'_>> {
+        match self.dag.get(procedure).scope {
+            Scope::Subject => Some(Target::Subject),
+            Scope::Session => self
+                .sessions
                 .iter()
                 .find(|s| s.session == *session)
-                .map(Target::Session)
-        };
-        target.is_some_and(|target| matches!(self.decide(procedure, target), Decision::Submit(_)))
+                .map(Target::Session),
+        }
     }
 
     fn has_dicom(&self, target: Target<'_>) -> bool {

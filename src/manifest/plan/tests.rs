@@ -482,55 +482,58 @@ fn random_world() -> impl Strategy<Value = Random> {
     })
 }
 
-/// The same decision in the plainest words: what `behaviour` says, eagerly, without sharing.
+/// The same decision in the plainest words, eagerly, without sharing.
 fn oracle(world: &Random, p: usize, s: usize) -> &'static str {
     let subject_scope = world.procedures[p].0;
     let n = world.dicom.len();
     let cell = if subject_scope { n } else { s };
-    let believed = |q: usize, cell: usize| -> &'static str {
-        match (world.rows[q][cell], world.disk[q][cell]) {
-            (1 | 2, _) => "in flight",
-            (3, _) if !world.resubmit => "failed",
-            (_, 1) => "complete",
-            (_, 2) => "not applicable",
-            (_, 3) => "unreadable",
-            (4, _) if !world.resubmit => "failed",
-            _ => "incomplete",
-        }
-    };
     match world.rows[p][cell] {
         1 | 2 => return "in flight",
         3 if !world.resubmit => return "failed",
         _ => {}
     }
-    let with_dicom: Vec<usize> = (0..n).filter(|i| world.dicom[*i]).collect();
-    if subject_scope && with_dicom.is_empty() || !subject_scope && !world.dicom[s] {
+    if subject_scope && !world.dicom.contains(&true) || !subject_scope && !world.dicom[s] {
         return "no dicom";
     }
-    for q in 0..p {
-        if !world.procedures[p].1[q] {
-            continue;
-        }
-        let ready = match (world.procedures[q].0, subject_scope) {
-            (true, _) => ["complete", "not applicable"].contains(&believed(q, n)),
-            (false, false) => ["complete", "not applicable"].contains(&believed(q, s)),
-            (false, true) => {
-                let all: Vec<&str> = with_dicom.iter().map(|i| believed(q, *i)).collect();
-                let complete = all.contains(&"complete");
-                let rest = all
-                    .iter()
-                    .all(|w| ["complete", "not applicable"].contains(w));
-                complete && (world.any || rest)
-            }
-        };
-        if !ready {
-            return "waiting";
-        }
+    if !dependencies_ready(world, p, s) {
+        return "waiting";
     }
-    match believed(p, cell) {
+    match believed(world, p, cell) {
         "incomplete" => "submit",
         other => other,
     }
+}
+
+/// What is believed of a task by itself.
+fn believed(world: &Random, q: usize, cell: usize) -> &'static str {
+    match (world.rows[q][cell], world.disk[q][cell]) {
+        (1 | 2, _) => "in flight",
+        (3, _) if !world.resubmit => "failed",
+        (_, 1) => "complete",
+        (_, 2) => "not applicable",
+        (_, 3) => "unreadable",
+        (4, _) if !world.resubmit => "failed",
+        _ => "incomplete",
+    }
+}
+
+fn dependencies_ready(world: &Random, p: usize, s: usize) -> bool {
+    let n = world.dicom.len();
+    let excused = |q: usize, cell: usize| {
+        believed(world, q, cell) == "not applicable" && dependencies_ready(world, q, cell)
+    };
+    (0..p).filter(|q| world.procedures[p].1[*q]).all(|q| {
+        match (world.procedures[q].0, world.procedures[p].0) {
+            (true, _) => believed(world, q, n) == "complete" || excused(q, n),
+            (false, false) => believed(world, q, s) == "complete" || excused(q, s),
+            (false, true) => {
+                let all: Vec<usize> = (0..n).filter(|i| world.dicom[*i]).collect();
+                let complete = |i: &usize| believed(world, q, *i) == "complete";
+                all.iter().any(complete)
+                    && (world.any || all.iter().all(|i| complete(i) || excused(q, *i)))
+            }
+        }
+    })
 }
 
 proptest! {
