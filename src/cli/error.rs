@@ -102,10 +102,10 @@ impl Failure {
             Self::Config(error) => error.hint.clone().into_iter().collect(),
             Self::Selection(_) => Vec::new(),
             Self::Usage { hint, .. } | Self::Safety { hint, .. } => one(hint),
-            Self::Discover(error) => one(error.hint()),
+            Self::Discover(error) => vec![error.hint()],
             Self::Spec(error) => one(error.hint()),
             Self::State(error) => error.hint().into_iter().collect(),
-            Self::Lock(error) => error.hint().into_iter().collect(),
+            Self::Lock(error) => one(error.hint()),
             Self::Executor(error) => error.hint().into_iter().collect(),
             Self::Table(_) => Vec::new(),
             Self::Write { .. } => one(
