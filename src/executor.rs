@@ -191,6 +191,22 @@ pub enum ExecutorError {
     },
 }
 
+impl ExecutorError {
+    /// Returns what a person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::ScriptMissing { .. } => Some(
+                "give the script's absolute path, or set script_dir to the directory of the scripts"
+                    .to_owned(),
+            ),
+            Self::ProgramMissing { program, .. } => Some(format!(
+                "set slurm_bin_dir to the directory of {program}; cron's PATH is shorter than a login shell's"
+            )),
+            Self::Failed { .. } | Self::Io { .. } => None,
+        }
+    }
+}
+
 impl Phase {
     /// True while the job may still write outputs.
     pub fn is_live(self) -> bool {
