@@ -334,6 +334,3 @@ fn listen(pipes: &mut [&mut dyn Listening], most: Duration) {
         pipe.take_some();
     }
 }
-
-#[cfg(test)]
-mod tests;

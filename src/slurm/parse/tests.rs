@@ -260,10 +260,9 @@ proptest! {
 
     #[test]
     fn a_readable_line_is_never_an_absence(id in 1u32..99_999_999, rest in "[^\n\r\u{85}\u{2028}\u{2029}\u{b}\u{c}]{0,60}") {
-        for text in [format!("{id}{SEPARATOR}{rest}\n")] {
-            let id = JobId::new(&id.to_string());
-            prop_assert!(queue(&text, None).jobs.iter().any(|job| job.id == id));
-            prop_assert!(accounting(&text, true, None).jobs.iter().any(|job| job.id == id));
-        }
+        let text = format!("{id}{SEPARATOR}{rest}\n");
+        let id = JobId::new(&id.to_string());
+        prop_assert!(queue(&text, None).jobs.iter().any(|job| job.id == id));
+        prop_assert!(accounting(&text, true, None).jobs.iter().any(|job| job.id == id));
     }
 }
