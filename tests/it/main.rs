@@ -3,6 +3,7 @@
 
 mod config;
 mod harness;
+mod harness_slurm;
 mod local;
 mod lock_and_journal;
 mod output;
