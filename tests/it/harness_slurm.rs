@@ -72,6 +72,10 @@ impl Cluster {
             Some(3) => return Err(format!("SKIPPED all Slurm tests: {said}")),
             _ => panic!("the development cluster does not start: {said}"),
         }
+        #[expect(
+            clippy::zombie_processes,
+            reason = "it waits for the end of this process"
+        )]
         let mut keeper = Command::new("setsid")
             .args([
                 "sh",

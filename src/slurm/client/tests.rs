@@ -7,10 +7,11 @@
 use std::fs;
 use std::process::Command;
 
+use chrono::DateTime;
 use tempfile::TempDir;
 
 use super::*;
-use crate::executor::Phase;
+use crate::executor::{Answer, Doubt, JobId, Phase};
 use crate::procedure::{MemSize, Resources, TimeLimit};
 use crate::state::TaskKey;
 
