@@ -1,0 +1,317 @@
+//! Asks Slurm: sbatch, squeue, sacct, scancel.
+//!
+//! Says what it heard and no more: what absence or a state means for a task is decided elsewhere. Reads no
+//! environment, clock or configuration; [`SlurmSettings`] holds all that it needs.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::command::{Commands, Ended};
+use super::parse;
+use super::query::{IDS_PER_CALL, cluster_option};
+use super::submit_error;
+use crate::executor::{
+    Executor, ExecutorError, JobRef, JobRequest, JobTag, Observation, Question, Refusal, Submission,
+};
+
+/// Holds what the executor needs to know of the site and of the calling process.
+#[derive(Debug, Clone)]
+pub struct SlurmSettings {
+    /// Where sbatch and its kin are; none: `PATH` of `env`.
+    pub bin_dir: Option<PathBuf>,
+    pub script_dir: Option<PathBuf>,
+    /// The configuration file's directory: scripts may lie beside it.
+    pub config_dir: Option<PathBuf>,
+    /// The environment of the calling process; what steers Slurm's commands is taken out here.
+    pub env: Vec<(OsString, OsString)>,
+    /// False: sacct is never asked.
+    pub accounting: bool,
+    /// Whose jobs are looked at.
+    pub uid: u32,
+    /// sbatch tries again by itself for two minutes when the controller is busy.
+    pub submit_timeout: Duration,
+    pub query_timeout: Duration,
+}
+
+impl SlurmSettings {
+    pub const SUBMIT_TIMEOUT: Duration = Duration::from_secs(180);
+    pub const QUERY_TIMEOUT: Duration = Duration::from_secs(60);
+}
+
+/// Runs jobs on Slurm.
+#[derive(Debug)]
+pub struct SlurmExecutor {
+    pub(super) commands: Commands,
+    pub(super) script_dir: Option<PathBuf>,
+    pub(super) config_dir: Option<PathBuf>,
+    pub(super) accounting: bool,
+    pub(super) uid: u32,
+    pub(super) submit_timeout: Duration,
+    pub(super) query_timeout: Duration,
+    /// None: not asked yet.
+    pub(super) has_submit_line: Option<bool>,
+}
+
+/// The four programs without which nothing works.
+const PROGRAMS: [&str; 4] = ["sbatch", "squeue", "sacct", "scancel"];
+
+impl SlurmExecutor {
+    pub fn new(settings: SlurmSettings) -> Self {
+        Self {
+            commands: Commands::new(settings.bin_dir, settings.env),
+            script_dir: settings.script_dir,
+            config_dir: settings.config_dir,
+            accounting: settings.accounting,
+            uid: settings.uid,
+            submit_timeout: settings.submit_timeout,
+            query_timeout: settings.query_timeout,
+            has_submit_line: None,
+        }
+    }
+
+    /// Returns an error for the first of Slurm's commands that cannot be found. Starts nothing.
+    pub fn check_programs(&self) -> Result<(), ExecutorError> {
+        PROGRAMS
+            .iter()
+            .filter(|program| **program != "sacct" || self.accounting)
+            .try_for_each(|program| self.commands.find(program).map(drop))
+    }
+
+    fn argv(&self, request: &JobRequest, sbatch: PathBuf, script: PathBuf) -> Vec<OsString> {
+        let tag = JobTag {
+            project: request.project.clone(),
+            submission_id: request.submission_id.clone(),
+        };
+        let resources = &request.resources;
+        let mut argv: Vec<OsString> = vec![sbatch.into(), "--parsable".into()];
+        push(&mut argv, "comment", Some(&tag));
+        push(&mut argv, "export", Some("ALL"));
+        push(&mut argv, "partition", resources.partition.as_ref());
+        push(&mut argv, "account", resources.account.as_ref());
+        push(&mut argv, "job-name", Some(&request.job_name));
+        push(&mut argv, "mem", resources.mem.as_ref());
+        push(&mut argv, "cpus-per-task", resources.cpus_per_task.as_ref());
+        if let Some(dir) = &request.log_dir {
+            for (name, ending) in [("output", "out"), ("error", "err")] {
+                let mut option = OsString::from(format!("--{name}="));
+                option.push(log_pattern(dir, &request.job_name, ending));
+                argv.push(option);
+            }
+        }
+        push(&mut argv, "time", resources.time.as_ref());
+        push(&mut argv, "qos", resources.qos.as_ref());
+        push(&mut argv, "gres", resources.gres.as_ref());
+        argv.extend(resources.sbatch_args.iter().map(OsString::from));
+        argv.push(script.into());
+        argv.extend(request.arguments.iter().map(OsString::from));
+        argv
+    }
+
+    fn try_submit(&self, request: &JobRequest) -> Result<Submission, String> {
+        let told = |error: ExecutorError| match error.hint() {
+            Some(hint) => format!("{error} ({hint})"),
+            None => error.to_string(),
+        };
+        let sbatch = self.commands.find("sbatch").map_err(told)?;
+        let script = self.find_script(&request.script).map_err(told)?;
+        if let Some(dir) = &request.log_dir {
+            // In a file name pattern of Slurm's, a backslash anywhere switches `%j` off.
+            if dir.as_os_str().as_bytes().contains(&b'\\') {
+                return Err(format!(
+                    "the log directory {} has a backslash in its name, which Slurm takes for an escape",
+                    dir.display()
+                ));
+            }
+            // A job whose log directory is missing fails before its script begins.
+            std::fs::create_dir_all(dir).map_err(|error| {
+                format!("cannot create the log directory {}: {error}", dir.display())
+            })?;
+        }
+        let argv = self.argv(request, sbatch, script);
+        let ended = self
+            .commands
+            .submit(&argv, &request.env, self.submit_timeout);
+        match ended {
+            Ok(Ended {
+                end,
+                stdout,
+                stderr,
+            }) => Ok(submit_error::judge(end, &stdout, &stderr)),
+            // No process, no memory: the next one may fare better. Nothing was sent.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    std::io::ErrorKind::WouldBlock | std::io::ErrorKind::OutOfMemory
+                ) =>
+            {
+                Ok(Submission::Refused {
+                    kind: Refusal::Transient,
+                    message: format!("cannot start sbatch: {error}"),
+                })
+            }
+            Err(error) => Err(format!("cannot start sbatch: {error}")),
+        }
+    }
+}
+
+impl Executor for SlurmExecutor {
+    fn command_line(&self, request: &JobRequest) -> Vec<String> {
+        let sbatch = self
+            .commands
+            .find("sbatch")
+            .unwrap_or_else(|_| PathBuf::from("sbatch"));
+        let script = self
+            .find_script(&request.script)
+            .unwrap_or_else(|_| PathBuf::from(&request.script));
+        self.argv(request, sbatch, script)
+            .into_iter()
+            .map(|part| part.to_string_lossy().into_owned())
+            .collect()
+    }
+
+    fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
+        if Path::new(script).is_absolute() {
+            return if is_script(Path::new(script)) {
+                Ok(PathBuf::from(script))
+            } else {
+                Err(ExecutorError::ScriptMissing {
+                    script: script.to_owned(),
+                    searched: vec![script.to_owned()],
+                })
+            };
+        }
+        let own = [&self.script_dir, &self.config_dir];
+        let dirs = own.into_iter().flatten().chain(self.commands.search_path());
+        let mut searched = Vec::new();
+        // An empty name would find the directory itself.
+        for dir in dirs.filter(|_| !script.is_empty()) {
+            let path = dir.join(script);
+            if is_script(&path) {
+                return Ok(path);
+            }
+            searched.push(dir.display().to_string());
+        }
+        Err(ExecutorError::ScriptMissing {
+            script: script.to_owned(),
+            searched,
+        })
+    }
+
+    fn submit(&mut self, request: &JobRequest) -> Submission {
+        self.try_submit(request)
+            .unwrap_or_else(|message| Submission::Refused {
+                kind: Refusal::Permanent,
+                message,
+            })
+    }
+
+    fn observe(&mut self, question: &Question) -> Observation {
+        let mut clusters: Vec<Option<Arc<str>>> = vec![None];
+        for job in question.jobs.iter().chain(&question.canary) {
+            if !clusters.contains(&job.cluster) {
+                clusters.push(job.cluster.clone());
+            }
+        }
+        let mut warnings = Vec::new();
+        let strange: Vec<&str> = question
+            .jobs
+            .iter()
+            .filter(|job| !parse::is_askable(&job.id))
+            .map(|job| job.id.as_str())
+            .collect();
+        if !strange.is_empty() {
+            warnings.push(format!(
+                "no job ids of Slurm's, so sacct was not asked about them: {}",
+                strange.join(", ")
+            ));
+        }
+        // The queue first: what ends between the two questions is then still found in the second.
+        let queue = self.observe_queue(&clusters, &mut warnings);
+        let accounting = self.observe_accounting(question, &clusters, &mut warnings);
+        Observation {
+            queue,
+            accounting,
+            warnings,
+        }
+    }
+
+    fn cancel(&mut self, jobs: &[JobRef]) -> Result<(), ExecutorError> {
+        let failed = |message: String| ExecutorError::Failed {
+            command: "scancel".to_owned(),
+            message,
+        };
+        let mut result = Ok(());
+        let mut clusters: Vec<&Option<Arc<str>>> = jobs.iter().map(|job| &job.cluster).collect();
+        clusters.sort();
+        clusters.dedup();
+        for cluster in clusters {
+            let ids: Vec<&str> = jobs
+                .iter()
+                .filter(|job| job.cluster == *cluster && parse::is_askable(&job.id))
+                .map(|job| job.id.as_str())
+                .collect();
+            for chunk in ids.chunks(IDS_PER_CALL) {
+                let mut arguments = cluster_option(cluster.as_ref());
+                arguments.extend(chunk.iter().map(|id| (*id).to_owned()));
+                match self.ask("scancel", &arguments) {
+                    Ok(_) => {}
+                    // A job that has ended in the meantime is what was asked for.
+                    Err(text) if is_gone_already(&text) => {}
+                    Err(text) => result = Err(failed(text)),
+                }
+            }
+        }
+        if let Some(job) = jobs.iter().find(|job| !parse::is_askable(&job.id)) {
+            result = Err(failed(format!("'{}' is no job id of Slurm's", job.id)));
+        }
+        result
+    }
+}
+
+/// Adds an option that has a value; an empty text in the configuration means none.
+fn push(argv: &mut Vec<OsString>, name: &str, value: Option<impl ToString>) {
+    if let Some(value) = value
+        .map(|value| value.to_string())
+        .filter(|text| !text.is_empty())
+    {
+        argv.push(format!("--{name}={value}").into());
+    }
+}
+
+/// Returns true if every part of scancel's complaint is about a job that has ended.
+fn is_gone_already(text: &str) -> bool {
+    text.split_once(": ").is_some_and(|(_, said)| {
+        said.split("; ").all(|part| {
+            part.contains("Invalid job id specified")
+                || part.contains("already completing or completed")
+        })
+    })
+}
+
+/// Returns sbatch's file name pattern for a job's log: `%` starts a replacement symbol, so ours are doubled.
+fn log_pattern(dir: &Path, job_name: &str, ending: &str) -> OsString {
+    use std::os::unix::ffi::OsStringExt;
+
+    let mut bytes = Vec::new();
+    for byte in dir.join(job_name).as_os_str().as_bytes() {
+        bytes.push(*byte);
+        if *byte == b'%' {
+            bytes.push(b'%');
+        }
+    }
+    bytes.extend_from_slice(b"_%j.");
+    bytes.extend_from_slice(ending.as_bytes());
+    OsString::from_vec(bytes)
+}
+
+/// Returns true for a file that can be read: sbatch reads it, nobody executes it in place.
+fn is_script(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
+        && std::fs::File::open(path).is_ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,336 @@
+//! Starts Slurm's commands: the only file that does. Finds them, cleans their environment, limits their time.
+//!
+//! Knows nothing of jobs. No shell stands between us and a command. Each runs in a process group of its
+//! own, so that a Ctrl-C meant for us does not end an sbatch between its request and the answer.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is the leaf that starts Slurm's commands"
+)]
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::submit_error::End;
+use crate::executor::ExecutorError;
+
+/// Inherited variables with these beginnings change what Slurm's commands do or answer, without a word.
+const STEERING: [&str; 6] = [
+    "SLURM_", "SBATCH_", "SQUEUE_", "SACCT_", "SALLOC_", "SPRIO_",
+];
+
+/// Where the cluster is, and who asks.
+const KEPT: [&str; 2] = ["SLURM_CONF", "SLURM_JWT"];
+
+/// What the answers to queries are written in: words in English, times as epoch seconds, array tasks in full.
+const QUERY_ENV: [(&str, &str); 3] = [
+    ("LC_ALL", "C"),
+    ("SLURM_TIME_FORMAT", "%s"),
+    ("SLURM_BITSTR_LEN", "0"),
+];
+
+/// How long an ended command gets to go after a TERM, and again after a KILL.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long we listen on for the output of a command that has ended while a child of its own keeps the pipe.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Holds how a command ended and what it wrote.
+#[derive(Debug)]
+pub struct Ended {
+    pub end: End,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Knows where Slurm's commands are and in which environment they run.
+#[derive(Debug, Clone)]
+pub struct Commands {
+    bin_dir: Option<PathBuf>,
+    search_path: Vec<PathBuf>,
+    env: Vec<(OsString, OsString)>,
+}
+
+impl Commands {
+    /// `bin_dir`: the only place to look in, if given; else `PATH` of `env`.
+    pub fn new(bin_dir: Option<PathBuf>, env: Vec<(OsString, OsString)>) -> Self {
+        let path = env.iter().find(|(name, _)| name == "PATH");
+        let search_path = path
+            .map(|(_, path)| {
+                std::env::split_paths(path)
+                    // An empty or relative entry means the working directory: cron's, or anybody's.
+                    .filter(|dir| dir.is_absolute())
+                    .collect()
+            })
+            .unwrap_or_default();
+        let env = env.into_iter().filter(|(name, _)| !steers(name)).collect();
+        Self {
+            bin_dir,
+            search_path,
+            env,
+        }
+    }
+
+    /// Returns the directories of `PATH`.
+    pub fn search_path(&self) -> &[PathBuf] {
+        &self.search_path
+    }
+
+    /// Returns a command's path, or an error that names the places.
+    pub fn find(&self, program: &str) -> Result<PathBuf, ExecutorError> {
+        let dirs = match &self.bin_dir {
+            Some(dir) => std::slice::from_ref(dir),
+            None => self.search_path.as_slice(),
+        };
+        dirs.iter()
+            .map(|dir| dir.join(program))
+            .find(|path| is_executable(path))
+            .ok_or_else(|| ExecutorError::ProgramMissing {
+                program: program.to_owned(),
+                searched: if dirs.is_empty() {
+                    "an empty PATH".to_owned()
+                } else {
+                    let dirs: Vec<_> = dirs.iter().map(|dir| dir.display().to_string()).collect();
+                    dirs.join(":")
+                },
+            })
+    }
+
+    /// Runs sbatch with the caller's environment and what is added to it: the job gets both.
+    ///
+    /// An error means that it was never started.
+    pub fn submit<'a>(
+        &self,
+        argv: &[OsString],
+        added: impl IntoIterator<Item = (&'a String, &'a String)>,
+        limit: Duration,
+    ) -> std::io::Result<Ended> {
+        let Some((program, arguments)) = argv.split_first() else {
+            return Err(std::io::ErrorKind::InvalidInput.into());
+        };
+        let mut command = self.command(program, arguments);
+        command.envs(added);
+        run(command, limit)
+    }
+
+    /// Runs a query and returns what it wrote to stdout, or a text that says why there is no answer.
+    pub fn query(
+        &self,
+        program: &str,
+        arguments: &[String],
+        limit: Duration,
+    ) -> Result<Ended, ExecutorError> {
+        let path = self.find(program)?;
+        let mut command = self.command(path.as_os_str(), arguments);
+        command.envs(QUERY_ENV);
+        run(command, limit).map_err(|source| ExecutorError::Io {
+            action: "start",
+            path,
+            source,
+        })
+    }
+
+    fn command(&self, program: &OsStr, arguments: &[impl AsRef<OsStr>]) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .env_clear()
+            .envs(self.env.iter().map(|(name, value)| (name, value)));
+        command
+    }
+}
+
+/// Returns true if a variable would change the answers of Slurm's commands.
+fn steers(name: &OsStr) -> bool {
+    let bytes = name.as_bytes();
+    STEERING
+        .iter()
+        .any(|start| bytes.starts_with(start.as_bytes()))
+        && !KEPT.iter().any(|kept| bytes == kept.as_bytes())
+}
+
+fn is_executable(path: &Path) -> bool {
+    std::fs::metadata(path)
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+/// Runs a command to its end, or ends it when its time is over. Never waits for longer than that and a few seconds.
+fn run(mut command: Command, limit: Duration) -> std::io::Result<Ended> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()?;
+    let mut stdout = Pipe::new(child.stdout.take());
+    let mut stderr = Pipe::new(child.stderr.take());
+    let deadline = Instant::now().checked_add(limit);
+    let left = |deadline: Option<Instant>| match deadline {
+        Some(deadline) => deadline.saturating_duration_since(Instant::now()),
+        None => Duration::MAX,
+    };
+    let mut ended: Option<(End, Instant)> = None;
+    let mut pause = Duration::from_millis(1);
+    // From here on the command may have done its work: no error may pass for "never started".
+    loop {
+        if ended.is_none() {
+            ended = status(&mut child).map(|end| (end, Instant::now()));
+        }
+        let silent = stdout.is_closed() && stderr.is_closed();
+        match ended {
+            Some((_, since)) if silent || since.elapsed() >= LAST_WORDS => break,
+            None if left(deadline).is_zero() => break,
+            _ => {}
+        }
+        if silent {
+            // Closed pipes: the end is near, and nothing else tells of it on older kernels.
+            sleep(pause.min(left(deadline)));
+            pause = (pause * 2).min(Duration::from_millis(50));
+        } else {
+            listen(&mut [&mut stdout, &mut stderr], left(deadline));
+        }
+    }
+    let end = match ended {
+        Some((end, _)) => end,
+        None => {
+            finish(&mut child);
+            // What was written before the end may help a person.
+            listen(&mut [&mut stdout, &mut stderr], Duration::ZERO);
+            End::TimedOut {
+                seconds: limit.as_secs(),
+            }
+        }
+    };
+    Ok(Ended {
+        end,
+        stdout: stdout.text(),
+        stderr: stderr.text(),
+    })
+}
+
+/// Returns how a command ended; none while it runs.
+fn status(child: &mut Child) -> Option<End> {
+    match child.try_wait() {
+        Ok(status) => status.map(|status| match (status.code(), status.signal()) {
+            (Some(code), _) => End::Exit(code),
+            (None, signal) => End::Signal(signal.unwrap_or_default()),
+        }),
+        Err(_) => Some(End::Unseen),
+    }
+}
+
+/// Ends a command and all of its group, and reaps it.
+fn finish(child: &mut Child) {
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    for signal in [Signal::TERM, Signal::KILL] {
+        if let Some(group) = group {
+            // An error means that nobody is left.
+            let _ = kill_process_group(group, signal);
+        }
+        let since = Instant::now();
+        while since.elapsed() < PATIENCE {
+            match child.try_wait() {
+                Ok(None) => sleep(Duration::from_millis(10)),
+                Ok(Some(_)) | Err(_) => {
+                    // Children that ignore a TERM.
+                    if let Some(group) = group {
+                        let _ = kill_process_group(group, Signal::KILL);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// One end of a pipe, and what came through it.
+struct Pipe<R> {
+    source: Option<R>,
+    bytes: Vec<u8>,
+}
+
+/// Lets stdout and stderr stand in one list.
+trait Listening {
+    fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>>;
+    fn take_some(&mut self);
+}
+
+impl<R> Pipe<R> {
+    fn new(source: Option<R>) -> Self {
+        Self {
+            source,
+            bytes: Vec::new(),
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.source.is_none()
+    }
+
+    fn text(self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+}
+
+impl<R: Read + std::os::fd::AsFd> Listening for Pipe<R> {
+    fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.source.as_ref().map(std::os::fd::AsFd::as_fd)
+    }
+
+    fn take_some(&mut self) {
+        let mut buffer = [0; 65536];
+        let Some(source) = &mut self.source else {
+            return;
+        };
+        match source.read(&mut buffer) {
+            Ok(count @ 1..) => self
+                .bytes
+                .extend_from_slice(buffer.get(..count).unwrap_or_default()),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => self.source = None,
+        }
+    }
+}
+
+/// Waits for something to read, for a tenth of a second at most, and reads it.
+fn listen(pipes: &mut [&mut dyn Listening], most: Duration) {
+    let timeout = Timespec {
+        tv_sec: 0,
+        tv_nsec: most.min(Duration::from_millis(100)).subsec_nanos().into(),
+    };
+    let ready: Vec<bool> = {
+        let mut fds: Vec<PollFd<'_>> = Vec::new();
+        let places: Vec<Option<usize>> = pipes
+            .iter()
+            .map(|pipe| {
+                pipe.fd().map(|fd| {
+                    fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+                    fds.len() - 1
+                })
+            })
+            .collect();
+        if poll(&mut fds, Some(&timeout)).is_err() {
+            return;
+        }
+        places
+            .into_iter()
+            .map(|place| {
+                place
+                    .and_then(|place| fds.get(place))
+                    .is_some_and(|fd| !fd.revents().is_empty())
+            })
+            .collect()
+    };
+    for (pipe, _) in pipes.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
+        pipe.take_some();
+    }
+}

@@ -1,0 +1,245 @@
+//! What is asked of squeue and sacct in one pass, and when their answer counts.
+//!
+//! One squeue per cluster, one sacct per thousand jobs. A query that failed, or that does not know the
+//! job that it must know, is no answer.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use chrono::{DateTime, Days, Local, Utc};
+
+use super::client::SlurmExecutor;
+use super::parse::{self, Parsed, SEPARATOR};
+use super::submit_error::{self, End};
+use crate::executor::{Answer, Doubt, JobId, JobReport, Question};
+
+/// One argument holds 128 KiB at most, and the database is asked for so many rows at a time.
+pub(super) const IDS_PER_CALL: usize = 1000;
+
+/// Names can be longer than ids.
+const NAMES_PER_CALL: usize = 300;
+
+impl SlurmExecutor {
+    /// Runs a query; the error is a text for people.
+    pub(super) fn ask(&self, program: &str, arguments: &[String]) -> Result<String, String> {
+        let ended = self
+            .commands
+            .query(program, arguments, self.query_timeout)
+            .map_err(|error| error.to_string())?;
+        let said = submit_error::one_line(&ended.stderr);
+        let what = match ended.end {
+            End::Exit(0) => return Ok(ended.stdout),
+            End::Exit(code) => format!("{program} ended with exit code {code}"),
+            End::Signal(signal) => format!("{program} was ended by signal {signal}"),
+            End::TimedOut { seconds } => {
+                format!("{program} did not answer within {seconds} s and was ended")
+            }
+            End::Unseen => format!("the exit status of {program} could not be had"),
+        };
+        Err(if said.is_empty() {
+            what
+        } else {
+            format!("{what}: {said}")
+        })
+    }
+
+    fn ask_queue(&self, cluster: Option<&Arc<str>>) -> Result<Parsed, String> {
+        let format = parse::QUEUE_FORMAT.join(&SEPARATOR.to_string());
+        let mut arguments = cluster_option(cluster);
+        arguments.extend(["--all", "-h", "-r", "--states=all"].map(str::to_owned));
+        arguments.push(format!("--user={}", self.uid));
+        arguments.push(format!("--format={format}"));
+        Ok(parse::queue(&self.ask("squeue", &arguments)?, cluster))
+    }
+
+    /// Asks accounting for the jobs that fit some conditions (`--jobs=1,2`).
+    fn ask_accounting(
+        &self,
+        conditions: &[String],
+        since: Option<DateTime<Utc>>,
+        with_submit_line: bool,
+        cluster: Option<&Arc<str>>,
+    ) -> Result<Parsed, String> {
+        let mut fields: Vec<&str> = parse::ACCOUNTING_FIELDS.to_vec();
+        if with_submit_line {
+            fields.insert(fields.len() - 1, parse::SUBMIT_LINE);
+        }
+        let mut arguments = cluster_option(cluster);
+        arguments.extend(["-X", "-n", "-P"].map(str::to_owned));
+        arguments.push(format!("--delimiter={SEPARATOR}"));
+        arguments.extend_from_slice(conditions);
+        arguments.extend(since.map(|since| format!("--starttime={}", a_day_before(since))));
+        arguments.push(format!("--format={}", fields.join(",")));
+        let text = self.ask("sacct", &arguments)?;
+        Ok(parse::accounting(&text, with_submit_line, cluster))
+    }
+
+    pub(super) fn observe_queue(
+        &self,
+        clusters: &[Option<Arc<str>>],
+        warnings: &mut Vec<String>,
+    ) -> Answer<Vec<JobReport>> {
+        let mut jobs = Vec::new();
+        for cluster in clusters {
+            match self.ask_queue(cluster.as_ref()) {
+                Ok(parsed) => {
+                    jobs.extend(parsed.jobs);
+                    add_new(warnings, parsed.warnings);
+                }
+                Err(text) => return Answer::Failed(text),
+            }
+        }
+        Answer::Got(jobs)
+    }
+
+    pub(super) fn observe_accounting(
+        &mut self,
+        question: &Question,
+        clusters: &[Option<Arc<str>>],
+        warnings: &mut Vec<String>,
+    ) -> Answer<Vec<JobReport>> {
+        if !self.accounting {
+            return Answer::Off;
+        }
+        match self.accounting_of(question, clusters, warnings) {
+            Ok(jobs) => Answer::Got(jobs),
+            Err(text) if text.contains("accounting storage is disabled") => Answer::Off,
+            Err(text) => Answer::Failed(text),
+        }
+    }
+
+    fn accounting_of(
+        &mut self,
+        question: &Question,
+        clusters: &[Option<Arc<str>>],
+        warnings: &mut Vec<String>,
+    ) -> Result<Vec<JobReport>, String> {
+        let mut found: Vec<JobReport> = Vec::new();
+        if question.jobs.is_empty() && question.in_doubt.is_empty() {
+            return Ok(found);
+        }
+        let mut note = |parsed: Parsed, found: &mut Vec<JobReport>| {
+            found.extend(parsed.jobs);
+            add_new(warnings, parsed.warnings);
+        };
+        for cluster in clusters {
+            let canary = question
+                .canary
+                .as_ref()
+                .filter(|canary| canary.cluster == *cluster && parse::is_askable(&canary.id));
+            let ids: Vec<&JobId> = question
+                .jobs
+                .iter()
+                .filter(|job| job.cluster == *cluster && parse::is_askable(&job.id))
+                .map(|job| &job.id)
+                .collect();
+            let mut chunks: Vec<&[&JobId]> = ids.chunks(IDS_PER_CALL).collect();
+            if chunks.is_empty() && canary.is_some() {
+                chunks.push(&[]);
+            }
+            for chunk in chunks {
+                let mut asked: Vec<&str> = chunk.iter().map(|id| id.as_str()).collect();
+                asked.extend(canary.map(|canary| canary.id.as_str()));
+                let condition = [format!("--jobs={}", asked.join(","))];
+                let parsed =
+                    self.ask_accounting(&condition, question.since, false, cluster.as_ref())?;
+                if let Some(canary) = canary
+                    && !parsed.jobs.iter().any(|job| job.id == canary.id)
+                {
+                    // It may have ended before the time that the others are asked from.
+                    let condition = [format!("--jobs={}", canary.id)];
+                    let alone = self.ask_accounting(&condition, None, false, cluster.as_ref())?;
+                    if !alone.jobs.iter().any(|job| job.id == canary.id) {
+                        return Err(format!(
+                            "sacct answers, but does not know job {} that it has known: its database is not whole",
+                            canary.id
+                        ));
+                    }
+                    note(alone, &mut found);
+                }
+                note(parsed, &mut found);
+            }
+        }
+        self.look_for(&question.in_doubt, &mut found, &mut note)?;
+        Ok(each_once(found))
+    }
+
+    /// Asks for jobs by the names of submissions in doubt.
+    fn look_for(
+        &mut self,
+        doubts: &[Doubt],
+        found: &mut Vec<JobReport>,
+        note: &mut impl FnMut(Parsed, &mut Vec<JobReport>),
+    ) -> Result<(), String> {
+        let Some(since) = doubts.iter().map(|doubt| doubt.intent_at).min() else {
+            return Ok(());
+        };
+        let has_submit_line = match self.has_submit_line {
+            Some(known) => known,
+            None => self
+                .ask("sacct", &["--helpformat".to_owned()])?
+                .split_ascii_whitespace()
+                .any(|field| field.eq_ignore_ascii_case(parse::SUBMIT_LINE)),
+        };
+        self.has_submit_line = Some(has_submit_line);
+        for chunk in doubts.chunks(NAMES_PER_CALL) {
+            let names: Vec<&str> = chunk.iter().map(|doubt| &*doubt.job_name).collect();
+            let conditions = [
+                format!("--name={}", names.join(",")),
+                // Root is shown everybody's jobs otherwise.
+                format!("--uid={}", self.uid),
+            ];
+            let mut parsed =
+                self.ask_accounting(&conditions, Some(since), has_submit_line, None)?;
+            // Slurm compares names without case.
+            parsed.jobs.retain(|job| names.contains(&job.name.as_str()));
+            note(parsed, found);
+        }
+        Ok(())
+    }
+}
+
+/// Leaves one report per job; of two, the first, with the mark that only the answer by name has.
+fn each_once(jobs: Vec<JobReport>) -> Vec<JobReport> {
+    let mut places: HashMap<(JobId, Option<Arc<str>>), usize> = HashMap::new();
+    let mut once: Vec<JobReport> = Vec::new();
+    for job in jobs {
+        match places.entry((job.id.clone(), job.facts.cluster.clone())) {
+            Entry::Occupied(place) => {
+                if let Some(known) = once.get_mut(*place.get()) {
+                    known.tag = known.tag.take().or(job.tag);
+                }
+            }
+            Entry::Vacant(place) => {
+                place.insert(once.len());
+                once.push(job);
+            }
+        }
+    }
+    once
+}
+
+pub(super) fn cluster_option(cluster: Option<&Arc<str>>) -> Vec<String> {
+    cluster
+        .map(|cluster| format!("--clusters={cluster}"))
+        .into_iter()
+        .collect()
+}
+
+/// Returns the local time, a day earlier: clocks differ, and summer time has an hour twice.
+fn a_day_before(time: DateTime<Utc>) -> String {
+    let earlier = time.checked_sub_days(Days::new(1)).unwrap_or(time);
+    earlier
+        .with_timezone(&Local)
+        .format("%Y-%m-%dT%H:%M:%S")
+        .to_string()
+}
+
+fn add_new(warnings: &mut Vec<String>, more: Vec<String>) {
+    for warning in more {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+}
