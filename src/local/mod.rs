@@ -6,9 +6,12 @@
 //! Memory and time limits are not enforced, and `#SBATCH` lines are not read.
 #![expect(clippy::disallowed_methods, reason = "starts the supervisors of jobs")]
 
+mod cancel;
+mod files;
 pub mod process;
 pub mod record;
 mod report;
+mod submit;
 mod supervise;
 
 use std::collections::BTreeMap;
@@ -17,29 +20,20 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
-
-use chrono::TimeDelta;
-use rustix::process::Signal;
 
 use crate::config::Config;
 use crate::executor::{
-    Answer, Executor, ExecutorError, JobId, JobRef, JobReport, JobRequest, Observation, Question,
-    Refusal, Submission,
+    Answer, Executor, ExecutorError, JobRef, JobReport, JobRequest, Observation, Question, Refusal,
+    Submission,
 };
-use crate::script::{Script, find_script};
+use crate::script::find_script;
 use crate::sys;
 use process::{Host, Place, ProcessId};
-use record::{Cancel, Claim, End, Ending, Job, JobRecord, Payload, Records, Written};
+use record::{Claim, End, Ending, Job, Records};
 pub use supervise::supervise;
 
 /// How many ended jobs keep their own files before they go to the list.
 const COMPACT_FROM: usize = 100;
-/// How long a job gets to end by itself after SIGTERM, before the next call sends SIGKILL.
-const KILL_AFTER: TimeDelta = TimeDelta::seconds(10);
-/// How long [`Executor::cancel`] waits for jobs to end.
-const CANCEL_WAIT: Duration = Duration::from_secs(2);
-const POLL: Duration = Duration::from_millis(50);
 
 /// Says how jobs are run.
 #[derive(Debug, Clone)]
@@ -198,6 +192,7 @@ impl LocalExecutor {
             .collect()
     }
 
+    /// Looks where a job stands now. An end that nobody else will write is written down.
     fn standing_of(&mut self, number: u64) -> Result<Standing, ExecutorError> {
         let job = self.records.get(number);
         let first = job.map_or(Ok(Standing::Over), |job| self.standing(job))?;
@@ -206,11 +201,26 @@ impl LocalExecutor {
         }
         // The end may have been written between the two looks.
         self.records.reload(number)?;
-        let job = self.records.get(number);
-        Ok(match job {
-            Some(job) if !job.is_over() => Standing::Vanished,
-            _ => Standing::Over,
-        })
+        if self.is_over(number) {
+            return Ok(Standing::Over);
+        }
+        if self.settings.read_only {
+            return Ok(Standing::Vanished);
+        }
+        let end = End {
+            at: sys::now(),
+            how: Ending::Vanished,
+        };
+        if let Err(error) = self.records.end(number, &end) {
+            self.warnings.push(error.to_string());
+            return Ok(Standing::Vanished);
+        }
+        self.records.reload(number)?;
+        Ok(Standing::Over)
+    }
+
+    fn is_over(&self, number: u64) -> bool {
+        self.records.get(number).is_none_or(Job::is_over)
     }
 
     fn standing(&self, job: &Job) -> Result<Standing, ExecutorError> {
@@ -235,173 +245,6 @@ impl LocalExecutor {
         })
     }
 
-    /// Writes down ends that nobody else will write, and ends what did not obey a cancel.
-    fn settle(&mut self) -> Result<(), ExecutorError> {
-        let now = sys::now();
-        for number in self.numbers(|job| !job.is_over() && job.claim.is_some()) {
-            match self.standing_of(number)? {
-                Standing::Vanished => {
-                    let end = End {
-                        at: now,
-                        how: Ending::Vanished,
-                    };
-                    self.records.end(number, &end)?;
-                    self.records.reload(number)?;
-                }
-                Standing::Running { here: true } => {
-                    let overdue = self
-                        .records
-                        .get(number)
-                        .and_then(|job| job.cancel.as_ref())
-                        .is_some_and(|cancel| now - cancel.at >= KILL_AFTER);
-                    if overdue {
-                        self.signal(number, Signal::KILL)?;
-                    }
-                }
-                Standing::Running { here: false } | Standing::Queued | Standing::Over => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends a signal to all processes of a job but its supervisor.
-    fn signal(&self, number: u64, signal: Signal) -> Result<(), ExecutorError> {
-        if let Some(Job {
-            claim: Some(Claim::Supervisor { process, .. }),
-            ..
-        }) = self.records.get(number)
-        {
-            for process in followers(*process)? {
-                process
-                    .signal(signal)
-                    .map_err(|source| ExecutorError::Failed {
-                        command: format!("signal to local-{number}"),
-                        message: source.to_string(),
-                    })?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns whether something was asked to end that has not ended yet.
-    fn cancel_one(&mut self, id: &JobId) -> Result<bool, ExecutorError> {
-        let failed = |message: String| ExecutorError::Failed {
-            command: format!("cancel {id}"),
-            message,
-        };
-        let number = record::number_of(id)
-            .filter(|number| self.records.get(*number).is_some())
-            .ok_or_else(|| failed("no such job is on record".to_owned()))?;
-        let (at, uid) = (sys::now(), sys::effective_uid());
-        if self.standing_of(number)? == Standing::Queued {
-            self.records.claim(number, &Claim::Cancelled { at, uid })?;
-            // If it was started meanwhile, it is a running one now.
-            self.records.reload(number)?;
-        }
-        match self.standing_of(number)? {
-            Standing::Running { here: true } => {
-                if self.records.ask_cancel(number, &Cancel { at, uid })? {
-                    self.signal(number, Signal::TERM)?;
-                }
-                self.records.reload(number)?;
-                Ok(true)
-            }
-            Standing::Running { here: false } => {
-                let job = self.records.get(number);
-                let host = job.and_then(report::host_of).unwrap_or("another host");
-                Err(failed(format!("it runs on {host}: cancel it there")))
-            }
-            Standing::Queued | Standing::Vanished | Standing::Over => Ok(false),
-        }
-    }
-
-    fn accept(&mut self, request: &JobRequest) -> Result<Submission, ExecutorError> {
-        if self.settings.read_only {
-            return Ok(refused("this executor only looks"));
-        }
-        self.records.create()?;
-        self.load()?;
-        if let Some(job) = self.records.all().find(|job| {
-            job.record.submission_id == request.submission_id
-                && job.record.project == request.project
-        }) {
-            return Ok(accepted(job.record.number));
-        }
-        let path = match self.find_script(&request.script) {
-            Ok(path) => path,
-            Err(error) => return Ok(refused(&error.to_string())),
-        };
-        let script = match Script::read(&path) {
-            Ok(script) => script,
-            Err(error) => return Ok(refused(&error.to_string())),
-        };
-        let log_dir = request
-            .log_dir
-            .clone()
-            .unwrap_or_else(|| self.records.log_dir());
-        if let Err(error) = std::fs::create_dir_all(&log_dir) {
-            let dir = log_dir.display();
-            return Ok(refused(&format!(
-                "cannot make log directory {dir}: {error}"
-            )));
-        }
-        let now = sys::now();
-        let (umask, directory) = (umask(), std::env::current_dir().unwrap_or_default());
-        let make = |number: u64| {
-            let log =
-                |end: &str| log_dir.join(format!("{}_local-{number}.{end}", request.job_name));
-            JobRecord {
-                number,
-                job_name: request.job_name.clone(),
-                submission_id: request.submission_id.clone(),
-                project: request.project.clone(),
-                subject: request.key.subject.as_ref().to_owned(),
-                session: request.key.session.as_ref().to_owned(),
-                procedure: request.key.procedure.as_ref().to_owned(),
-                attempt: request.attempt,
-                submitted_at: now,
-                script: path.clone(),
-                interpreter: script.interpreter.clone(),
-                arguments: request.arguments.clone(),
-                env: request.env.clone(),
-                directory: directory.clone(),
-                umask: umask.clone(),
-                output: log("out"),
-                error: log("err"),
-            }
-        };
-        let payload = Payload {
-            environment: self.environment(request),
-            script: script.text,
-        };
-        let (number, written) = self.records.add(&payload, make)?;
-        if let Written::Unsynced(error) = written {
-            return Ok(Submission::InDoubt {
-                message: format!(
-                    "the record of local-{number} may not survive a power cut: {error}"
-                ),
-            });
-        }
-        if let Err(error) = self.fill_slots() {
-            self.warnings.push(error.to_string());
-        }
-        Ok(accepted(number))
-    }
-
-    /// Joins the caller's environment and the request's; the latter wins.
-    fn environment(&self, request: &JobRequest) -> Vec<(OsString, OsString)> {
-        let mut environment: BTreeMap<OsString, OsString> =
-            self.settings.environment.iter().cloned().collect();
-        if let Some(cpus) = request.resources.cpus_per_task {
-            // Job scripts read the number of their threads from Slurm's variable.
-            environment.insert("SLURM_CPUS_PER_TASK".into(), cpus.to_string().into());
-        }
-        for (name, value) in &request.env {
-            environment.insert(name.into(), value.into());
-        }
-        environment.into_iter().collect()
-    }
-
     /// Looks at all records, moves things on, and reports every job.
     fn look(&mut self) -> Result<Vec<JobReport>, ExecutorError> {
         self.records.refresh()?;
@@ -410,7 +253,7 @@ impl LocalExecutor {
             .retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
         if !self.settings.read_only {
             // What cannot be moved on (a full disk) can still be reported.
-            let steps = [Self::settle, Self::fill_slots, |this: &mut Self| {
+            let steps = [Self::kill_overdue, Self::fill_slots, |this: &mut Self| {
                 this.records.compact(COMPACT_FROM)
             }];
             for step in steps {
@@ -491,52 +334,7 @@ impl Executor for LocalExecutor {
     /// A queued job never starts; a running one gets SIGTERM with all its processes, and SIGKILL
     /// at a later call if it still runs 10 s after.
     fn cancel(&mut self, jobs: &[JobRef]) -> Result<(), ExecutorError> {
-        self.records.refresh()?;
-        self.loaded = true;
-        self.settle()?;
-        let mut ending = Vec::new();
-        let mut errors = Vec::new();
-        for job in jobs {
-            match self.cancel_one(&job.id) {
-                Ok(true) => ending.extend(record::number_of(&job.id)),
-                Ok(false) => {}
-                Err(error) => errors.push(error),
-            }
-        }
-        let mut waited = Duration::ZERO;
-        while waited < CANCEL_WAIT && !ending.is_empty() {
-            std::thread::sleep(POLL);
-            waited += POLL;
-            for number in &ending {
-                self.records.reload(*number)?;
-            }
-            ending.retain(|number| self.records.get(*number).is_some_and(|job| !job.is_over()));
-        }
-        match errors.len() {
-            0 | 1 => errors.pop().map_or(Ok(()), Err),
-            _ => Err(ExecutorError::Failed {
-                command: "cancel".to_owned(),
-                message: errors
-                    .iter()
-                    .map(ToString::to_string)
-                    .collect::<Vec<_>>()
-                    .join("; "),
-            }),
-        }
-    }
-}
-
-fn accepted(number: u64) -> Submission {
-    Submission::Accepted {
-        job_id: JobId::new(&format!("local-{number}")),
-        cluster: None,
-    }
-}
-
-fn refused(message: &str) -> Submission {
-    Submission::Refused {
-        kind: Refusal::Permanent,
-        message: message.to_owned(),
+        self.cancel_all(jobs)
     }
 }
 
@@ -554,13 +352,4 @@ fn proc_error(source: std::io::Error) -> ExecutorError {
         path: PathBuf::from("/proc"),
         source,
     }
-}
-
-/// Reads this process's umask; asking the system call for it would change it for a moment.
-fn umask() -> Option<String> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let mask = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Umask:"))?;
-    Some(mask.trim().to_owned())
 }
