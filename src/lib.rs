@@ -26,6 +26,7 @@ pub mod state;
 
 pub mod executor;
 pub mod local;
+pub mod script;
 pub mod slurm;
 
 pub mod manifest;

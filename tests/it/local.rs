@@ -1,1 +1,743 @@
+//! The local executor with real processes.
+//!
+//! This test binary is also the supervisor and the caller: [`entry`] does nothing as a test, and is the
+//! way into [`supervise`] and into a short-lived caller when it is started again with arguments.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "starts and looks at real processes"
+)]
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use snbb_scheduler::executor::{
+    Answer, Executor, JobId, JobRef, JobReport, JobRequest, JobTag, Phase, Question, Refusal,
+    Submission,
+};
+use snbb_scheduler::local::{LocalExecutor, LocalSettings, supervise};
+use snbb_scheduler::procedure::Resources;
+use snbb_scheduler::state::{Reason, TaskKey};
+
+const ENTRY: &str = "local::entry";
+
+#[test]
+fn entry() {
+    let args: Vec<String> = std::env::args().collect();
+    let after = |word: &str| {
+        let at = args.iter().position(|arg| arg == word)?;
+        Some(&args[at + 1..])
+    };
+    if let Some([dir, number, ..]) = after("as-supervisor") {
+        supervise(Path::new(dir), number.parse().unwrap());
+        std::process::exit(0);
+    }
+    if let Some([dir, script, ..]) = after("as-caller") {
+        let study = Study {
+            dir: PathBuf::from(dir),
+            _temporary: None,
+        };
+        let request = study.request("caller", script);
+        study.executor(1).submit(&request);
+        println!("submitted");
+        std::thread::sleep(Duration::from_secs(600));
+    }
+}
+
+struct Study {
+    dir: PathBuf,
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl Study {
+    fn new() -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        Self {
+            dir: temporary.path().to_owned(),
+            _temporary: Some(temporary),
+        }
+    }
+
+    fn records(&self) -> PathBuf {
+        self.dir.join("state.local")
+    }
+
+    fn settings(&self, local_jobs: usize) -> LocalSettings {
+        LocalSettings {
+            records: self.records(),
+            local_jobs,
+            script_dirs: vec![self.dir.clone()],
+            search_path: None,
+            environment: std::env::vars_os().collect(),
+            supervisor: [
+                std::env::current_exe().unwrap().into_os_string(),
+                ENTRY.into(),
+                "--exact".into(),
+                "--nocapture".into(),
+                "as-supervisor".into(),
+            ]
+            .to_vec(),
+            read_only: false,
+        }
+    }
+
+    fn executor(&self, local_jobs: usize) -> LocalExecutor {
+        LocalExecutor::new(self.settings(local_jobs)).unwrap()
+    }
+
+    fn script(&self, name: &str, body: &str) -> String {
+        std::fs::write(self.dir.join(name), format!("#!/bin/bash\n{body}\n")).unwrap();
+        name.to_owned()
+    }
+
+    fn request(&self, id: &str, script: &str) -> JobRequest {
+        JobRequest {
+            key: TaskKey::new("sub-0001", "ses-01", "qc"),
+            job_name: format!("qc_sub-0001_{id}"),
+            submission_id: id.to_owned(),
+            project: "study".to_owned(),
+            attempt: 1,
+            script: script.to_owned(),
+            arguments: vec!["sub-0001".to_owned(), "ses-01".to_owned()],
+            env: BTreeMap::from([("DIR".to_owned(), self.dir.display().to_string())]),
+            resources: Resources::default(),
+            log_dir: Some(self.dir.join("logs")),
+        }
+    }
+
+    fn submit(&self, executor: &mut LocalExecutor, id: &str, body: &str) -> JobId {
+        let script = self.script(&format!("{id}.sh"), body);
+        accepted(executor.submit(&self.request(id, &script)))
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.dir.join(name)).unwrap_or_default()
+    }
+
+    /// Changes a record, as time or another host would have.
+    fn edit(&self, name: &str, change: impl Fn(&mut serde_json::Value)) {
+        let path = self.records().join(name);
+        let mut value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        change(&mut value);
+        std::fs::write(&path, value.to_string()).unwrap();
+    }
+
+    fn supervisor_pid(&self, number: u64) -> i32 {
+        let claim = std::fs::read(self.records().join(format!("{number}.claim"))).unwrap();
+        let claim: serde_json::Value = serde_json::from_slice(&claim).unwrap();
+        claim["supervisor"]["process"]["pid"].as_i64().unwrap() as i32
+    }
+}
+
+fn accepted(submission: Submission) -> JobId {
+    match submission {
+        Submission::Accepted { job_id, .. } => job_id,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn reports(executor: &mut LocalExecutor) -> Vec<JobReport> {
+    let observation = executor.observe(&Question::default());
+    assert_eq!(observation.queue, observation.accounting);
+    match observation.queue {
+        Answer::Got(reports) => reports,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn report(executor: &mut LocalExecutor, id: &JobId) -> JobReport {
+    reports(executor)
+        .into_iter()
+        .find(|report| report.id == *id)
+        .unwrap()
+}
+
+/// Looks again and again until something holds; the limit is only there so that a fault ends.
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = look() {
+            return value;
+        }
+        assert!(start.elapsed() < Duration::from_secs(120), "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn until_over(executor: &mut LocalExecutor, id: &JobId) -> JobReport {
+    until("the job is over", || {
+        Some(report(executor, id)).filter(|report| !report.phase.is_live())
+    })
+}
+
+fn until_text(study: &Study, name: &str) -> String {
+    until(name, || {
+        Some(study.read(name)).filter(|text| text.ends_with('\n'))
+    })
+}
+
+fn job(id: &JobId) -> JobRef {
+    JobRef {
+        id: id.clone(),
+        cluster: None,
+    }
+}
+
+fn kill(pid: i32, signal: rustix::process::Signal) {
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), signal).unwrap();
+}
+
+fn is_running(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    stat.rsplit(") ")
+        .next()
+        .is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+}
+
+#[test]
+fn every_end_is_told_as_it_was() {
+    let study = Study::new();
+    let mut executor = study.executor(4);
+    let failed = Phase::Failed(Reason::ExitCode);
+    let table = [
+        ("zero", "exit 0", Phase::Completed, "COMPLETED", "0:0"),
+        ("three", "exit 3", failed, "FAILED", "3:0"),
+        ("high", "exit 137", failed, "FAILED", "137:0"),
+        ("killed", "kill -KILL $$", failed, "FAILED", "0:9"),
+        ("termed", "kill -TERM $$", failed, "FAILED", "0:15"),
+        ("crashed", "kill -SEGV $$", failed, "FAILED", "0:11"),
+    ];
+    for (id, body, phase, word, code) in table {
+        let id = study.submit(&mut executor, id, body);
+        let report = until_over(&mut executor, &id);
+        let facts = &report.facts;
+        assert_eq!(report.phase, phase, "{body}");
+        assert_eq!(facts.slurm_state.as_deref(), Some(word), "{body}");
+        assert_eq!(facts.exit_code.as_deref(), Some(code), "{body}");
+        assert!(report.submitted_at <= facts.started_at && facts.started_at <= facts.ended_at);
+        assert!(facts.elapsed_s.is_some() && facts.node_list.is_some());
+    }
+    let ids: Vec<String> = reports(&mut executor)
+        .iter()
+        .map(|report| report.id.to_string())
+        .collect();
+    assert_eq!(
+        ids,
+        [
+            "local-1", "local-2", "local-3", "local-4", "local-5", "local-6"
+        ]
+    );
+}
+
+#[test]
+fn what_cannot_start_is_launch_failed_and_says_why() {
+    let study = Study::new();
+    let mut executor = study.executor(1);
+    std::fs::write(study.dir.join("none.sh"), "#!/no/such/shell\n").unwrap();
+    let id = accepted(executor.submit(&study.request("none", "none.sh")));
+    let report = until_over(&mut executor, &id);
+    assert_eq!(report.phase, Phase::Failed(Reason::LaunchFailed));
+    assert_eq!(report.facts.exit_code.as_deref(), Some("0:53"));
+    let log = study.read("logs/qc_sub-0001_none_local-1.err");
+    assert!(log.contains("/no/such/shell"), "{log}");
+
+    let script = study.script("blocked.sh", "true");
+    std::fs::create_dir(study.dir.join("logs/qc_sub-0001_blocked_local-2.out")).unwrap();
+    let id = accepted(executor.submit(&study.request("blocked", &script)));
+    assert_eq!(
+        until_over(&mut executor, &id).phase,
+        Phase::Failed(Reason::LaunchFailed)
+    );
+}
+
+#[test]
+fn arguments_environment_and_logs_arrive_as_they_are() {
+    let study = Study::new();
+    let script = study.script(
+        "show.sh",
+        r#"printf '<%s>' "$@"; printf '[%s]' "$SPECIAL" "$OVER" "${SLURM_CPUS_PER_TASK-}" "$(umask)"; pwd
+           printf '%s' "$BYTES" >"$DIR/bytes"; cat; echo problem >&2"#,
+    );
+    let mut settings = study.settings(1);
+    let bytes = OsString::from_vec(vec![b'a', 0xff, b'\n', b'b']);
+    settings.environment.extend([
+        ("OVER".into(), "caller".into()),
+        ("BYTES".into(), bytes.clone()),
+    ]);
+    let mut request = study.request("show", &script);
+    request.arguments = ["a b", "", "$(touch x)", "'\"\\", "*", "l1\nl2", "-n", "ü"]
+        .map(str::to_owned)
+        .to_vec();
+    request
+        .env
+        .insert("SPECIAL".to_owned(), "x y\n$HOME".to_owned());
+    request.env.insert("OVER".to_owned(), "request".to_owned());
+    request.resources.cpus_per_task = Some(3);
+    let mut executor = LocalExecutor::new(settings).unwrap();
+    let id = accepted(executor.submit(&request));
+    assert_eq!(until_over(&mut executor, &id).phase, Phase::Completed);
+
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let umask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Umask:\t"))
+        .unwrap();
+    let directory = std::env::current_dir().unwrap();
+    assert_eq!(
+        study.read("logs/qc_sub-0001_show_local-1.out"),
+        format!(
+            "<a b><><$(touch x)><'\"\\><*><l1\nl2><-n><ü>[x y\n$HOME][request][3][{umask}]{}\n",
+            directory.display()
+        )
+    );
+    assert_eq!(study.read("logs/qc_sub-0001_show_local-1.err"), "problem\n");
+    assert_eq!(
+        std::fs::read(study.dir.join("bytes")).unwrap(),
+        bytes.into_vec()
+    );
+}
+
+#[test]
+fn logs_go_beside_the_records_if_no_place_is_configured() {
+    let study = Study::new();
+    let script = study.script("a.sh", "echo here");
+    let mut request = study.request("a", &script);
+    request.log_dir = None;
+    let mut executor = study.executor(1);
+    let id = accepted(executor.submit(&request));
+    until_over(&mut executor, &id);
+    let log = study.read("state.local/logs/qc_sub-0001_a_local-1.out");
+    assert_eq!(log, "here\n");
+}
+
+#[test]
+fn the_script_runs_as_it_was_at_submission() {
+    let study = Study::new();
+    let mut executor = study.executor(1);
+    let first = study.submit(
+        &mut executor,
+        "gate",
+        r#"until [ -e "$DIR/go" ] || ! [ -d "$DIR" ]; do sleep 0.02; done"#,
+    );
+    let second = study.submit(&mut executor, "edited", r#"echo old >"$DIR/edited""#);
+    study.script("edited.sh", r#"echo new >"$DIR/edited""#);
+    std::fs::write(study.dir.join("go"), "").unwrap();
+    until_over(&mut executor, &first);
+    until_over(&mut executor, &second);
+    assert_eq!(study.read("edited"), "old\n");
+}
+
+#[test]
+fn slots_are_filled_in_order_and_never_overfilled() {
+    let study = Study::new();
+    let mut executor = study.executor(2);
+    let ids: Vec<JobId> = (1..=5)
+        .map(|n| {
+            let body = format!(
+                r#"echo {n} >>"$DIR/started"; until [ -e "$DIR/go{n}" ] || ! [ -d "$DIR" ]; do sleep 0.02; done"#
+            );
+            study.submit(&mut executor, &format!("job{n}"), &body)
+        })
+        .collect();
+    let phases = |executor: &mut LocalExecutor| -> Vec<Phase> {
+        reports(executor)
+            .iter()
+            .map(|report| report.phase)
+            .collect()
+    };
+    use Phase::{Completed, Queued, Running};
+    assert_eq!(
+        phases(&mut executor),
+        [Running, Running, Queued, Queued, Queued]
+    );
+    let waiting = report(&mut executor, &ids[2]);
+    assert_eq!(waiting.facts.slurm_state.as_deref(), Some("PENDING"));
+    assert_eq!(waiting.facts.started_at, None);
+    // The order in which the two scripts come to their first line is the kernel's.
+    until("two have started", || {
+        (study.read("started").lines().count() == 2).then_some(())
+    });
+
+    std::fs::write(study.dir.join("go2"), "").unwrap();
+    until_over(&mut executor, &ids[1]);
+    assert_eq!(
+        phases(&mut executor),
+        [Running, Completed, Running, Queued, Queued]
+    );
+    for n in [1, 3, 4, 5] {
+        std::fs::write(study.dir.join(format!("go{n}")), "").unwrap();
+    }
+    for id in &ids {
+        assert_eq!(until_over(&mut executor, id).phase, Completed);
+    }
+    let started = study.read("started");
+    assert_eq!(started.lines().skip(2).collect::<Vec<_>>(), ["3", "4", "5"]);
+}
+
+#[test]
+fn a_job_outlives_its_caller_and_holds_nothing_of_it() {
+    let study = Study::new();
+    study.script(
+        "long.sh",
+        r#"echo "$$" >"$DIR/pid"; until [ -e "$DIR/go" ] || ! [ -d "$DIR" ]; do sleep 0.02; done; exit 5"#,
+    );
+    // As under `flock` in a crontab: the caller inherits a descriptor that it knows nothing of.
+    let mut caller = Command::new("sh")
+        .args(["-c", r#"exec 9>"$0"; exec "$@""#])
+        .arg(study.dir.join("lock"))
+        .arg(std::env::current_exe().unwrap())
+        .args([ENTRY, "--exact", "--nocapture", "as-caller"])
+        .arg(&study.dir)
+        .arg("long.sh")
+        .stdout(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let pid = until_text(&study, "pid");
+    let group = rustix::process::Pid::from_child(&caller);
+    rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
+    caller.wait().unwrap();
+
+    let mut executor = study.executor(1);
+    let id = JobId::new("local-1");
+    assert_eq!(report(&mut executor, &id).phase, Phase::Running);
+    for pid in [pid.trim().to_owned(), study.supervisor_pid(1).to_string()] {
+        let open: Vec<PathBuf> = std::fs::read_dir(format!("/proc/{pid}/fd"))
+            .unwrap()
+            .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+            .collect();
+        assert!(!open.contains(&study.dir.join("lock")), "{open:?}");
+    }
+    std::fs::write(study.dir.join("go"), "").unwrap();
+    let report = until_over(&mut executor, &id);
+    assert_eq!(report.facts.exit_code.as_deref(), Some("5:0"));
+}
+
+#[test]
+fn a_script_without_its_supervisor_runs_on_and_then_has_no_result() {
+    let study = Study::new();
+    let mut executor = study.executor(1);
+    let id = study.submit(
+        &mut executor,
+        "orphan",
+        r#"echo "$$" >"$DIR/pid"; until [ -e "$DIR/go" ] || ! [ -d "$DIR" ]; do sleep 0.02; done"#,
+    );
+    let pid = until_text(&study, "pid");
+    kill(study.supervisor_pid(1), rustix::process::Signal::KILL);
+    let mut other = study.executor(1);
+    assert_eq!(report(&mut other, &id).phase, Phase::Running);
+    assert_eq!(report(&mut executor, &id).phase, Phase::Running);
+
+    kill(pid.trim().parse().unwrap(), rustix::process::Signal::KILL);
+    let gone = until_over(&mut executor, &id);
+    assert_eq!(gone.phase, Phase::Failed(Reason::NodeFail));
+    assert_eq!(gone.facts.slurm_state.as_deref(), Some("NODE_FAIL"));
+    // The end is written down: it stays the same.
+    assert_eq!(report(&mut other, &id).facts.ended_at, gone.facts.ended_at);
+}
+
+#[test]
+fn a_reboot_ends_jobs_and_another_host_says_nothing() {
+    let study = Study::new();
+    let mut executor = study.executor(1);
+    let body = r#"until [ -e "$DIR/go" ] || ! [ -d "$DIR" ]; do sleep 0.02; done"#;
+    let id = study.submit(&mut executor, "a", body);
+
+    study.edit("1.claim", |claim| {
+        claim["supervisor"]["host"]["boot_id"] = "elsewhere".into();
+        claim["supervisor"]["host"]["name"] = "elsewhere".into();
+    });
+    let there = report(&mut executor, &id);
+    assert_eq!(there.phase, Phase::Running);
+    assert_eq!(there.facts.node_list.as_deref(), Some("elsewhere"));
+    let error = executor.cancel(&[job(&id)]).unwrap_err().to_string();
+    assert!(error.contains("elsewhere"), "{error}");
+
+    let own = snbb_scheduler::sys::host_name();
+    study.edit("1.claim", |claim| {
+        claim["supervisor"]["host"]["name"] = own.as_str().into();
+    });
+    assert_eq!(
+        report(&mut executor, &id).phase,
+        Phase::Failed(Reason::NodeFail)
+    );
+    std::fs::write(study.dir.join("go"), "").unwrap();
+}
+
+#[test]
+fn a_recycled_process_id_is_not_the_job() {
+    let study = Study::new();
+    let mut executor = study.executor(1);
+    let id = study.submit(&mut executor, "a", "exit 0");
+    until_over(&mut executor, &id);
+    std::fs::remove_file(study.records().join("1.end")).unwrap();
+    let own = std::process::id();
+    study.edit("1.claim", |claim| {
+        claim["supervisor"]["process"]["pid"] = own.into();
+    });
+    let report = report(&mut executor, &id);
+    assert_eq!(report.phase, Phase::Failed(Reason::NodeFail));
+}
+
+#[test]
+fn a_queued_job_that_is_cancelled_never_starts() {
+    let study = Study::new();
+    let mut executor = study.executor(1);
+    let first = study.submit(
+        &mut executor,
+        "first",
+        r#"until [ -e "$DIR/go" ] || ! [ -d "$DIR" ]; do sleep 0.02; done"#,
+    );
+    let second = study.submit(&mut executor, "second", r#"echo ran >"$DIR/second""#);
+    executor.cancel(&[job(&second)]).unwrap();
+    let cancelled = report(&mut executor, &second);
+    assert_eq!(cancelled.phase, Phase::Failed(Reason::Cancelled));
+    let word = cancelled.facts.slurm_state.unwrap();
+    assert!(word.starts_with("CANCELLED by "), "{word}");
+    std::fs::write(study.dir.join("go"), "").unwrap();
+    until_over(&mut executor, &first);
+    let third = study.submit(&mut executor, "third", "true");
+    until_over(&mut executor, &third);
+    assert_eq!(study.read("second"), "");
+    executor.cancel(&[job(&second), job(&first)]).unwrap();
+    assert_eq!(report(&mut executor, &first).phase, Phase::Completed);
+    let error = executor
+        .cancel(&[job(&JobId::new("local-99"))])
+        .unwrap_err();
+    assert!(error.to_string().contains("local-99"), "{error}");
+    assert!(executor.cancel(&[job(&JobId::new("123"))]).is_err());
+}
+
+#[test]
+fn cancel_ends_all_processes_of_a_job_whatever_their_group_or_session() {
+    let study = Study::new();
+    let mut executor = study.executor(1);
+    let id = study.submit(
+        &mut executor,
+        "tree",
+        r#"timeout 500 sleep 500 & setsid sleep 500 &
+           (setsid setsid -f bash -c 'echo $$ >"$DIR/deep"; exec sleep 500' &)
+           until [ -s "$DIR/deep" ]; do sleep 0.02; done
+           { echo $$; jobs -p; cat "$DIR/deep"; } | tr '\n' ' ' >"$DIR/pids.tmp"
+           echo >>"$DIR/pids.tmp"; mv "$DIR/pids.tmp" "$DIR/pids"; wait"#,
+    );
+    let pids = until_text(&study, "pids");
+    assert!(pids.split_whitespace().all(is_running), "{pids}");
+    executor.cancel(&[job(&id)]).unwrap();
+    let report = until_over(&mut executor, &id);
+    assert_eq!(report.phase, Phase::Failed(Reason::Cancelled));
+    assert_eq!(report.facts.exit_code.as_deref(), Some("0:15"));
+    assert!(!pids.split_whitespace().any(is_running), "{pids}");
+}
+
+#[test]
+fn a_job_that_ignores_sigterm_is_killed_by_a_later_call() {
+    let study = Study::new();
+    let mut executor = study.executor(1);
+    let id = study.submit(
+        &mut executor,
+        "deaf",
+        r#"trap '' TERM; echo "$$" >"$DIR/pid"; while [ -d "$DIR" ]; do sleep 0.05; done"#,
+    );
+    until_text(&study, "pid");
+    executor.cancel(&[job(&id)]).unwrap();
+    assert_eq!(report(&mut executor, &id).phase, Phase::Running);
+    study.edit("1.cancel", |cancel| {
+        cancel["at"] = "2020-01-01T00:00:00Z".into()
+    });
+    let report = until_over(&mut executor, &id);
+    assert_eq!(report.phase, Phase::Failed(Reason::Cancelled));
+    assert_eq!(report.facts.exit_code.as_deref(), Some("0:9"));
+}
+
+#[test]
+fn nothing_that_a_script_left_running_outlives_its_job() {
+    let study = Study::new();
+    let mut executor = study.executor(1);
+    let id = study.submit(
+        &mut executor,
+        "left",
+        r#"(trap '' TERM; echo "$BASHPID" >"$DIR/pid"; while [ -d "$DIR" ]; do sleep 0.05; done) &
+           until [ -s "$DIR/pid" ]; do sleep 0.02; done; exit 0"#,
+    );
+    let report = until_over(&mut executor, &id);
+    assert_eq!(report.phase, Phase::Completed);
+    assert!(!is_running(&study.read("pid")));
+}
+
+#[test]
+fn many_who_fill_slots_at_once_start_each_job_once() {
+    let study = Study::new();
+    let mut queue = study.executor(1);
+    let gate = study.submit(
+        &mut queue,
+        "gate",
+        r#"until [ -e "$DIR/go" ] || ! [ -d "$DIR" ]; do sleep 0.02; done"#,
+    );
+    for n in 0..8 {
+        study.submit(
+            &mut queue,
+            &format!("j{n}"),
+            &format!(r#"echo {n} >>"$DIR/ran""#),
+        );
+    }
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                let mut executor = study.executor(8);
+                executor.fill_slots().unwrap();
+            });
+        }
+    });
+    std::fs::write(study.dir.join("go"), "").unwrap();
+    until_over(&mut queue, &gate);
+    until("all ran", || {
+        reports(&mut queue)
+            .iter()
+            .all(|report| report.phase == Phase::Completed)
+            .then_some(())
+    });
+    let mut ran: Vec<u32> = study
+        .read("ran")
+        .lines()
+        .map(|line| line.parse().unwrap())
+        .collect();
+    ran.sort_unstable();
+    assert_eq!(ran, (0..8).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_submission_is_known_by_its_id_and_taken_once() {
+    let study = Study::new();
+    let script = study.script("a.sh", "true");
+    let request = study.request("id-1", &script);
+    let id = accepted(study.executor(1).submit(&request));
+    // As after a crash between the record and the answer.
+    let mut later = study.executor(1);
+    assert_eq!(accepted(later.submit(&request)), id);
+    let reports = reports(&mut later);
+    let tags: Vec<_> = reports.iter().map(|report| report.tag.clone()).collect();
+    let tag = JobTag {
+        project: "study".to_owned(),
+        submission_id: "id-1".to_owned(),
+    };
+    assert_eq!(tags, [Some(tag)]);
+    assert_eq!(reports[0].name, request.job_name);
+    until_over(&mut later, &id);
+}
+
+#[test]
+fn a_refused_script_leaves_no_record() {
+    let study = Study::new();
+    let mut executor = study.executor(1);
+    std::fs::write(study.dir.join("plain.sh"), "echo\n").unwrap();
+    for (script, part) in [
+        ("missing.sh", study.dir.to_str().unwrap()),
+        ("plain.sh", "does not begin with '#!'"),
+    ] {
+        match executor.submit(&study.request("a", script)) {
+            Submission::Refused {
+                kind: Refusal::Permanent,
+                message,
+            } => assert!(message.contains(part), "{message}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    let script = study.script("a.sh", "true");
+    std::fs::write(study.dir.join("logs"), "in the way").unwrap();
+    let refused = executor.submit(&study.request("a", &script));
+    assert!(matches!(refused, Submission::Refused { .. }), "{refused:?}");
+    assert_eq!(reports(&mut executor), []);
+    assert_eq!(
+        executor.command_line(&study.request("a", "a.sh")),
+        [
+            study.dir.join("a.sh").to_str().unwrap(),
+            "sub-0001",
+            "ses-01"
+        ]
+    );
+    assert_eq!(
+        executor.command_line(&study.request("a", "missing.sh"))[0],
+        "missing.sh"
+    );
+}
+
+#[test]
+fn a_supervisor_that_cannot_be_started_leaves_the_job_queued() {
+    let study = Study::new();
+    let script = study.script("a.sh", "true");
+    for supervisor in [vec!["/no/such/program".into()], vec!["/bin/true".into()]] {
+        let mut settings = study.settings(1);
+        settings.supervisor = supervisor;
+        let mut executor = LocalExecutor::new(settings).unwrap();
+        accepted(executor.submit(&study.request("a", &script)));
+        let observation = executor.observe(&Question::default());
+        assert_eq!(observation.queue.got().unwrap()[0].phase, Phase::Queued);
+        assert!(observation.warnings.iter().any(|w| w.contains("local-1")));
+    }
+    let mut executor = study.executor(1);
+    assert_eq!(
+        until_over(&mut executor, &JobId::new("local-1")).phase,
+        Phase::Completed
+    );
+}
+
+#[test]
+fn looking_only_changes_nothing() {
+    let study = Study::new();
+    let mut executor = study.executor(1);
+    study.submit(
+        &mut executor,
+        "a",
+        r#"until [ -e "$DIR/go" ] || ! [ -d "$DIR" ]; do sleep 0.02; done"#,
+    );
+    study.submit(&mut executor, "b", "true");
+    let script = study.script("c.sh", "true");
+    let tree = || {
+        let mut files: Vec<_> = std::fs::read_dir(study.records())
+            .unwrap()
+            .map(|entry| {
+                let path = entry.unwrap().path();
+                let bytes = std::fs::read(&path).unwrap_or_default();
+                (path, bytes)
+            })
+            .collect();
+        files.sort();
+        files
+    };
+    until("the script is there", || {
+        study.records().join("1.script").is_file().then_some(())
+    });
+    kill(study.supervisor_pid(1), rustix::process::Signal::STOP);
+    let before = tree();
+    let mut settings = study.settings(8);
+    settings.read_only = true;
+    let mut onlooker = LocalExecutor::new(settings).unwrap();
+    let phases: Vec<_> = reports(&mut onlooker).iter().map(|r| r.phase).collect();
+    assert_eq!(phases, [Phase::Running, Phase::Queued]);
+    let refused = onlooker.submit(&study.request("c", &script));
+    assert!(matches!(refused, Submission::Refused { .. }));
+    assert_eq!(tree(), before);
+    kill(study.supervisor_pid(1), rustix::process::Signal::CONT);
+    std::fs::write(study.dir.join("go"), "").unwrap();
+    until_over(&mut executor, &JobId::new("local-2"));
+}
+
+#[test]
+fn records_that_cannot_be_read_are_no_answer() {
+    let study = Study::new();
+    let mut executor = study.executor(1);
+    assert_eq!(reports(&mut executor), [], "no directory yet");
+    let id = study.submit(&mut executor, "a", "true");
+    until_over(&mut executor, &id);
+    std::fs::write(study.records().join("1.end"), "{").unwrap();
+    let observation = executor.observe(&Question::default());
+    match (&observation.queue, &observation.accounting) {
+        (Answer::Failed(queue), Answer::Failed(_)) => assert!(queue.contains("1.end"), "{queue}"),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,215 @@
+use std::os::unix::ffi::OsStringExt as _;
+
+use super::*;
+
+fn at(seconds: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp(seconds, 0).unwrap()
+}
+
+fn record(number: u64) -> JobRecord {
+    JobRecord {
+        number,
+        job_name: format!("bids_sub-{number:04}"),
+        submission_id: format!("id-{number}"),
+        project: "study".to_owned(),
+        subject: format!("sub-{number:04}"),
+        session: String::new(),
+        procedure: "bids".to_owned(),
+        attempt: 1,
+        submitted_at: at(100),
+        script: PathBuf::from("/scripts/bids.sh"),
+        interpreter: vec!["/bin/bash".to_owned()],
+        arguments: vec![format!("sub-{number:04}")],
+        env: BTreeMap::new(),
+        directory: PathBuf::from("/"),
+        umask: None,
+        output: PathBuf::from("/logs/a.out"),
+        error: PathBuf::from("/logs/a.err"),
+    }
+}
+
+fn records(dir: &Path) -> Records {
+    let mut records = Records::at(&dir.join("study.local"));
+    records.create().unwrap();
+    records.refresh().unwrap();
+    records
+}
+
+fn add(records: &mut Records) -> u64 {
+    records.add(&Payload::default(), record).unwrap().0
+}
+
+fn end(records: &mut Records, number: u64) {
+    let end = End {
+        at: at(200),
+        how: Ending::Exited { code: 0 },
+    };
+    assert!(records.end(number, &end).unwrap());
+    records.reload(number).unwrap();
+}
+
+fn numbers(records: &Records) -> Vec<u64> {
+    records.all().map(|job| job.record.number).collect()
+}
+
+#[test]
+fn environment_and_script_come_back_byte_for_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut records = records(dir.path());
+    let payload = Payload {
+        environment: vec![
+            ("EMPTY".into(), "".into()),
+            ("EQUALS".into(), "a=b=c".into()),
+            ("LINES".into(), "a\nb\n".into()),
+            ("BYTES".into(), OsString::from_vec(vec![0xff, b'\n', 0xfe])),
+        ],
+        script: b"#!/bin/sh\n\0\xff\n".to_vec(),
+    };
+    let (number, _) = records.add(&payload, record).unwrap();
+    let (read, payload_read) = records.payload(number).unwrap();
+    assert_eq!((read, payload_read), (record(number), payload));
+
+    let empty = records.add(&Payload::default(), record).unwrap().0;
+    assert_eq!(records.payload(empty).unwrap().1, Payload::default());
+}
+
+#[test]
+fn a_name_is_given_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut first = records(dir.path());
+    let mut second = records(dir.path());
+    assert_eq!(
+        [add(&mut first), add(&mut second), add(&mut first)],
+        [1, 2, 3]
+    );
+    let claim = |uid| Claim::Cancelled { at: at(1), uid };
+    assert!(first.claim(1, &claim(1)).unwrap());
+    assert!(!second.claim(1, &claim(2)).unwrap());
+    second.refresh().unwrap();
+    assert_eq!(second.get(1).unwrap().claim, Some(claim(1)));
+    let left: Vec<_> = std::fs::read_dir(dir.path().join("study.local"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with('.'))
+        .collect();
+    assert_eq!(left, Vec::<String>::new(), "temporary files are removed");
+}
+
+#[test]
+fn ended_jobs_move_to_the_list_and_numbers_are_never_given_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = records(dir.path());
+    let mut onlooker = records(dir.path());
+    for _ in 0..3 {
+        let number = add(&mut writer);
+        end(&mut writer, number);
+    }
+    let queued = add(&mut writer);
+    onlooker.refresh().unwrap();
+    writer.compact(4).unwrap();
+    assert_eq!(writer.live().count(), 4, "not before there are enough");
+    let before: Vec<Job> = writer.all().cloned().collect();
+    writer.compact(3).unwrap();
+    assert_eq!(writer.live().count(), 1);
+    for reader in [&mut writer, &mut onlooker, &mut records(dir.path())] {
+        reader.refresh().unwrap();
+        assert_eq!(reader.all().cloned().collect::<Vec<_>>(), before);
+    }
+    end(&mut writer, queued);
+    writer.compact(0).unwrap();
+    assert_eq!(add(&mut records(dir.path())), 5);
+}
+
+#[test]
+fn a_list_that_was_cut_anywhere_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("study.local").join(FINISHED);
+    let mut first = records(dir.path());
+    let one = add(&mut first);
+    end(&mut first, one);
+    first.compact(0).unwrap();
+    let line_one = std::fs::read(&path).unwrap();
+
+    let two = add(&mut first);
+    end(&mut first, two);
+    let two_files: Vec<_> = ["job", "end"]
+        .map(|kind| first.file(two, kind))
+        .into_iter()
+        .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+        .collect();
+    first.compact(0).unwrap();
+    let whole = std::fs::read(&path).unwrap();
+
+    for len in line_one.len()..=whole.len() {
+        // As a crash in the middle of the append leaves it: the job's own files still stand.
+        std::fs::write(&path, &whole[..len]).unwrap();
+        for (path, bytes) in &two_files {
+            std::fs::write(path, bytes).unwrap();
+        }
+        let mut after = records(dir.path());
+        assert_eq!(numbers(&after), [one, two], "cut at {len}");
+        after.compact(0).unwrap();
+        assert_eq!(numbers(&records(dir.path())), [one, two], "cut at {len}");
+    }
+}
+
+#[test]
+fn what_cannot_be_understood_is_an_error_that_names_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut records = records(dir.path());
+    let number = add(&mut records);
+    for kind in ["job", "claim", "cancel", "end"] {
+        let path = records.file(number, kind);
+        let before = std::fs::read(&path).ok();
+        for text in ["", "{", "[]", "\u{fffd}"] {
+            std::fs::write(&path, text).unwrap();
+            let error = records.refresh().unwrap_err().to_string();
+            assert!(error.contains(path.to_str().unwrap()), "{error}");
+        }
+        match before {
+            Some(bytes) => std::fs::write(&path, bytes).unwrap(),
+            None => std::fs::remove_file(&path).unwrap(),
+        }
+    }
+    records.refresh().unwrap();
+    for name in ["x.job", "notes.txt", "7", ".tmp-a-1-1"] {
+        std::fs::write(dir.path().join("study.local").join(name), "?").unwrap();
+    }
+    records.refresh().unwrap();
+    assert_eq!(numbers(&records), [number], "other files are left alone");
+}
+
+#[test]
+fn a_missing_directory_holds_no_jobs() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut records = Records::at(&dir.path().join("nowhere"));
+    records.refresh().unwrap();
+    assert_eq!(numbers(&records), Vec::<u64>::new());
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    assert!(Records::at(&file).refresh().is_err());
+}
+
+/// Prints how long a look at many records takes: `cargo test --release -- --ignored --nocapture many`.
+#[test]
+#[ignore = "a measurement"]
+fn many_records() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = records(dir.path());
+    let count = 10_000;
+    for _ in 0..count {
+        add(&mut writer);
+    }
+    let look = |what: &str| {
+        let start = std::time::Instant::now();
+        assert_eq!(records(dir.path()).all().count(), count);
+        println!("{what}: {:?}", start.elapsed());
+    };
+    look("10,000 queued");
+    for number in 1..=count as u64 {
+        end(&mut writer, number);
+    }
+    look("10,000 ended, own files");
+    writer.compact(0).unwrap();
+    look("10,000 ended, in the list");
+}

@@ -1,0 +1,222 @@
+//! Job scripts before they are handed over: where one is found, and whether it is one at all.
+//!
+//! The rules are sbatch's, so that a script that the local executor takes is also one that Slurm takes.
+
+use std::ffi::OsStr;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use crate::executor::ExecutorError;
+
+/// Bounds a script's size: the default of Slurm's `SchedulerParameters=max_script_size`.
+const MAX_SIZE: u64 = 4 << 20;
+
+/// Holds a job script as it was at the time of submission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Script {
+    /// Of the `#!` line: the program, and its one argument if there is one.
+    pub interpreter: Vec<String>,
+    pub text: Vec<u8>,
+}
+
+/// Says why a file cannot be a job script.
+#[derive(Debug, thiserror::Error)]
+pub enum ScriptError {
+    #[error("cannot read script {}: {source}", .path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("script {} is larger than {} MiB", .0.display(), MAX_SIZE >> 20)]
+    TooLarge(PathBuf),
+    #[error("script {} does not begin with '#!' and the path of its interpreter", .0.display())]
+    NoInterpreter(PathBuf),
+    #[error("script {} has DOS line breaks (\\r\\n): convert it with dos2unix", .0.display())]
+    DosLineBreaks(PathBuf),
+}
+
+/// Looks for a script: an absolute path as it stands, else below each of `dirs`, else (a bare name)
+/// in the directories of `search_path`. The error names all places.
+pub fn find_script(
+    script: &str,
+    dirs: &[PathBuf],
+    search_path: Option<&OsStr>,
+) -> Result<PathBuf, ExecutorError> {
+    let mut searched = Vec::new();
+    let mut found = |candidate: PathBuf, place: String| {
+        let note = match std::fs::metadata(&candidate) {
+            Ok(metadata) if metadata.is_file() => return Some(candidate),
+            Ok(_) => " (not a file)".to_owned(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => format!(" ({error})"),
+        };
+        searched.push(format!("{place}{note}"));
+        None
+    };
+
+    let path = Path::new(script);
+    if path.is_absolute() {
+        if let Some(file) = found(path.to_owned(), script.to_owned()) {
+            return Ok(file);
+        }
+    } else {
+        for dir in dirs {
+            if let Some(file) = found(dir.join(path), dir.display().to_string()) {
+                return Ok(file);
+            }
+        }
+        if path.components().count() == 1 {
+            for dir in search_path.iter().flat_map(std::env::split_paths) {
+                // An empty or relative entry of PATH means the working directory, which is
+                // another one under cron.
+                if dir.is_absolute()
+                    && let Some(file) = found(dir.join(path), dir.display().to_string())
+                {
+                    return Ok(file);
+                }
+            }
+        }
+    }
+    Err(ExecutorError::ScriptMissing {
+        script: script.to_owned(),
+        searched,
+    })
+}
+
+impl Script {
+    /// Reads a script and refuses what sbatch would refuse.
+    pub fn read(path: &Path) -> Result<Self, ScriptError> {
+        let error = |source| ScriptError::Read {
+            path: path.to_owned(),
+            source,
+        };
+        let mut text = Vec::new();
+        std::fs::File::open(path)
+            .and_then(|file| file.take(MAX_SIZE + 1).read_to_end(&mut text))
+            .map_err(error)?;
+        if text.len() as u64 > MAX_SIZE {
+            return Err(ScriptError::TooLarge(path.to_owned()));
+        }
+        if text.windows(2).any(|pair| pair == b"\r\n") {
+            return Err(ScriptError::DosLineBreaks(path.to_owned()));
+        }
+        let interpreter =
+            interpreter(&text).ok_or_else(|| ScriptError::NoInterpreter(path.to_owned()))?;
+        Ok(Self { interpreter, text })
+    }
+}
+
+/// Splits a `#!` line as the Linux kernel does: what follows the program is one argument.
+fn interpreter(text: &[u8]) -> Option<Vec<String>> {
+    let line = text.split(|byte| *byte == b'\n').next()?;
+    let line = std::str::from_utf8(line.strip_prefix(b"#!")?).ok()?.trim();
+    let mut words = line.splitn(2, [' ', '\t']);
+    let program = words.next().filter(|program| program.starts_with('/'))?;
+    let argument = words.next().map(str::trim);
+    Some(
+        std::iter::once(program)
+            .chain(argument)
+            .map(str::to_owned)
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
+    fn write(path: &Path) {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "#!/bin/sh\n").unwrap();
+    }
+
+    #[test]
+    fn the_first_place_that_has_it_wins() {
+        let dir = tempfile::tempdir().unwrap();
+        let [scripts, config, bin] = ["scripts", "config", "bin"].map(|name| dir.path().join(name));
+        let dirs = [scripts.clone(), config.clone()];
+        let path: OsString = bin.clone().into();
+        let find = |script: &str| find_script(script, &dirs, Some(&path)).ok();
+
+        write(&bin.join("a.sh"));
+        assert_eq!(find("a.sh"), Some(bin.join("a.sh")));
+        write(&config.join("a.sh"));
+        assert_eq!(find("a.sh"), Some(config.join("a.sh")));
+        write(&scripts.join("a.sh"));
+        assert_eq!(find("a.sh"), Some(scripts.join("a.sh")));
+        let absolute = bin.join("a.sh");
+        assert_eq!(find(absolute.to_str().unwrap()), Some(absolute));
+
+        write(&config.join("sub/b.sh"));
+        write(&bin.join("sub/c.sh"));
+        assert_eq!(find("sub/b.sh"), Some(config.join("sub/b.sh")));
+        assert_eq!(
+            find("sub/c.sh"),
+            None,
+            "only bare names are looked for on PATH"
+        );
+    }
+
+    #[test]
+    fn the_error_names_the_places_and_what_stood_in_the_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let scripts = dir.path().join("scripts");
+        std::fs::create_dir_all(scripts.join("a.sh")).unwrap();
+        let error = find_script("a.sh", &[scripts], Some(OsStr::new("/nowhere::rel")))
+            .unwrap_err()
+            .to_string();
+        let places = format!("{}/scripts (not a file), /nowhere", dir.path().display());
+        assert_eq!(
+            error,
+            format!("script 'a.sh' was not found (looked in {places})")
+        );
+    }
+
+    #[test]
+    fn interpreter_lines_are_split_as_the_kernel_does() {
+        let table: &[(&[u8], Option<&[&str]>)] = &[
+            (b"#!/bin/bash\necho", Some(&["/bin/bash"])),
+            (
+                b"#! /usr/bin/env -S bash -e \n",
+                Some(&["/usr/bin/env", "-S bash -e"]),
+            ),
+            (b"#!\t/bin/sh\t-x", Some(&["/bin/sh", "-x"])),
+            (b"#!\n", None),
+            (b"#!bash\n", None),
+            (b"", None),
+            (b"echo\n#!/bin/sh\n", None),
+            (b"#!/bin/\xff\n", None),
+            (b"\x7fELF", None),
+        ];
+        for (text, expected) in table {
+            let expected = expected.map(|words| words.iter().map(|w| (*w).to_owned()).collect());
+            assert_eq!(interpreter(text), expected, "{}", text.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn what_sbatch_refuses_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sh");
+        let read = |text: &[u8]| {
+            std::fs::write(&path, text).unwrap();
+            Script::read(&path)
+        };
+        assert!(matches!(
+            read(b"echo\n"),
+            Err(ScriptError::NoInterpreter(_))
+        ));
+        assert!(matches!(
+            read(b"#!/bin/sh\r\n"),
+            Err(ScriptError::DosLineBreaks(_))
+        ));
+        let mut large = b"#!/bin/sh\n".to_vec();
+        large.resize(MAX_SIZE as usize, b'#');
+        assert!(read(&large).is_ok());
+        large.push(b'#');
+        assert!(matches!(read(&large), Err(ScriptError::TooLarge(_))));
+        assert!(matches!(
+            Script::read(&dir.path().join("none")),
+            Err(ScriptError::Read { .. })
+        ));
+    }
+}
