@@ -229,9 +229,10 @@ fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
         if !(is_newer && scheme != digest::SCHEME) && digest.finish(&pairs) != hash {
-            return Err(ReadError::Damaged(
-                "its rows do not have the hash that was stored with them".to_owned(),
-            ));
+            return Err(ReadError::Damaged(format!(
+                "its rows do not have the hash that is stored with them (written by {})",
+                file.created_by().unwrap_or("an unknown program")
+            )));
         }
         meta = parse_metadata(&keys)?;
     }
