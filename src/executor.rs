@@ -199,23 +199,12 @@ impl ExecutorError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::ScriptMissing { .. } => Some(
-<<<<<<< HEAD
-                "put the script there, or name its directory as script_dir in the configuration"
-                    .to_owned(),
-            ),
-            Self::ProgramMissing { .. } => Some(
-                "cron starts with a short PATH: name the directory of Slurm's commands as \
-                 slurm_bin_dir in the configuration"
-                    .to_owned(),
-            ),
-=======
                 "give the script's absolute path, or set script_dir to the directory of the scripts"
                     .to_owned(),
             ),
             Self::ProgramMissing { program, .. } => Some(format!(
                 "set slurm_bin_dir to the directory of {program}; cron's PATH is shorter than a login shell's"
             )),
->>>>>>> slurm
             Self::Failed { .. } | Self::Io { .. } => None,
         }
     }

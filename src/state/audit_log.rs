@@ -1,15 +1,25 @@
 //! The audit log: JSON lines, append only, one event each.
+//!
+//! Every event that the program reports goes through here. Nothing is dropped: what cannot be
+//! written is an error.
 
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde_json::{Map, Value};
 
-use super::{TaskKey, TaskStatus};
+use super::{TaskKey, TaskStatus, durable};
 use crate::executor::JobId;
 
 /// Appends events of one command to the log.
 #[derive(Debug)]
-pub struct AuditLog {}
+pub struct AuditLog {
+    path: PathBuf,
+    file: File,
+    run_id: String,
+}
 
 /// Is one event. Texts of `extra` become further keys.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,16 +51,232 @@ pub enum EventKind {
     Pruned,
 }
 
+impl EventKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Submitted => "submitted",
+            Self::StatusChange => "status_change",
+            Self::Error => "error",
+            Self::RetryCleared => "retry_cleared",
+            Self::Adopted => "adopted",
+            Self::Released => "released",
+            Self::Cancelled => "cancelled",
+            Self::Paused => "paused",
+            Self::Resumed => "resumed",
+            Self::SafetyStop => "safety_stop",
+            Self::Pruned => "pruned",
+        }
+    }
+}
+
 impl AuditLog {
     /// Opens the log for appending and makes it and its directory if need be.
-    pub fn open(path: &Path, run_id: &str) -> Result<Self, (PathBuf, std::io::Error)> {
-        let _ = (path, run_id);
-        Ok(Self {})
+    pub fn open(path: &Path, run_id: &str) -> Result<Self, (PathBuf, io::Error)> {
+        let open = || {
+            durable::make_directory_of(path)?;
+            // Also read: whether the last line is whole.
+            OpenOptions::new()
+                .read(true)
+                .append(true)
+                .create(true)
+                .open(path)
+        };
+        match open() {
+            Ok(file) => Ok(Self {
+                path: path.to_owned(),
+                file,
+                run_id: run_id.to_owned(),
+            }),
+            Err(error) => Err((path.to_owned(), error)),
+        }
     }
 
     /// Appends events, one line each, in one write.
-    pub fn append(&mut self, events: &[Event]) -> Result<(), (PathBuf, std::io::Error)> {
-        let _ = events;
-        Ok(())
+    pub fn append(&mut self, events: &[Event]) -> Result<(), (PathBuf, io::Error)> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        self.write(events)
+            .map_err(|error| (self.path.clone(), error))
+    }
+
+    fn write(&mut self, events: &[Event]) -> io::Result<()> {
+        let mut lines = Vec::new();
+        // A process that died while writing must not spoil the line of the next one.
+        if self.ends_within_line()? {
+            lines.push(b'\n');
+        }
+        for event in events {
+            serde_json::to_writer(&mut lines, &self.line(event))?;
+            lines.push(b'\n');
+        }
+        self.file.write_all(&lines)
+    }
+
+    fn ends_within_line(&mut self) -> io::Result<bool> {
+        if self.file.metadata()?.len() == 0 {
+            return Ok(false);
+        }
+        let mut last = [0];
+        self.file.seek(SeekFrom::End(-1))?;
+        self.file.read_exact(&mut last)?;
+        Ok(last != *b"\n")
+    }
+
+    /// Orders the keys as the Python program did; its readers may rely on it.
+    fn line(&self, event: &Event) -> Map<String, Value> {
+        let mut line = Map::new();
+        let mut put = |key: &str, value: &str| line.insert(key.to_owned(), Value::from(value));
+        put("timestamp", &timestamp(event.at));
+        put("event", event.kind.as_str());
+        let key = event.key.as_ref();
+        put("subject", key.map_or("", |key| &key.subject));
+        put("session", key.map_or("", |key| &key.session));
+        put("procedure", key.map_or("", |key| &key.procedure));
+        if let Some(job_id) = &event.job_id {
+            put("job_id", job_id.as_str());
+        }
+        if let Some(status) = event.old_status {
+            put("old_status", status.as_str());
+        }
+        if let Some(status) = event.new_status {
+            put("new_status", status.as_str());
+        }
+        if let Some(detail) = event.detail.as_deref().filter(|detail| !detail.is_empty()) {
+            put("detail", detail);
+        }
+        for (key, value) in &event.extra {
+            // What an event says of itself cannot be overwritten.
+            line.entry(*key).or_insert_with(|| value.clone());
+        }
+        line.insert("run_id".to_owned(), Value::from(self.run_id.as_str()));
+        line
+    }
+}
+
+/// Prints `2026-03-01T04:05:06.000007+00:00`.
+fn timestamp(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Micros, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use chrono::TimeZone as _;
+
+    use super::*;
+
+    fn event() -> Event {
+        Event {
+            at: Utc.with_ymd_and_hms(2026, 3, 1, 4, 5, 6).unwrap()
+                + chrono::TimeDelta::microseconds(7),
+            kind: EventKind::StatusChange,
+            key: Some(TaskKey::new("sub-0001", "ses-01", "qsiprep")),
+            job_id: Some(JobId::new("12")),
+            old_status: Some(TaskStatus::Running),
+            new_status: Some(TaskStatus::Failed),
+            detail: Some("exit code 1\nand \"more\"".to_owned()),
+            extra: vec![("reason", Value::from("exit_code"))],
+        }
+    }
+
+    fn study_event() -> Event {
+        Event {
+            kind: EventKind::SafetyStop,
+            key: None,
+            job_id: None,
+            old_status: None,
+            new_status: None,
+            detail: Some(String::new()),
+            extra: Vec::new(),
+            ..event()
+        }
+    }
+
+    #[test]
+    fn keys_stand_in_the_order_of_the_python_program() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new/dir/audit.jsonl");
+        let mut log = AuditLog::open(&path, "r1").unwrap();
+        log.append(&[event(), study_event()]).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(
+            text,
+            concat!(
+                r#"{"timestamp":"2026-03-01T04:05:06.000007+00:00","event":"status_change","subject":"sub-0001","session":"ses-01","procedure":"qsiprep","job_id":"12","old_status":"running","new_status":"failed","detail":"exit code 1\nand \"more\"","reason":"exit_code","run_id":"r1"}"#,
+                "\n",
+                r#"{"timestamp":"2026-03-01T04:05:06.000007+00:00","event":"safety_stop","subject":"","session":"","procedure":"","run_id":"r1"}"#,
+                "\n",
+            )
+        );
+    }
+
+    #[test]
+    fn a_cut_last_line_does_not_spoil_the_next() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit.jsonl");
+        std::fs::write(&path, "{\"timestamp\":\"2026-0").unwrap();
+        let mut log = AuditLog::open(&path, "r1").unwrap();
+        log.append(&[event()]).unwrap();
+        log.append(&[event()]).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 3);
+        for line in &lines[1..] {
+            serde_json::from_str::<Value>(line).unwrap();
+        }
+    }
+
+    #[test]
+    fn extras_do_not_overwrite_what_the_event_says() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit.jsonl");
+        let mut log = AuditLog::open(&path, "r1").unwrap();
+        let mut event = event();
+        event.extra = vec![("job_id", Value::from("99")), ("run_id", Value::from("x"))];
+        log.append(&[event]).unwrap();
+        let line: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        assert_eq!(
+            (&line["job_id"], &line["run_id"]),
+            (&Value::from("12"), &Value::from("r1"))
+        );
+    }
+
+    #[test]
+    fn two_logs_append_to_one_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit.jsonl");
+        std::thread::scope(|scope| {
+            for run in 0..4 {
+                let path = &path;
+                scope.spawn(move || {
+                    let mut log = AuditLog::open(path, &format!("r{run}")).unwrap();
+                    for _ in 0..50 {
+                        log.append(&[event(), event()]).unwrap();
+                    }
+                });
+            }
+        });
+        let text = std::fs::read_to_string(&path).unwrap();
+        let events = text.lines().filter(|line| !line.is_empty());
+        assert_eq!(
+            events
+                .map(|line| serde_json::from_str::<Value>(line).unwrap())
+                .count(),
+            400
+        );
+        assert!(path.metadata().unwrap().size() > 0);
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_that_names_the_file() {
+        let path = Path::new("/dev/full");
+        let mut log = AuditLog::open(path, "r1").unwrap();
+        let (named, error) = log.append(&[event()]).unwrap_err();
+        assert_eq!(
+            (named.as_path(), error.kind()),
+            (path, io::ErrorKind::StorageFull)
+        );
     }
 }

@@ -4,6 +4,7 @@
 //! [`audit_log`] only, and a status changes in [`transition`] only.
 
 pub mod audit_log;
+pub mod durable;
 pub mod journal;
 pub mod lock;
 pub mod reason;

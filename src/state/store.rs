@@ -1,13 +1,26 @@
 //! The files of the state: reading, and replacing them so that a crash leaves the old or the new.
 //!
-//! Only a [`LockedStore`] can write.
+//! Only a [`LockedStore`] can write. A file that cannot be read is an error, never an empty state.
 
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::journal::{Journal, JournalError};
+use super::durable::{self, ReplaceError, Replacement};
+use super::journal::{self, Entry, Journal};
 use super::lock::{Lock, LockError};
+use super::schema::{self, Contents, FORMAT_VERSION, Identity};
+use super::table::{Metadata, Origin};
 use super::{State, TaskRow};
+
+mod attempts;
+mod error;
+
+pub use error::StateError;
 
 /// Names the files of one study's state. All stand in the directory of the state file itself
 /// (links are followed, so that the link stays).
@@ -40,51 +53,233 @@ pub struct Store {
 pub struct LockedStore {
     pub store: Store,
     lock: Lock,
+    /// The journal as it was before this process opened it. None: not opened.
+    journal_before: Mutex<Option<Option<JournalMark>>>,
 }
 
-/// Says what is wrong with the state. Each names the file.
-#[derive(Debug, thiserror::Error)]
-pub enum StateError {
-    #[error("todo")]
-    Todo,
-    #[error(transparent)]
-    Journal(#[from] JournalError),
+/// Inode and length: a journal only grows.
+type JournalMark = (u64, u64);
+
+/// A reader that is overtaken by a writer looks again, this often.
+const TRIES: usize = 3;
+
+impl StatePaths {
+    /// Names the files for a state file of this path. Symbolic links of the file are followed,
+    /// also if there is nothing at their end yet.
+    pub fn of(state_file: &Path) -> Result<Self, StateError> {
+        let state = resolve(state_file)?;
+        let bad = |reason| StateError::Path {
+            path: state_file.to_owned(),
+            reason,
+        };
+        let (Some(name), Some(stem)) = (state.file_name(), state.file_stem()) else {
+            return Err(bad("it has no file name"));
+        };
+        let beside = |stem: &OsStr, end: &str| {
+            let mut name = OsString::from(stem);
+            name.push(end);
+            state.with_file_name(name)
+        };
+        let paths = Self {
+            backup: beside(name, ".bak"),
+            attempts: beside(stem, ".attempts.parquet"),
+            journal: beside(stem, ".journal.jsonl"),
+            lock: beside(stem, ".lock"),
+            control: beside(stem, ".control.json"),
+            local: beside(stem, ".local"),
+            state,
+        };
+        let others = [&paths.lock, &paths.local];
+        if others.contains(&&paths.state) {
+            return Err(bad("its name is that of another file of the state"));
+        }
+        Ok(paths)
+    }
 }
 
 impl Store {
     pub fn at(state_file: &Path) -> Result<Self, StateError> {
-        let _ = state_file;
-        Err(StateError::Todo)
+        Ok(Self {
+            paths: StatePaths::of(state_file)?,
+        })
     }
 
     /// Reads the state file and the journal. A missing file is an empty state; one that cannot be
-    /// read never is.
+    /// read never is. What a person should hear of is in [`State::warnings`].
     pub fn read(&self) -> Result<State, StateError> {
-        Err(StateError::Todo)
+        self.read_with(|| Ok(journal::read(&self.paths.journal)?))
     }
 
-    /// Reads earlier attempts.
+    /// The journal is read before the state file: whoever folds it writes the state file first and
+    /// removes the journal then, so that a reader may find an entry in both, but never in neither.
+    /// If the journal went away meanwhile, its entries may be older than the rows: look again.
+    fn read_with(
+        &self,
+        mut entries: impl FnMut() -> Result<Vec<Entry>, StateError>,
+    ) -> Result<State, StateError> {
+        let mut tries = 1;
+        loop {
+            let before = self.journal_mark()?;
+            let entries = match before {
+                Some(_) => entries()?,
+                None => Vec::new(),
+            };
+            let mut state = self.read_file()?;
+            let after = self.journal_mark()?;
+            let is_same = match (before, after) {
+                (None, _) => true,
+                (Some((before, _)), Some((after, _))) => before == after,
+                (Some(_), None) => false,
+            };
+            if is_same || tries == TRIES {
+                if !entries.is_empty() {
+                    journal::replay(&entries, &mut state);
+                }
+                state.origin.journal = before;
+                return Ok(state);
+            }
+            tries += 1;
+        }
+    }
+
+    /// Reads the state file alone.
+    fn read_file(&self) -> Result<State, StateError> {
+        let Some(contents) = self.load(&self.paths.state)? else {
+            return Ok(State::default());
+        };
+        let mut state = State::from_rows(contents.rows, contents.foreign, contents.meta);
+        state.origin = Origin {
+            state: Some(contents.identity),
+            journal: None,
+        };
+        for warning in contents.warnings {
+            state.add_warning(format!("{}: {warning}", self.paths.state.display()));
+        }
+        Ok(state)
+    }
+
+    /// Reads earlier attempts, oldest first. A crash between the two files of a save can leave an
+    /// attempt here that is still the newest one in the state.
     pub fn read_attempts(&self) -> Result<Vec<TaskRow>, StateError> {
-        Err(StateError::Todo)
+        let contents = self.load(&self.paths.attempts)?;
+        Ok(contents.map_or_else(Vec::new, |contents| contents.rows))
     }
 
-    /// Waits for the lock.
+    /// Waits for the lock. The directory of the state is made if need be.
     pub fn lock(self, command: &str, timeout: Duration) -> Result<LockedStore, LockError> {
+        durable::make_directory_of(&self.paths.lock).map_err(|source| LockError::Io {
+            action: "make the directory of",
+            path: self.paths.lock.clone(),
+            source,
+        })?;
         let lock = Lock::acquire(&self.paths.lock, command, timeout)?;
-        Ok(LockedStore { store: self, lock })
+        Ok(LockedStore {
+            store: self,
+            lock,
+            journal_before: Mutex::new(None),
+        })
+    }
+
+    /// Reads a Parquet file, through one descriptor: a replacement meanwhile does not matter.
+    fn load(&self, path: &Path) -> Result<Option<Contents>, StateError> {
+        let mut tries = 1;
+        let bytes = loop {
+            match read_whole(path) {
+                Ok(bytes) => break bytes,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) if durable::is_stale(&error) && tries < TRIES => tries += 1,
+                Err(source) => {
+                    return Err(StateError::Io {
+                        action: "read",
+                        path: path.to_owned(),
+                        source,
+                    });
+                }
+            }
+        };
+        schema::file::read(bytes.into())
+            .map(Some)
+            .map_err(|error| self.explain(path, error))
+    }
+
+    fn explain(&self, path: &Path, error: schema::ReadError) -> StateError {
+        if !error.is_damage() {
+            return StateError::NotUnderstood {
+                path: path.to_owned(),
+                error,
+            };
+        }
+        let has_backup = path == self.paths.state && self.paths.backup.symlink_metadata().is_ok();
+        StateError::Damaged {
+            path: path.to_owned(),
+            error,
+            backup: has_backup.then(|| self.paths.backup.clone()),
+        }
+    }
+
+    fn journal_mark(&self) -> Result<Option<JournalMark>, StateError> {
+        let path = &self.paths.journal;
+        // Opened, since on NFS only that asks the server.
+        match durable::open_again(path).and_then(|file| file.metadata()) {
+            Ok(metadata) => Ok(Some((metadata.ino(), metadata.len()))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(StateError::Io {
+                action: "read",
+                path: path.clone(),
+                source,
+            }),
+        }
     }
 }
 
 impl LockedStore {
-    /// Saves the attempts, then the rows, then removes the journal. Does nothing if nothing changed.
-    /// Returns whether a file was written.
+    /// Reads the state. What is to be saved must be read here, under the lock: [`Self::save`]
+    /// removes the journal, and refuses if it is not the one that was read.
+    pub fn read(&self) -> Result<State, StateError> {
+        self.store.read()
+    }
+
+    /// Saves the attempts, then the rows, then removes the journal. Does nothing if nothing changed
+    /// and there is no journal. Returns whether a file was written.
+    ///
+    /// The rows must hold all that the journal says. A [`Journal`] that was opened before writes
+    /// into a removed file afterwards: open it anew.
     pub fn save(&self, state: &mut State) -> Result<bool, StateError> {
-        let _ = state;
-        Err(StateError::Todo)
+        let paths = &self.store.paths;
+        self.lock.check()?;
+        let journal = self.store.journal_mark()?;
+        if !state.is_changed() && journal.is_none() {
+            return Ok(false);
+        }
+        if self.opened().unwrap_or(journal) != state.origin.journal {
+            return Err(StateError::Conflict {
+                path: paths.journal.clone(),
+            });
+        }
+        refuse_newer(&paths.state, &state.meta)?;
+        durable::make_directory_of(&paths.state).map_err(|source| StateError::Io {
+            action: "make the directory of",
+            path: paths.state.clone(),
+            source,
+        })?;
+        attempts::save(&self.store, state)?;
+        self.save_rows(state)?;
+        if journal.is_some() {
+            self.remove_journal()?;
+        }
+        *self.opened() = None;
+        state.origin.journal = None;
+        state.mark_saved();
+        durable::remove_leftovers(&[&paths.state, &paths.backup, &paths.attempts]);
+        Ok(true)
     }
 
     /// Opens the journal.
     pub fn journal(&self) -> Result<Journal, StateError> {
+        if self.opened().is_none() {
+            let mark = self.store.journal_mark()?;
+            *self.opened() = Some(mark);
+        }
         Ok(Journal::open(&self.store.paths.journal)?)
     }
 
@@ -92,4 +287,145 @@ impl LockedStore {
     pub fn check_lock(&self) -> Result<(), LockError> {
         self.lock.check()
     }
+
+    fn opened(&self) -> std::sync::MutexGuard<'_, Option<Option<JournalMark>>> {
+        self.journal_before
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn save_rows(&self, state: &mut State) -> Result<(), StateError> {
+        let paths = &self.store.paths;
+        let mut meta = state.meta.clone();
+        meta.format_version = FORMAT_VERSION;
+        meta.generation += 1;
+        meta.owner_uid.get_or_insert_with(crate::sys::effective_uid);
+        let rows: Vec<&TaskRow> = state.rows().iter().collect();
+        let (bytes, identity) = encode(&paths.state, &rows, state.foreign(), &meta)?;
+        self.lock.check()?;
+        let outcome = replace(
+            &paths.state,
+            Some(&paths.backup),
+            &bytes,
+            state.origin.state.as_ref(),
+            &identity,
+        );
+        if matches!(
+            outcome,
+            Ok(()) | Err(ReplaceError::Io { replaced: true, .. })
+        ) {
+            state.meta = meta;
+            state.origin.state = Some(identity);
+        }
+        outcome.map_err(|error| StateError::from_replacement(&paths.state, error))
+    }
+
+    fn remove_journal(&self) -> Result<(), StateError> {
+        let path = &self.store.paths.journal;
+        // Whoever took the lock over may be writing to it.
+        self.lock.check()?;
+        std::fs::remove_file(path)
+            .or_else(|error| match error.kind() {
+                io::ErrorKind::NotFound => Ok(()),
+                _ => Err(error),
+            })
+            .and_then(|()| durable::sync_directory_of(path))
+            .map_err(|source| StateError::Io {
+                action: "remove",
+                path: path.clone(),
+                source,
+            })
+    }
+}
+
+/// Stops a command that writes, if the state is another user's: Slurm may hide the owner's jobs.
+pub fn check_owner(paths: &StatePaths, meta: &Metadata, user: u32) -> Result<(), StateError> {
+    match meta.owner_uid {
+        Some(owner) if owner != user => Err(StateError::OtherOwner {
+            path: paths.state.clone(),
+            owner,
+            user,
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn refuse_newer(path: &Path, meta: &Metadata) -> Result<(), StateError> {
+    if meta.format_version > FORMAT_VERSION {
+        return Err(StateError::Newer {
+            path: path.to_owned(),
+            found: meta.format_version,
+        });
+    }
+    Ok(())
+}
+
+fn encode(
+    path: &Path,
+    rows: &[&TaskRow],
+    foreign: Option<&arrow::record_batch::RecordBatch>,
+    meta: &Metadata,
+) -> Result<(Vec<u8>, Identity), StateError> {
+    schema::file::write(rows, foreign, meta).map_err(|error| StateError::Encode {
+        path: path.to_owned(),
+        message: error.to_string(),
+    })
+}
+
+fn replace(
+    target: &Path,
+    backup: Option<&Path>,
+    bytes: &[u8],
+    before: Option<&Identity>,
+    after: &Identity,
+) -> Result<(), ReplaceError> {
+    Replacement {
+        target,
+        backup,
+        bytes,
+        before,
+        after,
+        identify: &schema::file::identify,
+    }
+    .run()
+}
+
+fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file: File = durable::open_again(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Follows the symbolic links of a file's last component.
+fn resolve(path: &Path) -> Result<PathBuf, StateError> {
+    let failed = |source| StateError::Io {
+        action: "follow",
+        path: path.to_owned(),
+        source,
+    };
+    let mut now = std::path::absolute(path).map_err(failed)?;
+    // The kernel's own limit.
+    for _ in 0..40 {
+        match now.symlink_metadata() {
+            Ok(metadata) if metadata.is_symlink() => {
+                let target = now.read_link().map_err(failed)?;
+                now = match now.parent() {
+                    Some(parent) => parent.join(target),
+                    None => target,
+                };
+            }
+            Ok(_) => return Ok(now),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(now),
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Err(failed(io::Error::from(rustix::io::Errno::LOOP)))
 }

@@ -2,10 +2,14 @@
 //!
 //! Pure. One row per task holds by construction.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+
+use chrono::{DateTime, Utc};
 
 use arrow::record_batch::RecordBatch;
 
+use super::schema::Identity;
 use super::{TaskKey, TaskRow};
 
 /// Holds the rows of the state file, what left them since they were read, and the metadata.
@@ -19,6 +23,19 @@ pub struct State {
     foreign: Option<RecordBatch>,
     pub meta: Metadata,
     changed: bool,
+    /// Things that a person should hear of once.
+    warnings: Vec<String>,
+    /// The files that this table stands for, so that the store can tell whether they are still the same.
+    pub(super) origin: Origin,
+}
+
+/// Names what was read, exactly.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Origin {
+    /// None: there was no state file.
+    pub state: Option<Identity>,
+    /// Inode and length of the journal. None: there was none.
+    pub journal: Option<(u64, u64)>,
 }
 
 /// Holds the key-value metadata of the state file.
@@ -35,19 +52,46 @@ pub struct Metadata {
 }
 
 impl State {
-    /// Makes a table of rows as they were read; of several rows of a task the caller has chosen one.
+    /// Makes a table of rows as they were read. Of several rows of a task a live one wins, else the
+    /// newest (the later one, if equally new); the others go to the attempts file.
     pub fn from_rows(rows: Vec<TaskRow>, foreign: Option<RecordBatch>, meta: Metadata) -> Self {
         let mut state = Self {
+            rows: Vec::with_capacity(rows.len()),
+            index: HashMap::with_capacity(rows.len()),
             foreign,
             meta,
             ..Self::default()
         };
         for row in rows {
-            state.put(row);
+            state.take_in(row);
         }
-        state.superseded.clear();
-        state.changed = false;
+        state.changed = !state.superseded.is_empty();
         state
+    }
+
+    fn take_in(&mut self, row: TaskRow) {
+        match self.index.entry(row.key.clone()) {
+            Entry::Vacant(entry) => {
+                entry.insert(self.rows.len());
+                self.rows.push(row);
+            }
+            Entry::Occupied(entry) => {
+                let kept = &mut self.rows[*entry.get()];
+                if kept.is_in_flight() && row.is_in_flight() {
+                    self.warnings.push(format!(
+                        "{}: two rows in flight (jobs {} and {}); the newer one counts, the other goes to the attempts file",
+                        row.key,
+                        job_text(kept),
+                        job_text(&row),
+                    ));
+                }
+                if rank(&row) >= rank(kept) {
+                    self.superseded.push(std::mem::replace(kept, row));
+                } else {
+                    self.superseded.push(row);
+                }
+            }
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -132,6 +176,15 @@ impl State {
         &self.superseded
     }
 
+    /// Things in the files that a person should hear of once.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    pub fn add_warning(&mut self, warning: String) {
+        self.warnings.push(warning);
+    }
+
     /// True if there is something to save.
     pub fn is_changed(&self) -> bool {
         self.changed
@@ -154,4 +207,13 @@ impl State {
         self.changed = true;
         Some(&mut self.rows[at])
     }
+}
+
+/// Orders the rows of one task: live ones first, then by time.
+fn rank(row: &TaskRow) -> (bool, Option<DateTime<Utc>>) {
+    (row.is_in_flight(), row.submitted_at)
+}
+
+fn job_text(row: &TaskRow) -> &str {
+    row.job_id.as_ref().map_or("unknown", |id| id.as_str())
 }

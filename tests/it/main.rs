@@ -4,11 +4,8 @@
 mod config;
 mod fake_slurm;
 mod harness;
-<<<<<<< HEAD
 mod harness_tree;
-=======
 mod harness_slurm;
->>>>>>> slurm
 mod local;
 mod lock_and_journal;
 mod output;

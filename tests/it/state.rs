@@ -1,1 +1,235 @@
+//! The state file on disk: round trips, damage, files of other programs, replacement.
 
+mod damage;
+mod foreign;
+mod replacement;
+mod store;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::record_batch::RecordBatch;
+use chrono::{DateTime, Utc};
+use proptest::prelude::*;
+use snbb_scheduler::executor::JobId;
+use snbb_scheduler::state::schema::file;
+use snbb_scheduler::state::store::{LockedStore, Store};
+use snbb_scheduler::state::table::Metadata;
+use snbb_scheduler::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
+
+pub fn time(seconds: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp(1_772_000_000 + seconds, 123_456_000).unwrap()
+}
+
+/// Makes a row with every column set.
+pub fn full_row(subject: &str, procedure: &str, job: u32) -> TaskRow {
+    TaskRow {
+        key: TaskKey::new(subject, "ses-01", procedure),
+        status: TaskStatus::Failed,
+        submitted_at: Some(time(1)),
+        job_id: Some(JobId::new(&job.to_string())),
+        reason: Some(Reason::ExitCode),
+        attempt: Some(2),
+        facts: JobFacts {
+            slurm_state: Some(Arc::from("FAILED")),
+            exit_code: Some(Arc::from("1:0")),
+            started_at: Some(time(2)),
+            ended_at: Some(time(3)),
+            node_list: Some(Arc::from("node[01-02]")),
+            req_mem_mb: Some(4096),
+            max_rss_mb: Some(1234),
+            time_limit_s: Some(3600),
+            elapsed_s: Some(61),
+            cluster: Some(Arc::from("alpha")),
+        },
+        updated_at: Some(time(4)),
+        missing_since: Some(time(5)),
+        job_name: Some(Arc::from(format!("{procedure}_{subject}_ses-01"))),
+        submission_id: Some(Arc::from(format!("{job:08x}"))),
+        replaces_outputs: Some(true),
+        foreign: None,
+    }
+}
+
+/// Makes a row with nothing but what it must have.
+pub fn bare_row(subject: &str, procedure: &str, status: TaskStatus) -> TaskRow {
+    TaskRow {
+        key: TaskKey::new(subject, "", procedure),
+        status,
+        submitted_at: None,
+        job_id: None,
+        reason: None,
+        attempt: None,
+        facts: JobFacts::default(),
+        updated_at: None,
+        missing_since: None,
+        job_name: None,
+        submission_id: None,
+        replaces_outputs: None,
+        foreign: None,
+    }
+}
+
+pub fn meta() -> Metadata {
+    Metadata {
+        format_version: 1,
+        generation: 7,
+        project: Some("study-a".to_owned()),
+        owner_uid: Some(1000),
+        baselines: [("sessions".to_owned(), 4), ("complete".to_owned(), 12)].into(),
+    }
+}
+
+pub fn bytes_of(rows: &[TaskRow], foreign: Option<&RecordBatch>, meta: &Metadata) -> Vec<u8> {
+    let rows: Vec<&TaskRow> = rows.iter().collect();
+    file::write(&rows, foreign, meta).unwrap().0
+}
+
+pub fn locked(path: &Path) -> LockedStore {
+    let store = Store::at(path).unwrap();
+    store.lock("test", Duration::from_secs(5)).unwrap()
+}
+
+/// Saves rows as the state of a new study.
+pub fn saved(path: &Path, rows: Vec<TaskRow>) -> State {
+    let store = locked(path);
+    let mut state = store.read().unwrap();
+    for row in rows {
+        state.put(row);
+    }
+    assert!(store.save(&mut state).unwrap());
+    state
+}
+
+#[test]
+fn rows_and_metadata_come_back_as_they_were() {
+    let rows = [
+        full_row("sub-0001", "bids", 1),
+        bare_row("sub-0002", "freesurfer", TaskStatus::Pending),
+    ];
+    let contents = file::read(bytes_of(&rows, None, &meta()).into()).unwrap();
+    assert_eq!(contents.rows, rows);
+    assert_eq!(contents.meta, meta());
+    assert!(contents.foreign.is_none() && contents.warnings.is_empty());
+}
+
+#[test]
+fn an_empty_table_keeps_its_columns_and_metadata() {
+    let contents = file::read(bytes_of(&[], None, &meta()).into()).unwrap();
+    assert_eq!((contents.rows.len(), contents.meta), (0, meta()));
+}
+
+/// More rows than one row group, so that the second thread and the dictionaries of several groups
+/// are used.
+#[test]
+fn many_rows_come_back_as_they_were() {
+    let rows: Vec<TaskRow> = (0..140_000)
+        .map(|n| {
+            full_row(
+                &format!("sub-{:04}", n / 3),
+                ["bids", "qsiprep", "x"][n % 3],
+                n as u32,
+            )
+        })
+        .collect();
+    let contents = file::read(bytes_of(&rows, None, &meta()).into()).unwrap();
+    assert!(contents.rows == rows);
+    let (first, second) = (&contents.rows[0].key.subject, &contents.rows[1].key.subject);
+    assert!(Arc::ptr_eq(first, second), "texts that repeat are shared");
+}
+
+/// The hash must mean the same to later versions of this program: this value may never change.
+#[test]
+fn the_hash_is_the_one_of_format_version_1() {
+    let rows = [
+        full_row("sub-0001", "bids", 1),
+        bare_row("sub-0002", "freesurfer", TaskStatus::Pending),
+    ];
+    let rows: Vec<&TaskRow> = rows.iter().collect();
+    let (_, identity) = file::write(&rows, None, &meta()).unwrap();
+    let hash = "sha256-columns-1:2a572546f253e3ca11dbe937e85b36c9caee61842823eedc43e6656323a43eba";
+    assert_eq!(
+        identity,
+        file::Identity::Ours {
+            generation: 7,
+            hash: hash.to_owned()
+        }
+    );
+}
+
+fn text() -> impl Strategy<Value = Arc<str>> {
+    "\\PC{0,12}".prop_map(Arc::from)
+}
+
+fn instant() -> impl Strategy<Value = DateTime<Utc>> {
+    (-62_000_000_000_000_000_i64..250_000_000_000_000_000)
+        .prop_map(|micros| DateTime::from_timestamp_micros(micros).unwrap())
+}
+
+fn any_row() -> impl Strategy<Value = TaskRow> {
+    let facts = (
+        proptest::option::of(text()),
+        proptest::option::of(text()),
+        proptest::option::of(instant()),
+        proptest::option::of(any::<i64>()),
+        proptest::option::of(text()),
+    );
+    (
+        (text(), text(), text()),
+        proptest::sample::select(&TaskStatus::ALL),
+        proptest::option::of(proptest::sample::select(Reason::ALL)),
+        proptest::option::of(text()),
+        proptest::option::of(instant()),
+        proptest::option::of(any::<i32>()),
+        proptest::option::of(any::<bool>()),
+        facts,
+    )
+        .prop_map(
+            |(key, status, reason, id, at, attempt, flag, facts)| TaskRow {
+                key: TaskKey {
+                    subject: key.0,
+                    session: key.1,
+                    procedure: key.2,
+                },
+                status,
+                submitted_at: at,
+                job_id: id.as_deref().map(JobId::new),
+                reason,
+                attempt,
+                facts: JobFacts {
+                    slurm_state: facts.0.clone(),
+                    exit_code: facts.1.clone(),
+                    started_at: facts.2,
+                    ended_at: at,
+                    node_list: facts.4.clone(),
+                    req_mem_mb: facts.3,
+                    max_rss_mb: facts.3.map(|n| n / 2),
+                    time_limit_s: facts.3,
+                    elapsed_s: None,
+                    cluster: facts.4,
+                },
+                updated_at: facts.2,
+                missing_since: at,
+                job_name: facts.0,
+                submission_id: facts.1,
+                replaces_outputs: flag,
+                foreign: None,
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_rows_come_back_as_they_were(rows in proptest::collection::vec(any_row(), 0..20)) {
+        let contents = file::read(bytes_of(&rows, None, &meta()).into()).unwrap();
+        prop_assert_eq!(contents.rows, rows);
+    }
+
+    #[test]
+    fn any_bytes_are_an_error_and_no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        prop_assert!(file::read(bytes.into()).is_err());
+    }
+}

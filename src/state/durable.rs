@@ -1,0 +1,435 @@
+//! Replaces a file so that a crash at any moment leaves the old one or the new one, whole.
+//!
+//! A temporary file beside it is written, synced and renamed, then the directory is synced. What
+//! was read before is compared with what stands there right before the rename: a file that someone
+//! else has written meanwhile is never overwritten. Says nothing about what the bytes mean.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "left-overs beside the file are looked for in its directory"
+)]
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, Gid, Mode, OFlags, Uid, XattrFlags};
+use rustix::io::Errno;
+
+/// Describes a replacement. `I` tells one content of the file from another.
+pub struct Replacement<'a, I> {
+    pub target: &'a Path,
+    /// Where the old file is kept.
+    pub backup: Option<&'a Path>,
+    pub bytes: &'a [u8],
+    /// What the caller has read. None: there was no file.
+    pub before: Option<&'a I>,
+    /// What `bytes` are.
+    pub after: &'a I,
+    pub identify: &'a dyn Fn(&File) -> io::Result<I>,
+}
+
+/// Says why a file was not replaced, or not for certain.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplaceError {
+    /// Nothing was changed.
+    #[error("the file was changed by someone else")]
+    Changed,
+    #[error("cannot {action} {}: {source}", .path.display())]
+    Io {
+        action: &'static str,
+        path: PathBuf,
+        source: io::Error,
+        /// True if the new file already stands in its place, and only its safety is in question.
+        replaced: bool,
+    },
+}
+
+/// Left-overs of processes that died are removed once they are older than this.
+const LEFTOVER_AGE: Duration = Duration::from_secs(24 * 3600);
+const ACL: &str = "system.posix_acl_access";
+const TRIES: usize = 3;
+
+impl<I: PartialEq> Replacement<'_, I> {
+    /// Replaces the file.
+    pub fn run(&self) -> Result<(), ReplaceError> {
+        let old = match self.before {
+            Some(_) => Some(open_again(self.target).map_err(|source| {
+                if source.kind() == io::ErrorKind::NotFound {
+                    ReplaceError::Changed
+                } else {
+                    failed("read", self.target, source)
+                }
+            })?),
+            None => None,
+        };
+        let temporary = Temporary::write(self.target, self.bytes, old.as_ref())?;
+        match old {
+            Some(old) => self.swap(temporary, &old)?,
+            None => self.put(temporary)?,
+        }
+        sync_directory_of(self.target).map_err(|source| ReplaceError::Io {
+            action: "sync the directory of",
+            path: self.target.to_owned(),
+            source,
+            replaced: true,
+        })
+    }
+
+    /// Puts the file where none is.
+    fn put(&self, temporary: Temporary) -> Result<(), ReplaceError> {
+        match std::fs::hard_link(&temporary.path, self.target) {
+            Ok(()) => Ok(()),
+            // NFS may repeat a request that was carried out, and then report this.
+            Err(_) if self.is_done() => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(ReplaceError::Changed)
+            }
+            Err(error) if has_no_links(&error) => match self.target.symlink_metadata() {
+                Ok(_) => Err(ReplaceError::Changed),
+                Err(_) => temporary.rename(self.target, || self.is_done()),
+            },
+            Err(source) => Err(failed("create", self.target, source)),
+        }
+    }
+
+    fn swap(&self, temporary: Temporary, old: &File) -> Result<(), ReplaceError> {
+        // Two who replace at once must not both find it unchanged. Where there is no such lock,
+        // the time between comparison and rename is all that is left to chance.
+        if let Err(Errno::WOULDBLOCK) =
+            rustix::fs::flock(old, FlockOperation::NonBlockingLockExclusive)
+        {
+            return Err(ReplaceError::Changed);
+        }
+        let backup = self
+            .backup
+            .map(|backup| self.link_old(old, backup))
+            .transpose()?;
+        if !self.is_unchanged(old)? {
+            return Err(ReplaceError::Changed);
+        }
+        if let (Some(link), Some(backup)) = (backup, self.backup) {
+            link.rename(backup, || false)?;
+        }
+        temporary.rename(self.target, || self.is_done())
+    }
+
+    /// Gives the old file a second name, or copies it where that cannot be done.
+    fn link_old(&self, old: &File, backup: &Path) -> Result<Temporary, ReplaceError> {
+        let mut link = Temporary::named(backup);
+        for _ in 0..100 {
+            match std::fs::hard_link(self.target, &link.path) {
+                Ok(()) => return Ok(link),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    link.disarm();
+                    link = Temporary::named(backup);
+                }
+                Err(error) if has_no_links(&error) => {
+                    let bytes = std::fs::read(self.target)
+                        .map_err(|source| failed("read", self.target, source))?;
+                    return Temporary::write(backup, &bytes, Some(old));
+                }
+                Err(source) => return Err(failed("keep a copy of", self.target, source)),
+            }
+        }
+        Err(failed(
+            "keep a copy of",
+            self.target,
+            io::ErrorKind::AlreadyExists.into(),
+        ))
+    }
+
+    fn is_unchanged(&self, old: &File) -> Result<bool, ReplaceError> {
+        let read = |source| failed("read", self.target, source);
+        // Opened anew: on NFS, that is what asks the server.
+        let now = match open_again(self.target) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(read(error)),
+        };
+        let same_file = {
+            let (old, now) = (old.metadata().map_err(read)?, now.metadata().map_err(read)?);
+            (old.dev(), old.ino()) == (now.dev(), now.ino())
+        };
+        Ok(same_file && self.before == Some(&(self.identify)(&now).map_err(read)?))
+    }
+
+    /// True if the new content stands in its place already.
+    fn is_done(&self) -> bool {
+        open_again(self.target)
+            .and_then(|file| (self.identify)(&file))
+            .is_ok_and(|found| found == *self.after)
+    }
+}
+
+/// Opens a file for reading, again if the server has forgotten it meanwhile. Does not wait for
+/// the other end of a pipe.
+pub fn open_again(path: &Path) -> io::Result<File> {
+    #[expect(
+        clippy::cast_possible_wrap,
+        reason = "a flag of the kernel's interface"
+    )]
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    let mut tries = 1;
+    loop {
+        match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+            Err(error) if is_stale(&error) && tries < TRIES => tries += 1,
+            outcome => return outcome,
+        }
+    }
+}
+
+/// True if the file behind a descriptor was replaced on the server.
+pub fn is_stale(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::StaleNetworkFileHandle
+}
+
+/// Makes the directory of a file, and those above it.
+pub fn make_directory_of(path: &Path) -> io::Result<()> {
+    let Some(directory) = directory_of(path) else {
+        return Ok(());
+    };
+    match directory.metadata() {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            std::fs::create_dir_all(directory)?;
+            sync_directory_of(directory)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes names in a file's directory safe against a crash.
+pub fn sync_directory_of(path: &Path) -> io::Result<()> {
+    let directory = directory_of(path).unwrap_or(Path::new("."));
+    let directory = match File::open(directory) {
+        // It may be writable and still not be open to this user; then nothing can be done.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+        outcome => outcome?,
+    };
+    match directory.sync_all() {
+        // File systems that need none refuse it.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput || is_unsupported(&error) => {
+            Ok(())
+        }
+        outcome => outcome,
+    }
+}
+
+/// Removes temporary files that dead processes have left beside files of one directory. The first
+/// one was just written: ages are told by the file server's clock.
+pub fn remove_leftovers(files: &[&Path]) {
+    let Some(first) = files.first() else {
+        return;
+    };
+    let (Some(directory), Ok(now)) = (
+        directory_of(first),
+        first.metadata().and_then(|metadata| metadata.modified()),
+    ) else {
+        return;
+    };
+    let prefixes: Vec<OsString> = files.iter().map(|file| prefix_of(file)).collect();
+    for entry in directory.read_dir().into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_temporary = prefixes.iter().any(|prefix| {
+            name.as_encoded_bytes()
+                .starts_with(prefix.as_encoded_bytes())
+        });
+        // The second name of an old file has that file's time of change, but its own time of linking.
+        let age = || {
+            let metadata = entry.metadata().ok()?;
+            let linked = Duration::from_secs(u64::try_from(metadata.ctime()).ok()?);
+            let now = now.duration_since(std::time::UNIX_EPOCH).ok()?;
+            now.checked_sub(linked)
+        };
+        if is_temporary && age().is_some_and(|age| age > LEFTOVER_AGE) {
+            // One that cannot be removed does no harm; the next save tries again.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn directory_of(path: &Path) -> Option<&Path> {
+    path.parent().map(|parent| {
+        if parent.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            parent
+        }
+    })
+}
+
+fn prefix_of(path: &Path) -> OsString {
+    let mut name = path.file_name().unwrap_or(OsStr::new("state")).to_owned();
+    name.push(".tmp-");
+    name
+}
+
+fn failed(action: &'static str, path: &Path, source: io::Error) -> ReplaceError {
+    ReplaceError::Io {
+        action,
+        path: path.to_owned(),
+        source,
+        replaced: false,
+    }
+}
+
+fn is_unsupported(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Unsupported
+        || Errno::from_io_error(error).is_some_and(|errno| errno == Errno::OPNOTSUPP)
+}
+
+/// True where hard links cannot be made: by the file system, or by rules of the system.
+fn has_no_links(error: &io::Error) -> bool {
+    is_unsupported(error)
+        || matches!(
+            error.kind(),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::TooManyLinks
+        )
+}
+
+/// Is a file that goes away unless it is renamed.
+struct Temporary {
+    path: PathBuf,
+    armed: bool,
+}
+
+impl Temporary {
+    /// Chooses a name that tells whose it is.
+    fn named(target: &Path) -> Self {
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        let host: String = crate::sys::host_name()
+            .chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || c == '-' {
+                    c
+                } else {
+                    '_'
+                }
+            })
+            .take(32)
+            .collect();
+        let mut name = prefix_of(target);
+        name.push(format!(
+            "{host}.{}.{}",
+            std::process::id(),
+            COUNTER.fetch_add(1, Ordering::Relaxed)
+        ));
+        Self {
+            path: target.with_file_name(name),
+            armed: true,
+        }
+    }
+
+    /// Writes and syncs a temporary file. With an old file, it gets that one's access rights;
+    /// without, those of umask and directory.
+    fn write(target: &Path, bytes: &[u8], old: Option<&File>) -> Result<Self, ReplaceError> {
+        let mode = if old.is_some() { 0o600 } else { 0o666 };
+        let mut tries = 100;
+        let (mut temporary, mut file) = loop {
+            let mut temporary = Self::named(target);
+            match OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(mode)
+                .open(&temporary.path)
+            {
+                Ok(file) => break (temporary, file),
+                Err(source) => {
+                    temporary.disarm();
+                    tries -= 1;
+                    if source.kind() != io::ErrorKind::AlreadyExists || tries == 0 {
+                        return Err(failed("create", &temporary.path, source));
+                    }
+                }
+            }
+        };
+        // A sync that failed is not tried again: the kernel may have dropped the pages already.
+        let outcome = file
+            .write_all(bytes)
+            .and_then(|()| old.map_or(Ok(()), |old| copy_rights(old, &file)))
+            .and_then(|()| file.sync_all());
+        if let Err(source) = outcome {
+            let path = temporary.path.clone();
+            temporary.remove();
+            return Err(failed("write", &path, source));
+        }
+        Ok(temporary)
+    }
+
+    fn rename(mut self, to: &Path, is_done: impl Fn() -> bool) -> Result<(), ReplaceError> {
+        let mut tries = 1;
+        loop {
+            match std::fs::rename(&self.path, to) {
+                Ok(()) => break,
+                // NFS may report a failure of a rename that took place.
+                Err(_) if is_done() => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted && tries < TRIES => {
+                    tries += 1;
+                }
+                Err(source) => return Err(failed("replace", to, source)),
+            }
+        }
+        // A rename between two names of one file does nothing, and leaves both.
+        self.remove();
+        Ok(())
+    }
+
+    fn disarm(&mut self) {
+        self.armed = false;
+    }
+
+    fn remove(&mut self) {
+        if std::mem::take(&mut self.armed) {
+            // Mostly it is gone by its rename. What stays is removed as a left-over later.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// Gives a file the owner (if root does it), group, mode and ACL of another.
+fn copy_rights(from: &File, to: &File) -> io::Result<()> {
+    let (old, new) = (from.metadata()?, to.metadata()?);
+    let mut mode = old.mode() & 0o7777;
+    if old.uid() != new.uid() && rustix::process::geteuid().is_root() {
+        // Root who repairs a state must not take it from its owner.
+        rustix::fs::fchown(to, Some(Uid::from_raw(old.uid())), None)?;
+    }
+    let has_group = old.gid() == new.gid()
+        || rustix::fs::fchown(to, None, Some(Gid::from_raw(old.gid()))).is_ok();
+    if !has_group {
+        // Another group must not get what was meant for the old one.
+        mode = (mode & !0o070) | ((mode & 0o007) << 3);
+    }
+    rustix::fs::fchmod(to, Mode::from_raw_mode(mode))?;
+    match acl_of(from)? {
+        Some(acl) if has_group => rustix::fs::fsetxattr(to, ACL, &acl, XattrFlags::empty())?,
+        _ => match rustix::fs::fremovexattr(to, ACL) {
+            Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            Err(errno) => return Err(errno.into()),
+        },
+    }
+    Ok(())
+}
+
+fn acl_of(file: &File) -> io::Result<Option<Vec<u8>>> {
+    // The kernel allows attributes of 64 KiB at most.
+    let mut acl = vec![0; 64 * 1024];
+    match rustix::fs::fgetxattr(file, ACL, acl.as_mut_slice()) {
+        Ok(length) => {
+            acl.truncate(length);
+            Ok(Some(acl))
+        }
+        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}

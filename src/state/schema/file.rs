@@ -1,0 +1,471 @@
+//! Rows and metadata to the bytes of a Parquet file, and back.
+//!
+//! Damaged bytes end in an error, whatever they are: the row hash finds what Parquet lets through,
+//! and a panic of its reader is caught.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
+use std::sync::{Arc, mpsc};
+
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
+};
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{KeyValue, ParquetMetaDataReader};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::reader::ChunkReader;
+use parquet::schema::types::ColumnPath;
+use sha2::{Digest as _, Sha256};
+
+use super::decode::{Decoder, Layout, foreign_part};
+use super::digest::{self, Digest};
+use super::{COLUMNS, FORMAT_VERSION, Kind, ReadError, encode, is_own, schema_with};
+use crate::state::TaskRow;
+use crate::state::table::Metadata;
+
+/// Holds what a file contains.
+#[derive(Debug, Clone)]
+pub struct Contents {
+    pub rows: Vec<TaskRow>,
+    pub foreign: Option<RecordBatch>,
+    pub meta: Metadata,
+    pub warnings: Vec<String>,
+    pub identity: Identity,
+}
+
+/// Tells one state of a file from every other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Identity {
+    Ours {
+        generation: u64,
+        hash: String,
+    },
+    /// Of another program: its length and the SHA-256 of its bytes.
+    Foreign {
+        length: u64,
+        sha256: String,
+    },
+}
+
+/// Keys of the file's metadata. All begin with [`PREFIX`].
+const PREFIX: &str = "snbb.";
+const VERSION: &str = "snbb.format_version";
+const GENERATION: &str = "snbb.generation";
+const PROJECT: &str = "snbb.project";
+const OWNER: &str = "snbb.owner_uid";
+const BASELINES: &str = "snbb.baselines";
+const HASH: &str = "snbb.hash";
+
+const CREATED_BY: &str = concat!("snbb-scheduler version ", env!("CARGO_PKG_VERSION"));
+
+/// Rows per row group and per batch: with both equal, the reader can hand dictionaries on.
+const GROUP_ROWS: usize = 128 * 1024;
+/// From here on a second thread is worth its start.
+const MANY_ROWS: usize = 20_000;
+
+/// Reads a whole file.
+pub fn read(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
+    guarded(|| read_unguarded(bytes))
+}
+
+/// Makes the bytes of a file. `meta` says how it is to be; format version and hash are added.
+pub fn write(
+    rows: &[&TaskRow],
+    foreign: Option<&RecordBatch>,
+    meta: &Metadata,
+) -> Result<(Vec<u8>, Identity), ParquetError> {
+    let schema = Arc::new(schema_with(foreign.map(RecordBatch::schema).as_deref()));
+    let pairs = pairs_of(meta)?;
+    let mut writer =
+        ArrowWriter::try_new(Vec::new(), Arc::clone(&schema), Some(properties(&schema)))?;
+    let mut digest = Digest::new(&schema);
+    let encode = |rows: &[&TaskRow], digest: &mut Digest| -> Result<RecordBatch, ParquetError> {
+        let batch = encode::batch(rows, foreign, &schema)?;
+        digest.update(&batch)?;
+        Ok(batch)
+    };
+    if rows.len() < MANY_ROWS {
+        let batch = encode(rows, &mut digest)?;
+        writer.write(&batch)?;
+    } else {
+        std::thread::scope(|scope| {
+            let (sender, batches) = mpsc::sync_channel(1);
+            let digest = &mut digest;
+            let encoding = scope.spawn(move || {
+                for rows in rows.chunks(GROUP_ROWS) {
+                    let batch = encode(rows, digest)?;
+                    if sender.send(batch).is_err() {
+                        break;
+                    }
+                }
+                Ok::<(), ParquetError>(())
+            });
+            for batch in batches {
+                writer.write(&batch)?;
+            }
+            encoding
+                .join()
+                .map_err(|_| ParquetError::General("a thread has panicked".to_owned()))?
+        })?;
+    }
+    let hash = digest.finish(&pairs);
+    for (key, value) in pairs {
+        writer.append_key_value_metadata(KeyValue::new(key, value));
+    }
+    writer.append_key_value_metadata(KeyValue::new(HASH.to_owned(), hash.clone()));
+    let identity = Identity::Ours {
+        generation: meta.generation,
+        hash,
+    };
+    Ok((writer.into_inner()?, identity))
+}
+
+/// Looks which file this is, without reading its rows if it is ours. None: it is neither ours nor
+/// Parquet, or damaged.
+pub fn identify(file: &File) -> std::io::Result<Identity> {
+    if let Some((generation, hash)) = guarded(|| Ok(ours(file))).ok().flatten() {
+        return Ok(Identity::Ours { generation, hash });
+    }
+    let mut bytes = Vec::new();
+    let mut file = file;
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(foreign_identity(&bytes))
+}
+
+fn ours(file: &impl ChunkReader) -> Option<(u64, String)> {
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(file).ok()?;
+    let keys = own_keys(metadata.file_metadata().key_value_metadata());
+    Some((keys.get(GENERATION)?.parse().ok()?, keys.get(HASH)?.clone()))
+}
+
+fn foreign_identity(bytes: &[u8]) -> Identity {
+    Identity::Foreign {
+        length: bytes.len() as u64,
+        sha256: digest::hex(&Sha256::digest(bytes)),
+    }
+}
+
+fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
+    if bytes.is_empty() {
+        return Err(ReadError::Damaged("the file is empty (0 bytes)".to_owned()));
+    }
+    let options = ArrowReaderOptions::new();
+    let footer = ArrowReaderMetadata::load(&bytes, options.clone()).map_err(not_parquet)?;
+    let file = footer.metadata().file_metadata();
+    let keys = own_keys(file.key_value_metadata());
+    let is_own = !keys.is_empty();
+    let has_own_columns = footer.schema().field_with_name("submission_id").is_ok();
+    if !is_own && has_own_columns && file.created_by().is_none() {
+        return Err(ReadError::Damaged("its metadata is gone".to_owned()));
+    }
+    let hash = match keys.get(HASH) {
+        Some(hash) => Some(hash.clone()),
+        None if is_own => {
+            return Err(ReadError::Damaged(
+                "its hash of the rows is missing".to_owned(),
+            ));
+        }
+        None => None,
+    };
+
+    let layout = Layout::of(footer.schema())?;
+    let schema = if is_own {
+        with_dictionaries(footer.schema())
+    } else {
+        Arc::clone(footer.schema())
+    };
+    let rows_expected = usize::try_from(file.num_rows()).unwrap_or(0);
+    let metadata = ArrowReaderMetadata::try_new(
+        Arc::clone(footer.metadata()),
+        options.with_schema(Arc::clone(&schema)),
+    )
+    .map_err(broken)?;
+    let identity = match &hash {
+        Some(hash) => Identity::Ours {
+            generation: keys
+                .get(GENERATION)
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(0),
+            hash: hash.clone(),
+        },
+        None => foreign_identity(&bytes),
+    };
+    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, metadata)
+        .with_batch_size(GROUP_ROWS)
+        .build()
+        .map_err(broken)?;
+
+    let mut found = Found {
+        decoder: Decoder::new(layout, is_own),
+        rows: Vec::new(),
+        foreign: Vec::new(),
+    };
+    // Columns stay also if there is no row.
+    found.append(&RecordBatch::new_empty(Arc::clone(&schema)))?;
+    let digest = is_own.then(|| Digest::new(&schema));
+    let digest = if rows_expected < MANY_ROWS {
+        read_here(reader, digest, &mut found)?
+    } else {
+        read_with_thread(reader, digest, &mut found)?
+    };
+
+    let mut meta = Metadata::default();
+    if let (Some(digest), Some(hash)) = (digest, hash) {
+        let (scheme, _) = hash.split_once(':').unwrap_or_default();
+        let version = keys.get(VERSION).and_then(|text| text.parse::<u32>().ok());
+        // A later format may hash otherwise; then its hash says nothing to this program.
+        let is_newer = version.is_some_and(|version| version > FORMAT_VERSION);
+        let pairs: Vec<_> = keys
+            .iter()
+            .filter(|(key, _)| *key != HASH)
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        if !(is_newer && scheme != digest::SCHEME) && digest.finish(&pairs) != hash {
+            return Err(ReadError::Damaged(format!(
+                "its rows do not have the hash that is stored with them (written by {})",
+                file.created_by().unwrap_or("an unknown program")
+            )));
+        }
+        meta = parse_metadata(&keys)?;
+    }
+    let foreign = if found.foreign.is_empty() {
+        None
+    } else {
+        let schema = found.foreign.first().map(RecordBatch::schema);
+        schema
+            .map(|schema| concat_batches(&schema, &found.foreign))
+            .transpose()
+            .map_err(|error| ReadError::Damaged(error.to_string()))?
+    };
+    Ok(Contents {
+        rows: found.rows,
+        foreign,
+        meta,
+        warnings: found.decoder.warnings(),
+        identity,
+    })
+}
+
+struct Found {
+    decoder: Decoder,
+    rows: Vec<TaskRow>,
+    foreign: Vec<RecordBatch>,
+}
+
+impl Found {
+    fn append(&mut self, batch: &RecordBatch) -> Result<(), ReadError> {
+        self.decoder.append(batch, &mut self.rows)?;
+        if let Some(part) = foreign_part(batch, &self.decoder)
+            .map_err(|error| ReadError::Damaged(error.to_string()))?
+        {
+            self.foreign.push(part);
+        }
+        Ok(())
+    }
+}
+
+fn read_here(
+    reader: ParquetRecordBatchReader,
+    mut digest: Option<Digest>,
+    found: &mut Found,
+) -> Result<Option<Digest>, ReadError> {
+    for batch in reader {
+        let batch = batch.map_err(|error| ReadError::Damaged(error.to_string()))?;
+        if let Some(digest) = &mut digest {
+            digest
+                .update(&batch)
+                .map_err(|error| ReadError::Damaged(error.to_string()))?;
+        }
+        found.append(&batch)?;
+    }
+    Ok(digest)
+}
+
+/// Unpacks and hashes in a second thread while this one makes rows.
+fn read_with_thread(
+    reader: ParquetRecordBatchReader,
+    mut digest: Option<Digest>,
+    found: &mut Found,
+) -> Result<Option<Digest>, ReadError> {
+    std::thread::scope(|scope| {
+        let (sender, batches) = mpsc::sync_channel(1);
+        let unpacking = scope.spawn(move || {
+            guarded(|| {
+                for batch in reader {
+                    let batch = batch.map_err(|error| ReadError::Damaged(error.to_string()))?;
+                    if sender.send(batch.clone()).is_err() {
+                        break;
+                    }
+                    if let Some(digest) = &mut digest {
+                        digest
+                            .update(&batch)
+                            .map_err(|error| ReadError::Damaged(error.to_string()))?;
+                    }
+                }
+                Ok(digest)
+            })
+        });
+        let mut outcome = Ok(());
+        for batch in batches {
+            outcome = found.append(&batch);
+            if outcome.is_err() {
+                break;
+            }
+        }
+        let digest = unpacking
+            .join()
+            .unwrap_or_else(|_| Err(ReadError::Damaged("its reader has panicked".to_owned())));
+        outcome?;
+        digest
+    })
+}
+
+/// Has texts that repeat read as dictionaries, so that each is made once and shared.
+fn with_dictionaries(schema: &SchemaRef) -> SchemaRef {
+    let repeats = |field: &Field| {
+        *field.data_type() == DataType::Utf8
+            && COLUMNS
+                .iter()
+                .any(|(name, kind)| name == field.name() && *kind == Kind::Text)
+    };
+    let fields: Vec<Arc<Field>> = schema
+        .fields()
+        .iter()
+        .map(|field| {
+            if repeats(field) {
+                let kind =
+                    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+                Arc::new(field.as_ref().clone().with_data_type(kind))
+            } else {
+                Arc::clone(field)
+            }
+        })
+        .collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// Snappy would be read as widely, but Zstandard makes files half as large. Plain values and
+/// dictionaries are the encodings that every reader knows.
+fn properties(schema: &Schema) -> WriterProperties {
+    let mut properties = WriterProperties::builder()
+        .set_created_by(CREATED_BY.to_owned())
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
+        .set_max_row_group_row_count(Some(GROUP_ROWS));
+    for (name, kind) in COLUMNS {
+        let path = ColumnPath::from(name);
+        properties = match kind {
+            Kind::Text => properties.set_column_dictionary_page_size_limit(path, 16 << 20),
+            Kind::UniqueText | Kind::Time => properties.set_column_dictionary_enabled(path, false),
+            Kind::Int32 | Kind::Int64 | Kind::Flag => properties,
+        };
+    }
+    debug_assert!(
+        COLUMNS
+            .iter()
+            .all(|(name, _)| schema.index_of(name).is_ok() && is_own(name))
+    );
+    properties.build()
+}
+
+fn own_keys(metadata: Option<&Vec<KeyValue>>) -> BTreeMap<String, String> {
+    metadata
+        .into_iter()
+        .flatten()
+        .filter(|pair| pair.key.starts_with(PREFIX))
+        .map(|pair| (pair.key.clone(), pair.value.clone().unwrap_or_default()))
+        .collect()
+}
+
+fn pairs_of(meta: &Metadata) -> Result<Vec<(String, String)>, ParquetError> {
+    let baselines = serde_json::to_string(&meta.baselines)
+        .map_err(|error| ParquetError::External(Box::new(error)))?;
+    let pair = |key: &str, value: String| (key.to_owned(), value);
+    let mut pairs = vec![
+        pair(VERSION, FORMAT_VERSION.to_string()),
+        pair(GENERATION, meta.generation.to_string()),
+        pair(BASELINES, baselines),
+    ];
+    pairs.extend(
+        meta.project
+            .iter()
+            .map(|project| pair(PROJECT, project.clone())),
+    );
+    pairs.extend(meta.owner_uid.map(|uid| pair(OWNER, uid.to_string())));
+    Ok(pairs)
+}
+
+fn parse_metadata(keys: &BTreeMap<String, String>) -> Result<Metadata, ReadError> {
+    let bad =
+        |key: &str, value: &str| ReadError::Damaged(format!("its metadata says {key} = '{value}'"));
+    let number = |key: &str| match keys.get(key) {
+        Some(text) => text.parse::<u64>().map(Some).map_err(|_| bad(key, text)),
+        None => Ok(None),
+    };
+    let small = |key: &str| match number(key)? {
+        Some(value) => u32::try_from(value)
+            .map(Some)
+            .map_err(|_| bad(key, &value.to_string())),
+        None => Ok(None),
+    };
+    Ok(Metadata {
+        format_version: small(VERSION)?.ok_or_else(|| bad(VERSION, ""))?,
+        generation: number(GENERATION)?.ok_or_else(|| bad(GENERATION, ""))?,
+        project: keys.get(PROJECT).cloned(),
+        owner_uid: small(OWNER)?,
+        baselines: match keys.get(BASELINES) {
+            Some(text) => serde_json::from_str(text).map_err(|_| bad(BASELINES, text))?,
+            None => BTreeMap::new(),
+        },
+    })
+}
+
+fn not_parquet(error: ParquetError) -> ReadError {
+    ReadError::Damaged(format!("it is cut or no Parquet file ({error})"))
+}
+
+fn broken(error: ParquetError) -> ReadError {
+    ReadError::Damaged(error.to_string())
+}
+
+/// Turns a panic on strange bytes into an error, and keeps it from being printed.
+fn guarded<T>(work: impl FnOnce() -> Result<T, ReadError>) -> Result<T, ReadError> {
+    quiet::during(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)))
+        .unwrap_or_else(|_| Err(ReadError::Damaged("its reader has panicked".to_owned())))
+}
+
+mod quiet {
+    //! Keeps caught panics off standard error.
+
+    use std::cell::Cell;
+    use std::sync::Once;
+
+    thread_local! {
+        static QUIET: Cell<bool> = const { Cell::new(false) };
+    }
+    static HOOK: Once = Once::new();
+
+    pub fn during<T>(work: impl FnOnce() -> T) -> T {
+        HOOK.call_once(|| {
+            let usual = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |info| {
+                if !QUIET.with(Cell::get) {
+                    usual(info);
+                }
+            }));
+        });
+        let before = QUIET.with(|quiet| quiet.replace(true));
+        let outcome = work();
+        QUIET.with(|quiet| quiet.set(before));
+        outcome
+    }
+}

@@ -1,0 +1,91 @@
+//! The attempts file: rows that were replaced or cleared, so that nothing that ran is lost.
+
+use std::collections::HashMap;
+
+use super::{Store, encode, refuse_newer, replace};
+use crate::state::schema::{FORMAT_VERSION, foreign};
+use crate::state::store::StateError;
+use crate::state::table::Metadata;
+use crate::state::{State, TaskRow};
+
+/// Adds the superseded rows of a state. An attempt that is there already (a save was cut off after
+/// this file) is replaced by what is known now.
+pub(super) fn save(store: &Store, state: &State) -> Result<(), StateError> {
+    if state.superseded().is_empty() {
+        return Ok(());
+    }
+    let path = &store.paths.attempts;
+    let before = store.load(path)?;
+    let (mut rows, foreign_before, mut meta, identity) = match before {
+        Some(contents) => (
+            contents.rows,
+            contents.foreign,
+            contents.meta,
+            Some(contents.identity),
+        ),
+        None => (Vec::new(), None, Metadata::default(), None),
+    };
+    refuse_newer(path, &meta)?;
+    let (foreign, shift) =
+        foreign::join(foreign_before.as_ref(), state.foreign()).map_err(|error| {
+            StateError::Encode {
+                path: path.clone(),
+                message: error.to_string(),
+            }
+        })?;
+    let mut known: HashMap<Attempt, usize> = rows
+        .iter()
+        .enumerate()
+        .map(|(at, row)| (Attempt::of(row), at))
+        .collect();
+    for row in state.superseded() {
+        let mut row = row.clone();
+        row.foreign = row.foreign.map(|line| line + shift);
+        match known
+            .get(&Attempt::of(&row))
+            .and_then(|&at| rows.get_mut(at))
+        {
+            Some(there) => *there = row,
+            None => {
+                known.insert(Attempt::of(&row), rows.len());
+                rows.push(row);
+            }
+        }
+    }
+    meta.format_version = FORMAT_VERSION;
+    meta.generation += 1;
+    meta.project.clone_from(&state.meta.project);
+    meta.owner_uid = meta
+        .owner_uid
+        .or(state.meta.owner_uid)
+        .or_else(|| Some(crate::sys::effective_uid()));
+    let all: Vec<&TaskRow> = rows.iter().collect();
+    let (bytes, after) = encode(path, &all, foreign.as_ref(), &meta)?;
+    replace(path, None, &bytes, identity.as_ref(), &after)
+        .map_err(|error| StateError::from_replacement(path, error))
+}
+
+/// Tells attempts apart. Rows of the Python program have no submission id.
+#[derive(PartialEq, Eq, Hash)]
+struct Attempt {
+    key: crate::state::TaskKey,
+    submission_id: Option<std::sync::Arc<str>>,
+    rest: Option<(
+        Option<chrono::DateTime<chrono::Utc>>,
+        Option<crate::executor::JobId>,
+    )>,
+}
+
+impl Attempt {
+    fn of(row: &TaskRow) -> Self {
+        let rest = match row.submission_id {
+            Some(_) => None,
+            None => Some((row.submitted_at, row.job_id.clone())),
+        };
+        Self {
+            key: row.key.clone(),
+            submission_id: row.submission_id.clone(),
+            rest,
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What can be wrong with the files of the state, and the way out of it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::state::durable::ReplaceError;
+use crate::state::journal::JournalError;
+use crate::state::lock::LockError;
+use crate::state::schema::{FORMAT_VERSION, ReadError};
+
+/// Says what is wrong with the state. Each names the file.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    #[error("cannot {action} {}: {source}", .path.display())]
+    Io {
+        action: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error("{} is damaged: {error}", .path.display())]
+    Damaged {
+        path: PathBuf,
+        error: ReadError,
+        /// The copy before, if there is one.
+        backup: Option<PathBuf>,
+    },
+    #[error("{} is not a state file that can be read: {error}", .path.display())]
+    NotUnderstood { path: PathBuf, error: ReadError },
+    #[error("{} has format version {found}, this program writes {FORMAT_VERSION}", .path.display())]
+    Newer { path: PathBuf, found: u32 },
+    #[error("{} was changed by another process meanwhile; nothing was overwritten", .path.display())]
+    Conflict { path: PathBuf },
+    #[error("{} belongs to user {owner}, this is user {user}", .path.display())]
+    OtherOwner {
+        path: PathBuf,
+        owner: u32,
+        user: u32,
+    },
+    #[error("state file {} cannot be used: {reason}", .path.display())]
+    Path { path: PathBuf, reason: &'static str },
+    #[error("cannot write {}: {message}", .path.display())]
+    Encode { path: PathBuf, message: String },
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
+}
+
+impl StateError {
+    /// Says what to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Io { path, source, .. } => io_hint(path, source),
+            Self::Damaged { path, backup, .. } => Some(damage_hint(path, backup.as_deref())),
+            Self::NotUnderstood { path, .. } => Some(format!(
+                "correct {} with the program that wrote it (for example pandas); it was not changed",
+                path.display()
+            )),
+            Self::Newer { .. } => Some(
+                "use the newer snbb-scheduler that wrote it; this one can read it, and does not write it"
+                    .to_owned(),
+            ),
+            Self::Conflict { .. } => Some("run the command again".to_owned()),
+            Self::OtherOwner { .. } => Some(
+                "run the command as that user; --as-owner goes on all the same (Slurm may hide the owner's jobs from you)"
+                    .to_owned(),
+            ),
+            Self::Path { .. } => Some("set state_file to the path of a file, such as .scheduler_state.parquet".to_owned()),
+            Self::Encode { .. } | Self::Journal(_) | Self::Lock(_) => None,
+        }
+    }
+
+    pub(super) fn from_replacement(target: &Path, error: ReplaceError) -> Self {
+        match error {
+            ReplaceError::Changed => Self::Conflict {
+                path: target.to_owned(),
+            },
+            ReplaceError::Io {
+                action,
+                path,
+                source,
+                ..
+            } => Self::Io {
+                action,
+                path,
+                source,
+            },
+        }
+    }
+}
+
+fn damage_hint(path: &Path, backup: Option<&Path>) -> String {
+    match backup {
+        Some(backup) => format!(
+            "it was not changed; the copy before it is {backup}: look at it, keep the damaged file (mv {path} {path}.damaged), then cp -p {backup} {path}",
+            backup = quoted(backup),
+            path = quoted(path),
+        ),
+        None => format!(
+            "it was not changed; put it back from a backup, or move it away (mv {path} {path}.damaged) once no job of this study is in Slurm",
+            path = quoted(path),
+        ),
+    }
+}
+
+fn quoted(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    shell_words::quote(&text).into_owned()
+}
+
+fn io_hint(path: &Path, source: &io::Error) -> Option<String> {
+    let directory = path.parent().unwrap_or(path).display();
+    match source.kind() {
+        io::ErrorKind::StorageFull => Some(format!(
+            "make room on the file system of {directory}; the state before is whole"
+        )),
+        io::ErrorKind::QuotaExceeded => Some(format!(
+            "make room in your quota for {directory}; the state before is whole"
+        )),
+        io::ErrorKind::ReadOnlyFilesystem => Some(format!(
+            "the file system of {directory} is mounted read-only"
+        )),
+        io::ErrorKind::PermissionDenied => Some(format!(
+            "this user needs access to {directory} and the files in it (the program replaces files there)"
+        )),
+        io::ErrorKind::IsADirectory => Some("state_file must be a file".to_owned()),
+        _ => None,
+    }
+}
