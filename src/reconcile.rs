@@ -201,7 +201,8 @@ impl<'a> Evidence<'a> {
             .get(row.job_id.as_ref()?)?
             .iter()
             .copied()
-            .filter(|job| fits(row, job))
+            // A record that has only half arrived has no name yet, and says nothing.
+            .filter(|job| fits(row, job) || job.phase == Phase::Unknown)
             .max_by_key(|job| job.submitted_at)
     }
 }

@@ -15,7 +15,7 @@ use crate::manifest::{Manifest, Policy, Selection, World, plan};
 use crate::request;
 use crate::slurm::SlurmExecutor;
 use crate::state::State;
-use crate::state::store::{LockedStore, Store};
+use crate::state::store::{LockedStore, Store, check_owner};
 use crate::sys;
 
 /// Holds what was loaded for one call.
@@ -59,9 +59,7 @@ impl Context {
     /// Reads the state without a lock.
     pub fn read_state(&self, printer: &mut Printer) -> Result<State, Failure> {
         let state = self.store.read()?;
-        for warning in state.warnings() {
-            printer.warning(warning);
-        }
+        tell_warnings(&state, printer);
         Ok(state)
     }
 
@@ -74,9 +72,10 @@ impl Context {
     ) -> Result<(LockedStore, State), Failure> {
         let timeout = args.lock_timeout.unwrap_or(self.config.lock_timeout);
         let locked = self.store.clone().lock(command, timeout)?;
-        let mut state = self.read_state(printer)?;
+        let mut state = locked.read()?;
+        tell_warnings(&state, printer);
         if !args.as_owner {
-            state.check_owner(sys::effective_uid(), &self.store.paths.state)?;
+            check_owner(&self.store.paths, &state.meta, sys::effective_uid())?;
         }
         if state.meta.project.is_none() {
             state.meta.project = Some(self.project(&state));
@@ -186,6 +185,12 @@ impl Context {
     /// True if the audit log holds a submission of ours with this id.
     pub fn was_ours(&self, id: &JobId) -> bool {
         was_logged(&self.config.log_file, id)
+    }
+}
+
+fn tell_warnings(state: &State, printer: &mut Printer) {
+    for warning in state.warnings() {
+        printer.warning(warning);
     }
 }
 

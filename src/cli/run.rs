@@ -105,7 +105,7 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
         exit = Exit::Refused;
     }
     if let Some(locked) = &locked {
-        if !locked.store.is_there() {
+        if !state.is_stored() {
             state.mark_changed();
         }
         save(context, locked, &mut state, &looked)?;

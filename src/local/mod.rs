@@ -287,6 +287,10 @@ impl LocalExecutor {
 }
 
 impl Executor for LocalExecutor {
+    fn preflight(&self) -> Result<(), ExecutorError> {
+        Ok(())
+    }
+
     /// Returns the script and its arguments; the interpreter is that of its `#!` line.
     fn command_line(&self, request: &JobRequest) -> Vec<String> {
         let script = self.find_script(&request.script).map_or_else(

@@ -13,9 +13,11 @@ use super::command::{Commands, Ended};
 use super::parse;
 use super::query::{IDS_PER_CALL, cluster_option};
 use super::submit_error;
+use crate::config::Config;
 use crate::executor::{
     Executor, ExecutorError, JobRef, JobRequest, JobTag, Observation, Question, Refusal, Submission,
 };
+use crate::sys;
 
 /// Holds what the executor needs to know of the site and of the calling process.
 #[derive(Debug, Clone)]
@@ -70,6 +72,20 @@ impl SlurmExecutor {
             query_timeout: settings.query_timeout,
             has_submit_line: None,
         }
+    }
+
+    /// Takes what the configuration and the calling process say.
+    pub fn from_config(config: &Config) -> Self {
+        Self::new(SlurmSettings {
+            bin_dir: config.slurm.bin_dir.clone(),
+            script_dir: config.script_dir.clone(),
+            config_dir: config.base_dir().map(Path::to_owned),
+            env: std::env::vars_os().collect(),
+            accounting: config.slurm.accounting,
+            uid: sys::effective_uid(),
+            submit_timeout: SlurmSettings::SUBMIT_TIMEOUT,
+            query_timeout: SlurmSettings::QUERY_TIMEOUT,
+        })
     }
 
     /// Returns an error for the first of Slurm's commands that cannot be found. Starts nothing.
@@ -158,6 +174,10 @@ impl SlurmExecutor {
 }
 
 impl Executor for SlurmExecutor {
+    fn preflight(&self) -> Result<(), ExecutorError> {
+        self.check_programs()
+    }
+
     fn command_line(&self, request: &JobRequest) -> Vec<String> {
         let sbatch = self
             .commands

@@ -185,6 +185,11 @@ impl State {
         self.warnings.push(warning);
     }
 
+    /// True if the rows come from a file: a study's first run has none yet.
+    pub fn is_stored(&self) -> bool {
+        self.origin.state.is_some()
+    }
+
     /// True if there is something to save.
     pub fn is_changed(&self) -> bool {
         self.changed

@@ -4,8 +4,8 @@
 mod config;
 mod fake_slurm;
 mod harness;
-mod harness_tree;
 mod harness_slurm;
+mod harness_tree;
 mod local;
 mod lock_and_journal;
 mod output;

@@ -66,7 +66,9 @@ impl StateError {
                     .to_owned(),
             ),
             Self::Path { .. } => Some("set state_file to the path of a file, such as .scheduler_state.parquet".to_owned()),
-            Self::Encode { .. } | Self::Journal(_) | Self::Lock(_) => None,
+            Self::Journal(error) => Some(error.hint().to_owned()),
+            Self::Lock(error) => Some(error.hint().to_owned()),
+            Self::Encode { .. } => None,
         }
     }
 
