@@ -69,7 +69,10 @@ impl Cluster {
             .replace('\n', "; ");
         match up.status.code() {
             Some(0) => {}
-            Some(3) => return Err(format!("SKIPPED all Slurm tests: {said}")),
+            Some(3) => {
+                let _ = std::fs::remove_dir_all(&dir);
+                return Err(format!("SKIPPED all Slurm tests: {said}"));
+            }
             _ => panic!("the development cluster does not start: {said}"),
         }
         #[expect(
