@@ -285,7 +285,10 @@ fn a_dry_run_prints_what_would_be_submitted_and_changes_nothing() {
     assert_eq!(said.out.lines().count(), 3, "{}", said.out);
     for line in said.out.lines() {
         let words = shell_words::split(line).unwrap();
-        assert!(words[0].ends_with("/sbatch") && words[1] == "--parsable", "{line}");
+        assert!(
+            words[0].ends_with("/sbatch") && words[1] == "--parsable",
+            "{line}"
+        );
         assert!(words[2].starts_with("--comment=snbb:"), "{line}");
     }
     assert_eq!(slurm.calls("sbatch"), 0);
@@ -356,7 +359,12 @@ fn force_and_limits() {
         convert(&study, subject, session);
         let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
         let path = format!("bids/{subject}/{session}/anat/{subject}_{session}_T1w.nii.gz");
-        std::fs::File::options().append(true).open(study.at(&path)).unwrap().set_modified(old).unwrap();
+        std::fs::File::options()
+            .append(true)
+            .open(study.at(&path))
+            .unwrap()
+            .set_modified(old)
+            .unwrap();
     }
     assert_eq!(study.call(&["run", "--force"]).code, 2);
     let said = study.ok(&[
