@@ -1,0 +1,47 @@
+#!/bin/bash
+#SBATCH --time=04:00:00
+#SBATCH --mem=8G
+#SBATCH --cpus-per-task=4
+
+# bids: converts one session's DICOM files to BIDS with HeuDiConv.
+# Arguments: subject, session (empty for a dataset without sessions), DICOM directory.
+# Which series becomes which file is decided in the heuristic, which is the file to edit for a site:
+# heuristic.py (it comes with this script; put it where HEURISTIC points) fits
+# the built-in markers.
+set -euo pipefail
+
+subject=${1:?usage: $0 SUBJECT SESSION DICOM_PATH}
+session=${2-}
+dicom_path=${3:-${SNBB_DICOM_PATH:?no DICOM path given}}
+
+IMAGE=${SNBB_HEUDICONV_IMAGE:-/opt/containers/heudiconv.sif}
+HEURISTIC=${SNBB_HEURISTIC:-/opt/snbb/heuristic.py}
+BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
+SCRATCH=${SNBB_SCRATCH:-${SLURM_TMPDIR:-${TMPDIR:-/tmp}}}
+
+part=$subject${session:+/$session}
+work=$(mktemp -d "$SCRATCH/snbb_bids_${subject}_XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+# `notop`: the files at the top of the dataset are shared by all jobs, so no job writes them.
+apptainer exec --cleanenv --bind "$dicom_path","$work","$HEURISTIC" "$IMAGE" \
+  heudiconv --files "$dicom_path" --outdir "$work/bids" \
+  --subjects "${subject#sub-}" ${session:+--ses "${session#ses-}"} \
+  --heuristic "$HEURISTIC" --converter dcm2niix --bids notop --minmeta --overwrite
+
+[ -d "$work/bids/$part" ] || { echo "heudiconv made no $part: does the heuristic fit?" >&2; exit 1; }
+
+# Files appear whole, and images last: they are what the markers look for.
+publish() {
+  mkdir -p "$BIDS_ROOT/$part/$(dirname "$1")"
+  local target=$BIDS_ROOT/$part/$1 hidden
+  hidden=$(dirname "$target")/.$(basename "$target").tmp
+  cp "$work/bids/$part/$1" "$hidden"
+  chmod u+w "$hidden"
+  mv -f "$hidden" "$target"
+}
+cd "$work/bids/$part"
+{
+  find . -type f ! -name '*.nii.gz' -printf '%P\n'
+  find . -type f -name '*.nii.gz' -printf '%P\n'
+} | while IFS= read -r file; do publish "$file"; done
