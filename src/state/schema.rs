@@ -4,11 +4,14 @@
 //! them; [`digest`] is the hash of the rows. All of it works on bytes in memory: opening, naming
 //! and replacing files is the store's work.
 
-pub mod decode;
-pub mod digest;
-pub mod encode;
+mod columns;
+mod decode;
+mod digest;
+mod encode;
 pub mod file;
 pub mod foreign;
+mod guard;
+mod keys;
 
 use std::sync::Arc;
 

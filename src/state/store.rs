@@ -119,19 +119,20 @@ impl Store {
     ) -> Result<State, StateError> {
         let mut tries = 1;
         loop {
-            let before = self.journal_mark()?;
-            let entries = match before {
+            // Held open, so that its inode cannot become another journal's meanwhile.
+            let held = self.open_journal()?;
+            let before = held.as_ref().map(|(_, mark)| *mark);
+            let entries = match held {
                 Some(_) => entries()?,
                 None => Vec::new(),
             };
             let mut state = self.read_file()?;
-            let after = self.journal_mark()?;
-            let is_same = match (before, after) {
+            let is_there_still = match (before, self.journal_mark()?) {
                 (None, _) => true,
                 (Some((before, _)), Some((after, _))) => before == after,
                 (Some(_), None) => false,
             };
-            if is_same || tries == TRIES {
+            if is_there_still || tries == TRIES {
                 if !entries.is_empty() {
                     journal::replay(&entries, &mut state);
                 }
@@ -218,11 +219,20 @@ impl Store {
     }
 
     fn journal_mark(&self) -> Result<Option<JournalMark>, StateError> {
+        Ok(self.open_journal()?.map(|(_, mark)| mark))
+    }
+
+    /// Opens the journal, since on NFS only that asks the server.
+    fn open_journal(&self) -> Result<Option<(File, JournalMark)>, StateError> {
         let path = &self.paths.journal;
-        // Opened, since on NFS only that asks the server.
-        match durable::open_again(path).and_then(|file| file.metadata()) {
-            Ok(metadata) => Ok(Some((metadata.ino(), metadata.len()))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        let open = || {
+            let file = durable::open_again(path)?;
+            let metadata = file.metadata()?;
+            Ok((file, (metadata.ino(), metadata.len())))
+        };
+        match open() {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if io::Error::kind(&error) == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(StateError::Io {
                 action: "read",
                 path: path.clone(),
@@ -270,7 +280,10 @@ impl LockedStore {
         *self.opened() = None;
         state.origin.journal = None;
         state.mark_saved();
-        durable::remove_leftovers(&[&paths.state, &paths.backup, &paths.attempts]);
+        durable::remove_leftovers(
+            &[&paths.state, &paths.backup, &paths.attempts],
+            durable::LEFTOVER_AGE,
+        );
         Ok(true)
     }
 
@@ -429,3 +442,6 @@ fn resolve(path: &Path) -> Result<PathBuf, StateError> {
     }
     Err(failed(io::Error::from(rustix::io::Errno::LOOP)))
 }
+
+#[cfg(test)]
+mod tests;

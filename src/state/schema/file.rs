@@ -3,7 +3,6 @@
 //! Damaged bytes end in an error, whatever they are: the row hash finds what Parquet lets through,
 //! and a panic of its reader is caught.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::sync::{Arc, mpsc};
@@ -26,6 +25,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::decode::{Decoder, Layout, foreign_part};
 use super::digest::{self, Digest};
+use super::guard::guarded;
+use super::keys::{GENERATION, HASH, VERSION, own_keys, pairs_of, parse_metadata};
 use super::{COLUMNS, FORMAT_VERSION, Kind, ReadError, encode, is_own, schema_with};
 use crate::state::TaskRow;
 use crate::state::table::Metadata;
@@ -53,15 +54,6 @@ pub enum Identity {
         sha256: String,
     },
 }
-
-/// Keys of the file's metadata. All begin with [`PREFIX`].
-const PREFIX: &str = "snbb.";
-const VERSION: &str = "snbb.format_version";
-const GENERATION: &str = "snbb.generation";
-const PROJECT: &str = "snbb.project";
-const OWNER: &str = "snbb.owner_uid";
-const BASELINES: &str = "snbb.baselines";
-const HASH: &str = "snbb.hash";
 
 const CREATED_BY: &str = concat!("snbb-scheduler version ", env!("CARGO_PKG_VERSION"));
 
@@ -377,95 +369,10 @@ fn properties(schema: &Schema) -> WriterProperties {
     properties.build()
 }
 
-fn own_keys(metadata: Option<&Vec<KeyValue>>) -> BTreeMap<String, String> {
-    metadata
-        .into_iter()
-        .flatten()
-        .filter(|pair| pair.key.starts_with(PREFIX))
-        .map(|pair| (pair.key.clone(), pair.value.clone().unwrap_or_default()))
-        .collect()
-}
-
-fn pairs_of(meta: &Metadata) -> Result<Vec<(String, String)>, ParquetError> {
-    let baselines = serde_json::to_string(&meta.baselines)
-        .map_err(|error| ParquetError::External(Box::new(error)))?;
-    let pair = |key: &str, value: String| (key.to_owned(), value);
-    let mut pairs = vec![
-        pair(VERSION, FORMAT_VERSION.to_string()),
-        pair(GENERATION, meta.generation.to_string()),
-        pair(BASELINES, baselines),
-    ];
-    pairs.extend(
-        meta.project
-            .iter()
-            .map(|project| pair(PROJECT, project.clone())),
-    );
-    pairs.extend(meta.owner_uid.map(|uid| pair(OWNER, uid.to_string())));
-    Ok(pairs)
-}
-
-fn parse_metadata(keys: &BTreeMap<String, String>) -> Result<Metadata, ReadError> {
-    let bad =
-        |key: &str, value: &str| ReadError::Damaged(format!("its metadata says {key} = '{value}'"));
-    let number = |key: &str| match keys.get(key) {
-        Some(text) => text.parse::<u64>().map(Some).map_err(|_| bad(key, text)),
-        None => Ok(None),
-    };
-    let small = |key: &str| match number(key)? {
-        Some(value) => u32::try_from(value)
-            .map(Some)
-            .map_err(|_| bad(key, &value.to_string())),
-        None => Ok(None),
-    };
-    Ok(Metadata {
-        format_version: small(VERSION)?.ok_or_else(|| bad(VERSION, ""))?,
-        generation: number(GENERATION)?.ok_or_else(|| bad(GENERATION, ""))?,
-        project: keys.get(PROJECT).cloned(),
-        owner_uid: small(OWNER)?,
-        baselines: match keys.get(BASELINES) {
-            Some(text) => serde_json::from_str(text).map_err(|_| bad(BASELINES, text))?,
-            None => BTreeMap::new(),
-        },
-    })
-}
-
 fn not_parquet(error: ParquetError) -> ReadError {
     ReadError::Damaged(format!("it is cut or no Parquet file ({error})"))
 }
 
 fn broken(error: ParquetError) -> ReadError {
     ReadError::Damaged(error.to_string())
-}
-
-/// Turns a panic on strange bytes into an error, and keeps it from being printed.
-fn guarded<T>(work: impl FnOnce() -> Result<T, ReadError>) -> Result<T, ReadError> {
-    quiet::during(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)))
-        .unwrap_or_else(|_| Err(ReadError::Damaged("its reader has panicked".to_owned())))
-}
-
-mod quiet {
-    //! Keeps caught panics off standard error.
-
-    use std::cell::Cell;
-    use std::sync::Once;
-
-    thread_local! {
-        static QUIET: Cell<bool> = const { Cell::new(false) };
-    }
-    static HOOK: Once = Once::new();
-
-    pub fn during<T>(work: impl FnOnce() -> T) -> T {
-        HOOK.call_once(|| {
-            let usual = std::panic::take_hook();
-            std::panic::set_hook(Box::new(move |info| {
-                if !QUIET.with(Cell::get) {
-                    usual(info);
-                }
-            }));
-        });
-        let before = QUIET.with(|quiet| quiet.replace(true));
-        let outcome = work();
-        QUIET.with(|quiet| quiet.set(before));
-        outcome
-    }
 }

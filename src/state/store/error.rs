@@ -114,10 +114,10 @@ fn io_hint(path: &Path, source: &io::Error) -> Option<String> {
     let directory = path.parent().unwrap_or(path).display();
     match source.kind() {
         io::ErrorKind::StorageFull => Some(format!(
-            "make room on the file system of {directory}; the state before is whole"
+            "make room on the file system of {directory}; the state is whole"
         )),
         io::ErrorKind::QuotaExceeded => Some(format!(
-            "make room in your quota for {directory}; the state before is whole"
+            "make room in your quota for {directory}; the state is whole"
         )),
         io::ErrorKind::ReadOnlyFilesystem => Some(format!(
             "the file system of {directory} is mounted read-only"

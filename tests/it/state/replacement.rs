@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::fs::{Gid, Uid, XattrFlags};
-use snbb_scheduler::state::durable::{ReplaceError, Replacement};
+use snbb_scheduler::state::durable::{ReplaceError, Replacement, remove_leftovers};
 use snbb_scheduler::state::store::{StateError, Store};
 
 use super::{full_row, locked, saved};
@@ -205,16 +205,25 @@ fn the_access_list_stays() {
 #[test]
 fn leftovers_of_the_dead_are_removed_once_they_are_old() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("state.parquet");
-    let mut state = saved(&path, vec![full_row("sub-0001", "bids", 1)]);
-    let young = directory.path().join("state.parquet.tmp-host.1.1");
-    let other = directory.path().join("other.parquet.tmp-host.1.1");
-    for file in [&young, &other] {
-        std::fs::write(file, "").unwrap();
+    let leftovers = [
+        "state.parquet.tmp-host.1.1",
+        "state.parquet.bak.tmp-host.1.2",
+        "state.attempts.parquet.tmp-host.1.3",
+    ];
+    let others = ["other.parquet.tmp-host.1.1", "state.parquet.tmp"];
+    for name in leftovers.iter().chain(&others) {
+        std::fs::write(directory.path().join(name), "").unwrap();
     }
-    state.mark_changed();
-    locked(&path).save(&mut state).unwrap();
-    assert!(young.exists() && other.exists());
+    let path = directory.path().join("state.parquet");
+    saved(&path, vec![full_row("sub-0001", "bids", 1)]);
+    let is_there = |name: &&str| directory.path().join(name).try_exists().unwrap();
+    assert!(leftovers.iter().all(&is_there), "they are young");
+
+    let paths = Store::at(&path).unwrap().paths;
+    let files: [&Path; 3] = [&paths.state, &paths.backup, &paths.attempts];
+    remove_leftovers(&files, std::time::Duration::ZERO);
+    assert!(!leftovers.iter().any(&is_there));
+    assert!(others.iter().all(&is_there) && is_there(&"state.parquet"));
 }
 
 /// Runs work as a user without rights. Only this thread changes its user.

@@ -1,0 +1,72 @@
+//! Our key-value pairs in a Parquet file's metadata. Pure.
+
+use std::collections::BTreeMap;
+
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+
+use super::{FORMAT_VERSION, ReadError};
+use crate::state::table::Metadata;
+
+/// Keys of the file's metadata. All begin with [`PREFIX`].
+const PREFIX: &str = "snbb.";
+pub const VERSION: &str = "snbb.format_version";
+pub const GENERATION: &str = "snbb.generation";
+pub const PROJECT: &str = "snbb.project";
+pub const OWNER: &str = "snbb.owner_uid";
+pub const BASELINES: &str = "snbb.baselines";
+pub const HASH: &str = "snbb.hash";
+
+/// Returns the pairs that are ours.
+pub fn own_keys(metadata: Option<&Vec<KeyValue>>) -> BTreeMap<String, String> {
+    metadata
+        .into_iter()
+        .flatten()
+        .filter(|pair| pair.key.starts_with(PREFIX))
+        .map(|pair| (pair.key.clone(), pair.value.clone().unwrap_or_default()))
+        .collect()
+}
+
+/// Returns the pairs to be written, the hash left out.
+pub fn pairs_of(meta: &Metadata) -> Result<Vec<(String, String)>, ParquetError> {
+    let baselines = serde_json::to_string(&meta.baselines)
+        .map_err(|error| ParquetError::External(Box::new(error)))?;
+    let pair = |key: &str, value: String| (key.to_owned(), value);
+    let mut pairs = vec![
+        pair(VERSION, FORMAT_VERSION.to_string()),
+        pair(GENERATION, meta.generation.to_string()),
+        pair(BASELINES, baselines),
+    ];
+    pairs.extend(
+        meta.project
+            .iter()
+            .map(|project| pair(PROJECT, project.clone())),
+    );
+    pairs.extend(meta.owner_uid.map(|uid| pair(OWNER, uid.to_string())));
+    Ok(pairs)
+}
+
+pub fn parse_metadata(keys: &BTreeMap<String, String>) -> Result<Metadata, ReadError> {
+    let bad =
+        |key: &str, value: &str| ReadError::Damaged(format!("its metadata says {key} = '{value}'"));
+    let number = |key: &str| match keys.get(key) {
+        Some(text) => text.parse::<u64>().map(Some).map_err(|_| bad(key, text)),
+        None => Ok(None),
+    };
+    let small = |key: &str| match number(key)? {
+        Some(value) => u32::try_from(value)
+            .map(Some)
+            .map_err(|_| bad(key, &value.to_string())),
+        None => Ok(None),
+    };
+    Ok(Metadata {
+        format_version: small(VERSION)?.ok_or_else(|| bad(VERSION, ""))?,
+        generation: number(GENERATION)?.ok_or_else(|| bad(GENERATION, ""))?,
+        project: keys.get(PROJECT).cloned(),
+        owner_uid: small(OWNER)?,
+        baselines: match keys.get(BASELINES) {
+            Some(text) => serde_json::from_str(text).map_err(|_| bad(BASELINES, text))?,
+            None => BTreeMap::new(),
+        },
+    })
+}
