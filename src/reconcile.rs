@@ -56,6 +56,9 @@ pub struct Reconciled {
 /// Clocks of nodes and of this host may differ by this much, seconds.
 const CLOCK_SLACK_S: i64 = 60;
 
+/// How long after a job's end its record may take to arrive in accounting, seconds.
+const ACCOUNTING_LAG_S: i64 = 60;
+
 /// Makes the question of one pass: one queue call, accounting for what is in flight.
 pub fn question(rows: &State) -> Question {
     let mut question = Question::default();
@@ -192,6 +195,15 @@ impl<'a> Evidence<'a> {
         )
     }
 
+    /// True if accounting answers and will know of this end soon, with its exit code.
+    fn may_still_come(&self, ended: &JobReport, now: DateTime<Utc>) -> bool {
+        matches!(self.accounting, Source::Got(_))
+            && ended
+                .facts
+                .ended_at
+                .is_some_and(|end| now - end < Duration::seconds(ACCOUNTING_LAG_S))
+    }
+
     /// Returns the newest record of this row's job.
     fn in_accounting(&self, row: &TaskRow) -> Option<&'a JobReport> {
         let Source::Got(by_id) = &self.accounting else {
@@ -236,7 +248,9 @@ fn in_flight(
     let record = evidence.in_accounting(row);
     match (record.filter(|r| !r.phase.is_live()), queued) {
         // Accounting knows more (exit code, node, memory) than the queue's memory of a finished job.
-        (Some(ended), _) | (None, Some(ended)) => judge.ended(ended),
+        (Some(ended), _) => judge.ended(ended),
+        (None, Some(ended)) if evidence.may_still_come(ended, now) => None,
+        (None, Some(ended)) => judge.ended(ended),
         (None, None) if record.is_some_and(|r| r.phase == Phase::Unknown) => None,
         (None, None) if matches!(evidence.accounting, Source::Failed) => judge.gone_from_queue(),
         (None, None) => judge.unaccounted(evidence.accounting_alive, patience),

@@ -206,6 +206,18 @@ fn an_end_that_went_wrong_has_its_reason_whatever_the_disk_shows() {
 }
 
 #[test]
+fn the_queues_memory_of_an_end_waits_a_minute_for_accounting() {
+    let case = |now| {
+        Case::new()
+            .queue(Phase::Failed(Reason::ExitCode))
+            .with(|c| c.accounting = Answer::Got(vec![report(Phase::Running)]))
+            .with(|c| c.now = now)
+    };
+    assert_eq!(case(5).verdict(), "running running");
+    assert_eq!(case(6).verdict(), "failed exit_code");
+}
+
+#[test]
 fn a_job_that_ended_well_is_judged_by_its_outputs() {
     let ended = || Case::new().accounting(Phase::Completed);
     assert_eq!(ended().disk(HERE).verdict(), "complete verified");

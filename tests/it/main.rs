@@ -13,5 +13,6 @@ mod python;
 mod run;
 mod scan;
 mod scripts;
+mod site;
 mod slurm;
 mod state;
