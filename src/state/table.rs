@@ -56,16 +56,25 @@ impl State {
     /// newest (the later one, if equally new); the others go to the attempts file.
     pub fn from_rows(rows: Vec<TaskRow>, foreign: Option<RecordBatch>, meta: Metadata) -> Self {
         let mut state = Self {
-            rows: Vec::with_capacity(rows.len()),
             index: HashMap::with_capacity(rows.len()),
             foreign,
             meta,
             ..Self::default()
         };
+        let doubled = rows
+            .iter()
+            .enumerate()
+            .any(|(at, row)| state.index.insert(row.key.clone(), at).is_some());
+        if !doubled {
+            // The usual case; large tables are not copied.
+            state.rows = rows;
+            return state;
+        }
+        state.index.clear();
         for row in rows {
             state.take_in(row);
         }
-        state.changed = !state.superseded.is_empty();
+        state.changed = true;
         state
     }
 

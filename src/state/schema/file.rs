@@ -174,6 +174,7 @@ fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
     } else {
         Arc::clone(footer.schema())
     };
+    let length = bytes.len();
     let rows_expected = usize::try_from(file.num_rows()).unwrap_or(0);
     let metadata = ArrowReaderMetadata::try_new(
         Arc::clone(footer.metadata()),
@@ -197,7 +198,8 @@ fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
 
     let mut found = Found {
         decoder: Decoder::new(layout, is_own),
-        rows: Vec::new(),
+        // The number may be damaged: no more than such a file can hold.
+        rows: Vec::with_capacity(rows_expected.min(length / 16)),
         foreign: Vec::new(),
     };
     // Columns stay also if there is no row.
