@@ -41,7 +41,8 @@ pub fn find_script(
 ) -> Result<PathBuf, ExecutorError> {
     let mut searched = Vec::new();
     let mut found = |candidate: PathBuf, place: String| {
-        let note = match std::fs::metadata(&candidate) {
+        // Opened, since a script that cannot be read is none.
+        let note = match std::fs::File::open(&candidate).and_then(|file| file.metadata()) {
             Ok(metadata) if metadata.is_file() => return Some(candidate),
             Ok(_) => " (not a file)".to_owned(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),

@@ -28,6 +28,9 @@ use crate::state::store::LockedStore;
 use crate::submit::{Stop, Submitted, Submitter};
 use crate::sys;
 
+/// Per procedure: where its script was looked for, and how many tasks that keeps back.
+type MissingScripts = BTreeMap<Arc<str>, (ExecutorError, usize)>;
+
 pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let selection = context.selection(&args.select)?;
     if args.force && selection.is_everything() {
@@ -206,9 +209,9 @@ fn prepare(
     executor: &dyn Executor,
     project: &str,
     history: &History,
-) -> (Vec<Prepared>, BTreeMap<Arc<str>, (ExecutorError, usize)>) {
+) -> (Vec<Prepared>, MissingScripts) {
     let config = &context.config;
-    let mut missing: BTreeMap<Arc<str>, (ExecutorError, usize)> = BTreeMap::new();
+    let mut missing = MissingScripts::new();
     let mut checked: HashSet<ProcedureId> = HashSet::new();
     let mut tasks = Vec::new();
     let now = sys::now();

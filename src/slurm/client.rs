@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::executor::{
     Executor, ExecutorError, JobRef, JobRequest, JobTag, Observation, Question, Refusal, Submission,
 };
+use crate::script::find_script;
 use crate::sys;
 
 /// Holds what the executor needs to know of the site and of the calling process.
@@ -47,8 +48,9 @@ impl SlurmSettings {
 #[derive(Debug)]
 pub struct SlurmExecutor {
     pub(super) commands: Commands,
-    pub(super) script_dir: Option<PathBuf>,
-    pub(super) config_dir: Option<PathBuf>,
+    script_dirs: Vec<PathBuf>,
+    /// `PATH` of the calling process.
+    path: Option<OsString>,
     pub(super) accounting: bool,
     pub(super) uid: u32,
     pub(super) submit_timeout: Duration,
@@ -63,9 +65,17 @@ const PROGRAMS: [&str; 4] = ["sbatch", "squeue", "sacct", "scancel"];
 impl SlurmExecutor {
     pub fn new(settings: SlurmSettings) -> Self {
         Self {
+            path: settings
+                .env
+                .iter()
+                .find(|(name, _)| name == "PATH")
+                .map(|(_, value)| value.clone()),
             commands: Commands::new(settings.bin_dir, settings.env),
-            script_dir: settings.script_dir,
-            config_dir: settings.config_dir,
+            script_dirs: settings
+                .script_dir
+                .into_iter()
+                .chain(settings.config_dir)
+                .collect(),
             accounting: settings.accounting,
             uid: settings.uid,
             submit_timeout: settings.submit_timeout,
@@ -193,31 +203,7 @@ impl Executor for SlurmExecutor {
     }
 
     fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
-        if Path::new(script).is_absolute() {
-            return if is_script(Path::new(script)) {
-                Ok(PathBuf::from(script))
-            } else {
-                Err(ExecutorError::ScriptMissing {
-                    script: script.to_owned(),
-                    searched: vec![script.to_owned()],
-                })
-            };
-        }
-        let own = [&self.script_dir, &self.config_dir];
-        let dirs = own.into_iter().flatten().chain(self.commands.search_path());
-        let mut searched = Vec::new();
-        // An empty name would find the directory itself.
-        for dir in dirs.filter(|_| !script.is_empty()) {
-            let path = dir.join(script);
-            if is_script(&path) {
-                return Ok(path);
-            }
-            searched.push(dir.display().to_string());
-        }
-        Err(ExecutorError::ScriptMissing {
-            script: script.to_owned(),
-            searched,
-        })
+        find_script(script, &self.script_dirs, self.path.as_deref())
     }
 
     fn submit(&mut self, request: &JobRequest) -> Submission {
@@ -328,10 +314,5 @@ fn log_pattern(dir: &Path, job_name: &str, ending: &str) -> OsString {
 }
 
 /// Returns true for a file that can be read: sbatch reads it, nobody executes it in place.
-fn is_script(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
-        && std::fs::File::open(path).is_ok()
-}
-
 #[cfg(test)]
 mod tests;

@@ -80,11 +80,6 @@ impl Commands {
         }
     }
 
-    /// Returns the directories of `PATH`.
-    pub fn search_path(&self) -> &[PathBuf] {
-        &self.search_path
-    }
-
     /// Returns a command's path, or an error that names the places.
     pub fn find(&self, program: &str) -> Result<PathBuf, ExecutorError> {
         let dirs = match &self.bin_dir {

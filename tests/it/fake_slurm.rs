@@ -1,6 +1,7 @@
 //! A Slurm of four shell scripts, for what a real one cannot be made to do on demand.
 //!
 //! Its jobs are files; a test sets their states. It counts every call and keeps every argument.
+#![expect(clippy::disallowed_methods, reason = "lists the fake jobs")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

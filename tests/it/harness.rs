@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command as Process;
 
 use assert_cmd::Command;
 use tempfile::TempDir;
@@ -163,17 +162,4 @@ impl Study {
 pub fn executable(path: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
-/// Tells loudly that a test did not run. The line is looked for in the output of `scripts/test`.
-pub fn skipped(test: &str, why: &str) {
-    eprintln!("SKIPPED: {test}: {why}");
-}
-
-/// True if a program can be started.
-pub fn has_program(name: &str) -> bool {
-    Process::new("sh")
-        .args(["-c", &format!("command -v {name}")])
-        .output()
-        .is_ok_and(|output| output.status.success())
 }
