@@ -146,7 +146,7 @@ impl SubjectProbe<'_> {
             Check::Qsirecon => qsirecon::complete(self, procedure, session, None)?,
             Check::Markers => return self.judge_markers(procedure, session),
         };
-        Ok(if complete {
+        Ok(if complete && !self.is_forbidden(procedure, session)? {
             Completion::Complete
         } else {
             Completion::Incomplete
@@ -183,12 +183,26 @@ impl SubjectProbe<'_> {
                 }
             }
         }
-        for pattern in &rule.forbid {
+        Ok(if self.is_forbidden(procedure, session)? {
+            Completion::Incomplete
+        } else {
+            Completion::Complete
+        })
+    }
+
+    /// True if the output holds something that a complete one never has (crash files).
+    fn is_forbidden(
+        &self,
+        procedure: &Procedure,
+        session: &SessionLabel,
+    ) -> Result<bool, Unreadable> {
+        let output = self.output(procedure, session);
+        for pattern in &procedure.completion.forbid {
             if find::any(&self.listings, &output, pattern)? {
-                return Ok(Completion::Incomplete);
+                return Ok(true);
             }
         }
-        Ok(Completion::Complete)
+        Ok(false)
     }
 
     /// True if nothing matches the marker's `when`. While the input's directory itself is not

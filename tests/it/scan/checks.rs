@@ -323,3 +323,27 @@ fn unreadable_is_not_incomplete() {
         }
     }
 }
+
+#[test]
+fn forbidden_files_count_beside_a_check_of_its_own_too() {
+    use snbb_scheduler::completion::marker::Pattern;
+    let steps: Vec<Procedure> = pipeline()
+        .iter()
+        .map(|(_, procedure)| {
+            let mut procedure = procedure.clone();
+            if &*procedure.name == "freesurfer" {
+                procedure.completion.forbid = vec![Pattern::parse("scripts/IsRunning*").unwrap()];
+            }
+            procedure
+        })
+        .collect();
+    let listing =
+        format!("bids/sub-01/{A}\nderivatives/freesurfer/sub-01/scripts/recon-all.done{GOOD}\n");
+    let judge = |listing: &str| {
+        let steps = ProcedureDag::new(steps.clone()).unwrap();
+        completion(&Tree::build(listing), steps, None, "freesurfer", "")
+    };
+    assert_eq!(judge(&listing), Completion::Complete);
+    let running = format!("{listing}derivatives/freesurfer/sub-01/scripts/IsRunning.lh\n");
+    assert_eq!(judge(&running), Completion::Incomplete);
+}
