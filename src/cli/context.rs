@@ -47,6 +47,12 @@ impl Context {
         for warning in &config.warnings {
             printer.warning(warning);
         }
+        if config.file.is_none() {
+            printer.note(&format!(
+                "no configuration file (--config or SNBB_CONFIG): the built-in defaults apply, with the state in {}",
+                config.state_file.display()
+            ));
+        }
         let store = Store::at(&config.state_file)?;
         let now = sys::now();
         Ok(Self {
