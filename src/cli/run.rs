@@ -171,7 +171,7 @@ fn compare_with_queue(
     ))
 }
 
-fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &mut Printer) {
+pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &mut Printer) {
     for (key, job) in &strays.adopt {
         printer.note(&format!("{key}: adopted its living job {}", job.id));
     }

@@ -68,7 +68,10 @@ fn parse_line(line: &[u8]) -> Result<Option<Record>, Unreadable> {
     let text = |key: &str| fields.get(key).and_then(Value::as_str);
     let at = text("timestamp").and_then(parse_time).ok_or(Unreadable)?;
     let word = text("event").ok_or(Unreadable)?;
-    let Some(kind) = EventKind::ALL.into_iter().find(|kind| kind.as_str() == word) else {
+    let Some(kind) = EventKind::ALL
+        .into_iter()
+        .find(|kind| kind.as_str() == word)
+    else {
         return Ok(None);
     };
     let (Some(subject), Some(procedure)) = (text("subject"), text("procedure")) else {
@@ -78,19 +81,14 @@ fn parse_line(line: &[u8]) -> Result<Option<Record>, Unreadable> {
         return Ok(None);
     }
     let status = |key: &str| match text(key) {
-        Some(word) => word
-            .parse::<TaskStatus>()
-            .map(Some)
-            .map_err(|_| Unreadable),
+        Some(word) => word.parse::<TaskStatus>().map(Some).map_err(|_| Unreadable),
         None => Ok(None),
     };
     Ok(Some(Record {
         at,
         kind,
         key: TaskKey::new(subject, text("session").unwrap_or_default(), procedure),
-        job_id: text("job_id")
-            .filter(|id| !id.is_empty())
-            .map(JobId::new),
+        job_id: text("job_id").filter(|id| !id.is_empty()).map(JobId::new),
         old_status: status("old_status")?,
         new_status: status("new_status")?,
         fields,
@@ -122,7 +120,10 @@ mod tests {
         assert_eq!(kinds, [EventKind::Submitted, EventKind::StatusChange]);
         assert_eq!(found.records[0].job_id, Some(JobId::new("12")));
         assert_eq!(found.records[1].new_status, Some(TaskStatus::Failed));
-        assert_eq!(found.records[0].at.timestamp(), found.records[1].at.timestamp());
+        assert_eq!(
+            found.records[0].at.timestamp(),
+            found.records[1].at.timestamp()
+        );
     }
 
     proptest! {
