@@ -10,7 +10,7 @@ mod mend;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use super::journal::{self, Entry};
 use super::schema::Contents;
@@ -81,6 +81,9 @@ impl fmt::Display for Origin {
         f.pad(self.as_str())
     }
 }
+
+/// Clocks of two hosts, and a job's own time of submission and that of its intent, may differ by this much.
+const CLOCK_SLACK: TimeDelta = TimeDelta::seconds(60);
 
 /// Rebuilds the state in memory.
 pub fn rebuild(sources: &Sources) -> Rebuilt {
@@ -319,7 +322,7 @@ impl Merge {
 
     fn is_too_old(&self, row: &TaskRow) -> bool {
         match (row.submitted_at, self.oldest) {
-            (Some(submitted), Some(oldest)) => submitted < oldest,
+            (Some(submitted), Some(oldest)) => submitted + CLOCK_SLACK < oldest,
             _ => false,
         }
     }
