@@ -335,7 +335,8 @@ impl Merge {
             .max()
             .unwrap_or(0);
         let meta = &mut out.state.meta;
-        meta.generation = meta.generation.max(generation);
+        // A file that cannot be read was saved at least once more than the copy before it.
+        meta.generation = meta.generation.max(generation) + u64::from(!self.sound);
         out.damage = damage(sources, &out);
         out.files = Rebuilding {
             state: identity(&sources.state),

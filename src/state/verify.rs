@@ -161,18 +161,18 @@ fn state_file(sources: &Sources, rebuilt: &Rebuilt, out: &mut Findings) {
             match contents.meta.format_version {
                 0 => out.ok(
                     part,
-                    format!("{rows} rows, written by another program; the next save makes it ours"),
+                    format!("rows: {rows}; written by another program, the next save makes it ours"),
                 ),
                 version if version > FORMAT_VERSION => out.add(
                     Level::Warning,
                     part,
-                    format!("{rows} rows, format version {version}; this program reads it and writes {FORMAT_VERSION}"),
+                    format!("rows: {rows}; format version {version}: this program reads it, and writes {FORMAT_VERSION}"),
                     Some("use the newer snbb-scheduler that wrote it"),
                 ),
                 _ => out.ok(
                     part,
                     format!(
-                        "{rows} rows, saved {} time(s), the hash of the rows is right",
+                        "rows: {rows}; saves: {}; the hash of the rows is right",
                         contents.meta.generation
                     ),
                 ),
@@ -193,7 +193,7 @@ fn attempts_file(sources: &Sources, out: &mut Findings) {
         }
         Found::Unusable(error) => out.unusable(Level::Error, part, error),
         Found::Read(contents) => {
-            out.ok(part, format!("{} earlier attempts", contents.rows.len()));
+            out.ok(part, format!("earlier attempts: {}", contents.rows.len()));
         }
     }
 }
@@ -219,7 +219,7 @@ fn backup(sources: &Sources, out: &mut Findings) {
                 ),
                 Some(REPAIR),
             ),
-        (Found::Read(backup), _) => out.ok(part, format!("{} rows", backup.rows.len())),
+        (Found::Read(backup), _) => out.ok(part, format!("rows: {}", backup.rows.len())),
     }
 }
 
@@ -234,7 +234,7 @@ fn journal(sources: &Sources, out: &mut Findings) {
             None => out.ok(
                 part,
                 format!(
-                    "{} entries: a run is at work, or the next call folds them into the state",
+                    "entries: {}; a run is at work, or the next call folds them into the state",
                     salvaged.entries.len()
                 ),
             ),
@@ -267,7 +267,7 @@ fn audit_log(sources: &Sources, out: &mut Findings) {
             out.unusable(Level::Warning, part, error);
         }
         Found::Read(contents) if contents.bad_lines.is_empty() => {
-            out.ok(part, format!("{} events of tasks", contents.records.len()));
+            out.ok(part, format!("events of tasks: {}", contents.records.len()));
         }
         Found::Read(contents) => out.add(
             Level::Warning,
