@@ -6,6 +6,7 @@ use super::args::{Global, SelectArgs, WriteArgs};
 use super::error::Failure;
 use super::output::Printer;
 use crate::bids::Discovery;
+use crate::bids::dicom::Gate;
 use crate::bids::discover::discover;
 use crate::completion::probe::Probe;
 use crate::config::{self, Config, ExecutorKind, Overrides, Source};
@@ -185,6 +186,21 @@ impl Context {
             selection,
             force,
             resubmit_failed: self.config.resubmit_failed,
+        }
+    }
+
+    /// Returns the configured gate for sessions whose DICOM files are not all there.
+    pub fn gate(&self) -> Gate {
+        Gate {
+            settle: self
+                .config
+                .dicom_settle
+                .map(|settle| chrono::Duration::from_std(settle).unwrap_or(chrono::Duration::MAX)),
+            min_files: if self.config.dicom_gate {
+                self.config.audit.dicom_min_files
+            } else {
+                0
+            },
         }
     }
 

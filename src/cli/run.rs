@@ -84,6 +84,8 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
         rows: &state,
         completions: &probe,
         foreign_jobs: &strays.foreign,
+        gate: context.gate(),
+        now: started,
     };
     let mut manifest = context.plan(&world, &context.policy(selection, args.force), printer);
     let limits = Limits {

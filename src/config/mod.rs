@@ -48,6 +48,10 @@ pub struct Config {
     pub local_jobs: usize,
     pub max_in_flight: Option<usize>,
     pub max_submit_per_run: Option<usize>,
+    /// A session waits while its newest DICOM file is younger than this.
+    pub dicom_settle: Option<Duration>,
+    /// A session with fewer than `audit.dicom_min_files` files waits.
+    pub dicom_gate: bool,
     /// Threads that wait for the file system at the same time.
     pub scan_threads: usize,
     /// The Python program's habit: failed tasks are submitted again at each run.
