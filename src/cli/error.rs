@@ -5,6 +5,7 @@ use crate::completion::qsirecon::SpecError;
 use crate::config::ConfigError;
 use crate::executor::ExecutorError;
 use crate::manifest::selection::SelectionError;
+use crate::pass::PassError;
 use crate::state::lock::LockError;
 use crate::state::store::StateError;
 use crate::tables::TableError;
@@ -62,6 +63,16 @@ pub enum Failure {
     Safety { message: String, hint: String },
     #[error("Slurm's queue does not answer: {message}; nothing was submitted")]
     QueueUnknown { message: String },
+}
+
+impl From<PassError> for Failure {
+    fn from(error: PassError) -> Self {
+        match error {
+            PassError::QueueUnknown(message) => Self::QueueUnknown { message },
+            PassError::State(error) => Self::State(error),
+            PassError::Write { path, source } => Self::Write { path, source },
+        }
+    }
 }
 
 impl Failure {

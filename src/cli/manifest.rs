@@ -20,7 +20,7 @@ pub fn run(context: &Context, args: &ManifestArgs, printer: &mut Printer) -> Res
         rows: &state,
         completions: &probe,
         foreign_jobs: &HashMap::new(),
-        gate: context.gate(),
+        gate: context.config.gate(),
         now: sys::now(),
     };
     let manifest = context.plan(&world, &context.policy(selection, false), printer);

@@ -5,25 +5,18 @@ use super::context::{Access, Context};
 use super::error::{Exit, Failure};
 use super::output::{Printer, Verbosity};
 use super::views;
-use crate::pass::{self, Looked};
-use crate::state::State;
+use crate::pass::Looked;
 use crate::state::audit_log::AuditLog;
-use crate::state::store::LockedStore;
-use crate::sys;
 
 pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let (locked, mut state) = context.lock_state("monitor", &args.write, printer)?;
     let probe = context.probe()?;
     let mut executor = context.executor(Access::ReadWrite)?;
-    let looked = pass::look(
-        &context.config,
-        &mut state,
-        executor.as_mut(),
-        &probe,
-        &sys::now,
-    );
+    let project = context.project(&state);
+    let mut pass = context.pass(executor.as_mut(), &probe, &project);
+    let looked = pass.look(&mut state);
     tell(&looked, printer);
-    save(context, &locked, &mut state, &looked)?;
+    pass.save(&locked, &mut state, &looked.events)?;
     if printer.verbosity() > Verbosity::Quiet {
         views::print_counts(printer, state.rows(), &context.config.procedures)?;
     }
@@ -34,23 +27,6 @@ pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Resu
             Exit::Done
         },
     )
-}
-
-/// Writes the events and then the rows. A crash in between repeats an event, and loses none.
-pub fn save(
-    context: &Context,
-    locked: &LockedStore,
-    state: &mut State,
-    looked: &Looked,
-) -> Result<(), Failure> {
-    if !looked.events.is_empty() {
-        let mut audit = open_audit(context)?;
-        audit
-            .append(&looked.events)
-            .map_err(|(path, source)| Failure::Write { path, source })?;
-    }
-    locked.save(state)?;
-    Ok(())
 }
 
 pub fn open_audit(context: &Context) -> Result<AuditLog, Failure> {

@@ -27,7 +27,7 @@ pub fn run(
         rows: &state,
         completions: &probe,
         foreign_jobs: &HashMap::new(),
-        gate: context.gate(),
+        gate: context.config.gate(),
         now: sys::now(),
     };
     // The session of a task is chosen by the rows that are shown: a subject-scoped task has none.
