@@ -76,6 +76,11 @@ pub enum PassError {
     QueueUnknown(String),
     #[error(transparent)]
     State(#[from] StateError),
+    #[error("cannot write logs to {}: {source}", .path.display())]
+    LogDir {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error("cannot write {}: {source}", .path.display())]
     Write {
         path: PathBuf,
@@ -261,7 +266,10 @@ fn make_log_dirs(tasks: &[Prepared]) -> Result<(), PassError> {
             .and_then(|()| {
                 rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).map_err(Into::into)
             })
-            .map_err(|source| unwritten((dir.to_owned(), source)))?;
+            .map_err(|source| PassError::LogDir {
+                path: dir.to_owned(),
+                source,
+            })?;
     }
     Ok(())
 }

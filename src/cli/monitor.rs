@@ -15,6 +15,11 @@ pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Resu
     let project = context.project(&state);
     let mut pass = context.pass(executor.as_mut(), &probe, &project);
     let looked = pass.look(&mut state);
+    if let Some(message) = &looked.queue_failed {
+        printer.warning(&format!(
+            "the queue does not answer: {message}; statuses stay as they are"
+        ));
+    }
     tell(&looked, printer);
     pass.save(&locked, &mut state, &looked.events)?;
     if printer.verbosity() > Verbosity::Quiet {
@@ -34,15 +39,10 @@ pub fn open_audit(context: &Context) -> Result<AuditLog, Failure> {
         .map_err(|(path, source)| Failure::Write { path, source })
 }
 
-/// Tells what changed, one line each, and what did not answer.
+/// Tells what changed, one line each, and whether accounting is silent.
 pub fn tell(looked: &Looked, printer: &mut Printer) {
     for warning in &looked.warnings {
         printer.warning(warning);
-    }
-    if let Some(message) = &looked.queue_failed {
-        printer.warning(&format!(
-            "the queue does not answer: {message}; statuses stay as they are"
-        ));
     }
     if let Some(message) = &looked.accounting_failed {
         printer.warning(&format!(
