@@ -31,6 +31,8 @@ pub enum Exit {
     Safety = 6,
     /// Done, but something could not be read.
     Unreadable = 7,
+    /// `wait` was told not to wait longer.
+    TimeOut = 124,
 }
 
 /// Is any error that ends a command.

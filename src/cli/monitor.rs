@@ -1,15 +1,45 @@
 //! `monitor`: asks about the jobs in flight and updates their rows. Never submits.
 
-use super::args::MonitorArgs;
+use std::time::Duration;
+
+use super::args::{MonitorArgs, WriteArgs};
 use super::context::{Access, Context};
 use super::error::{Exit, Failure};
 use super::output::{Printer, Verbosity};
 use super::views;
 use crate::pass::Looked;
+use crate::state::State;
 use crate::state::audit_log::AuditLog;
 
 pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    let (locked, mut state) = context.lock_state("monitor", &args.write, printer)?;
+    loop {
+        let (looked, state) = update(context, "monitor", &args.write, printer)?;
+        if args.watch.is_some() && printer.clears_screen() {
+            printer.clear_screen();
+        }
+        if printer.verbosity() > Verbosity::Quiet {
+            views::print_counts(printer, state.rows(), &context.config.procedures)?;
+        }
+        match args.watch {
+            Some(seconds) if !printer.is_closed() => {
+                std::thread::sleep(Duration::from_secs(seconds.get().into()));
+            }
+            _ if looked.queue_failed.is_some() || looked.accounting_failed.is_some() => {
+                return Ok(Exit::Unreachable);
+            }
+            _ => return Ok(Exit::Done),
+        }
+    }
+}
+
+/// Takes the lock, brings the rows up to date, saves them, and lets the lock go.
+pub fn update(
+    context: &Context,
+    command: &str,
+    args: &WriteArgs,
+    printer: &mut Printer,
+) -> Result<(Looked, State), Failure> {
+    let (locked, mut state) = context.lock_state(command, args, printer)?;
     let probe = context.probe()?;
     let mut executor = context.executor(Access::ReadWrite)?;
     let project = context.project(&state);
@@ -22,16 +52,7 @@ pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Resu
     }
     tell(&looked, printer);
     pass.save(&locked, &mut state, &looked.events)?;
-    if printer.verbosity() > Verbosity::Quiet {
-        views::print_counts(printer, state.rows(), &context.config.procedures)?;
-    }
-    Ok(
-        if looked.queue_failed.is_some() || looked.accounting_failed.is_some() {
-            Exit::Unreachable
-        } else {
-            Exit::Done
-        },
-    )
+    Ok((looked, state))
 }
 
 pub fn open_audit(context: &Context) -> Result<AuditLog, Failure> {

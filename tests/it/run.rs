@@ -520,3 +520,52 @@ fn sessions_whose_data_still_arrives_or_is_too_small_are_held_back() {
     study.ok(&["run"]);
     assert_eq!(slurm.jobs()[1].1, "group_sub-02");
 }
+
+#[test]
+fn cancel_ends_what_is_selected_and_rows_follow_once_it_is_confirmed() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    let said = study.call(&["cancel"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(
+        said.err.contains("cancel needs a selection"),
+        "{}",
+        said.err
+    );
+    let said = study.ok(&["cancel", "--subject", "01", "--dry-run"]);
+    assert_eq!(said.out.lines().count(), 2);
+    assert_eq!(slurm.calls("scancel"), 0);
+    let said = study.ok(&["cancel", "--subject", "01"]);
+    assert!(said.err.contains("2 of 2 job(s) ended"), "{}", said.err);
+    assert_eq!(slurm.calls("scancel"), 1, "one call for all");
+    assert_eq!(
+        study.statuses(),
+        [
+            "convert sub-01 ses-01: failed cancelled",
+            "convert sub-01 ses-02: failed cancelled",
+            "convert sub-02 ses-01: pending queued",
+        ]
+    );
+    study.ok(&["run"]);
+    assert_eq!(slurm.calls("sbatch"), 3, "a person's cancel is final");
+    slurm.break_program(
+        "scancel",
+        "scancel: error: Unable to contact slurm controller\n",
+    );
+    assert_eq!(study.call(&["cancel", "--all"]).code, 5);
+    assert!(study.statuses()[2].contains("pending queued"));
+}
+
+#[test]
+fn wait_tells_by_its_exit_code_how_it_went() {
+    let (study, slurm) = study();
+    study.ok(&["run", "--subject", "02"]);
+    let said = study.call(&["wait", "--timeout", "1s", "--interval", "1s"]);
+    assert_eq!(said.code, 124, "{}", said.err);
+    convert(&study, "sub-02", "ses-01");
+    slurm.set_all("COMPLETED");
+    study.ok(&["wait", "--procedure", "convert"]);
+    study.ok(&["run", "--subject", "01"]);
+    slurm.set_all("FAILED 1:0");
+    assert_eq!(study.call(&["wait"]).code, 1);
+}
