@@ -12,6 +12,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+
+use crate::bids::dicom::Gate;
 use crate::bids::{Session, SessionLabel, SubjectLabel};
 use crate::completion::{Completions, Unreadable};
 use crate::executor::JobId;
@@ -30,6 +33,8 @@ pub struct World<'a> {
     pub completions: &'a dyn Completions,
     /// Live jobs with a task's name that are not ours: the task waits while they live.
     pub foreign_jobs: &'a HashMap<TaskKey, JobId>,
+    pub gate: Gate,
+    pub now: DateTime<Utc>,
 }
 
 /// Holds what the configuration and the command line say about the decision.
@@ -106,6 +111,15 @@ pub enum Skip {
     /// A live job of exactly this task's name that is not ours may be writing the same outputs.
     ForeignJob(JobId),
     NoDicom,
+    /// DICOM files still arrive.
+    Settling {
+        until: DateTime<Utc>,
+    },
+    /// The session has fewer DICOM files than `audit.dicom_min_files`.
+    TooFewFiles {
+        files: u64,
+        needed: u64,
+    },
     /// The first dependency that is not complete, and where: for a subject-scoped task, the session.
     WaitingFor(Box<Waiting>),
     Unreadable(Box<Unreadable>),

@@ -1,234 +1,283 @@
-//! What `run`, `monitor` and a dry run have in common: gather the world, reconcile the rows.
+//! A whole pass, free of terminal and arguments: look at the world, decide, carry out.
 //!
-//! Nothing here submits or saves.
+//! `run`, `monitor`, the dry run and the model test all go through [`Pass`]: a monitor looks and
+//! saves, a dry run looks and decides, a run does all three steps. Each step returns what a
+//! person should be told; the caller prints it before the next one, so that nothing that was found
+//! goes unsaid if a later step fails. Only [`Pass::save`] and [`Pass::carry_out`] write.
 
-use std::collections::HashMap;
+mod adopt;
+mod disk;
+mod look;
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
 
-use crate::bids::{SessionLabel, SubjectLabel};
-use crate::completion::{Completion, Completions};
+pub use adopt::{History, adopt};
+pub use disk::Disk;
+pub use look::{Looked, look};
+
+use crate::bids::Session;
+use crate::completion::Completions;
 use crate::config::Config;
-use crate::executor::{Answer, Executor, JobReport, Observation, Phase};
-use crate::reconcile::{self, OutputSource, Outputs, Patience};
-use crate::state::audit_log::{self, Event, EventKind};
-use crate::state::transition::{self, Cause, Outcome};
-use crate::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
+use crate::executor::{Answer, Executor, ExecutorError, JobReport, Question};
+use crate::manifest::{Limits, Manifest, Policy, World, limits, plan};
+use crate::procedure::ProcedureId;
+use crate::reconcile::strays::{self, Strays};
+use crate::request::{self, Circumstances, Prepared};
+use crate::state::State;
+use crate::state::audit_log::{AuditLog, Event, knows_job};
+use crate::state::store::{LockedStore, StateError, Store};
+use crate::submit::{Submitted, Submitter};
 
-/// Least time between the two clean answers that release a submission in doubt, if the site says
-/// nothing else.
-const SETTLE_TIME: Duration = Duration::seconds(120);
-
-/// Tells what a look at the world changed in the rows.
-#[derive(Debug, Default)]
-pub struct Looked {
-    /// Rows whose status or reason changed, with what they were.
-    pub changed: Vec<((TaskStatus, Option<Reason>), TaskRow)>,
-    /// Tasks that are free again: their submission in doubt never became a job.
-    pub released: Vec<TaskRow>,
-    /// Why the queue or accounting did not answer.
-    pub queue_failed: Option<String>,
-    pub accounting_failed: Option<String>,
-    pub warnings: Vec<String>,
-    pub events: Vec<Event>,
-    /// The queue's answer, for the comparison with the plan.
-    pub observation: Observation,
-}
-
-/// Asks the executor about the rows in flight and brings them up to date, in memory.
-pub fn look(
-    config: &Config,
-    state: &mut State,
-    executor: &mut dyn Executor,
-    completions: &dyn Completions,
-    clock: &dyn Fn() -> DateTime<Utc>,
-) -> Looked {
-    let question = reconcile::question(state);
-    // A second clean answer counts from its beginning.
-    let asked_at = clock();
-    let observation = executor.observe(&question);
-    let disk = Disk {
-        config,
-        completions,
-    };
-    let patience = Patience {
-        lost_grace: chrono_duration(config.lost_grace),
-        settle_time: config.settle_time.map_or(SETTLE_TIME, chrono_duration),
-    };
-    let found = reconcile::reconcile(state, &question, &observation, &disk, &patience, asked_at);
-    let mut looked = Looked {
-        queue_failed: failure(&observation.queue),
-        accounting_failed: failure(&observation.accounting),
-        warnings: observation.warnings.clone(),
-        observation,
-        ..Looked::default()
-    };
-    for change in found.changes {
-        let cause = change.cause.clone();
-        if let Outcome::Changed { old, row } = transition::apply(state, change, asked_at) {
-            looked.events.push(event(asked_at, &cause, old.0, &row));
-            looked.changed.push((old, *row));
-        }
-    }
-    for key in found.released {
-        if let Some(row) = state.forget(&key) {
-            looked.events.push(Event {
-                kind: EventKind::Released,
-                new_status: None,
-                detail: Some("neither queue nor accounting knows the submission".to_owned()),
-                ..event(asked_at, &Cause::Verdict, row.status, &row)
-            });
-            looked.released.push(row);
-        }
-    }
-    looked
-}
-
-fn failure<T>(answer: &Answer<T>) -> Option<String> {
-    match answer {
-        Answer::Failed(message) => Some(message.clone()),
-        Answer::Got(_) | Answer::Off => None,
-    }
-}
-
-fn event(at: DateTime<Utc>, cause: &Cause, old: TaskStatus, row: &TaskRow) -> Event {
-    Event {
-        at,
-        kind: match cause {
-            Cause::Adoption(_) => EventKind::Adopted,
-            _ => EventKind::StatusChange,
-        },
-        key: Some(row.key.clone()),
-        job_id: row.job_id.clone(),
-        old_status: Some(old),
-        new_status: Some(row.status),
-        detail: None,
-        extra: audit_log::extras_of(row),
-    }
-}
-
-/// Gives rows to living jobs of ours that have none (the state was rolled back or deleted).
-pub fn adopt(
-    state: &mut State,
-    jobs: &[(TaskKey, JobReport)],
-    history: &History,
-    now: DateTime<Utc>,
-) -> Vec<Event> {
-    jobs.iter()
-        .map(|(key, job)| {
-            let old = state.get(key).map(|row| row.status);
-            let (status, reason) = match job.phase {
-                Phase::Running | Phase::Suspended => (TaskStatus::Running, Reason::Running),
-                _ => (TaskStatus::Pending, Reason::Queued),
-            };
-            let row = TaskRow {
-                key: key.clone(),
-                status,
-                submitted_at: job.submitted_at.or(Some(now)),
-                job_id: Some(job.id.clone()),
-                reason: Some(reason),
-                attempt: Some(history.next(key).0),
-                facts: JobFacts {
-                    elapsed_s: None,
-                    ..job.facts.clone()
-                },
-                updated_at: Some(now),
-                missing_since: None,
-                job_name: Some(job.name.as_str().into()),
-                submission_id: job
-                    .tag
-                    .as_ref()
-                    .map(|tag| tag.submission_id.as_str().into()),
-                // Nobody knows what was there before: outputs must be newer than the job's start.
-                replaces_outputs: Some(true),
-                foreign: None,
-            };
-            let event = Event {
-                old_status: old,
-                ..event(now, &Cause::Adoption(job.id.clone()), row.status, &row)
-            };
-            state.put(row);
-            event
-        })
-        .collect()
-}
-
-/// Shows the outputs of today's procedures to those who judge rows.
-pub struct Disk<'a> {
+/// Holds what a pass needs of the outside.
+pub struct Pass<'a> {
     pub config: &'a Config,
+    /// Stands in jobs' comments; tells this study's jobs from those of others.
+    pub project: &'a str,
+    /// Stands in every event; makes submission ids of different calls different.
+    pub run_id: &'a str,
+    pub executor: &'a mut dyn Executor,
     pub completions: &'a dyn Completions,
+    pub clock: &'a dyn Fn() -> DateTime<Utc>,
+    /// Waits between tries after a transient refusal.
+    pub pause: &'a dyn Fn(std::time::Duration),
 }
 
-impl OutputSource for Disk<'_> {
-    fn outputs(&self, key: &TaskKey) -> Outputs {
-        let Some(procedure) = self.config.procedures.find(&key.procedure) else {
-            return Outputs::NoRule;
-        };
-        let Ok(subject) = SubjectLabel::new(&key.subject) else {
-            return Outputs::NoRule;
-        };
-        let session = if key.session.is_empty() {
-            SessionLabel::none()
-        } else {
-            match SessionLabel::new(&key.session) {
-                Ok(session) => session,
-                Err(_) => return Outputs::NoRule,
-            }
-        };
-        let disk = self.completions.for_subject(&subject);
-        match disk.completion(procedure, &session) {
-            Completion::Complete | Completion::NotApplicable => Outputs::Complete {
-                newest: disk.newest_output(procedure, &session),
-            },
-            Completion::Incomplete => Outputs::Missing,
-            Completion::Unreadable(_) => Outputs::Unreadable,
+/// Holds what the command line asks of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Wishes {
+    pub policy: Policy,
+    pub max_jobs: Option<usize>,
+}
+
+/// Holds what a run would do now, and what it found on the way.
+#[derive(Debug)]
+pub struct Decided {
+    pub strays: Strays,
+    pub manifest: Manifest,
+    /// The due tasks whose scripts exist, in order.
+    pub tasks: Vec<Prepared>,
+    pub missing_scripts: MissingScripts,
+    /// To be saved before anything is submitted.
+    events: Vec<Event>,
+}
+
+/// Per procedure: where its script was looked for, and how many tasks that keeps back.
+pub type MissingScripts = BTreeMap<Arc<str>, (ExecutorError, usize)>;
+
+/// Says why a pass ended early. Nothing was submitted then, unless the state says so.
+#[derive(Debug, thiserror::Error)]
+pub enum PassError {
+    /// Without the queue nobody knows which jobs live, and nothing may be submitted.
+    #[error("the queue does not answer: {0}")]
+    QueueUnknown(String),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error("cannot write logs to {}: {source}", .path.display())]
+    LogDir {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("cannot write {}: {source}", .path.display())]
+    Write {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+}
+
+impl Pass<'_> {
+    /// Asks about the rows in flight and brings them up to date, in memory.
+    pub fn look(&mut self, state: &mut State) -> Looked {
+        look(
+            self.config,
+            state,
+            self.executor,
+            self.completions,
+            self.clock,
+        )
+    }
+
+    /// Asks for the queue only: the rows stay as they are.
+    pub fn look_at_queue(&mut self) -> Looked {
+        Looked {
+            observation: self.executor.observe(&Question::default()),
+            ..Looked::default()
         }
     }
 
-    fn output_grace(&self, key: &TaskKey) -> Duration {
-        let own = self
-            .config
-            .procedures
-            .find(&key.procedure)
-            .and_then(|procedure| self.config.procedures.get(procedure).output_grace);
-        chrono_duration(own.unwrap_or(self.config.output_grace))
+    /// Adopts living jobs that no row owns, in memory, and decides about every task. `tick` is
+    /// called after each subject.
+    pub fn decide(
+        &mut self,
+        store: &Store,
+        state: &mut State,
+        sessions: &[Session],
+        looked: &Looked,
+        wishes: &Wishes,
+        tick: &(dyn Fn() + Sync),
+    ) -> Result<Decided, PassError> {
+        let config = self.config;
+        let history = History::new(&store.read_attempts()?, state);
+        let strays = strays::compare(
+            queue(looked)?,
+            state,
+            &config.procedures,
+            sessions,
+            self.project,
+            &|id| knows_job(&config.log_file, id),
+        );
+        let mut events = looked.events.clone();
+        events.extend(adopt(state, &strays.adopt, &history, (self.clock)()));
+        let world = World {
+            sessions,
+            rows: state,
+            completions: self.completions,
+            foreign_jobs: &strays.foreign,
+            gate: config.gate(),
+            now: (self.clock)(),
+        };
+        let mut manifest = plan(
+            &config.procedures,
+            &world,
+            &wishes.policy,
+            config.scan_threads,
+            tick,
+        );
+        let limits = Limits {
+            max_jobs: wishes.max_jobs,
+            max_submit_per_run: config.max_submit_per_run,
+            max_in_flight: config.max_in_flight,
+        };
+        limits::apply(&mut manifest, &limits, &config.procedures, state);
+        let (tasks, missing_scripts) = self.prepare(&manifest, &history);
+        Ok(Decided {
+            strays,
+            manifest,
+            tasks,
+            missing_scripts,
+            events,
+        })
     }
+
+    /// Builds the requests of all due tasks whose scripts exist; the others are counted by procedure.
+    fn prepare(&self, manifest: &Manifest, history: &History) -> (Vec<Prepared>, MissingScripts) {
+        let mut missing = MissingScripts::new();
+        let mut checked: HashSet<ProcedureId> = HashSet::new();
+        let mut tasks = Vec::new();
+        let now = (self.clock)();
+        for planned in manifest.due() {
+            let procedure = self.config.procedures.get(planned.procedure);
+            if checked.insert(planned.procedure)
+                && let Err(error) = self.executor.find_script(&procedure.script)
+            {
+                missing.insert(Arc::clone(&procedure.name), (error, 0));
+            }
+            if let Some((_, count)) = missing.get_mut(&procedure.name) {
+                *count += 1;
+                continue;
+            }
+            let (attempt, last_reason) = history.next(&request::key(self.config, planned));
+            tasks.push(request::prepare(
+                self.config,
+                planned,
+                &Circumstances {
+                    project: self.project,
+                    attempt,
+                    last_reason,
+                    now,
+                    run_id: self.run_id,
+                },
+            ));
+        }
+        (tasks, missing)
+    }
+
+    /// Saves what was found, then submits the tasks. `started` is the beginning of the pass, from
+    /// which its deadline counts; `tick` is called after each task.
+    pub fn carry_out(
+        &mut self,
+        locked: &LockedStore,
+        state: &mut State,
+        decided: &Decided,
+        started: DateTime<Utc>,
+        tick: &dyn Fn(),
+    ) -> Result<Submitted, PassError> {
+        // The first run of a study leaves a file, whatever is due.
+        if !state.is_stored() {
+            state.mark_changed();
+        }
+        self.save(locked, state, &decided.events)?;
+        if decided.tasks.is_empty() {
+            return Ok(Submitted::default());
+        }
+        make_log_dirs(&decided.tasks)?;
+        let mut audit = self.open_audit()?;
+        let submitter = Submitter {
+            store: locked,
+            state,
+            executor: self.executor,
+            audit: &mut audit,
+            clock: self.clock,
+            pause: self.pause,
+            tick,
+            deadline: started + chrono_duration(self.config.deadline),
+        };
+        Ok(submitter.submit(&decided.tasks)?)
+    }
+
+    /// Writes the events and then the rows. A crash in between repeats an event, and loses none.
+    pub fn save(
+        &self,
+        locked: &LockedStore,
+        state: &mut State,
+        events: &[Event],
+    ) -> Result<(), PassError> {
+        if !events.is_empty() {
+            self.open_audit()?.append(events).map_err(unwritten)?;
+        }
+        locked.save(state)?;
+        Ok(())
+    }
+
+    fn open_audit(&self) -> Result<AuditLog, PassError> {
+        AuditLog::open(&self.config.log_file, self.run_id).map_err(unwritten)
+    }
+}
+
+fn queue(looked: &Looked) -> Result<&[JobReport], PassError> {
+    match &looked.observation.queue {
+        Answer::Got(jobs) => Ok(jobs),
+        Answer::Failed(message) => Err(PassError::QueueUnknown(message.clone())),
+        Answer::Off => Err(PassError::QueueUnknown("there is no queue".to_owned())),
+    }
+}
+
+/// Slurm makes no log directories: a job whose output cannot be opened fails without a trace.
+fn make_log_dirs(tasks: &[Prepared]) -> Result<(), PassError> {
+    let dirs: HashSet<&Path> = tasks
+        .iter()
+        .filter_map(|task| task.request.log_dir.as_deref())
+        .collect();
+    for dir in dirs {
+        std::fs::create_dir_all(dir)
+            .and_then(|()| {
+                rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).map_err(Into::into)
+            })
+            .map_err(|source| PassError::LogDir {
+                path: dir.to_owned(),
+                source,
+            })?;
+    }
+    Ok(())
+}
+
+fn unwritten((path, source): (PathBuf, std::io::Error)) -> PassError {
+    PassError::Write { path, source }
 }
 
 fn chrono_duration(duration: std::time::Duration) -> Duration {
     Duration::from_std(duration).unwrap_or(Duration::MAX)
-}
-
-/// Finds the number and the last failure of earlier attempts, for those tasks that are due.
-#[derive(Debug, Default)]
-pub struct History {
-    attempts: HashMap<TaskKey, (i32, Option<Reason>)>,
-}
-
-impl History {
-    /// Collects from the attempts file and from the rows.
-    pub fn new(attempts: &[TaskRow], state: &State) -> Self {
-        let mut history = Self::default();
-        for row in attempts
-            .iter()
-            .chain(state.superseded())
-            .chain(state.rows())
-        {
-            let entry = history.attempts.entry(row.key.clone()).or_default();
-            let attempt = row.attempt.unwrap_or(1);
-            if attempt >= entry.0 {
-                let failed = row.status == TaskStatus::Failed;
-                *entry = (attempt, row.reason.filter(|_| failed));
-            }
-        }
-        history
-    }
-
-    /// Returns the number of the next attempt, and why the one before failed.
-    pub fn next(&self, key: &TaskKey) -> (i32, Option<Reason>) {
-        match self.attempts.get(key) {
-            Some((attempt, reason)) => (attempt.saturating_add(1), *reason),
-            None => (1, None),
-        }
-    }
 }

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Duration, Utc};
 use walkdir::WalkDir;
 
 use crate::completion::Unreadable;
@@ -19,6 +19,53 @@ pub struct DicomFiles {
     pub has_subdirectories: bool,
     /// Modification time of the newest file; none without files.
     pub newest: Option<DateTime<Utc>>,
+}
+
+/// Says which sessions are held back although their DICOM directory is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Gate {
+    /// A session waits while its newest file is younger than this.
+    pub settle: Option<Duration>,
+    /// A session with fewer files waits. 0: none does.
+    pub min_files: u64,
+}
+
+/// Says why a session is held back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hold {
+    /// Data still arrives; the newest file is settled at this time.
+    Settling {
+        until: DateTime<Utc>,
+    },
+    TooFewFiles {
+        files: u64,
+        needed: u64,
+    },
+    Unreadable(Unreadable),
+}
+
+impl Gate {
+    /// Looks at a session's directory, if this gate holds anything back at all.
+    pub fn hold(&self, directory: &Path, now: DateTime<Utc>) -> Option<Hold> {
+        if self.settle.is_none() && self.min_files == 0 {
+            return None;
+        }
+        let found = match look(directory) {
+            Ok(found) => found,
+            Err(unreadable) => return Some(Hold::Unreadable(unreadable)),
+        };
+        if found.files < self.min_files {
+            return Some(Hold::TooFewFiles {
+                files: found.files,
+                needed: self.min_files,
+            });
+        }
+        let until = found
+            .newest?
+            .checked_add_signed(self.settle?)
+            .unwrap_or(DateTime::<Utc>::MAX_UTC);
+        (until > now).then_some(Hold::Settling { until })
+    }
 }
 
 /// Looks at all files below a DICOM directory. Links are followed, loops and links to nothing are
@@ -72,6 +119,31 @@ fn unreadable(directory: &Path, error: walkdir::Error) -> Unreadable {
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn a_session_is_held_back_while_it_arrives_and_while_it_is_too_small() {
+        let tmp = tempfile::tempdir().unwrap();
+        let file = fs::File::create(tmp.path().join("1.dcm")).unwrap();
+        let written = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+        file.set_modified(written.into()).unwrap();
+        let gate = |settle: i64, min_files| Gate {
+            settle: (settle > 0).then(|| Duration::minutes(settle)),
+            min_files,
+        };
+        let hold =
+            |gate: Gate, minutes| gate.hold(tmp.path(), written + Duration::minutes(minutes));
+        assert_eq!(hold(gate(0, 0), 0), None);
+        let until = written + Duration::minutes(30);
+        assert_eq!(hold(gate(30, 0), 29), Some(Hold::Settling { until }));
+        assert_eq!(hold(gate(30, 0), 30), None);
+        assert_eq!(hold(gate(0, 1), 0), None);
+        let few = Hold::TooFewFiles {
+            files: 1,
+            needed: 2,
+        };
+        assert_eq!(hold(gate(30, 2), 60), Some(few));
+    }
+
     use std::os::unix::fs::symlink;
 
     #[test]

@@ -1,5 +1,6 @@
 //! What can be written on the command line.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -60,6 +61,12 @@ pub enum Command {
     Run(RunArgs),
     /// Ask Slurm about the jobs in flight and update their rows; never submits
     Monitor(MonitorArgs),
+    /// End jobs by selection; their tasks become failed (cancelled)
+    Cancel(CancelArgs),
+    /// Block until the selected tasks have nothing in flight
+    ///
+    /// Exit codes: 0 all complete, 1 some failed, 124 time-out
+    Wait(WaitArgs),
     /// Clear failed tasks, so that the next run submits them again
     Retry(RetryArgs),
     /// Show the tasks that are due now
@@ -124,6 +131,37 @@ pub struct RunArgs {
 pub struct MonitorArgs {
     #[command(flatten)]
     pub write: WriteArgs,
+    /// Look again every so many seconds, until interrupted
+    #[arg(long, value_name = "SECONDS")]
+    pub watch: Option<NonZeroU32>,
+}
+
+#[derive(Debug, Args)]
+pub struct CancelArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    #[command(flatten)]
+    pub write: WriteArgs,
+    /// Every job of the study
+    #[arg(long)]
+    pub all: bool,
+    /// Print the jobs and end none
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct WaitArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    #[command(flatten)]
+    pub write: WriteArgs,
+    /// Give up after this time, such as 2h
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub timeout: Option<Duration>,
+    /// How often to ask
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
+    pub interval: Duration,
 }
 
 #[derive(Debug, Args)]

@@ -1,17 +1,17 @@
 //! What commands share: the configuration, the executor, the look at the data trees.
 
-use std::path::Path;
-
 use super::args::{Global, SelectArgs, WriteArgs};
 use super::error::Failure;
 use super::output::Printer;
 use crate::bids::Discovery;
 use crate::bids::discover::discover;
+use crate::completion::Completions;
 use crate::completion::probe::Probe;
 use crate::config::{self, Config, ExecutorKind, Overrides, Source};
-use crate::executor::{Executor, JobId};
+use crate::executor::Executor;
 use crate::local::{LocalExecutor, LocalSettings};
 use crate::manifest::{Manifest, Policy, Selection, World, plan};
+use crate::pass::Pass;
 use crate::request;
 use crate::slurm::SlurmExecutor;
 use crate::state::State;
@@ -111,6 +111,24 @@ impl Context {
         })
     }
 
+    /// Makes a pass over the real world.
+    pub fn pass<'a>(
+        &'a self,
+        executor: &'a mut dyn Executor,
+        completions: &'a dyn Completions,
+        project: &'a str,
+    ) -> Pass<'a> {
+        Pass {
+            config: &self.config,
+            project,
+            run_id: &self.run_id,
+            executor,
+            completions,
+            clock: &sys::now,
+            pause: &std::thread::sleep,
+        }
+    }
+
     /// Finds the sessions and tells what is odd about them.
     pub fn discover(&self, printer: &mut Printer) -> Result<Discovery, Failure> {
         let found = discover(&self.config)?;
@@ -187,32 +205,10 @@ impl Context {
             resubmit_failed: self.config.resubmit_failed,
         }
     }
-
-    /// True if the audit log holds a submission of ours with this id.
-    pub fn was_ours(&self, id: &JobId) -> bool {
-        was_logged(&self.config.log_file, id)
-    }
 }
 
 fn tell_warnings(state: &State, printer: &mut Printer) {
     for warning in state.warnings() {
         printer.warning(warning);
     }
-}
-
-/// Looks through the audit log for a `submitted` or `adopted` event of a job. A log that cannot be
-/// read knows nothing: the job then is treated as somebody else's, which submits nothing.
-fn was_logged(log: &Path, id: &JobId) -> bool {
-    use std::io::BufRead as _;
-    let Ok(file) = std::fs::File::open(log) else {
-        return false;
-    };
-    std::io::BufReader::new(file)
-        .split(b'\n')
-        .map_while(Result::ok)
-        .filter_map(|line| serde_json::from_slice::<serde_json::Value>(&line).ok())
-        .any(|event| {
-            event["job_id"] == id.as_str()
-                && matches!(event["event"].as_str(), Some("submitted" | "adopted"))
-        })
 }

@@ -5,6 +5,7 @@ use crate::completion::qsirecon::SpecError;
 use crate::config::ConfigError;
 use crate::executor::ExecutorError;
 use crate::manifest::selection::SelectionError;
+use crate::pass::PassError;
 use crate::state::lock::LockError;
 use crate::state::store::StateError;
 use crate::tables::TableError;
@@ -30,6 +31,8 @@ pub enum Exit {
     Safety = 6,
     /// Done, but something could not be read.
     Unreadable = 7,
+    /// `wait` was told not to wait longer.
+    TimeOut = 124,
 }
 
 /// Is any error that ends a command.
@@ -58,10 +61,26 @@ pub enum Failure {
         path: std::path::PathBuf,
         source: std::io::Error,
     },
+    #[error("jobs could not write their logs to {}: {source}; nothing was submitted", .path.display())]
+    LogDir {
+        path: std::path::PathBuf,
+        source: std::io::Error,
+    },
     #[error("safety stop: {message}; nothing was submitted")]
     Safety { message: String, hint: String },
     #[error("Slurm's queue does not answer: {message}; nothing was submitted")]
     QueueUnknown { message: String },
+}
+
+impl From<PassError> for Failure {
+    fn from(error: PassError) -> Self {
+        match error {
+            PassError::QueueUnknown(message) => Self::QueueUnknown { message },
+            PassError::State(error) => Self::State(error),
+            PassError::Write { path, source } => Self::Write { path, source },
+            PassError::LogDir { path, source } => Self::LogDir { path, source },
+        }
+    }
 }
 
 impl Failure {
@@ -75,6 +94,7 @@ impl Failure {
             | Self::State(_)
             | Self::Lock(_)
             | Self::Table(_)
+            | Self::LogDir { .. }
             | Self::Write { .. } => Exit::Error,
             Self::Executor(error) => match error {
                 ExecutorError::ProgramMissing { .. } | ExecutorError::Failed { .. } => {
@@ -90,7 +110,7 @@ impl Failure {
 
     /// Prints the error and the way out of it.
     pub fn print(&self, printer: &mut Printer) {
-        printer.error(&self.to_string());
+        printer.error(&without_numbers(&self.to_string()));
         for hint in self.hints() {
             printer.hint(&hint);
         }
@@ -111,9 +131,48 @@ impl Failure {
             Self::Write { .. } => one(
                 "make the directory writable and see that the disk has room, then call the command again",
             ),
+            Self::LogDir { .. } => one(
+                "make the directory writable, or name another one as slurm_log_dir in the configuration",
+            ),
             Self::QueueUnknown { .. } => one(
                 "jobs that may live cannot be seen now, and nothing is submitted twice: the next run tries again",
             ),
         }
+    }
+}
+
+/// Leaves out what only programmers read: `Permission denied (os error 13)`.
+fn without_numbers(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(" (os error ") {
+        out.push_str(before);
+        match after.split_once(')') {
+            Some((number, tail)) if number.bytes().all(|b| b.is_ascii_digit()) => rest = tail,
+            _ => {
+                out.push_str(" (os error ");
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_numbers;
+
+    #[test]
+    fn error_numbers_are_left_out() {
+        let told = "cannot read x: Permission denied (os error 13); nothing was submitted";
+        assert_eq!(
+            without_numbers(told),
+            "cannot read x: Permission denied; nothing was submitted"
+        );
+        assert_eq!(
+            without_numbers("a (os error x) b (os error"),
+            "a (os error x) b (os error"
+        );
     }
 }

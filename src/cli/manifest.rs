@@ -8,6 +8,7 @@ use super::error::{Exit, Failure};
 use super::output::Printer;
 use super::views;
 use crate::manifest::{Decision, Manifest, Skip, World};
+use crate::sys;
 
 pub fn run(context: &Context, args: &ManifestArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let selection = context.selection(&args.select)?;
@@ -19,6 +20,8 @@ pub fn run(context: &Context, args: &ManifestArgs, printer: &mut Printer) -> Res
         rows: &state,
         completions: &probe,
         foreign_jobs: &HashMap::new(),
+        gate: context.config.gate(),
+        now: sys::now(),
     };
     let manifest = context.plan(&world, &context.policy(selection, false), printer);
     views::print_manifest(printer, &manifest, &context.config.procedures, args.format)?;

@@ -11,6 +11,7 @@ pub mod output;
 pub mod progress;
 pub mod views;
 
+mod cancel;
 mod manifest;
 mod monitor;
 mod retry;
@@ -18,6 +19,7 @@ mod run;
 mod session_status;
 mod state;
 mod status;
+mod wait;
 
 use std::process::ExitCode;
 
@@ -66,6 +68,8 @@ fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
     match &cli.command {
         Command::Run(args) => run::run(&context, args, printer),
         Command::Monitor(args) => monitor::run(&context, args, printer),
+        Command::Cancel(args) => cancel::run(&context, args, printer),
+        Command::Wait(args) => wait::run(&context, args, printer),
         Command::Retry(args) => retry::run(&context, args, printer),
         Command::Manifest(args) => manifest::run(&context, args, printer),
         Command::Status(args) => status::run(&context, args, printer),

@@ -1,56 +1,58 @@
 //! `monitor`: asks about the jobs in flight and updates their rows. Never submits.
 
-use super::args::MonitorArgs;
+use std::time::Duration;
+
+use super::args::{MonitorArgs, WriteArgs};
 use super::context::{Access, Context};
 use super::error::{Exit, Failure};
 use super::output::{Printer, Verbosity};
 use super::views;
-use crate::pass::{self, Looked};
+use crate::pass::Looked;
 use crate::state::State;
 use crate::state::audit_log::AuditLog;
-use crate::state::store::LockedStore;
-use crate::sys;
 
 pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    let (locked, mut state) = context.lock_state("monitor", &args.write, printer)?;
-    let probe = context.probe()?;
-    let mut executor = context.executor(Access::ReadWrite)?;
-    let looked = pass::look(
-        &context.config,
-        &mut state,
-        executor.as_mut(),
-        &probe,
-        &sys::now,
-    );
-    tell(&looked, printer);
-    save(context, &locked, &mut state, &looked)?;
-    if printer.verbosity() > Verbosity::Quiet {
-        views::print_counts(printer, state.rows(), &context.config.procedures)?;
+    loop {
+        let (looked, state) = update(context, "monitor", &args.write, printer)?;
+        if args.watch.is_some() && printer.clears_screen() {
+            printer.clear_screen();
+        }
+        if printer.verbosity() > Verbosity::Quiet {
+            views::print_counts(printer, state.rows(), &context.config.procedures)?;
+        }
+        match args.watch {
+            Some(seconds) if !printer.is_closed() => {
+                std::thread::sleep(Duration::from_secs(seconds.get().into()));
+            }
+            _ if looked.queue_failed.is_some() || looked.accounting_failed.is_some() => {
+                return Ok(Exit::Unreachable);
+            }
+            _ => return Ok(Exit::Done),
+        }
     }
-    Ok(
-        if looked.queue_failed.is_some() || looked.accounting_failed.is_some() {
-            Exit::Unreachable
-        } else {
-            Exit::Done
-        },
-    )
 }
 
-/// Writes the events and then the rows. A crash in between repeats an event, and loses none.
-pub fn save(
+/// Takes the lock, brings the rows up to date, saves them, and lets the lock go.
+pub fn update(
     context: &Context,
-    locked: &LockedStore,
-    state: &mut State,
-    looked: &Looked,
-) -> Result<(), Failure> {
-    if !looked.events.is_empty() {
-        let mut audit = open_audit(context)?;
-        audit
-            .append(&looked.events)
-            .map_err(|(path, source)| Failure::Write { path, source })?;
+    command: &str,
+    args: &WriteArgs,
+    printer: &mut Printer,
+) -> Result<(Looked, State), Failure> {
+    let (locked, mut state) = context.lock_state(command, args, printer)?;
+    let probe = context.probe()?;
+    let mut executor = context.executor(Access::ReadWrite)?;
+    let project = context.project(&state);
+    let mut pass = context.pass(executor.as_mut(), &probe, &project);
+    let looked = pass.look(&mut state);
+    if let Some(message) = &looked.queue_failed {
+        printer.warning(&format!(
+            "the queue does not answer: {message}; statuses stay as they are"
+        ));
     }
-    locked.save(state)?;
-    Ok(())
+    tell(&looked, printer);
+    pass.save(&locked, &mut state, &looked.events)?;
+    Ok((looked, state))
 }
 
 pub fn open_audit(context: &Context) -> Result<AuditLog, Failure> {
@@ -58,15 +60,10 @@ pub fn open_audit(context: &Context) -> Result<AuditLog, Failure> {
         .map_err(|(path, source)| Failure::Write { path, source })
 }
 
-/// Tells what changed, one line each, and what did not answer.
+/// Tells what changed, one line each, and whether accounting is silent.
 pub fn tell(looked: &Looked, printer: &mut Printer) {
     for warning in &looked.warnings {
         printer.warning(warning);
-    }
-    if let Some(message) = &looked.queue_failed {
-        printer.warning(&format!(
-            "the queue does not answer: {message}; statuses stay as they are"
-        ));
     }
     if let Some(message) = &looked.accounting_failed {
         printer.warning(&format!(

@@ -232,6 +232,16 @@ impl Printer {
         progress
     }
 
+    /// True if stdout is a terminal that can be cleared between two looks.
+    pub fn clears_screen(&self) -> bool {
+        self.options.width.is_some()
+    }
+
+    /// Clears the terminal (ECMA-48: erase the display, cursor home).
+    pub fn clear_screen(&mut self) {
+        self.data(b"\x1b[2J\x1b[H");
+    }
+
     /// True if the reader of stdout has gone: a command that only prints may stop.
     pub fn is_closed(&self) -> bool {
         self.failure.is_some()

@@ -164,8 +164,8 @@ fn judge(
 fn may_live(row: &TaskRow) -> String {
     match &row.job_id {
         Some(id) => format!(
-            "{}: job {id} may be alive and was not cleared; end it first (scancel {id}) and call `monitor`",
-            row.key
+            "{}: job {id} may be alive and was not cleared; end it first: snbb-scheduler cancel --procedure {} --subject {}",
+            row.key, row.key.procedure, row.key.subject
         ),
         None => format!(
             "{}: its submission is in doubt and was not cleared; `monitor` finds the job or frees the task",

@@ -2,34 +2,20 @@
 //!
 //! A dry run goes the same way up to the submission, takes no lock and writes nothing.
 
-use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
-use std::sync::Arc;
-
-use chrono::Duration;
-
 use super::args::RunArgs;
 use super::context::{Access, Context};
 use super::error::{Exit, Failure};
 use super::manifest::warn_unreadable;
-use super::monitor::{open_audit, save, tell};
+use super::monitor::tell;
 use super::output::Printer;
 use super::views::{self, RunSummary};
 use crate::bids::{Discovery, Session};
-use crate::executor::{Executor, ExecutorError, Question};
-use crate::manifest::{Limits, Manifest, World, limits};
-use crate::pass::{self, History, Looked};
-use crate::procedure::ProcedureId;
-use crate::reconcile::strays::{self, Strays};
-use crate::request::{self, Circumstances, Prepared};
+use crate::pass::{Decided, Looked, MissingScripts, Pass, Wishes};
+use crate::reconcile::strays::Strays;
 use crate::safety;
 use crate::state::State;
-use crate::state::store::LockedStore;
-use crate::submit::{Stop, Submitted, Submitter};
+use crate::submit::{Stop, Submitted};
 use crate::sys;
-
-/// Per procedure: where its script was looked for, and how many tasks that keeps back.
-type MissingScripts = BTreeMap<Arc<str>, (ExecutorError, usize)>;
 
 pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let selection = context.selection(&args.select)?;
@@ -55,77 +41,47 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
     executor.preflight()?;
     let found = discover(context, &state, printer)?;
     let probe = context.probe()?;
+    let project = context.project(&state);
+    let mut pass = context.pass(executor.as_mut(), &probe, &project);
 
-    let mut looked = if args.skip_monitor {
-        Looked {
-            observation: executor.observe(&Question::default()),
-            ..Looked::default()
-        }
+    let looked = if args.skip_monitor {
+        pass.look_at_queue()
     } else {
-        pass::look(
-            &context.config,
-            &mut state,
-            executor.as_mut(),
-            &probe,
-            &sys::now,
-        )
+        pass.look(&mut state)
     };
     tell(&looked, printer);
-    let project = context.project(&state);
-    let history = History::new(&context.store.read_attempts()?, &state);
-    let strays = compare_with_queue(context, &state, &found.sessions, &looked, &project)?;
-    looked
-        .events
-        .extend(pass::adopt(&mut state, &strays.adopt, &history, sys::now()));
-    tell_strays(&strays, &state, context, printer);
-
-    let world = World {
-        sessions: &found.sessions,
-        rows: &state,
-        completions: &probe,
-        foreign_jobs: &strays.foreign,
-    };
-    let mut manifest = context.plan(&world, &context.policy(selection, args.force), printer);
-    let limits = Limits {
+    let wishes = Wishes {
+        policy: context.policy(selection, args.force),
         max_jobs: args.max_jobs,
-        max_submit_per_run: context.config.max_submit_per_run,
-        max_in_flight: context.config.max_in_flight,
     };
-    limits::apply(&mut manifest, &limits, &context.config.procedures, &state);
-    let mut summary = RunSummary::of(found.sessions.len(), &manifest);
-    summary.dry_run = args.dry_run;
+    let decided = decide(
+        context,
+        &mut pass,
+        &mut state,
+        &found.sessions,
+        &looked,
+        &wishes,
+        printer,
+    )?;
 
-    let (tasks, missing) = prepare(context, &manifest, executor.as_ref(), &project, &history);
-    let mut exit = warn_unreadable(&manifest, found.unreadable.is_empty(), printer);
-    for (procedure, (error, count)) in &missing {
-        printer.warning(&format!("{procedure}: {error}"));
-        if let Some(hint) = error.hint() {
-            printer.hint(&hint);
-        }
-        summary
-            .refused
-            .push((format!("{procedure}: script not found"), *count));
+    let mut summary = RunSummary::of(found.sessions.len(), &decided.manifest);
+    summary.dry_run = args.dry_run;
+    let mut exit = warn_unreadable(&decided.manifest, found.unreadable.is_empty(), printer);
+    if tell_missing(&decided.missing_scripts, &mut summary, printer) {
         exit = Exit::Refused;
     }
     if let Some(locked) = &locked {
-        if !state.is_stored() {
-            state.mark_changed();
-        }
-        save(context, locked, &mut state, &looked)?;
-        let submitted = submit(
-            context,
-            locked,
-            &mut state,
-            executor.as_mut(),
-            &tasks,
-            started,
-            printer,
-        )?;
-        exit = report(&submitted, &mut summary, printer, exit);
+        let count = decided.tasks.len() as u64;
+        let progress = printer.progress(Some(count), "submitting");
+        let submitted = pass.carry_out(locked, &mut state, &decided, started, &|| progress.inc(1));
+        progress.finish();
+        exit = report(&submitted?, &mut summary, printer, exit);
     } else {
-        summary.submitted = tasks.len();
-        for task in &tasks {
-            printer.line(&shell_words::join(executor.command_line(&task.request)));
+        summary.submitted = decided.tasks.len();
+        for task in &decided.tasks {
+            printer.line(&shell_words::join(
+                pass.executor.command_line(&task.request),
+            ));
         }
     }
     views::print_run_summary(printer, &summary);
@@ -145,30 +101,24 @@ fn discover(context: &Context, state: &State, printer: &mut Printer) -> Result<D
     context.discover(printer)
 }
 
-fn compare_with_queue(
+fn decide(
     context: &Context,
-    state: &State,
+    pass: &mut Pass<'_>,
+    state: &mut State,
     sessions: &[Session],
     looked: &Looked,
-    project: &str,
-) -> Result<Strays, Failure> {
-    // Without the queue nobody knows which jobs live, and nothing may be submitted.
-    let Some(queue) = looked.observation.queue.got() else {
-        return Err(Failure::QueueUnknown {
-            message: match &looked.observation.queue {
-                crate::executor::Answer::Failed(message) => message.clone(),
-                _ => "there is no queue".to_owned(),
-            },
-        });
-    };
-    Ok(strays::compare(
-        queue,
-        state,
-        &context.config.procedures,
-        sessions,
-        project,
-        &|id| context.was_ours(id),
-    ))
+    wishes: &Wishes,
+    printer: &mut Printer,
+) -> Result<Decided, Failure> {
+    let subjects = sessions.chunk_by(|a, b| a.subject == b.subject).count();
+    let progress = printer.progress(Some(subjects as u64), "looking at outputs");
+    let decided = pass.decide(&context.store, state, sessions, looked, wishes, &|| {
+        progress.inc(1)
+    });
+    progress.finish();
+    let decided = decided?;
+    tell_strays(&decided.strays, state, context, printer);
+    Ok(decided)
 }
 
 pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &mut Printer) {
@@ -202,94 +152,18 @@ pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &
     }
 }
 
-/// Builds the requests of all due tasks whose scripts exist; the others are counted by procedure.
-fn prepare(
-    context: &Context,
-    manifest: &Manifest,
-    executor: &dyn Executor,
-    project: &str,
-    history: &History,
-) -> (Vec<Prepared>, MissingScripts) {
-    let config = &context.config;
-    let mut missing = MissingScripts::new();
-    let mut checked: HashSet<ProcedureId> = HashSet::new();
-    let mut tasks = Vec::new();
-    let now = sys::now();
-    for planned in manifest.due() {
-        let procedure = config.procedures.get(planned.procedure);
-        if checked.insert(planned.procedure)
-            && let Err(error) = executor.find_script(&procedure.script)
-        {
-            missing.insert(Arc::clone(&procedure.name), (error, 0));
+/// Tells which scripts are nowhere; returns whether there are any.
+fn tell_missing(missing: &MissingScripts, summary: &mut RunSummary, printer: &mut Printer) -> bool {
+    for (procedure, (error, count)) in missing {
+        printer.warning(&format!("{procedure}: {error}"));
+        if let Some(hint) = error.hint() {
+            printer.hint(&hint);
         }
-        if let Some((_, count)) = missing.get_mut(&procedure.name) {
-            *count += 1;
-            continue;
-        }
-        let (attempt, last_reason) = history.next(&request::key(config, planned));
-        tasks.push(request::prepare(
-            config,
-            planned,
-            &Circumstances {
-                project,
-                attempt,
-                last_reason,
-                now,
-                run_id: &context.run_id,
-            },
-        ));
+        summary
+            .refused
+            .push((format!("{procedure}: script not found"), *count));
     }
-    (tasks, missing)
-}
-
-fn submit(
-    context: &Context,
-    locked: &LockedStore,
-    state: &mut State,
-    executor: &mut dyn Executor,
-    tasks: &[Prepared],
-    started: chrono::DateTime<chrono::Utc>,
-    printer: &mut Printer,
-) -> Result<Submitted, Failure> {
-    if tasks.is_empty() {
-        return Ok(Submitted::default());
-    }
-    make_log_dirs(tasks)?;
-    let mut audit = open_audit(context)?;
-    let progress = printer.progress(Some(tasks.len() as u64), "submitting");
-    let deadline = Duration::from_std(context.config.deadline).unwrap_or(Duration::MAX);
-    let submitted = Submitter {
-        store: locked,
-        state,
-        executor,
-        audit: &mut audit,
-        clock: &sys::now,
-        pause: &std::thread::sleep,
-        tick: &|| progress.inc(1),
-        deadline: started + deadline,
-    }
-    .submit(tasks);
-    progress.finish();
-    Ok(submitted?)
-}
-
-/// Slurm makes no log directories: a job whose output cannot be opened fails without a trace.
-fn make_log_dirs(tasks: &[Prepared]) -> Result<(), Failure> {
-    let dirs: HashSet<&Path> = tasks
-        .iter()
-        .filter_map(|task| task.request.log_dir.as_deref())
-        .collect();
-    for dir in dirs {
-        std::fs::create_dir_all(dir)
-            .and_then(|()| {
-                rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).map_err(Into::into)
-            })
-            .map_err(|source| Failure::Write {
-                path: dir.to_owned(),
-                source,
-            })?;
-    }
-    Ok(())
+    !missing.is_empty()
 }
 
 fn report(

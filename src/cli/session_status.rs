@@ -11,6 +11,7 @@ use super::views;
 use crate::bids::Session;
 use crate::manifest::{Selection, World};
 use crate::procedure::ProcedureDag;
+use crate::sys;
 
 pub fn run(
     context: &Context,
@@ -26,6 +27,8 @@ pub fn run(
         rows: &state,
         completions: &probe,
         foreign_jobs: &HashMap::new(),
+        gate: context.config.gate(),
+        now: sys::now(),
     };
     // The session of a task is chosen by the rows that are shown: a subject-scoped task has none.
     let by_subject = Selection::new(

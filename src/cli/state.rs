@@ -15,7 +15,7 @@ use super::output::{Format, Printer};
 use super::run::tell_strays;
 use crate::pass::{self, History, Looked};
 use crate::reconcile::strays::{self, Strays};
-use crate::state::audit_log::{Event, EventKind};
+use crate::state::audit_log::{Event, EventKind, knows_job};
 use crate::state::repair::{self, Origin, Rebuilt};
 use crate::state::sources::Sources;
 use crate::state::store::{LockedStore, check_owner};
@@ -168,7 +168,7 @@ fn find_strays(
         &context.config.procedures,
         &sessions,
         &context.project(state),
-        &|id| context.was_ours(id),
+        &|id| knows_job(&context.config.log_file, id),
     ))
 }
 

@@ -167,6 +167,8 @@ pub const KEYS: &[Key] = &[
     key(Site, "max_in_flight", "number", "", "How many tasks may be pending or running at a time"),
     key(Site, "max_submit_per_run", "number", "", "How many tasks one `run` may submit"),
     key(Site, "resubmit_failed", "yes or no", "no", "Submit failed tasks again at every run, as the Python program did"),
+    key(Site, "dicom_settle", "duration", "", "A session is held back while its newest DICOM file is younger than this"),
+    key(Site, "dicom_gate", "`yes` or `no`", "no", "Hold sessions back that have fewer DICOM files than `audit.dicom_min_files`"),
     key(Site, "scan_threads", "number", "16", "How many threads wait for the file system at a time"),
     key(Site, "output_grace", "duration", "10m", "How long outputs may take to appear after a job's end"),
     key(Site, "lost_grace", "duration", "1h", "How long a job may be unknown to Slurm before it counts as lost"),

@@ -23,6 +23,7 @@ use std::time::Duration;
 pub use load::{Overrides, Source, load};
 pub use problem::{ConfigError, Problem};
 
+use crate::bids::dicom::Gate;
 use crate::procedure::{MemSize, ProcedureDag};
 
 /// Holds a whole configuration. All paths are absolute; a `Config` in hand has been validated.
@@ -48,6 +49,10 @@ pub struct Config {
     pub local_jobs: usize,
     pub max_in_flight: Option<usize>,
     pub max_submit_per_run: Option<usize>,
+    /// A session waits while its newest DICOM file is younger than this.
+    pub dicom_settle: Option<Duration>,
+    /// A session with fewer than `audit.dicom_min_files` files waits.
+    pub dicom_gate: bool,
     /// Threads that wait for the file system at the same time.
     pub scan_threads: usize,
     /// The Python program's habit: failed tasks are submitted again at each run.
@@ -129,6 +134,20 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Config {
+    /// Returns the gate for sessions whose DICOM files are not all there.
+    pub fn gate(&self) -> Gate {
+        Gate {
+            settle: self
+                .dicom_settle
+                .map(|settle| chrono::Duration::from_std(settle).unwrap_or(chrono::Duration::MAX)),
+            min_files: if self.dicom_gate {
+                self.audit.dicom_min_files
+            } else {
+                0
+            },
+        }
+    }
+
     /// Returns the directory that relative paths and scripts of the configuration refer to.
     pub fn base_dir(&self) -> Option<&Path> {
         self.file.as_deref().and_then(Path::parent)

@@ -72,6 +72,8 @@ pub(super) fn read(
         local_jobs: top.or("local_jobs", 1, |value| value.whole(1, 4096)),
         max_in_flight: top.maybe("max_in_flight", limit),
         max_submit_per_run: top.maybe("max_submit_per_run", limit),
+        dicom_settle: top.maybe("dicom_settle", duration),
+        dicom_gate: top.or("dicom_gate", false, Value::flag),
         scan_threads: top.or("scan_threads", 16, |value| value.whole(1, 512)),
         resubmit_failed: top.or("resubmit_failed", false, Value::flag),
         settle_time: top.maybe("settle_time", settle_time),

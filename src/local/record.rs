@@ -129,6 +129,7 @@ pub struct Records {
     /// How much of [`FINISHED`] has been read, in bytes.
     finished_len: u64,
     highest: u64,
+    created: bool,
 }
 
 impl Job {
@@ -155,6 +156,7 @@ impl Records {
             finished: BTreeMap::new(),
             finished_len: 0,
             highest: 0,
+            created: false,
         }
     }
 
@@ -186,11 +188,15 @@ impl Records {
         self.dir.join(format!("{number}.{kind}"))
     }
 
-    /// Makes the directory.
-    pub fn create(&self) -> Result<(), ExecutorError> {
-        std::fs::create_dir_all(&self.dir)
-            .and_then(|()| self.dir.parent().map_or(Ok(()), sync_dir))
-            .map_err(io_error("make", &self.dir))
+    /// Makes the directory, once.
+    pub fn create(&mut self) -> Result<(), ExecutorError> {
+        if !self.created {
+            std::fs::create_dir_all(&self.dir)
+                .and_then(|()| self.dir.parent().map_or(Ok(()), sync_dir))
+                .map_err(io_error("make", &self.dir))?;
+            self.created = true;
+        }
+        Ok(())
     }
 
     /// Reads everything anew. A missing directory holds no jobs; a file that cannot be read or

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Blocked, Decision, Due, Manifest, Planned, Policy, Skip, Waiting, World};
+use crate::bids::dicom::Hold;
 use crate::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use crate::completion::{Completion, SubjectCompletions};
 use crate::executor::JobId;
@@ -95,6 +96,7 @@ fn plan_subject(
         label: &first.subject,
         disk: world.completions.for_subject(&first.subject),
         standings: RefCell::default(),
+        holds: RefCell::default(),
     };
     let mut tasks = Vec::with_capacity(dag.len() * sessions.len());
     for (procedure, declared) in dag.iter() {
@@ -124,6 +126,7 @@ struct Subject<'a> {
     label: &'a SubjectLabel,
     disk: Box<dyn SubjectCompletions + 'a>,
     standings: RefCell<HashMap<(ProcedureId, SessionLabel), Standing>>,
+    holds: RefCell<HashMap<SessionLabel, Option<Hold>>>,
 }
 
 /// Is what a task is about.
@@ -169,7 +172,44 @@ impl Subject<'_> {
         if let Some(waiting) = self.waits_for(procedure, target) {
             return Decision::Skip(Skip::WaitingFor(Box::new(waiting)));
         }
-        self.by_disk(procedure, &session, row)
+        let decision = self.by_disk(procedure, &session, row);
+        match decision {
+            // DICOM files are counted only for what would be submitted now: it takes a walk.
+            Decision::Submit(_) => self.held(target).map_or(decision, Decision::Skip),
+            Decision::Skip(_) => decision,
+        }
+    }
+
+    /// Returns why the target's DICOM files are not ready to be worked on.
+    fn held(&self, target: Target<'_>) -> Option<Skip> {
+        let sessions = match target {
+            Target::Session(session) => std::slice::from_ref(session),
+            Target::Subject => self.sessions,
+        };
+        sessions
+            .iter()
+            .filter_map(|session| self.hold(session))
+            .find_map(|hold| match (hold, target) {
+                // A subject goes on without its sessions that are too small.
+                (Hold::TooFewFiles { .. }, Target::Subject) => None,
+                (Hold::TooFewFiles { files, needed }, _) => {
+                    Some(Skip::TooFewFiles { files, needed })
+                }
+                (Hold::Settling { until }, _) => Some(Skip::Settling { until }),
+                (Hold::Unreadable(what), _) => Some(Skip::Unreadable(Box::new(what))),
+            })
+    }
+
+    /// Asks the gate about a session, once.
+    fn hold(&self, session: &Session) -> Option<Hold> {
+        let Dicom::At(path) = &session.dicom else {
+            return None;
+        };
+        let mut holds = self.holds.borrow_mut();
+        holds
+            .entry(session.session.clone())
+            .or_insert_with(|| self.world.gate.hold(path, self.world.now))
+            .clone()
     }
 
     fn by_disk(
@@ -291,6 +331,9 @@ impl Subject<'_> {
                 Ready::Yes if rule == SessionsRule::Any => return None,
                 Ready::Yes => ready += 1,
                 Ready::NotApplicable => {}
+                // Too small to be worked on: it does not count.
+                Ready::No(None) if matches!(self.hold(session), Some(Hold::TooFewFiles { .. })) => {
+                }
                 Ready::No(blocked) => missing.push((session.session.clone(), blocked)),
             }
         }

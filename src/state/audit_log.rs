@@ -7,7 +7,7 @@ mod facts;
 mod reading;
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufRead as _, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -176,6 +176,22 @@ impl AuditLog {
         line.insert("run_id".to_owned(), Value::from(self.run_id.as_str()));
         line
     }
+}
+
+/// True if a log holds a `submitted` or `adopted` event of a job. A log that cannot be read knows
+/// nothing: the job then is treated as somebody else's, which submits nothing.
+pub fn knows_job(log: &Path, id: &JobId) -> bool {
+    let Ok(file) = File::open(log) else {
+        return false;
+    };
+    io::BufReader::new(file)
+        .split(b'\n')
+        .map_while(Result::ok)
+        .filter_map(|line| serde_json::from_slice::<Value>(&line).ok())
+        .any(|event| {
+            event["job_id"] == id.as_str()
+                && matches!(event["event"].as_str(), Some("submitted" | "adopted"))
+        })
 }
 
 /// Prints `2026-03-01T04:05:06.000007+00:00`.

@@ -176,11 +176,16 @@ impl Store {
             source,
         })?;
         let lock = Lock::acquire(&self.paths.lock, command, timeout)?;
-        Ok(LockedStore {
+        Ok(self.locked_by(lock))
+    }
+
+    /// Goes on under a lock that the caller took; [`Lock::unlocked`] shows what a lock that lies does.
+    pub fn locked_by(self, lock: Lock) -> LockedStore {
+        LockedStore {
             store: self,
             lock,
             journal_before: Mutex::new(None),
-        })
+        }
     }
 
     /// Reads a Parquet file, through one descriptor: a replacement meanwhile does not matter.

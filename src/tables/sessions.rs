@@ -157,6 +157,8 @@ fn decision_json(decision: &Decision) -> Value {
             Skip::Complete
             | Skip::NotApplicable
             | Skip::NoDicom
+            | Skip::Settling { .. }
+            | Skip::TooFewFiles { .. }
             | Skip::WaitingFor(_)
             | Skip::Unreadable(_)
             | Skip::OverLimit(_)

@@ -11,7 +11,7 @@ use crate::manifest::{Blocked, Decision, Due, Limit, Manifest, Skip, Waiting};
 use crate::state::{Reason, TaskStatus};
 
 /// All words of [`decision_word`], in the order in which summaries list them.
-pub const WORDS: [&str; 13] = [
+pub const WORDS: [&str; 15] = [
     "complete",
     "running",
     "pending",
@@ -23,6 +23,8 @@ pub const WORDS: [&str; 13] = [
     "failed",
     "unreadable",
     "no-dicom",
+    "settling",
+    "few-dicom",
     "not-applicable",
     "not-selected",
 ];
@@ -39,6 +41,8 @@ pub fn short_cell(cell: &str) -> &str {
         "failed" => "fail",
         "unreadable" => "unrd",
         "no-dicom" => "nodcm",
+        "settling" => "settl",
+        "few-dicom" => "few",
         "not-applicable" => "n/a",
         "foreign-job" => "fgn",
         "not-selected" => "nsel",
@@ -63,6 +67,8 @@ pub fn decision_word(decision: &Decision) -> &'static str {
             Skip::Failed { .. } => "failed",
             Skip::ForeignJob(_) => "foreign-job",
             Skip::NoDicom => "no-dicom",
+            Skip::Settling { .. } => "settling",
+            Skip::TooFewFiles { .. } => "few-dicom",
             Skip::WaitingFor(waiting) if waiting.blocked.is_some() => "blocked",
             Skip::WaitingFor(_) => "waiting",
             Skip::Unreadable(_) => "unreadable",
@@ -110,6 +116,13 @@ pub fn decision_text(decision: &Decision) -> String {
                 format!("job {id} has this task's name and is not ours; waits until it ends")
             }
             Skip::NoDicom => "no DICOM directory".to_owned(),
+            Skip::Settling { until } => format!(
+                "DICOM files still arrive; settled at {}",
+                until.format("%Y-%m-%d %H:%M UTC")
+            ),
+            Skip::TooFewFiles { files, needed } => {
+                format!("{files} DICOM file(s), at least {needed} are needed")
+            }
             Skip::WaitingFor(waiting) => waiting_text(waiting),
             Skip::Unreadable(what) => {
                 format!("unreadable: {}: {}", what.path.display(), what.error)
@@ -152,6 +165,8 @@ fn group(skip: &Skip) -> String {
         Skip::Failed { reason, .. } => format!("failed ({})", reason_word(*reason)),
         Skip::ForeignJob(_) => "a job of this name is not ours".to_owned(),
         Skip::NoDicom => "no DICOM directory".to_owned(),
+        Skip::Settling { .. } => "DICOM files still arrive".to_owned(),
+        Skip::TooFewFiles { .. } => "too few DICOM files".to_owned(),
         Skip::WaitingFor(waiting) => match &waiting.blocked {
             None => format!("waiting for {}", waiting.procedure),
             Some(Blocked::Failed(_)) => format!("blocked: {} failed", waiting.procedure),

@@ -53,6 +53,7 @@ sacct)
     { read -r name; read -r comment; read -r submit; read -r line; } < "$f"
     case "$*" in *SubmitLine*) line="$line$S";; *) line="";; esac
     case $state in PENDING|RUNNING) end=Unknown;; *) end=$submit;; esac
+    [ "$state" = CANCELLED ] && state="CANCELLED by $(id -u)"
     [ "$state" = GONE ] ||
     echo "$id$S$state$S${code:-0:0}$S$submit$S$submit$S$end${S}12${S}60${S}50M${S}1${S}1${S}node1${S}None$S$line$name"
   done

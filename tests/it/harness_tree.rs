@@ -153,6 +153,8 @@ pub fn config(root: &Path) -> Config {
         local_jobs: 1,
         max_in_flight: None,
         max_submit_per_run: None,
+        dicom_settle: None,
+        dicom_gate: false,
         scan_threads: 4,
         resubmit_failed: false,
         settle_time: None,

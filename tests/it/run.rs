@@ -1,6 +1,8 @@
 //! Whole passes through the program, with a Slurm of shell scripts: what is submitted, what is
 //! recorded, what is said, and with which exit code.
 
+#![expect(clippy::disallowed_methods, reason = "sets the age of files")]
+
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::Study;
 
@@ -470,4 +472,100 @@ fn retry_says_what_is_complete_on_disk_and_never_frees_a_living_job() {
         "no matching rows: nothing to clear"
     );
     assert_eq!(study.call(&["retry", "--procedure", "nope"]).code, 2);
+}
+
+#[test]
+fn sessions_whose_data_still_arrives_or_is_too_small_are_held_back() {
+    let (study, slurm) = study();
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
+    for session in ["sub-01/ses-01", "sub-02/ses-01"] {
+        let path = study.at(&format!("dicom/{session}/0001.dcm"));
+        std::fs::File::options()
+            .append(true)
+            .open(path)
+            .unwrap()
+            .set_modified(old)
+            .unwrap();
+    }
+    study.write("dicom/sub-02/ses-01/0002.dcm", "x");
+    let path = study.at("dicom/sub-02/ses-01/0002.dcm");
+    std::fs::File::options()
+        .append(true)
+        .open(path)
+        .unwrap()
+        .set_modified(old)
+        .unwrap();
+    study.configure(&format!("dicom_settle: 1h\n{PIPELINE}"));
+    let said = study.ok(&["run", "--dry-run"]);
+    assert!(
+        said.err.contains("1  DICOM files still arrive"),
+        "{}",
+        said.err
+    );
+    assert_eq!(said.out.lines().count(), 2);
+    study.configure(&format!(
+        "dicom_settle: 1h\ndicom_gate: yes\naudit: {{dicom_min_files: 2}}\n{PIPELINE}"
+    ));
+    let said = study.ok(&["run"]);
+    assert!(said.err.contains("2  too few DICOM files"), "{}", said.err);
+    assert_eq!(slurm.jobs().len(), 1);
+    assert_eq!(slurm.jobs()[0].1, "convert_sub-02_ses-01");
+
+    // A subject goes on without the session that is too small.
+    convert(&study, "sub-02", "ses-01");
+    study.write("derivatives/prep/sub-02/ses-01/r.html", "x");
+    study.scan(&["sub-02/ses-09"]);
+    slurm.set_all("COMPLETED");
+    study.ok(&["monitor"]);
+    study.ok(&["run"]);
+    assert_eq!(slurm.jobs()[1].1, "group_sub-02");
+}
+
+#[test]
+fn cancel_ends_what_is_selected_and_rows_follow_once_it_is_confirmed() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    let said = study.call(&["cancel"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(
+        said.err.contains("cancel needs a selection"),
+        "{}",
+        said.err
+    );
+    let said = study.ok(&["cancel", "--subject", "01", "--dry-run"]);
+    assert_eq!(said.out.lines().count(), 2);
+    assert_eq!(slurm.calls("scancel"), 0);
+    let said = study.ok(&["cancel", "--subject", "01"]);
+    assert!(said.err.contains("2 of 2 job(s) ended"), "{}", said.err);
+    assert_eq!(slurm.calls("scancel"), 1, "one call for all");
+    assert_eq!(
+        study.statuses(),
+        [
+            "convert sub-01 ses-01: failed cancelled",
+            "convert sub-01 ses-02: failed cancelled",
+            "convert sub-02 ses-01: pending queued",
+        ]
+    );
+    study.ok(&["run"]);
+    assert_eq!(slurm.calls("sbatch"), 3, "a person's cancel is final");
+    slurm.break_program(
+        "scancel",
+        "scancel: error: Unable to contact slurm controller\n",
+    );
+    assert_eq!(study.call(&["cancel", "--all"]).code, 5);
+    assert!(study.statuses()[2].contains("pending queued"));
+}
+
+#[test]
+fn wait_tells_by_its_exit_code_how_it_went() {
+    let (study, slurm) = study();
+    study.ok(&["run", "--subject", "02"]);
+    let said = study.call(&["wait", "--timeout", "1s", "--interval", "1s"]);
+    assert_eq!(said.code, 124, "{}", said.err);
+    convert(&study, "sub-02", "ses-01");
+    slurm.set_all("COMPLETED");
+    study.ok(&["wait", "--procedure", "convert"]);
+    study.ok(&["run", "--subject", "01"]);
+    slurm.set_all("FAILED 1:0");
+    assert_eq!(study.call(&["wait"]).code, 1);
 }

@@ -197,9 +197,11 @@ fn many_records() {
     let dir = tempfile::tempdir().unwrap();
     let mut writer = records(dir.path());
     let count = 10_000;
+    let start = std::time::Instant::now();
     for _ in 0..count {
         add(&mut writer);
     }
+    println!("10,000 added: {:?}", start.elapsed());
     let look = |what: &str| {
         let start = std::time::Instant::now();
         assert_eq!(records(dir.path()).all().count(), count);

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::bids::dicom::Gate;
 use crate::completion::{Completions, Unreadable};
 use crate::manifest::Selection;
 use crate::procedure::testing::procedure;
-use crate::state::testing::row;
+use crate::state::testing::{at, row};
 use crate::state::{Reason, State, TaskRow};
 
 /// A disk that is a list of answers; everything else is incomplete. It counts nothing and never
@@ -80,6 +81,8 @@ fn decide(
         rows,
         completions: disk,
         foreign_jobs: &HashMap::new(),
+        gate: Gate::default(),
+        now: at(0),
     };
     let one = plan(dag, &world, policy, 1, &|| ());
     let many = plan(dag, &world, policy, 5, &|| ());
@@ -429,6 +432,8 @@ fn order_is_priority_subject_session() {
             rows: &rows,
             completions: &disk,
             foreign_jobs: &HashMap::new(),
+            gate: Gate::default(),
+            now: at(0),
         },
         &Policy::default(),
         2,
@@ -594,7 +599,7 @@ proptest! {
                     Decision::Skip(Skip::NoDicom) => "no dicom",
                     Decision::Skip(Skip::WaitingFor(_)) => "waiting",
                     Decision::Skip(Skip::Unreadable(_)) => "unreadable",
-                    Decision::Skip(Skip::OverLimit(_) | Skip::NotSelected | Skip::ForeignJob(_)) => "impossible",
+                    Decision::Skip(Skip::OverLimit(_) | Skip::NotSelected | Skip::ForeignJob(_) | Skip::Settling { .. } | Skip::TooFewFiles { .. }) => "impossible",
                 };
                 prop_assert_eq!(word, oracle(&world, p, cell.min(n - 1)), "p{} {}", p, label);
             }

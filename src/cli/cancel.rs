@@ -1,0 +1,114 @@
+//! `cancel`: asks for the end of jobs by selection, in one call.
+//!
+//! A row becomes failed (cancelled) only when the executor confirms that its job has ended.
+
+use std::time::Duration;
+
+use super::args::CancelArgs;
+use super::context::{Access, Context};
+use super::error::{Exit, Failure};
+use super::output::Printer;
+use crate::executor::JobRef;
+use crate::manifest::Selection;
+use crate::state::{State, TaskRow};
+
+/// How often and how long the end of the jobs is waited for; what takes longer is left to `monitor`.
+const LOOKS: usize = 10;
+const PAUSE: Duration = Duration::from_secs(1);
+
+pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    let state = context.read_state(printer)?;
+    let selection = context.selection_among(&args.select, Some(&state))?;
+    if selection.is_everything() && !args.all {
+        return Err(Failure::Usage {
+            message: "cancel needs a selection".to_owned(),
+            hint: "say which jobs are to end, such as --procedure qsiprep, or --all".to_owned(),
+        });
+    }
+    let (jobs, in_doubt) = chosen(&state, &selection);
+    for row in &in_doubt {
+        printer.warning(&format!(
+            "{}: nobody knows yet whether its job was accepted, so it was not cancelled; \
+             `monitor` finds the job or frees the task",
+            row.key
+        ));
+    }
+    if jobs.is_empty() {
+        printer.talk("no job in flight matches: nothing to cancel");
+        return Ok(if in_doubt.is_empty() {
+            Exit::Done
+        } else {
+            Exit::Error
+        });
+    }
+    if args.dry_run {
+        for row in &jobs {
+            printer.line(&format!("{} job {}", row.key, job_text(row)));
+        }
+        return Ok(Exit::Done);
+    }
+    let references: Vec<JobRef> = jobs.iter().filter_map(reference).collect();
+    let mut executor = context.executor(Access::ReadWrite)?;
+    executor.preflight()?;
+    executor.cancel(&references)?;
+    let ending = wait_for_end(context, args, &selection, printer)?;
+    printer.talk(&format!(
+        "{} of {} job(s) ended",
+        jobs.len().saturating_sub(ending),
+        jobs.len()
+    ));
+    if ending > 0 {
+        printer.note("the others are still ending; `monitor` tells when they have");
+    }
+    Ok(if in_doubt.is_empty() {
+        Exit::Done
+    } else {
+        Exit::Error
+    })
+}
+
+/// Returns the selected rows with a job, and those whose submission is in doubt.
+fn chosen(state: &State, selection: &Selection) -> (Vec<TaskRow>, Vec<TaskRow>) {
+    state
+        .rows()
+        .iter()
+        .filter(|row| row.is_in_flight())
+        .filter(|row| selection.contains(&row.key.subject, &row.key.session, &row.key.procedure))
+        .cloned()
+        .partition(|row| row.job_id.is_some())
+}
+
+/// Looks at the world under the lock, again and again, but never sleeps while it holds it.
+/// Returns how many of the selected jobs are still in flight.
+fn wait_for_end(
+    context: &Context,
+    args: &CancelArgs,
+    selection: &Selection,
+    printer: &mut Printer,
+) -> Result<usize, Failure> {
+    let mut left = 0;
+    for look in 0..LOOKS {
+        if look > 0 {
+            std::thread::sleep(PAUSE);
+        }
+        let (_, state) = super::monitor::update(context, "cancel", &args.write, printer)?;
+        left = chosen(&state, selection).0.len();
+        if left == 0 {
+            break;
+        }
+    }
+    Ok(left)
+}
+
+fn reference(row: &TaskRow) -> Option<JobRef> {
+    Some(JobRef {
+        id: row.job_id.clone()?,
+        cluster: row.facts.cluster.clone(),
+    })
+}
+
+fn job_text(row: &TaskRow) -> String {
+    row.job_id
+        .as_ref()
+        .map_or_else(|| "-".to_owned(), ToString::to_string)
+}
