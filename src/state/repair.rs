@@ -4,8 +4,10 @@
 //! No row that any source knows is lost; where sources disagree the newer attempt wins. A readable
 //! state file is believed as it stands: then only what is missing in it is added.
 
+mod files;
 mod history;
 mod mend;
+mod same;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -16,8 +18,11 @@ use super::journal::{self, Entry};
 use super::schema::Contents;
 use super::sources::{Found, Sources};
 use super::store::Rebuilding;
-use super::{Reason, State, TaskKey, TaskRow};
+use super::{State, TaskKey, TaskRow};
 use history::{Attempt, Place};
+use same::{is_later, merge_rows};
+
+pub use same::is_same;
 
 /// Names where a row comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,8 +119,9 @@ struct Merge {
     out: Rebuilt,
     /// True if the state file could be read.
     sound: bool,
-    /// Attempts that the attempts file holds.
+    /// Earlier attempts: those of the attempts file, and the superseded ones that were counted.
     known: HashMap<TaskKey, Vec<TaskRow>>,
+    counted: usize,
     /// Submissions before this time are older than all rows: nobody misses them.
     oldest: Option<DateTime<Utc>>,
 }
@@ -152,6 +158,7 @@ impl Merge {
             },
             sound,
             known,
+            counted: 0,
             oldest,
         }
     }
@@ -181,6 +188,15 @@ impl Merge {
             .chain(replayed.accepted.into_iter().map(|(key, _)| key));
         for key in keys {
             self.out.origins.entry(key).or_insert(Origin::Journal);
+        }
+        // The replay passes over jobs of tasks that have gone on: they are earlier attempts by now.
+        let mut alone = State::default();
+        journal::replay(entries, &mut alone);
+        for row in alone.superseded().iter().chain(alone.rows()) {
+            let current = self.out.state.get(&row.key);
+            if !current.is_some_and(|current| is_same(current, row)) {
+                self.offer(row.clone(), false, Origin::Journal);
+            }
         }
     }
 
@@ -218,23 +234,22 @@ impl Merge {
     }
 
     fn take_attempt(&mut self, attempt: &Attempt) {
-        let (row, key) = (&attempt.row, &attempt.row.key);
-        match self.out.state.get(key) {
-            Some(current) if is_same(current, row) => {
-                // A readable state is the truth; so is what was saved after the last event.
-                let is_news = current.updated_at.is_none_or(|at| attempt.touched > at);
-                if !self.sound && is_news {
-                    self.bring_up(attempt);
-                }
+        let row = &attempt.row;
+        if let Some(current) = self.out.state.get(&row.key)
+            && is_same(current, row)
+        {
+            // A readable state is the truth; so is what was saved after the last event.
+            let is_news = current.updated_at.is_none_or(|at| attempt.touched > at);
+            if !self.sound && is_news {
+                self.bring_up(attempt);
             }
-            _ if attempt.place == Place::Released || self.is_known(row) => {}
-            // The Python program kept no earlier attempts, and its rows were removed by hand.
-            _ if self.sound && (row.submission_id.is_none() || self.is_too_old(row)) => {}
-            _ => self.offer(
-                row.clone(),
-                attempt.place == Place::Current,
-                Origin::AuditLog,
-            ),
+            return;
+        }
+        // The Python program kept no earlier attempts, and its rows were removed by hand.
+        let is_missed = !self.sound || (row.submission_id.is_some() && !self.is_too_old(row));
+        if attempt.place != Place::Released && is_missed {
+            let is_current = attempt.place == Place::Current;
+            self.offer(row.clone(), is_current, Origin::AuditLog);
         }
     }
 
@@ -284,8 +299,11 @@ impl Merge {
     /// Takes an attempt that no row holds: as the task's row if it is the newest, else as an
     /// earlier attempt.
     fn offer(&mut self, row: TaskRow, is_current: bool, origin: Origin) {
+        if self.is_known(&row) {
+            return;
+        }
         let current = self.out.state.get(&row.key);
-        if current.is_some_and(|current| is_same(current, &row)) || self.is_known(&row) {
+        if current.is_some_and(|current| is_same(current, &row)) {
             return;
         }
         if is_current && current.is_none_or(|current| is_later(&row, current)) {
@@ -309,15 +327,18 @@ impl Merge {
     }
 
     /// True if the attempt stands among the earlier ones.
-    fn is_known(&self, row: &TaskRow) -> bool {
-        let in_file = self.known.get(&row.key);
-        in_file.is_some_and(|rows| rows.iter().any(|known| is_same(known, row)))
-            || self
-                .out
-                .state
-                .superseded()
-                .iter()
-                .any(|known| known.key == row.key && is_same(known, row))
+    fn is_known(&mut self, row: &TaskRow) -> bool {
+        let superseded = self.out.state.superseded();
+        for row in superseded.get(self.counted..).unwrap_or_default() {
+            self.known
+                .entry(row.key.clone())
+                .or_default()
+                .push(row.clone());
+        }
+        self.counted = superseded.len();
+        self.known
+            .get(&row.key)
+            .is_some_and(|rows| rows.iter().any(|known| is_same(known, row)))
     }
 
     fn is_too_old(&self, row: &TaskRow) -> bool {
@@ -337,7 +358,7 @@ impl Merge {
         let meta = &mut out.state.meta;
         // A file that cannot be read was saved at least once more than the copy before it.
         meta.generation = meta.generation.max(generation) + u64::from(!self.sound);
-        out.damage = damage(sources, &out);
+        out.damage = files::damage(sources, &out);
         out.files = Rebuilding {
             state: identity(&sources.state),
             state_is_sound: self.sound,
@@ -346,9 +367,9 @@ impl Merge {
                 _ => None,
             },
             journal: sources.journal_mark,
-            damaged: damaged_files(sources),
+            damaged: files::damaged(sources),
         };
-        out.notes.extend(notes(sources));
+        out.notes.extend(files::notes(sources));
         out
     }
 }
@@ -359,63 +380,6 @@ pub fn is_rolled_back(state: &Contents, backup: &Contents) -> bool {
     both_ours
         && backup.meta.generation >= state.meta.generation
         && backup.identity != state.identity
-}
-
-/// True if two rows are the same attempt of their task.
-pub fn is_same(a: &TaskRow, b: &TaskRow) -> bool {
-    if a.key != b.key {
-        return false;
-    }
-    match (&a.submission_id, &b.submission_id) {
-        (Some(a), Some(b)) => a == b,
-        _ => match (&a.job_id, &b.job_id) {
-            (Some(a), Some(b)) => a == b,
-            _ => a.submitted_at == b.submitted_at,
-        },
-    }
-}
-
-/// True if `a` is a later attempt than `b`.
-fn is_later(a: &TaskRow, b: &TaskRow) -> bool {
-    match (a.attempt, b.attempt) {
-        (Some(a), Some(b)) if a != b => a > b,
-        _ => a.submitted_at > b.submitted_at,
-    }
-}
-
-/// Takes over what a later event says of a row. What it does not say stays.
-fn merge_rows(old: &TaskRow, news: &TaskRow) -> TaskRow {
-    let mut row = news.clone();
-    row.foreign = old.foreign;
-    macro_rules! prefer {
-        ($first:ident, $($field:ident).+) => {
-            row.$($field).+ = $first.$($field).+.clone().or_else(|| row.$($field).+.take());
-        };
-    }
-    macro_rules! keep {
-        ($($field:ident).+) => {
-            row.$($field).+ = row.$($field).+.take().or_else(|| old.$($field).+.clone());
-        };
-    }
-    prefer!(old, job_name);
-    prefer!(old, submission_id);
-    prefer!(old, submitted_at);
-    prefer!(old, attempt);
-    prefer!(old, replaces_outputs);
-    keep!(job_id);
-    keep!(facts.slurm_state);
-    keep!(facts.started_at);
-    keep!(facts.node_list);
-    keep!(facts.req_mem_mb);
-    keep!(facts.max_rss_mb);
-    keep!(facts.time_limit_s);
-    keep!(facts.elapsed_s);
-    keep!(facts.cluster);
-    if !row.is_in_flight() || row.reason == Some(Reason::AwaitingOutput) {
-        keep!(facts.exit_code);
-        keep!(facts.ended_at);
-    }
-    row
 }
 
 fn state_of(contents: Option<&Contents>) -> State {
@@ -456,71 +420,5 @@ fn generation_of(found: &Found<Contents>) -> Option<u64> {
     }
 }
 
-fn damage(sources: &Sources, out: &Rebuilt) -> Vec<String> {
-    let mut list = Vec::new();
-    match &sources.state {
-        Found::Damaged { error, .. } => list.push(error.to_string()),
-        Found::Missing
-            if !out.state.is_empty()
-                || !sources.backup.is_missing()
-                || !sources.attempts.is_missing() =>
-        {
-            list.push(format!("{} is missing", sources.paths.state.display()));
-        }
-        _ => {}
-    }
-    if let Found::Damaged { error, .. } = &sources.attempts {
-        list.push(error.to_string());
-    }
-    if let Some(salvaged) = sources.journal.read()
-        && !salvaged.damaged.is_empty()
-    {
-        list.push(format!(
-            "the journal {} is damaged at {}",
-            sources.paths.journal.display(),
-            super::verify::lines(salvaged.damaged.iter().map(|(line, _)| *line)),
-        ));
-    }
-    list
-}
-
-fn damaged_files(sources: &Sources) -> Vec<std::path::PathBuf> {
-    let paths = &sources.paths;
-    let journal_is_damaged = sources
-        .journal
-        .read()
-        .is_some_and(|salvaged| !salvaged.damaged.is_empty());
-    [
-        (sources.state.is_damaged(), &paths.state),
-        (sources.backup.is_damaged(), &paths.backup),
-        (sources.attempts.is_damaged(), &paths.attempts),
-        (journal_is_damaged, &paths.journal),
-    ]
-    .into_iter()
-    .filter(|(is_damaged, _)| *is_damaged)
-    .map(|(_, path)| path.clone())
-    .collect()
-}
-
-fn notes(sources: &Sources) -> Vec<String> {
-    let mut notes = Vec::new();
-    match &sources.backup {
-        Found::Damaged { error, .. } | Found::Unusable(error) => {
-            notes.push(format!("the copy before cannot be used: {error}"));
-        }
-        _ => {}
-    }
-    match &sources.audit {
-        Found::Missing => notes.push(format!(
-            "there is no audit log {}: what only it knew is lost",
-            sources.audit_path.display()
-        )),
-        Found::Read(contents) if !contents.bad_lines.is_empty() => notes.push(format!(
-            "{} of the audit log {} cannot be read and was left out",
-            super::verify::lines(contents.bad_lines.iter().copied()),
-            sources.audit_path.display()
-        )),
-        _ => {}
-    }
-    notes
-}
+#[cfg(test)]
+mod tests;

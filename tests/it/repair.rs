@@ -16,6 +16,8 @@ use crate::fake_slurm::FakeSlurm;
 use crate::harness::Study;
 
 mod invariants;
+mod journal;
+mod refusals;
 
 pub const PIPELINE: &str = "\
 slurm_partition: normal
@@ -434,95 +436,6 @@ fn a_silent_slurm_and_no_slurm_leave_the_rows_as_the_files_know_them() {
 }
 
 #[test]
-fn a_journal_with_a_damaged_line_loses_only_that_line() {
-    let (study, slurm) = eventful();
-    // A run that is killed after its first job leaves the journal; made here of one that was not.
-    convert(&study, "sub-02", "ses-01");
-    slurm.set("1003", "COMPLETED");
-    study.ok(&["monitor"]);
-    let sound = keep_files(&study);
-    let calls = slurm.calls("sbatch");
-    study.ok(&["run"]);
-    study.ok(&["monitor"]);
-    assert_eq!(slurm.calls("sbatch"), calls + 1);
-    let wanted = rows(&study);
-    let row = wanted
-        .0
-        .iter()
-        .find(|row| row.key.procedure == "prep".into() && row.key.subject == "sub-02".into());
-    let row = row.unwrap().clone();
-    restore_files(&study, &sound);
-    for damaged_line in 0..3 {
-        restore_files(&study, &sound);
-        write_journal(&study, &row);
-        let journal = study.read("state.journal.jsonl");
-        let lines: Vec<String> = journal
-            .lines()
-            .enumerate()
-            .map(|(at, line)| {
-                if at == damaged_line {
-                    line.replace("batch", "botch")
-                } else {
-                    line.to_owned()
-                }
-            })
-            .collect();
-        fs::write(study.at("state.journal.jsonl"), lines.join("\n") + "\n").unwrap();
-        let said = study.call(&["status"]);
-        assert_eq!(said.code, 1, "line {damaged_line}: {}", said.err);
-        assert!(
-            said.err.contains("snbb-scheduler state repair"),
-            "{}",
-            said.err
-        );
-        repaired(&study, &slurm, &wanted, &format!("line {damaged_line}"));
-        assert_eq!(kept(&study).len(), 1);
-        assert!(fs::metadata(study.at("state.journal.jsonl")).is_err());
-    }
-}
-
-/// Writes the journal of a run that died right after it had submitted this row's job.
-fn write_journal(study: &Study, row: &TaskRow) {
-    use snbb_scheduler::state::journal::{Entry, Intent, Journal};
-    let at = row.submitted_at.unwrap();
-    let id = row.submission_id.clone().unwrap();
-    let mut journal = Journal::open(&study.at("state.journal.jsonl")).unwrap();
-    for entry in [
-        Entry::Intent(Intent {
-            key: row.key.clone(),
-            submission_id: id.clone(),
-            job_name: row.job_name.clone().unwrap(),
-            attempt: row.attempt.unwrap(),
-            submitted_at: at,
-            replaces_outputs: row.replaces_outputs.unwrap(),
-            req_mem_mb: row.facts.req_mem_mb,
-            time_limit_s: row.facts.time_limit_s,
-        }),
-        Entry::Sending {
-            submission_id: id.clone(),
-            at,
-        },
-        Entry::Accepted {
-            submission_id: id.clone(),
-            job_id: row.job_id.clone().unwrap(),
-            cluster: None,
-            at,
-        },
-        Entry::Sending {
-            submission_id: "another".into(),
-            at,
-        },
-        Entry::Refused {
-            submission_id: "another".into(),
-            message: "no".into(),
-            at,
-        },
-    ] {
-        journal.append(&[entry]).unwrap();
-    }
-}
-
-#[test]
 fn a_submission_in_doubt_stays_in_doubt() {
     let (study, slurm) = eventful();
     convert(&study, "sub-02", "ses-01");
@@ -585,70 +498,4 @@ fn a_state_that_was_rolled_back_or_made_anew_gets_its_rows_back() {
     let calls = slurm.calls("sbatch");
     study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), calls);
-}
-
-#[test]
-fn what_nobody_can_read_stops_a_repair_and_is_told_by_verify() {
-    let (study, _slurm) = eventful();
-    let sound = study.read_bytes("state.parquet");
-    remove(&study, "state.parquet");
-    fs::create_dir(study.at("state.parquet")).unwrap();
-    let before = ours(&study);
-    let said = study.call(&["state", "verify"]);
-    assert_eq!(said.code, 1);
-    assert!(said.out.contains("is a directory"), "{}", said.out);
-    let said = study.call(&["state", "repair", "--yes"]);
-    assert_eq!(said.code, 1);
-    assert!(said.err.contains("is a directory"), "{}", said.err);
-    assert_eq!(before.len(), ours(&study).len());
-    fs::remove_dir(study.at("state.parquet")).unwrap();
-    fs::write(study.at("state.parquet"), sound).unwrap();
-
-    study.write("state.journal.jsonl/x", "");
-    let said = study.call(&["state", "repair", "--yes"]);
-    assert_eq!(said.code, 1);
-    assert!(said.err.contains("journal"), "{}", said.err);
-    assert_eq!(study.call(&["state", "verify"]).code, 1);
-}
-
-#[test]
-fn a_repair_waits_for_the_lock_and_keeps_to_the_owner() {
-    let (study, _slurm) = eventful();
-    damage(&study, "state.parquet", |bytes| bytes.truncate(200));
-    let store = Store::at(&study.at("state.parquet")).unwrap();
-    let lock = store
-        .lock("test", std::time::Duration::from_secs(5))
-        .unwrap();
-    let said = study.call(&["state", "repair", "--yes", "--lock-timeout", "1s"]);
-    assert_eq!(said.code, 4, "{}", said.err);
-    study.ok(&["state", "repair"]);
-    drop(lock);
-    study.ok(&["state", "repair", "--yes"]);
-}
-
-#[test]
-fn the_log_of_the_python_program_is_a_source_too() {
-    let mut study = Study::new();
-    let slurm = FakeSlurm::new(&mut study);
-    study.configure(PIPELINE);
-    study.script("convert.sh", "true");
-    study.script("prep.sh", "true");
-    study.scan(&["sub-01/ses-01", "sub-02/ses-01"]);
-    study.write(
-        "scheduler_audit.jsonl",
-        "{\"timestamp\": \"2026-01-05T08:00:00.000001+00:00\", \"event\": \"submitted\", \"subject\": \"sub-01\", \"session\": \"ses-01\", \"procedure\": \"convert\", \"job_id\": \"77\"}\n\
-         {\"timestamp\": \"2026-01-05T09:00:00.000001+00:00\", \"event\": \"status_change\", \"subject\": \"sub-01\", \"session\": \"ses-01\", \"procedure\": \"convert\", \"job_id\": \"77\", \"old_status\": \"pending\", \"new_status\": \"failed\"}\n\
-         {\"timestamp\": \"2026-01-05T09:00:00.000001+00:00\", \"event\": \"submitted\", \"subject\": \"sub-02\", \"session\": \"ses-01\", \"procedure\": \"convert\", \"job_id\": \"78\"}\n\
-         {\"timestamp\": \"2026-01-05T09:0",
-    );
-    let said = study.ok(&["state", "repair", "--yes"]);
-    assert!(said.err.contains("line 4 of the audit log"), "{}", said.err);
-    assert_eq!(
-        study.statuses(),
-        [
-            "convert sub-01 ses-01: failed -",
-            "convert sub-02 ses-01: pending unaccounted",
-        ]
-    );
-    assert_eq!(slurm.calls("sbatch"), 0);
 }
