@@ -499,3 +499,46 @@ fn a_state_that_was_rolled_back_or_made_anew_gets_its_rows_back() {
     study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), calls);
 }
+
+#[test]
+fn a_refused_a_released_and_a_cancelled_submission_leave_a_sound_state() {
+    let (study, slurm) = eventful();
+    study.configure(&format!("settle_time: 1s\n{PIPELINE}"));
+    convert(&study, "sub-02", "ses-01");
+    slurm.set("1003", "COMPLETED");
+    let call = slurm.calls("sbatch") + 1;
+    slurm.refuse(
+        call,
+        "sbatch: error: something that nobody has seen before\n",
+    );
+    study.ok(&["run"]);
+    assert!(
+        study
+            .statuses()
+            .contains(&"prep sub-02 ses-01: pending submitting".to_owned())
+    );
+    study.ok(&["state", "verify"]);
+    study.ok(&["monitor"]);
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    slurm.refuse(
+        call + 1,
+        "sbatch: error: Batch job submission failed: Invalid qos specification\n",
+    );
+    assert_eq!(study.call(&["run"]).code, 3);
+    assert!(study.read("scheduler_audit.jsonl").contains("released"));
+    study.ok(&["run"]);
+    slurm.set("1006", "CANCELLED by 1000");
+    study.ok(&["monitor"]);
+    let said = study.ok(&["state", "verify"]);
+    assert!(said.err.contains("the state is sound"), "{}", said.out);
+    let wanted = rows(&study);
+    assert_eq!(wanted.0.len(), 6);
+    for name in [
+        "state.parquet",
+        "state.parquet.bak",
+        "state.attempts.parquet",
+    ] {
+        remove(&study, name);
+    }
+    repaired(&study, &slurm, &wanted, "everything but the log");
+}
