@@ -1,5 +1,6 @@
 //! `monitor`: asks about the jobs in flight and updates their rows. Never submits.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::args::{MonitorArgs, WriteArgs};
@@ -7,9 +8,10 @@ use super::context::{Access, Context};
 use super::error::{Exit, Failure};
 use super::output::{Printer, Verbosity};
 use super::views;
+use crate::executor::JobId;
 use crate::pass::Looked;
-use crate::state::State;
 use crate::state::audit_log::AuditLog;
+use crate::state::{State, TaskKey};
 
 pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     loop {
@@ -87,10 +89,38 @@ pub fn tell(looked: &Looked, printer: &mut Printer) {
             word(&row.status, row.reason),
         ));
     }
+    for (reason, jobs) in by_reason(&looked.held) {
+        printer.warning(&format!(
+            "{} job(s) will not start by themselves, Slurm says {reason}: {}",
+            jobs.len(),
+            first(&jobs)
+        ));
+    }
     for row in &looked.released {
         printer.note(&format!(
             "{}: the submission in doubt never became a job; the task is free again",
             row.key
         ));
     }
+}
+
+/// Groups held jobs by Slurm's word, so that a thousand of them are one line.
+fn by_reason(held: &[(TaskKey, JobId, String)]) -> BTreeMap<&str, Vec<String>> {
+    let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (key, id, reason) in held {
+        groups
+            .entry(reason)
+            .or_default()
+            .push(format!("{key} (job {id})"));
+    }
+    groups
+}
+
+fn first(jobs: &[String]) -> String {
+    const SHOWN: usize = 3;
+    let mut text = jobs[..jobs.len().min(SHOWN)].join(", ");
+    if jobs.len() > SHOWN {
+        text.push_str(", ...");
+    }
+    text
 }

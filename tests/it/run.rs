@@ -569,3 +569,27 @@ fn wait_tells_by_its_exit_code_how_it_went() {
     slurm.set_all("FAILED 1:0");
     assert_eq!(study.call(&["wait"]).code, 1);
 }
+
+#[test]
+fn jobs_that_can_never_start_are_shown_with_slurms_reason() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    slurm.set("1001", "PENDING JobHeldUser");
+    slurm.set("1002", "PENDING PartitionConfig");
+    slurm.set("1003", "PENDING Resources");
+    let said = study.ok(&["monitor"]);
+    for line in [
+        "Slurm says JobHeldUser: convert sub-01 ses-01 (job 1001)",
+        "Slurm says PartitionConfig: convert sub-01 ses-02 (job 1002)",
+    ] {
+        assert!(said.err.contains(line), "{}", said.err);
+    }
+    assert_eq!(
+        study.statuses(),
+        [
+            "convert sub-01 ses-01: pending held",
+            "convert sub-01 ses-02: pending held",
+            "convert sub-02 ses-01: pending queued",
+        ]
+    );
+}
