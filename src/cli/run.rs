@@ -131,7 +131,7 @@ fn decide(
     Ok(decided)
 }
 
-fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &mut Printer) {
+pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &mut Printer) {
     for (key, job) in &strays.adopt {
         printer.note(&format!("{key}: adopted its living job {}", job.id));
     }

@@ -11,6 +11,7 @@ mod local;
 mod lock_and_journal;
 mod output;
 mod python;
+mod repair;
 mod run;
 mod scan;
 mod scripts;
