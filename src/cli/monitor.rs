@@ -1,5 +1,6 @@
 //! `monitor`: asks about the jobs in flight and updates their rows. Never submits.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::args::{MonitorArgs, WriteArgs};
@@ -7,9 +8,10 @@ use super::context::{Access, Context};
 use super::error::{Exit, Failure};
 use super::output::{Printer, Verbosity};
 use super::views;
+use crate::executor::JobId;
 use crate::pass::Looked;
-use crate::state::State;
 use crate::state::audit_log::AuditLog;
+use crate::state::{State, TaskKey, TaskRow, TaskStatus};
 
 pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     loop {
@@ -19,6 +21,7 @@ pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Resu
         }
         if printer.verbosity() > Verbosity::Quiet {
             views::print_counts(printer, state.rows(), &context.config.procedures)?;
+            hint_at_failures(state.rows(), context, printer);
         }
         match args.watch {
             Some(seconds) if !printer.is_closed() => {
@@ -65,7 +68,9 @@ pub fn tell(looked: &Looked, printer: &mut Printer) {
     for warning in &looked.warnings {
         printer.warning(warning);
     }
-    if let Some(message) = &looked.accounting_failed {
+    if let Some(message) = &looked.accounting_failed
+        && looked.queue_failed.is_none()
+    {
         printer.warning(&format!(
             "accounting does not answer: {message}; nothing is concluded from its silence"
         ));
@@ -87,10 +92,57 @@ pub fn tell(looked: &Looked, printer: &mut Printer) {
             word(&row.status, row.reason),
         ));
     }
+    for (reason, jobs) in by_reason(&looked.held) {
+        printer.warning(&format!(
+            "{} job(s) will not start by themselves, Slurm says {reason}: {}",
+            jobs.len(),
+            first(&jobs)
+        ));
+    }
     for row in &looked.released {
         printer.note(&format!(
             "{}: the submission in doubt never became a job; the task is free again",
             row.key
         ));
     }
+}
+
+/// Says what to do about failed tasks, in one line. Not with `-q`.
+pub fn hint_at_failures(rows: &[TaskRow], context: &Context, printer: &mut Printer) {
+    let failed = rows
+        .iter()
+        .filter(|row| row.status == TaskStatus::Failed)
+        .count();
+    if failed == 0 || printer.is_quiet() {
+        return;
+    }
+    let logs = match &context.config.slurm.log_dir {
+        Some(dir) => format!(", their logs are below {}", dir.display()),
+        None => String::new(),
+    };
+    printer.hint(&format!(
+        "`snbb-scheduler status --status failed` shows the {failed} failed task(s){logs}; \
+         once the cause is mended, `snbb-scheduler retry` makes them due again"
+    ));
+}
+
+/// Groups held jobs by Slurm's word, so that a thousand of them are one line.
+fn by_reason(held: &[(TaskKey, JobId, String)]) -> BTreeMap<&str, Vec<String>> {
+    let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (key, id, reason) in held {
+        groups
+            .entry(reason)
+            .or_default()
+            .push(format!("{key} (job {id})"));
+    }
+    groups
+}
+
+fn first(jobs: &[String]) -> String {
+    const SHOWN: usize = 3;
+    let mut text = jobs[..jobs.len().min(SHOWN)].join(", ");
+    if jobs.len() > SHOWN {
+        text.push_str(", ...");
+    }
+    text
 }

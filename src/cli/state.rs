@@ -168,6 +168,7 @@ fn find_strays(
         &context.config.procedures,
         &sessions,
         &context.project(state),
+        false,
         &|id| knows_job(&context.config.log_file, id),
     ))
 }

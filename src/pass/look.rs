@@ -2,17 +2,19 @@
 //!
 //! In memory only: nothing here submits or saves.
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Duration, Utc};
 
 use super::chrono_duration;
 use super::disk::Disk;
 use crate::completion::Completions;
 use crate::config::Config;
-use crate::executor::{Answer, Executor, Observation};
+use crate::executor::{Answer, Executor, JobId, Observation, Phase};
 use crate::reconcile::{self, Patience};
 use crate::state::audit_log::{self, Event, EventKind};
 use crate::state::transition::{self, Cause, Outcome};
-use crate::state::{Reason, State, TaskRow, TaskStatus};
+use crate::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
 
 /// Least time between the two clean answers that release a submission in doubt, if the site says
 /// nothing else.
@@ -25,6 +27,8 @@ pub struct Looked {
     pub changed: Vec<((TaskStatus, Option<Reason>), TaskRow)>,
     /// Tasks that are free again: their submission in doubt never became a job.
     pub released: Vec<TaskRow>,
+    /// Jobs of ours that will not start by themselves, with Slurm's word for why.
+    pub held: Vec<(TaskKey, JobId, String)>,
     /// Why the queue or accounting did not answer.
     pub queue_failed: Option<String>,
     pub accounting_failed: Option<String>,
@@ -80,7 +84,28 @@ pub fn look(
             looked.released.push(row);
         }
     }
+    looked.held = held(state, &looked.observation);
     looked
+}
+
+fn held(state: &State, observation: &Observation) -> Vec<(TaskKey, JobId, String)> {
+    let reasons: HashMap<&JobId, &str> = observation
+        .queue
+        .got()
+        .into_iter()
+        .flatten()
+        .filter(|job| job.phase == Phase::Held)
+        .map(|job| (&job.id, job.pending_reason.as_deref().unwrap_or("held")))
+        .collect();
+    state
+        .rows()
+        .iter()
+        .filter(|row| row.reason == Some(Reason::Held))
+        .filter_map(|row| {
+            let id = row.job_id.as_ref()?;
+            Some((row.key.clone(), id.clone(), (*reasons.get(id)?).to_owned()))
+        })
+        .collect()
 }
 
 fn failure<T>(answer: &Answer<T>) -> Option<String> {

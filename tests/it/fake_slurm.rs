@@ -41,7 +41,7 @@ squeue)
     id=$(basename "$f"); read -r state code < "$D/state/$id"
     { read -r name; read -r comment; read -r submit; } < "$f"
     case $state in PENDING|RUNNING|SUSPENDED|COMPLETING)
-      echo "$id$S$state${S}None$S$submit$S$submit$S$submit${S}node1${S}1:00:00$S$comment$S$name";;
+      echo "$id$S$state$S${code:-None}$S$submit$S$submit$S$submit${S}node1${S}1:00:00$S$comment$S$name";;
     esac
   done
   ;;
