@@ -2,6 +2,7 @@
 //! A file per subject; what they share is in `harness`.
 
 mod config;
+mod crash;
 mod fake_slurm;
 mod harness;
 mod harness_slurm;
