@@ -14,6 +14,7 @@
 mod errors;
 mod full_disk;
 mod kill;
+mod lies;
 mod order;
 mod trace;
 mod world;
