@@ -27,7 +27,7 @@ fn intents_reach_the_disk_before_sbatch_and_rows_before_the_journal_goes() {
     for job in 1..=2 {
         let sending = order.after(started, "write", &["state.journal.jsonl", "sending"]);
         safe = order.after(sending.max(safe), "fdatasync", &["state.journal.jsonl"]);
-        let sbatch = order.after(started + 1, "execve", &["bin/sbatch"]);
+        let sbatch = order.after(started + 1, "execve", &["bin/sbatch\", ["]);
         assert!(
             safe < sbatch,
             "{}: sbatch {job} began before its intent was safe",
@@ -35,7 +35,7 @@ fn intents_reach_the_disk_before_sbatch_and_rows_before_the_journal_goes() {
         );
         started = sbatch;
     }
-    order.none_after(started + 1, "execve", "bin/sbatch");
+    order.none_after(started + 1, "execve", "bin/sbatch\", [");
 
     // The last answer is safe before the rows are written; the rows before the journal goes.
     let answer = order.after(started, "write", &["state.journal.jsonl", "accepted"]);
@@ -116,7 +116,7 @@ fn disturbs(call: &Call) -> bool {
     let line = &call.line;
     match call.name.as_str() {
         "clone" | "clone3" | "fork" | "vfork" | "exit_group" => false,
-        "execve" => line.contains("bin/sbatch") || line.contains("bin/scancel"),
+        "execve" => line.contains("bin/sbatch\", [") || line.contains("bin/scancel\", ["),
         "openat" => trace::opens_for_writing(line) && !line.contains("\"/dev/"),
         "write" | "writev" => !line.contains("<pipe:") && !line.contains("<anon_inode:"),
         name => trace::changes(name, line),

@@ -158,8 +158,6 @@ const CHANGING: &[&str] = &[
     "clone3",
     "fork",
     "vfork",
-    "wait4",
-    "waitid",
     "exit_group",
 ];
 

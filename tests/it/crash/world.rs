@@ -176,6 +176,14 @@ impl World {
         }
     }
 
+    /// True if a message leads to the study. That the configuration is a test's is said at each call, and does not count.
+    pub fn names_a_path(&self, said: &Said) -> bool {
+        let place = self.study.dir.path().to_string_lossy();
+        said.err
+            .lines()
+            .any(|line| line.contains(&*place) && !line.contains("settle_time"))
+    }
+
     /// Returns all files but those of the cluster, with their content.
     pub fn files(&self) -> Vec<(std::path::PathBuf, Vec<u8>)> {
         let mut files = self.study.snapshot();
