@@ -77,13 +77,7 @@ fn refused(name: &str, start: &World, command: &[&str], shift: usize) {
                     world.settle(command)
                 }
             })
-            .and_then(|found| {
-                if found == expected {
-                    Ok(())
-                } else {
-                    Err(format!("ended as {found:#?}\ninstead of {expected:#?}"))
-                }
-            });
+            .and_then(|found| found.is_like(&expected));
         if outcome.is_ok() {
             let _ = std::fs::remove_file(&file);
         }

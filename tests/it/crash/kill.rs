@@ -52,13 +52,7 @@ fn killed(name: &str, start: &World, command: &[&str]) {
             world
                 .is_whole(start)
                 .and_then(|()| world.settle(command))
-                .and_then(|found| {
-                    if found == expected {
-                        Ok(())
-                    } else {
-                        Err(format!("ended as {found:#?}\ninstead of {expected:#?}"))
-                    }
-                })
+                .and_then(|found| found.is_like(&expected))
         };
         if outcome.is_ok() {
             let _ = std::fs::remove_file(&file);

@@ -65,11 +65,11 @@ fn calls_that_happened_and_report_failure_are_recognised() {
         let complaint = if said.code != 0 {
             Some(format!("code {}: {}", said.code, said.err))
         } else {
-            match world.is_whole(&start).and_then(|()| world.settle(&["run"])) {
-                Ok(found) if found == expected => None,
-                Ok(found) => Some(format!("ended as {found:#?}\ninstead of {expected:#?}")),
-                Err(what) => Some(what),
-            }
+            world
+                .is_whole(&start)
+                .and_then(|()| world.settle(&["run"]))
+                .and_then(|found| found.is_like(&expected))
+                .err()
         };
         complaint.map_or(Ok(()), |what| {
             Err(format!(

@@ -44,6 +44,51 @@ pub struct Picture {
     pub jobs: Vec<String>,
 }
 
+impl Picture {
+    /// Complains of what is too much and of what is missing.
+    pub fn is_like(&self, expected: &Self) -> Result<(), String> {
+        let parts = [
+            (&self.rows, &expected.rows),
+            (&self.attempts, &expected.attempts),
+            (&self.jobs, &expected.jobs),
+        ];
+        let complaints: Vec<String> = parts
+            .iter()
+            .flat_map(|(found, expected)| {
+                let extra = without(found, expected);
+                let missing = without(expected, found);
+                extra
+                    .into_iter()
+                    .map(|line| format!("  found:    {line}"))
+                    .chain(
+                        missing
+                            .into_iter()
+                            .map(|line| format!("  expected: {line}")),
+                    )
+            })
+            .collect();
+        if complaints.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("ended differently\n{}", complaints.join("\n")))
+        }
+    }
+}
+
+/// Returns what a list has more often than another.
+fn without<'a>(list: &'a [String], other: &[String]) -> Vec<&'a String> {
+    let mut rest = other.to_vec();
+    list.iter()
+        .filter(|line| match rest.iter().position(|found| found == *line) {
+            Some(at) => {
+                rest.swap_remove(at);
+                false
+            }
+            None => true,
+        })
+        .collect()
+}
+
 impl World {
     fn new() -> Self {
         let mut study = Study::new();
