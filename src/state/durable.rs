@@ -114,7 +114,7 @@ impl<I: PartialEq> Replacement<'_, I> {
             return Err(ReplaceError::Changed);
         }
         if let (Some(link), Some(backup)) = (backup, self.backup) {
-            link.rename(backup, || false)?;
+            link.rename(backup, || self.is_kept(backup))?;
         }
         temporary.rename(self.target, || self.is_done())
     }
@@ -157,6 +157,13 @@ impl<I: PartialEq> Replacement<'_, I> {
             (old.dev(), old.ino()) == (now.dev(), now.ino())
         };
         Ok(same_file && self.before == Some(&(self.identify)(&now).map_err(read)?))
+    }
+
+    /// True if the copy holds what was read before already.
+    fn is_kept(&self, backup: &Path) -> bool {
+        open_again(backup)
+            .and_then(|file| (self.identify)(&file))
+            .is_ok_and(|found| self.before == Some(&found))
     }
 
     /// True if the new content stands in its place already.

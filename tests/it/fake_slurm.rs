@@ -81,6 +81,13 @@ impl FakeSlurm {
         Self { dir }
     }
 
+    /// Points to the cluster that a copied study has.
+    pub fn of(study: &Study) -> Self {
+        Self {
+            dir: study.at("fake-slurm"),
+        }
+    }
+
     pub fn at(&self, path: impl AsRef<Path>) -> PathBuf {
         self.dir.join(path)
     }

@@ -40,6 +40,29 @@ impl Study {
         self.dir.path().join(path)
     }
 
+    /// Copies everything to another place, as it is now.
+    pub fn copy(&self) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let there = |path: &Path| match path.strip_prefix(self.dir.path()) {
+            Ok(rest) => dir.path().join(rest),
+            Err(_) => path.to_owned(),
+        };
+        for entry in walkdir::WalkDir::new(self.dir.path()).min_depth(1) {
+            let entry = entry.unwrap();
+            let to = there(entry.path());
+            if entry.file_type().is_dir() {
+                fs::create_dir(to).unwrap();
+            } else {
+                fs::copy(entry.path(), to).unwrap();
+            }
+        }
+        Self {
+            path: self.path.iter().map(|path| there(path)).collect(),
+            env: self.env.clone(),
+            dir,
+        }
+    }
+
     /// Writes the configuration: roots and state file, and what is given.
     pub fn configure(&self, rest: &str) {
         self.write(

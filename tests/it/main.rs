@@ -3,6 +3,7 @@
 
 mod config;
 mod errors;
+mod crash;
 mod fake_slurm;
 mod harness;
 mod harness_slurm;

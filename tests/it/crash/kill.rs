@@ -1,0 +1,85 @@
+//! The program is killed at every call: the state is whole, and the next calls finish the work once.
+
+use std::path::Path;
+
+use super::trace::{self, NOISE, Point};
+use super::world::World;
+use super::{is_long, strace_works, sweep, trace_dir};
+
+/// Without the long mode, one in so many calls that change nothing is a point.
+const STRIDE: usize = 40;
+
+#[test]
+fn run_that_is_killed_anywhere_on_a_new_study() {
+    killed("kill-run-fresh", &World::fresh(), &["run"]);
+}
+
+#[test]
+fn run_that_is_killed_anywhere_on_a_grown_study() {
+    killed("kill-run-grown", &World::grown(), &["run"]);
+}
+
+#[test]
+fn monitor_that_is_killed_anywhere() {
+    killed("kill-monitor", &World::with_ended_jobs(), &["monitor"]);
+}
+
+#[test]
+fn retry_that_is_killed_anywhere() {
+    killed("kill-retry", &World::failed(), &["retry"]);
+}
+
+fn killed(name: &str, start: &World, command: &[&str]) {
+    if !strace_works(name) {
+        return;
+    }
+    let dir = trace_dir(name);
+    let baseline = dir.join("baseline.trace");
+    let calm = start.copy();
+    let said = calm.traced(command, &[], &baseline);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let expected = calm.settle(command).unwrap();
+
+    sweep(name, &chosen(&baseline), |point| {
+        let world = start.copy();
+        let file = dir.join(format!("{}-{}.trace", point.name, point.n));
+        let set = format!("trace={}", point.name);
+        let fault = format!("inject={}:signal=KILL:when={}", point.name, point.n);
+        let said = world.traced(command, &["-e", &set, "-e", &fault], &file);
+        let outcome = if said.code > 0 {
+            Err(format!("code {}: {}", said.code, said.err))
+        } else {
+            world
+                .is_whole(start)
+                .and_then(|()| world.settle(command))
+                .and_then(|found| found.is_like(&expected))
+        };
+        if outcome.is_ok() {
+            let _ = std::fs::remove_file(&file);
+        }
+        outcome.map_err(|what| format!("{} at {}: {what}", trace_of(point), file.display()))
+    });
+}
+
+fn trace_of(point: &Point) -> String {
+    format!("({}, {}) [{}]", point.name, point.n, point.line)
+}
+
+fn chosen(baseline: &Path) -> Vec<Point> {
+    let all: Vec<Point> = trace::points(&trace::read(baseline))
+        .into_iter()
+        .filter(|point| !NOISE.contains(&point.name.as_str()))
+        .collect();
+    assert!(all.len() > 50, "{}: too short", baseline.display());
+    let mut quiet = 0;
+    let mut after_start = false;
+    all.into_iter()
+        .filter(|point| {
+            let changes = trace::changes(&point.name, &point.line);
+            // A process that was just started runs on alone.
+            let orphans = std::mem::replace(&mut after_start, point.name.contains("clone"));
+            quiet += usize::from(!changes);
+            is_long() || changes || orphans || quiet % STRIDE == 0
+        })
+        .collect()
+}
