@@ -2,6 +2,7 @@
 //! A file per subject; what they share is in `harness`.
 
 mod config;
+mod doubt;
 mod errors;
 mod fake_slurm;
 mod harness;
@@ -17,3 +18,4 @@ mod scripts;
 mod site;
 mod slurm;
 mod state;
+mod together;
