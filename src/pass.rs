@@ -24,7 +24,6 @@ use crate::completion::Completions;
 use crate::config::Config;
 use crate::executor::{Answer, Executor, ExecutorError, JobReport, Question};
 use crate::manifest::{Limits, Manifest, Policy, World, limits, plan};
-use crate::procedure::ProcedureId;
 use crate::reconcile::strays::{self, Strays};
 use crate::request::{self, Circumstances, Prepared};
 use crate::state::State;
@@ -127,6 +126,7 @@ impl Pass<'_> {
             &config.procedures,
             sessions,
             self.project,
+            !state.is_stored(),
             &|id| knows_job(&config.log_file, id),
         );
         let mut events = looked.events.clone();
@@ -164,17 +164,20 @@ impl Pass<'_> {
 
     /// Builds the requests of all due tasks whose scripts exist; the others are counted by procedure.
     fn prepare(&self, manifest: &Manifest, history: &History) -> (Vec<Prepared>, MissingScripts) {
-        let mut missing = MissingScripts::new();
-        let mut checked: HashSet<ProcedureId> = HashSet::new();
+        // Also those of steps that are not due yet: a typing error should not wait for its day.
+        let mut missing: MissingScripts = self
+            .config
+            .procedures
+            .iter()
+            .filter_map(|(_, procedure)| {
+                let error = self.executor.find_script(&procedure.script).err()?;
+                Some((Arc::clone(&procedure.name), (error, 0)))
+            })
+            .collect();
         let mut tasks = Vec::new();
         let now = (self.clock)();
         for planned in manifest.due() {
             let procedure = self.config.procedures.get(planned.procedure);
-            if checked.insert(planned.procedure)
-                && let Err(error) = self.executor.find_script(&procedure.script)
-            {
-                missing.insert(Arc::clone(&procedure.name), (error, 0));
-            }
             if let Some((_, count)) = missing.get_mut(&procedure.name) {
                 *count += 1;
                 continue;

@@ -42,7 +42,14 @@ pub fn find_script(
     let mut searched = Vec::new();
     let mut found = |candidate: PathBuf, place: String| {
         // Opened, since a script that cannot be read is none.
-        let note = match std::fs::File::open(&candidate).and_then(|file| file.metadata()) {
+        // Only a plain file is opened: a named pipe would wait for its writer.
+        let metadata = std::fs::metadata(&candidate).and_then(|metadata| {
+            if metadata.is_file() {
+                std::fs::File::open(&candidate)?;
+            }
+            Ok(metadata)
+        });
+        let note = match metadata {
             Ok(metadata) if metadata.is_file() => return Some(candidate),
             Ok(_) => " (not a file)".to_owned(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),

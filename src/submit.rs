@@ -12,7 +12,7 @@ use chrono::{DateTime, Utc};
 
 use crate::executor::{Executor, JobId, Refusal, Submission};
 use crate::request::Prepared;
-use crate::state::audit_log::{AuditLog, Event, EventKind};
+use crate::state::audit_log::{self, AuditLog, Event, EventKind};
 use crate::state::journal::{self, Entry, Journal, JournalError};
 use crate::state::lock::LockError;
 use crate::state::store::{LockedStore, StateError};
@@ -201,10 +201,7 @@ impl Submitter<'_> {
             old_status: None,
             new_status: Some(TaskStatus::Pending),
             detail: None,
-            extra: vec![
-                ("submission_id", task.request.submission_id.as_str().into()),
-                ("attempt", task.intent.attempt.into()),
-            ],
+            extra: audit_log::extras_of_intent(&task.intent),
         };
         match submission {
             Submission::Accepted { job_id, cluster } => {

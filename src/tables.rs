@@ -3,6 +3,7 @@
 //! Pure. Nothing here knows the terminal, colour or files; [`words`] is the one place where
 //! decisions become words. The columns are documented in `docs/output.md`; scripts rely on them.
 
+pub mod health;
 pub mod sessions;
 pub mod tasks;
 pub mod words;

@@ -189,6 +189,8 @@ struct Rows {
     without_id: Vec<usize>,
     other_ids: Vec<String>,
     other_paths: Vec<String>,
+    /// Ids that carry a prefix, which becomes a part of the label.
+    prefixed: Vec<String>,
 }
 
 impl Rows {
@@ -222,6 +224,15 @@ impl Rows {
             self.problems
                 .push(format!("line {line}: {DICOM_COL} holds a NUL"));
             return;
+        }
+        for (id, label, prefix) in [
+            (subject_id, subject.as_str(), SubjectLabel::PREFIX),
+            (session_id, session.as_str(), SessionLabel::PREFIX),
+        ] {
+            if id.starts_with(prefix) {
+                self.prefixed
+                    .push(format!("'{id}' is {label} (line {line})"));
+            }
         }
         let written = |text: &str| Written {
             text: text.to_owned(),
@@ -286,6 +297,12 @@ impl Rows {
             "row has no subject or session and was left out",
             "rows have no subject or session and were left out",
             format!("line {}", first(&self.without_id, ", ")),
+        );
+        note(
+            self.prefixed.len(),
+            "id has a prefix already, which became a part of the label",
+            "ids have a prefix already, which became a part of the label",
+            first(&self.prefixed, "; "),
         );
         note(
             self.other_ids.len(),

@@ -78,6 +78,8 @@ pub enum Command {
     Status(StatusArgs),
     /// Show a row per session and a column per procedure
     SessionStatus(SessionStatusArgs),
+    /// Check or rebuild the state file
+    State(StateArgs),
     /// Run one local job (called by `executor: local`)
     #[command(hide = true)]
     LocalSupervise { records: PathBuf, job: u64 },
@@ -221,6 +223,43 @@ pub struct StatusArgs {
 pub struct SessionStatusArgs {
     #[command(flatten)]
     pub select: SelectArgs,
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+pub struct StateArgs {
+    #[command(subcommand)]
+    pub command: StateCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum StateCommand {
+    /// Check the state and the files beside it; changes nothing
+    Verify(VerifyArgs),
+    /// Rebuild a lost or damaged state; shows what it would do, and does it with --yes
+    ///
+    /// The rows come from the state file or the copy before it, the journal and the audit log;
+    /// Slurm and the outputs on disk complete them. Damaged files are kept under another name.
+    Repair(RepairArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+pub struct RepairArgs {
+    #[command(flatten)]
+    pub write: WriteArgs,
+    /// Do it
+    #[arg(long)]
+    pub yes: bool,
+    /// Do not ask Slurm about the jobs in flight
+    #[arg(long)]
+    pub no_slurm: bool,
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }

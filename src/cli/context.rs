@@ -93,6 +93,7 @@ impl Context {
         };
         let mut state = locked.read()?;
         tell_warnings(&state, printer);
+        self.tell_first(&state, printer);
         if !args.as_owner {
             check_owner(&self.store.paths, &state.meta, sys::effective_uid())?;
         }
@@ -114,6 +115,30 @@ impl Context {
             return owner.into();
         }
         error.into()
+    }
+
+    /// Says that there is no state file yet, which for an old study means that it was lost.
+    fn tell_first(&self, state: &State, printer: &mut Printer) {
+        let paths = &self.store.paths;
+        if state.is_stored() {
+            return;
+        }
+        if [&paths.backup, &paths.attempts]
+            .iter()
+            .any(|path| path.symlink_metadata().is_ok())
+        {
+            printer.warning(&format!(
+                "the state file {} is missing although copies lie beside it; living jobs are found again, \
+                 failures of before are forgotten",
+                paths.state.display()
+            ));
+            printer.hint("`snbb-scheduler state repair` rebuilds it from what is left");
+        } else {
+            printer.note(&format!(
+                "there is no state file {} yet: a new one is started",
+                paths.state.display()
+            ));
+        }
     }
 
     /// Returns the word that tells this study's jobs from those of others.

@@ -6,7 +6,7 @@ use super::args::ManifestArgs;
 use super::context::Context;
 use super::error::{Exit, Failure};
 use super::output::Printer;
-use super::views;
+use super::views::{self, RunSummary};
 use crate::manifest::{Decision, Manifest, Skip, World};
 use crate::sys;
 
@@ -23,7 +23,11 @@ pub fn run(context: &Context, args: &ManifestArgs, printer: &mut Printer) -> Res
         gate: context.config.gate(),
         now: sys::now(),
     };
+    let is_everything = selection.is_everything();
     let manifest = context.plan(&world, &context.policy(selection, false), printer);
+    if !is_everything && RunSummary::of(0, &manifest).tasks == 0 {
+        printer.warning("no task of the study matches the selection");
+    }
     views::print_manifest(printer, &manifest, &context.config.procedures, args.format)?;
     Ok(warn_unreadable(
         &manifest,

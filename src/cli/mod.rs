@@ -17,6 +17,7 @@ mod monitor;
 mod retry;
 mod run;
 mod session_status;
+mod state;
 mod status;
 mod wait;
 
@@ -73,6 +74,7 @@ fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
         Command::Manifest(args) => manifest::run(&context, args, printer),
         Command::Status(args) => status::run(&context, args, printer),
         Command::SessionStatus(args) => session_status::run(&context, args, printer),
+        Command::State(args) => state::run(&context, args, printer),
         Command::LocalSupervise { .. } => Ok(Exit::Done),
     }
 }

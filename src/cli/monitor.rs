@@ -11,7 +11,7 @@ use super::views;
 use crate::executor::JobId;
 use crate::pass::Looked;
 use crate::state::audit_log::AuditLog;
-use crate::state::{State, TaskKey};
+use crate::state::{State, TaskKey, TaskRow, TaskStatus};
 
 pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     loop {
@@ -21,6 +21,7 @@ pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Resu
         }
         if printer.verbosity() > Verbosity::Quiet {
             views::print_counts(printer, state.rows(), &context.config.procedures)?;
+            hint_at_failures(state.rows(), context, printer);
         }
         match args.watch {
             Some(seconds) if !printer.is_closed() => {
@@ -67,7 +68,9 @@ pub fn tell(looked: &Looked, printer: &mut Printer) {
     for warning in &looked.warnings {
         printer.warning(warning);
     }
-    if let Some(message) = &looked.accounting_failed {
+    if let Some(message) = &looked.accounting_failed
+        && looked.queue_failed.is_none()
+    {
         printer.warning(&format!(
             "accounting does not answer: {message}; nothing is concluded from its silence"
         ));
@@ -102,6 +105,25 @@ pub fn tell(looked: &Looked, printer: &mut Printer) {
             row.key
         ));
     }
+}
+
+/// Says what to do about failed tasks, in one line. Not with `-q`.
+pub fn hint_at_failures(rows: &[TaskRow], context: &Context, printer: &mut Printer) {
+    let failed = rows
+        .iter()
+        .filter(|row| row.status == TaskStatus::Failed)
+        .count();
+    if failed == 0 || printer.is_quiet() {
+        return;
+    }
+    let logs = match &context.config.slurm.log_dir {
+        Some(dir) => format!(", their logs are below {}", dir.display()),
+        None => String::new(),
+    };
+    printer.hint(&format!(
+        "`snbb-scheduler status --status failed` shows the {failed} failed task(s){logs}; \
+         once the cause is mended, `snbb-scheduler retry` makes them due again"
+    ));
 }
 
 /// Groups held jobs by Slurm's word, so that a thousand of them are one line.

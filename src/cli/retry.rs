@@ -12,7 +12,7 @@ use super::output::Printer;
 use crate::executor::{JobId, Question};
 use crate::pass::Disk;
 use crate::reconcile::{OutputSource as _, Outputs};
-use crate::state::audit_log::{Event, EventKind};
+use crate::state::audit_log::{self, Event, EventKind};
 use crate::state::transition::{self, Cause, Change, Outcome};
 use crate::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 use crate::sys;
@@ -185,19 +185,18 @@ fn accept(state: &mut State, row: &TaskRow, events: &mut Vec<Event>) -> bool {
         missing_since: None,
     };
     let now = sys::now();
-    let changed = matches!(
-        transition::apply(state, change, now),
-        Outcome::Changed { .. }
-    );
-    if changed {
-        events.push(Event {
-            kind: EventKind::StatusChange,
-            new_status: Some(TaskStatus::Complete),
-            detail: Some("outputs taken over by `retry --accept-outputs`".to_owned()),
-            ..cleared_event(row)
-        });
-    }
-    changed
+    let Outcome::Changed { row: accepted, .. } = transition::apply(state, change, now) else {
+        return false;
+    };
+    events.push(Event {
+        at: now,
+        kind: EventKind::StatusChange,
+        new_status: Some(TaskStatus::Complete),
+        detail: Some("outputs taken over by `retry --accept-outputs`".to_owned()),
+        extra: audit_log::extras_of(&accepted),
+        ..cleared_event(row)
+    });
+    true
 }
 
 fn cleared_event(row: &TaskRow) -> Event {
@@ -210,10 +209,6 @@ fn cleared_event(row: &TaskRow) -> Event {
         old_status: Some(row.status),
         new_status: None,
         detail: None,
-        extra: row
-            .reason
-            .map(|reason| ("reason", reason.as_str().into()))
-            .into_iter()
-            .collect(),
+        extra: audit_log::extras_of(row),
     }
 }

@@ -6,7 +6,7 @@ use super::args::RunArgs;
 use super::context::{Access, Context};
 use super::error::{Exit, Failure};
 use super::manifest::warn_unreadable;
-use super::monitor::tell;
+use super::monitor::{hint_at_failures, tell};
 use super::output::Printer;
 use super::views::{self, RunSummary};
 use crate::bids::{Discovery, Session};
@@ -50,7 +50,13 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
     } else {
         pass.look(&mut state)
     };
+    if let Some(message) = &looked.queue_failed {
+        return Err(Failure::QueueUnknown {
+            message: message.clone(),
+        });
+    }
     tell(&looked, printer);
+    let is_everything = selection.is_everything();
     let wishes = Wishes {
         policy: context.policy(selection, args.force),
         max_jobs: args.max_jobs,
@@ -85,7 +91,11 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
             ));
         }
     }
+    if summary.tasks == 0 && !is_everything {
+        printer.warning("no task of the study matches the selection");
+    }
     views::print_run_summary(printer, &summary);
+    hint_at_failures(state.rows(), context, printer);
     if looked.accounting_failed.is_some() && exit == Exit::Done {
         // Submission went on; what the jobs did is not known.
         exit = Exit::Unreachable;
@@ -122,7 +132,7 @@ fn decide(
     Ok(decided)
 }
 
-fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &mut Printer) {
+pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &mut Printer) {
     for (key, job) in &strays.adopt {
         printer.note(&format!("{key}: adopted its living job {}", job.id));
     }
@@ -137,8 +147,14 @@ fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &mut 
     }
     for (key, id) in &strays.foreign {
         printer.warning(&format!(
-            "{key}: job {id} has this task's name and was not submitted by this program; \
+            "{key}: job {id} has this task's name and was not submitted by this study; \
              the task waits until it ends"
+        ));
+    }
+    if let Some(project) = &strays.other_project {
+        printer.hint(&format!(
+            "there was no state file yet: if it was moved, or the configuration was, stop here and set \
+             `project: {project}`; if this is another study, the next run goes on"
         ));
     }
     for (name, id) in &strays.orphans {
@@ -153,18 +169,27 @@ fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &mut 
     }
 }
 
-/// Tells which scripts are nowhere; returns whether there are any.
+/// Tells which scripts are nowhere; returns whether a due task needs one of them.
 fn tell_missing(missing: &MissingScripts, summary: &mut RunSummary, printer: &mut Printer) -> bool {
+    let mut refused = false;
     for (procedure, (error, count)) in missing {
-        printer.warning(&format!("{procedure}: {error}"));
+        let due = if *count == 0 {
+            " (nothing of it is due yet)"
+        } else {
+            ""
+        };
+        printer.warning(&format!("{procedure}: {error}{due}"));
         if let Some(hint) = error.hint() {
             printer.hint(&hint);
         }
-        summary
-            .refused
-            .push((format!("{procedure}: script not found"), *count));
+        if *count > 0 {
+            refused = true;
+            summary
+                .refused
+                .push((format!("{procedure}: script not found"), *count));
+        }
     }
-    !missing.is_empty()
+    refused
 }
 
 fn report(

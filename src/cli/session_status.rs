@@ -47,6 +47,9 @@ pub fn run(
         })
         .cloned()
         .collect();
+    if shown.is_empty() && !found.sessions.is_empty() {
+        printer.warning("no session of the study matches the selection");
+    }
     views::print_session_status(
         printer,
         &shown,

@@ -28,6 +28,7 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
         &rows,
         &context.config.procedures,
         context.config.slurm.log_dir.as_deref(),
+        rows.len() < state.len(),
         args.format,
     )?;
     Ok(Exit::Done)

@@ -42,7 +42,7 @@ impl RunSummary {
         };
         Self {
             sessions,
-            tasks: manifest.tasks.len(),
+            tasks: count(|decision| !matches!(decision, Decision::Skip(Skip::NotSelected))),
             complete: count(|decision| matches!(decision, Decision::Skip(Skip::Complete))),
             due: count(|decision| {
                 matches!(
@@ -57,11 +57,13 @@ impl RunSummary {
 }
 
 /// Prints the rows of the state; as a table, first the counts per procedure and status.
+/// `selected`: there are other rows, which were not asked for.
 pub fn print_status(
     printer: &mut Printer,
     rows: &[TaskRow],
     dag: &ProcedureDag,
     log_dir: Option<&Path>,
+    selected: bool,
     format: Format,
 ) -> Result<(), TableError> {
     let frame = tables::rows_frame(rows, dag, log_dir)?;
@@ -69,7 +71,11 @@ pub fn print_status(
         return printer.frame(&frame, format, &[], &[]);
     }
     if rows.is_empty() {
-        printer.note("no tasks on record");
+        printer.note(if selected {
+            "no row matches"
+        } else {
+            "no tasks on record"
+        });
         return Ok(());
     }
     print_counts(printer, rows, dag)?;

@@ -12,7 +12,7 @@ use crate::completion::Completions;
 use crate::config::Config;
 use crate::executor::{Answer, Executor, JobId, Observation, Phase};
 use crate::reconcile::{self, Patience};
-use crate::state::audit_log::{Event, EventKind};
+use crate::state::audit_log::{self, Event, EventKind};
 use crate::state::transition::{self, Cause, Outcome};
 use crate::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
 
@@ -116,16 +116,6 @@ fn failure<T>(answer: &Answer<T>) -> Option<String> {
 }
 
 pub(super) fn event(at: DateTime<Utc>, cause: &Cause, old: TaskStatus, row: &TaskRow) -> Event {
-    let mut extra = Vec::new();
-    if let Some(reason) = row.reason {
-        extra.push(("reason", reason.as_str().into()));
-    }
-    if let Some(word) = &row.facts.slurm_state {
-        extra.push(("slurm_state", word.to_string().into()));
-    }
-    if let Some(code) = &row.facts.exit_code {
-        extra.push(("exit_code", code.to_string().into()));
-    }
     Event {
         at,
         kind: match cause {
@@ -137,6 +127,6 @@ pub(super) fn event(at: DateTime<Utc>, cause: &Cause, old: TaskStatus, row: &Tas
         old_status: Some(old),
         new_status: Some(row.status),
         detail: None,
-        extra,
+        extra: audit_log::extras_of(row),
     }
 }

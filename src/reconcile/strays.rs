@@ -19,18 +19,21 @@ pub struct Strays {
     pub doubled: Vec<(TaskKey, JobId)>,
     /// Jobs with a task's name and without our mark, unknown to rows and audit log: the task waits.
     pub foreign: HashMap<TaskKey, JobId>,
+    /// A mark of such a job, if it is another study's and this one has no state file yet.
+    pub other_project: Option<String>,
     /// Jobs with our mark that belong to no task of today.
     pub orphans: Vec<(String, JobId)>,
 }
 
 /// Compares the queue with rows and tasks. `was_ours` tells whether a job id stands in the audit log;
-/// it is asked for unmarked jobs of a task's name only.
+/// it is asked for unmarked jobs of a task's name only. `is_new`: the study has no state file yet.
 pub fn compare(
     queue: &[JobReport],
     rows: &State,
     dag: &ProcedureDag,
     sessions: &[Session],
     project: &str,
+    is_new: bool,
     was_ours: &dyn Fn(&JobId) -> bool,
 ) -> Strays {
     let mut out = Strays::default();
@@ -62,6 +65,11 @@ pub fn compare(
     for job in live.into_iter().filter(|job| !is_own(job)) {
         let task = task_of(&job.name, dag, sessions);
         match (&job.tag, task) {
+            // A state file that was moved looks like a new study: look twice.
+            (Some(tag), Some(key)) if tag.project != project && is_new => {
+                out.other_project = Some(tag.project.clone());
+                out.foreign.insert(key, job.id.clone());
+            }
             (Some(tag), _) if tag.project != project => {}
             (Some(_), Some(key)) => by_task.entry(key).or_default().push(job),
             (Some(_), None) => out.orphans.push((job.name.clone(), job.id.clone())),
@@ -152,7 +160,7 @@ mod tests {
             session: SessionLabel::new("ses-01").unwrap(),
             dicom: Dicom::NotNeeded,
         }];
-        compare(queue, rows, &dag, &sessions, "p", &|id| {
+        compare(queue, rows, &dag, &sessions, "p", false, &|id| {
             logged.contains(&id.as_str())
         })
     }

@@ -15,7 +15,8 @@ use super::query::{IDS_PER_CALL, cluster_option};
 use super::submit_error;
 use crate::config::Config;
 use crate::executor::{
-    Executor, ExecutorError, JobRef, JobRequest, JobTag, Observation, Question, Refusal, Submission,
+    Answer, Executor, ExecutorError, JobRef, JobRequest, JobTag, Observation, Question, Refusal,
+    Submission,
 };
 use crate::script::find_script;
 use crate::sys;
@@ -236,7 +237,13 @@ impl Executor for SlurmExecutor {
         }
         // The queue first: what ends between the two questions is then still found in the second.
         let queue = self.observe_queue(&clusters, &mut warnings);
-        let accounting = self.observe_accounting(question, &clusters, &mut warnings);
+        // Without the queue nothing can change, and a Slurm that is away is waited for only once.
+        let accounting = match &queue {
+            Answer::Failed(_) => {
+                Answer::Failed("not asked, since the queue did not answer".to_owned())
+            }
+            _ => self.observe_accounting(question, &clusters, &mut warnings),
+        };
         Observation {
             queue,
             accounting,

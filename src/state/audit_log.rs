@@ -3,6 +3,9 @@
 //! Every event that the program reports goes through here. Nothing is dropped: what cannot be
 //! written is an error.
 
+mod facts;
+mod reading;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,6 +15,9 @@ use serde_json::{Map, Value};
 
 use super::{TaskKey, TaskStatus, durable};
 use crate::executor::JobId;
+
+pub use facts::{extras_of, extras_of_intent, fill};
+pub use reading::{Contents, Record, parse, read};
 
 /// Appends events of one command to the log.
 #[derive(Debug)]
@@ -49,9 +55,26 @@ pub enum EventKind {
     Resumed,
     SafetyStop,
     Pruned,
+    /// The state was rebuilt by `state repair`.
+    Repaired,
 }
 
 impl EventKind {
+    pub const ALL: [Self; 12] = [
+        Self::Submitted,
+        Self::StatusChange,
+        Self::Error,
+        Self::RetryCleared,
+        Self::Adopted,
+        Self::Released,
+        Self::Cancelled,
+        Self::Paused,
+        Self::Resumed,
+        Self::SafetyStop,
+        Self::Pruned,
+        Self::Repaired,
+    ];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Submitted => "submitted",
@@ -65,6 +88,7 @@ impl EventKind {
             Self::Resumed => "resumed",
             Self::SafetyStop => "safety_stop",
             Self::Pruned => "pruned",
+            Self::Repaired => "repaired",
         }
     }
 }

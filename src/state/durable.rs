@@ -254,6 +254,69 @@ pub fn remove_leftovers(files: &[&Path], older_than: Duration) {
     }
 }
 
+/// Lists temporary files beside files of one directory, and those that a repair has kept.
+pub fn list_leftovers(files: &[&Path]) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let (mut temporary, mut kept) = (Vec::new(), Vec::new());
+    let directory = files.first().and_then(|file| directory_of(file));
+    for entry in directory
+        .and_then(|directory| std::fs::read_dir(directory).ok())
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let name = entry.file_name();
+        let begins = |with: OsString| name.as_encoded_bytes().starts_with(with.as_encoded_bytes());
+        if files.iter().any(|file| begins(prefix_of(file))) {
+            temporary.push(entry.path());
+        } else if files.iter().any(|file| begins(kept_prefix_of(file))) {
+            kept.push(entry.path());
+        }
+    }
+    temporary.sort();
+    kept.sort();
+    (temporary, kept)
+}
+
+/// Gives a file a second name, `<file>.damaged-<stamp>`, that nothing stands at yet; where links
+/// cannot be made, copies it. Returns the name.
+pub fn keep(path: &Path, stamp: &str) -> io::Result<PathBuf> {
+    for count in 1..1000 {
+        let mut name = kept_prefix_of(path);
+        name.push(stamp);
+        if count > 1 {
+            name.push(format!("-{count}"));
+        }
+        let kept = path.with_file_name(name);
+        let outcome = match std::fs::hard_link(path, &kept) {
+            Err(error) if has_no_links(&error) => copy_new(path, &kept),
+            outcome => outcome,
+        };
+        match outcome {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            outcome => {
+                return outcome
+                    .and_then(|()| sync_directory_of(path))
+                    .map(|()| kept);
+            }
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+fn copy_new(from: &Path, to: &Path) -> io::Result<()> {
+    let mut from = open_again(from)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).open(to)?;
+    io::copy(&mut from, &mut file)?;
+    file.set_permissions(from.metadata()?.permissions())?;
+    file.sync_all()
+}
+
+fn kept_prefix_of(path: &Path) -> OsString {
+    let mut name = path.file_name().unwrap_or(OsStr::new("state")).to_owned();
+    name.push(".damaged-");
+    name
+}
+
 fn directory_of(path: &Path) -> Option<&Path> {
     path.parent().map(|parent| {
         if parent.as_os_str().is_empty() {

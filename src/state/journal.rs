@@ -103,6 +103,15 @@ pub struct Contents {
     pub cut: u64,
 }
 
+/// Holds what can still be read of a damaged journal.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Salvaged {
+    /// All readable lines, those after a damage included.
+    pub entries: Vec<Entry>,
+    /// Lines that are damaged, counted from 1, with what is wrong. What a crash may cut is none.
+    pub damaged: Vec<(usize, String)>,
+}
+
 /// Says why the journal cannot be written or read. Each names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
@@ -157,7 +166,7 @@ impl JournalError {
             }
             Self::NotAFile { .. } => "move it away and run again",
             Self::Damaged { .. } => {
-                "keep the file, it may name jobs that Slurm accepted, and rebuild the state with 'state repair'"
+                "keep the file, it may name jobs that Slurm accepted; `snbb-scheduler state repair` shows what can be rebuilt"
             }
         }
     }
@@ -363,6 +372,24 @@ pub fn read_contents(path: &Path) -> Result<Contents, JournalError> {
         size: bytes.len() as u64,
         cut: (bytes.len() - found.whole) as u64,
     })
+}
+
+/// Reads all entries that can be read, whatever is between them. None: there is no file.
+pub fn salvage(path: &Path) -> Result<Option<Salvaged>, JournalError> {
+    let bytes = match read_file(path) {
+        Ok(bytes) => bytes,
+        Err(JournalError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    Ok(Some(match line::scan(&bytes) {
+        Ok(found) => Salvaged {
+            entries: found.entries,
+            damaged: Vec::new(),
+        },
+        Err(_) => line::salvage(&bytes),
+    }))
 }
 
 /// Removes a journal that the state file holds, unless it is longer or shorter than what was folded (a lock

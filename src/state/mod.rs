@@ -8,11 +8,14 @@ pub mod durable;
 pub mod journal;
 pub mod lock;
 pub mod reason;
+pub mod repair;
 pub mod schema;
+pub mod sources;
 pub mod store;
 pub mod table;
 pub(crate) mod testing;
 pub mod transition;
+pub mod verify;
 
 use std::fmt;
 use std::str::FromStr;

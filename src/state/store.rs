@@ -19,8 +19,10 @@ use super::{State, TaskRow};
 
 mod attempts;
 mod error;
+mod rebuilt;
 
 pub use error::StateError;
+pub use rebuilt::Rebuilding;
 
 /// Names the files of one study's state. All stand in the directory of the state file itself
 /// (links are followed, so that the link stays).
@@ -194,7 +196,7 @@ impl Store {
     }
 
     /// Reads a Parquet file, through one descriptor: a replacement meanwhile does not matter.
-    fn load(&self, path: &Path) -> Result<Option<Contents>, StateError> {
+    pub(super) fn load(&self, path: &Path) -> Result<Option<Contents>, StateError> {
         let mut tries = 1;
         let bytes = loop {
             match read_whole(path) {
@@ -212,25 +214,10 @@ impl Store {
         };
         schema::file::read(bytes.into())
             .map(Some)
-            .map_err(|error| self.explain(path, error))
+            .map_err(|error| explain(path, error))
     }
 
-    fn explain(&self, path: &Path, error: schema::ReadError) -> StateError {
-        if !error.is_damage() {
-            return StateError::NotUnderstood {
-                path: path.to_owned(),
-                error,
-            };
-        }
-        let has_backup = path == self.paths.state && self.paths.backup.symlink_metadata().is_ok();
-        StateError::Damaged {
-            path: path.to_owned(),
-            error,
-            backup: has_backup.then(|| self.paths.backup.clone()),
-        }
-    }
-
-    fn journal_mark(&self) -> Result<Option<JournalMark>, StateError> {
+    pub(super) fn journal_mark(&self) -> Result<Option<JournalMark>, StateError> {
         Ok(self.open_journal()?.map(|(_, mark)| mark))
     }
 
@@ -287,7 +274,7 @@ impl LockedStore {
             source,
         })?;
         attempts::save(&self.store, state)?;
-        self.save_rows(state)?;
+        self.save_rows(state, Some(&paths.backup))?;
         // What another call has added meanwhile (the lock lies) is not in these rows.
         let known = opened.map_or(state.origin.journal, |opened| Some(opened.now.mark()));
         let left = self.store.journal_mark()?;
@@ -360,7 +347,7 @@ impl LockedStore {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn save_rows(&self, state: &mut State) -> Result<(), StateError> {
+    fn save_rows(&self, state: &mut State, backup: Option<&Path>) -> Result<(), StateError> {
         let paths = &self.store.paths;
         let mut meta = state.meta.clone();
         meta.format_version = FORMAT_VERSION;
@@ -371,7 +358,7 @@ impl LockedStore {
         self.lock.check()?;
         let outcome = replace(
             &paths.state,
-            Some(&paths.backup),
+            backup,
             &bytes,
             state.origin.state.as_ref(),
             &identity,
@@ -424,6 +411,19 @@ fn refuse_newer(path: &Path, meta: &Metadata) -> Result<(), StateError> {
         });
     }
     Ok(())
+}
+
+fn explain(path: &Path, error: schema::ReadError) -> StateError {
+    if !error.is_damage() {
+        return StateError::NotUnderstood {
+            path: path.to_owned(),
+            error,
+        };
+    }
+    StateError::Damaged {
+        path: path.to_owned(),
+        error,
+    }
 }
 
 fn encode(

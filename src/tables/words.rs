@@ -134,12 +134,12 @@ pub fn decision_text(decision: &Decision) -> String {
 }
 
 /// Counts the tasks that are held back, by reason, in the order of [`WORDS`]. With the tasks that
-/// are complete and those to be submitted the counts add up to all tasks.
+/// are complete and those to be submitted the counts add up to all selected tasks.
 pub fn reason_summary(manifest: &Manifest) -> Vec<(String, usize)> {
     let mut groups: BTreeMap<(usize, String), usize> = BTreeMap::new();
     for task in &manifest.tasks {
         if let Decision::Skip(skip) = &task.decision
-            && !matches!(skip, Skip::Complete)
+            && !matches!(skip, Skip::Complete | Skip::NotSelected)
         {
             let word = decision_word(&task.decision);
             let rank = WORDS.iter().position(|known| *known == word);

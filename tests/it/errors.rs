@@ -124,6 +124,7 @@ fn slurm_is_not_on_the_path_as_under_cron() {
     let said = study.call(&["run"]);
     insta::assert_snapshot!(shown(&study, &said).replace("BIN", "STUDY/empty"), @r"
     exit code 5
+    note: there is no state file STUDY/state.parquet yet: a new one is started
     error: sbatch was not found (looked in STUDY/empty)
     hint: set slurm_bin_dir to the directory of sbatch; cron's PATH is shorter than a login shell's
     ");

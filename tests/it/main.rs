@@ -12,6 +12,7 @@ mod local;
 mod lock_and_journal;
 mod output;
 mod python;
+mod repair;
 mod run;
 mod scan;
 mod scripts;

@@ -20,7 +20,7 @@ use values::*;
 fn status_view(options: PrinterOptions, format: Format) -> (String, String) {
     shown(options, |printer| {
         let log_dir = Some(Path::new("/logs"));
-        print_status(printer, &rows(), &pipeline(), log_dir, format).unwrap();
+        print_status(printer, &rows(), &pipeline(), log_dir, false, format).unwrap();
     })
 }
 
@@ -85,7 +85,7 @@ fn nothing_to_show_is_an_empty_table_for_scripts_and_a_word_for_people() {
     let view = |format, what: usize| {
         shown(PIPED, |printer| {
             match what {
-                0 => print_status(printer, &[], &dag, None, format),
+                0 => print_status(printer, &[], &dag, None, false, format),
                 1 => print_session_status(printer, &[], &none, &dag, format),
                 _ => print_manifest(printer, &none, &dag, format),
             }
@@ -282,7 +282,15 @@ fn a_reader_that_goes_away_is_no_error_and_a_full_disk_is() {
     ] {
         let err = Buffer::default();
         let mut printer = Printer::new(Box::new(Broken(kind)), Box::new(err.clone()), PIPED);
-        print_status(&mut printer, &rows(), &pipeline(), None, Format::Table).unwrap();
+        print_status(
+            &mut printer,
+            &rows(),
+            &pipeline(),
+            None,
+            false,
+            Format::Table,
+        )
+        .unwrap();
         assert!(printer.is_closed());
         printer.warning("still heard");
         let end = printer.finish();
@@ -315,7 +323,7 @@ fn tables_fit_any_terminal_and_are_whole_when_piped() {
     let mut long = row("bids", &"x".repeat(500), "", TaskStatus::Failed, None, None);
     long.job_id = Some(JobId::new(&"9".repeat(300)));
     let (out, _) = shown(PIPED, |printer| {
-        print_status(printer, &[long], &pipeline(), None, Format::Table).unwrap();
+        print_status(printer, &[long], &pipeline(), None, false, Format::Table).unwrap();
     });
     let line = out.lines().last().unwrap();
     assert!(line.contains(&"x".repeat(500)) && line.contains(&"9".repeat(300)));

@@ -593,3 +593,93 @@ fn jobs_that_can_never_start_are_shown_with_slurms_reason() {
         ]
     );
 }
+
+#[test]
+fn what_a_newcomer_gets_wrong_is_said() {
+    let (study, slurm) = study();
+    // A typing error in a later step does not wait for its day.
+    std::fs::remove_file(study.at("group.sh")).unwrap();
+    let said = study.ok(&["run", "--max-jobs", "1"]);
+    assert!(
+        said.err.contains("group: script 'group.sh' was not found"),
+        "{}",
+        said.err
+    );
+    for (arguments, words) in [
+        (
+            &["run", "--subject", "99"][..],
+            "no task of the study matches the selection",
+        ),
+        (
+            &["manifest", "--subject", "99"],
+            "no task of the study matches the selection",
+        ),
+        (
+            &["session-status", "--subject", "99"],
+            "no session of the study matches the selection",
+        ),
+        (&["status", "--status", "failed"], "no row matches"),
+    ] {
+        let said = study.ok(arguments);
+        assert!(said.err.contains(words), "{arguments:?}: {}", said.err);
+    }
+    let said = study.ok(&["run", "--subject", "02", "--dry-run"]);
+    assert!(
+        said.err.contains("3 sessions, 3 tasks: 0 complete, 1 due"),
+        "{}",
+        said.err
+    );
+    slurm.set_all("FAILED 2:0");
+    let said = study.ok(&["monitor"]);
+    assert!(
+        said.err
+            .contains("`snbb-scheduler retry` makes them due again"),
+        "{}",
+        said.err
+    );
+
+    let empty = Study::new();
+    empty.configure("executor: local\nprocedures: [{name: a, output_dir: a, script: /bin/true}]\n");
+    empty.write("dicom/sub-01/T1/0001.dcm", "x");
+    let said = empty.ok(&["manifest"]);
+    assert!(
+        said.err
+            .contains("`sessionless: yes` takes each as one session"),
+        "{}",
+        said.err
+    );
+    std::fs::rename(empty.at("dicom/sub-01"), empty.at("dicom/01")).unwrap();
+    let said = empty.ok(&["manifest"]);
+    assert!(said.err.contains("is named sub-<label>"), "{}", said.err);
+}
+
+#[test]
+fn a_state_file_that_was_moved_does_not_double_the_living_jobs_at_once() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    let moved = study
+        .read("config.yaml")
+        .replace("state.parquet", "moved.parquet");
+    study.write("config.yaml", &moved);
+    let said = study.ok(&["run"]);
+    assert_eq!(slurm.calls("sbatch"), 3, "{}", said.err);
+    assert!(said.err.contains("set `project: "), "{}", said.err);
+    let project = said
+        .err
+        .split("`project: ")
+        .nth(1)
+        .unwrap()
+        .split('`')
+        .next()
+        .unwrap();
+    std::fs::remove_file(study.at("moved.parquet")).unwrap();
+    study.write("config.yaml", &format!("project: {project}\n{moved}"));
+    let said = study.ok(&["run"]);
+    assert_eq!(
+        said.err.matches("adopted its living job").count(),
+        3,
+        "{}",
+        said.err
+    );
+    assert_eq!(slurm.calls("sbatch"), 3);
+}

@@ -78,15 +78,26 @@ pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
         ..Discovery::default()
     };
     let mut skipped_sessions = Skipped::default();
+    let mut without_sessions = Vec::new();
     for found in in_parallel(&subjects, tree.threads, |subject| sessions(tree, subject)) {
         discovery.sessions.extend(found.sessions);
         discovery.unreadable.extend(found.unreadable);
         skipped_sessions.extend(found.skipped);
+        without_sessions.extend(found.without_sessions);
     }
     discovery.notes = skipped.notes(tree.root, "subject");
     discovery
         .notes
         .extend(skipped_sessions.notes(tree.root, "session"));
+    if subjects.is_empty() && top.has_others {
+        discovery.notes.push(format!(
+            "nothing below {} is named sub-<label>, so there are no subjects",
+            tree.root.display()
+        ));
+    }
+    if !without_sessions.is_empty() {
+        discovery.notes.push(no_sessions(tree, &without_sessions));
+    }
     Ok(discovery)
 }
 
@@ -108,6 +119,23 @@ struct Found {
     sessions: Vec<Session>,
     skipped: Skipped,
     unreadable: Vec<Unreadable>,
+    /// The subject, if it has data and no session.
+    without_sessions: Option<SubjectLabel>,
+}
+
+fn no_sessions(tree: &Tree<'_>, subjects: &[SubjectLabel]) -> String {
+    let names: Vec<&str> = subjects.iter().take(SHOWN).map(|s| s.as_str()).collect();
+    let more = if subjects.len() > SHOWN { ", ..." } else { "" };
+    let (count, have) = match subjects.len() {
+        1 => ("1 subject".to_owned(), "has"),
+        many => (format!("{many} subjects"), "have"),
+    };
+    format!(
+        "{count} below {} {have} no directory named ses-<label>: {}{more}; \
+         `sessionless: yes` takes each as one session",
+        tree.root.display(),
+        names.join(", ")
+    )
 }
 
 fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> Found {
@@ -141,6 +169,9 @@ fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> Found {
     };
     if is_one_session && !children.has_level {
         labels.push(SessionLabel::none());
+    }
+    if tree.level == SessionLevel::Required && !children.has_level && children.has_others {
+        found.without_sessions = Some(subject.clone());
     }
     found.sessions = labels
         .into_iter()

@@ -410,10 +410,14 @@ fn a_failed_query_is_no_answer() {
         Answer::Off
     );
     fakes.write("squeue", "echo 'squeue: error: x' >&2; exit 1");
-    fakes.write("sacct", &row("5", "COMPLETED", "a"));
+    fakes.write("sacct", "touch \"$here/called\"");
     let observation = executor.observe(&asked(&["5"], None));
     assert!(matches!(observation.queue, Answer::Failed(_)));
-    assert_eq!(observation.accounting.got().unwrap().len(), 1);
+    assert!(
+        matches!(observation.accounting, Answer::Failed(_)),
+        "a Slurm that is away is waited for once"
+    );
+    assert!(fakes.path("called").symlink_metadata().is_err());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Intent, JournalError};
+use super::{Entry, Intent, JournalError, Salvaged};
 use crate::executor::JobId;
 use crate::state::TaskKey;
 
@@ -102,6 +102,21 @@ pub(super) fn scan(bytes: &[u8]) -> Result<Found, Damage> {
         (Some(_), None) if bad_lines == 1 => Ok(found),
         (Some((_, damage)), None) => Err(damage),
     }
+}
+
+/// Reads every line that can be read.
+pub(super) fn salvage(bytes: &[u8]) -> Salvaged {
+    let mut salvaged = Salvaged::default();
+    for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
+        if line.iter().all(|&byte| byte == 0) {
+            continue;
+        }
+        match parse(line) {
+            Ok((_, entry)) => salvaged.entries.push(entry),
+            Err(problem) => salvaged.damaged.push((index + 1, problem)),
+        }
+    }
+    salvaged
 }
 
 const HEAD: &[u8] = b"{\"crc\":\"";

@@ -316,7 +316,7 @@ fn read_with_thread(
         }
         let digest = unpacking
             .join()
-            .unwrap_or_else(|_| Err(ReadError::Damaged("its reader has panicked".to_owned())));
+            .unwrap_or_else(|_| Err(ReadError::Damaged("its pages cannot be decoded".to_owned())));
         outcome?;
         digest
     })

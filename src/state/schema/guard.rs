@@ -8,7 +8,7 @@ use super::ReadError;
 /// Turns a panic into an error, and keeps it from being printed.
 pub fn guarded<T>(work: impl FnOnce() -> Result<T, ReadError>) -> Result<T, ReadError> {
     quietly(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)))
-        .unwrap_or_else(|_| Err(ReadError::Damaged("its reader has panicked".to_owned())))
+        .unwrap_or_else(|_| Err(ReadError::Damaged("its pages cannot be decoded".to_owned())))
 }
 
 thread_local! {

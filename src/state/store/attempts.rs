@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Store, encode, refuse_newer, replace};
-use crate::state::schema::{FORMAT_VERSION, foreign};
+use crate::state::schema::{Contents, FORMAT_VERSION, Identity, foreign};
 use crate::state::store::StateError;
 use crate::state::table::Metadata;
 use crate::state::{State, TaskRow};
@@ -14,16 +14,36 @@ pub(super) fn save(store: &Store, state: &State) -> Result<(), StateError> {
     if state.superseded().is_empty() && state.overtaken().is_empty() {
         return Ok(());
     }
+    let before = store.load(&store.paths.attempts)?;
+    let (before, identity) = match before {
+        Some(contents) => {
+            let identity = contents.identity.clone();
+            (Some(contents), Some(identity))
+        }
+        None => (None, None),
+    };
+    add(store, state, before, identity.as_ref())
+}
+
+/// Writes the superseded rows in place of a file that cannot be read.
+pub(super) fn write_anew(
+    store: &Store,
+    state: &State,
+    damaged: Option<&Identity>,
+) -> Result<(), StateError> {
+    add(store, state, None, damaged)
+}
+
+fn add(
+    store: &Store,
+    state: &State,
+    before: Option<Contents>,
+    identity: Option<&Identity>,
+) -> Result<(), StateError> {
     let path = &store.paths.attempts;
-    let before = store.load(path)?;
-    let (mut rows, foreign_before, mut meta, identity) = match before {
-        Some(contents) => (
-            contents.rows,
-            contents.foreign,
-            contents.meta,
-            Some(contents.identity),
-        ),
-        None => (Vec::new(), None, Metadata::default(), None),
+    let (mut rows, foreign_before, mut meta) = match before {
+        Some(contents) => (contents.rows, contents.foreign, contents.meta),
+        None => (Vec::new(), None, Metadata::default()),
     };
     refuse_newer(path, &meta)?;
     let (foreign, shift) =
@@ -72,7 +92,7 @@ pub(super) fn save(store: &Store, state: &State) -> Result<(), StateError> {
         .or_else(|| Some(crate::sys::effective_uid()));
     let all: Vec<&TaskRow> = rows.iter().collect();
     let (bytes, after) = encode(path, &all, foreign.as_ref(), &meta)?;
-    replace(path, None, &bytes, identity.as_ref(), &after)
+    replace(path, None, &bytes, identity, &after)
         .map_err(|error| StateError::from_replacement(path, error))
 }
 

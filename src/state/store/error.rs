@@ -18,12 +18,7 @@ pub enum StateError {
         source: io::Error,
     },
     #[error("{} is damaged: {error}", .path.display())]
-    Damaged {
-        path: PathBuf,
-        error: ReadError,
-        /// The copy before, if there is one.
-        backup: Option<PathBuf>,
-    },
+    Damaged { path: PathBuf, error: ReadError },
     #[error("{} is not a state file that can be read: {error}", .path.display())]
     NotUnderstood { path: PathBuf, error: ReadError },
     #[error("{} has format version {found}, this program writes {FORMAT_VERSION}", .path.display())]
@@ -54,7 +49,7 @@ impl StateError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Io { path, source, .. } => io_hint(path, source),
-            Self::Damaged { path, backup, .. } => Some(damage_hint(path, backup.as_deref())),
+            Self::Damaged { .. } => Some(DAMAGE_HINT.to_owned()),
             Self::NotUnderstood { path, .. } => Some(format!(
                 "correct {} with the program that wrote it (for example pandas); it was not changed",
                 path.display()
@@ -98,24 +93,9 @@ impl StateError {
     }
 }
 
-fn damage_hint(path: &Path, backup: Option<&Path>) -> String {
-    match backup {
-        Some(backup) => format!(
-            "it was not changed; the copy before it is {backup}: look at it, keep the damaged file (mv {path} {path}.damaged), then cp -p {backup} {path}",
-            backup = quoted(backup),
-            path = quoted(path),
-        ),
-        None => format!(
-            "it was not changed; put it back from a backup, or move it away (mv {path} {path}.damaged) once no job of this study is in Slurm",
-            path = quoted(path),
-        ),
-    }
-}
-
-fn quoted(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    shell_words::quote(&text).into_owned()
-}
+/// What to do about a file that is damaged.
+const DAMAGE_HINT: &str = "it was not changed; `snbb-scheduler state repair` shows what can be rebuilt from the copy before it, \
+     the journal, the audit log and Slurm";
 
 fn io_hint(path: &Path, source: &io::Error) -> Option<String> {
     let directory = path.parent().unwrap_or(path).display();

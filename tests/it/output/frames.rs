@@ -182,7 +182,7 @@ fn odd_values_cannot_break_any_format() {
         assert_eq!(object["attempt"], 1);
     }
     let (out, _) = shown(PIPED, |printer| {
-        print_status(printer, &rows, &dag, None, Format::Table).unwrap();
+        print_status(printer, &rows, &dag, None, false, Format::Table).unwrap();
     });
     assert!(!out.contains("\\e["), "{out}");
     // 3 procedures without rows, one per odd name, header, total, blank, header, rows.

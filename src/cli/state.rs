@@ -1,0 +1,291 @@
+//! `state verify` and `state repair`: is the state sound, and if not, rebuild it.
+//!
+//! Verify takes no lock and writes nothing; nor does a repair without `--yes`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use chrono::{DateTime, Utc};
+
+use super::args::{RepairArgs, StateArgs, StateCommand, VerifyArgs};
+use super::context::{Access, Context};
+use super::error::{Exit, Failure};
+use super::monitor::{open_audit, tell};
+use super::output::{Format, Printer};
+use super::run::tell_strays;
+use crate::pass::{self, History, Looked};
+use crate::reconcile::strays::{self, Strays};
+use crate::state::audit_log::{Event, EventKind, knows_job};
+use crate::state::repair::{self, Origin, Rebuilt};
+use crate::state::sources::Sources;
+use crate::state::store::{LockedStore, check_owner};
+use crate::state::verify::{self, Level};
+use crate::state::{State, TaskKey};
+use crate::sys;
+use crate::tables::health::{Repaired, findings_frame, repair_frame};
+
+pub fn run(context: &Context, args: &StateArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    match &args.command {
+        StateCommand::Verify(args) => verify(context, args, printer),
+        StateCommand::Repair(args) => repair(context, args, printer),
+    }
+}
+
+fn verify(context: &Context, args: &VerifyArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    let sources = Sources::read(&context.store, &context.config.log_file);
+    let findings = verify::verify(&sources);
+    printer.frame(&findings_frame(&findings)?, args.format, &[], &[])?;
+    let count = |level| findings.iter().filter(|f| f.level == level).count();
+    let (errors, warnings) = (count(Level::Error), count(Level::Warning));
+    if errors + warnings == 0 {
+        printer.talk("the state is sound");
+    } else {
+        printer.talk(&format!("{errors} error(s), {warnings} warning(s)"));
+    }
+    Ok(if errors == 0 { Exit::Done } else { Exit::Error })
+}
+
+fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    let locked = if args.yes {
+        let timeout = args
+            .write
+            .lock_timeout
+            .unwrap_or(context.config.lock_timeout);
+        Some(context.store.clone().lock("state repair", timeout)?)
+    } else {
+        None
+    };
+    let sources = Sources::read(&context.store, &context.config.log_file).require_usable()?;
+    let mut rebuilt = repair::rebuild(&sources);
+    if !args.write.as_owner {
+        check_owner(
+            &context.store.paths,
+            &rebuilt.state.meta,
+            sys::effective_uid(),
+        )?;
+    }
+    if !rebuilt.is_needed() {
+        for note in &rebuilt.notes {
+            printer.note(note);
+        }
+        printer.talk("nothing to repair");
+        return Ok(Exit::Done);
+    }
+    for damage in &rebuilt.damage {
+        printer.warning(damage);
+    }
+    for note in &rebuilt.notes {
+        printer.warning(note);
+    }
+    let looked = if args.no_slurm {
+        None
+    } else {
+        Some(look(context, &sources, &mut rebuilt, printer)?)
+    };
+    let rows = compare(&rebuilt);
+    show(&rebuilt, &rows, args.format, printer)?;
+    match locked {
+        None => {
+            printer.talk("nothing was changed yet; to do this: snbb-scheduler state repair --yes");
+        }
+        Some(locked) => save(
+            context,
+            &locked,
+            &mut rebuilt,
+            &rows,
+            looked.as_ref(),
+            printer,
+        )?,
+    }
+    let unreachable = looked
+        .is_some_and(|looked| looked.queue_failed.is_some() || looked.accounting_failed.is_some());
+    Ok(if unreachable {
+        Exit::Unreachable
+    } else {
+        Exit::Done
+    })
+}
+
+/// Brings the rows up to date as `monitor` does, and adopts living jobs that have none.
+fn look(
+    context: &Context,
+    sources: &Sources,
+    rebuilt: &mut Rebuilt,
+    printer: &mut Printer,
+) -> Result<Looked, Failure> {
+    let probe = context.probe()?;
+    // Read-only also with `--yes`: a repair starts no local job.
+    let mut executor = context.executor(Access::ReadOnly)?;
+    let state = &mut rebuilt.state;
+    if state.meta.project.is_none() {
+        state.meta.project = Some(context.project(state));
+    }
+    let mut looked = pass::look(&context.config, state, executor.as_mut(), &probe, &sys::now);
+    tell(&looked, printer);
+    let mut touched: Vec<TaskKey> = looked
+        .changed
+        .iter()
+        .map(|(_, row)| row.key.clone())
+        .collect();
+    if let Some(strays) = find_strays(context, state, &looked, printer) {
+        let attempts = sources
+            .attempts
+            .read()
+            .map_or(&[][..], |contents| &contents.rows);
+        let history = History::new(attempts, state);
+        looked
+            .events
+            .extend(pass::adopt(state, &strays.adopt, &history, sys::now()));
+        tell_strays(&strays, state, context, printer);
+        touched.extend(strays.adopt.into_iter().map(|(key, _)| key));
+    }
+    for key in touched {
+        // What Slurm adds to a row from elsewhere does not change where the row is from.
+        rebuilt.origins.entry(key).or_insert(Origin::World);
+    }
+    Ok(looked)
+}
+
+fn find_strays(
+    context: &Context,
+    state: &State,
+    looked: &Looked,
+    printer: &mut Printer,
+) -> Option<Strays> {
+    let queue = looked.observation.queue.got()?;
+    let sessions = match context.discover(printer) {
+        Ok(found) => found.sessions,
+        Err(failure) => {
+            printer.warning(&format!(
+                "{failure}; living jobs without a row are left to the next run"
+            ));
+            return None;
+        }
+    };
+    Some(strays::compare(
+        queue,
+        state,
+        &context.config.procedures,
+        &sessions,
+        &context.project(state),
+        false,
+        &|id| knows_job(&context.config.log_file, id),
+    ))
+}
+
+/// Lists the rows that differ from the base.
+fn compare(rebuilt: &Rebuilt) -> Vec<Repaired> {
+    let (before, after) = (&rebuilt.before, &rebuilt.state);
+    let mut rows: Vec<Repaired> = Vec::new();
+    for row in after.rows() {
+        let sign = match before.get(&row.key) {
+            None => "+",
+            Some(old) if old != row => "~",
+            Some(_) => continue,
+        };
+        let origin = rebuilt.origins.get(&row.key).copied();
+        rows.push(Repaired {
+            sign,
+            row: row.clone(),
+            origin: origin.unwrap_or(Origin::World).as_str(),
+        });
+    }
+    for row in before
+        .rows()
+        .iter()
+        .filter(|row| after.get(&row.key).is_none())
+    {
+        let origin = rebuilt.origins.get(&row.key).copied();
+        rows.push(Repaired {
+            sign: "-",
+            row: row.clone(),
+            origin: origin.unwrap_or(Origin::World).as_str(),
+        });
+    }
+    rows.sort_by(|a, b| a.row.key.cmp(&b.row.key));
+    rows
+}
+
+fn show(
+    rebuilt: &Rebuilt,
+    rows: &[Repaired],
+    format: Format,
+    printer: &mut Printer,
+) -> Result<(), Failure> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.sign != "-") {
+        *counts.entry(row.origin).or_default() += 1;
+    }
+    let changed: usize = counts.values().sum();
+    printer.talk(&format!(
+        "rows of the repaired state: {}",
+        rebuilt.state.len()
+    ));
+    let mut line = |count: usize, what: &str| {
+        if count > 0 {
+            printer.talk(&format!("{count:>8}  {what}"));
+        }
+    };
+    line(
+        rebuilt.state.len().saturating_sub(changed),
+        &format!("as they are in the {}", rebuilt.base),
+    );
+    for (origin, count) in counts {
+        line(count, &format!("from: {origin}"));
+    }
+    let taken_out = rows.iter().filter(|row| row.sign == "-").count();
+    line(taken_out, "taken out: cleared by retry, or never a job");
+    line(rebuilt.past, "earlier attempts, for the attempts file");
+    if !rows.is_empty() || format != Format::Table {
+        printer.frame(&repair_frame(rows)?, format, &["status"], &["attempt"])?;
+    }
+    Ok(())
+}
+
+fn save(
+    context: &Context,
+    locked: &LockedStore,
+    rebuilt: &mut Rebuilt,
+    rows: &[Repaired],
+    looked: Option<&Looked>,
+    printer: &mut Printer,
+) -> Result<(), Failure> {
+    let now = sys::now();
+    let state = &mut rebuilt.state;
+    if state.meta.project.is_none() {
+        state.meta.project = Some(context.project(state));
+    }
+    let mut events = looked.map_or_else(Vec::new, |looked| looked.events.clone());
+    events.push(repaired_event(now, &rebuilt.damage, rows.len()));
+    open_audit(context)?
+        .append(&events)
+        .map_err(|(path, source)| Failure::Write { path, source })?;
+    let stamp = now.format("%Y%m%dT%H%M%SZ").to_string();
+    let kept: Vec<PathBuf> = locked.save_rebuilt(state, &rebuilt.files, &stamp)?;
+    for path in kept {
+        printer.note(&format!("the damaged file is kept as {}", path.display()));
+    }
+    printer.talk(&format!(
+        "repaired: {} holds {} row(s)",
+        context.store.paths.state.display(),
+        state.len()
+    ));
+    Ok(())
+}
+
+fn repaired_event(at: DateTime<Utc>, damage: &[String], rows: usize) -> Event {
+    Event {
+        at,
+        kind: EventKind::Repaired,
+        key: None,
+        job_id: None,
+        old_status: None,
+        new_status: None,
+        detail: Some(if damage.is_empty() {
+            "rows were missing or broke a rule".to_owned()
+        } else {
+            damage.join("; ")
+        }),
+        extra: vec![("rows", rows.into())],
+    }
+}

@@ -1,0 +1,424 @@
+//! Rebuilds the rows from everything that is left: the state file or the copy before it, the
+//! journal, the audit log, the attempts file. Pure.
+//!
+//! No row that any source knows is lost; where sources disagree the newer attempt wins. A readable
+//! state file is believed as it stands: then only what is missing in it is added.
+
+mod files;
+mod history;
+mod mend;
+mod same;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::journal::{self, Entry};
+use super::schema::Contents;
+use super::sources::{Found, Sources};
+use super::store::Rebuilding;
+use super::{State, TaskKey, TaskRow};
+use history::{Attempt, Place};
+use same::{is_later, merge_rows};
+
+pub use same::is_same;
+
+/// Names where a row comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    StateFile,
+    Backup,
+    Attempts,
+    Journal,
+    AuditLog,
+    /// Queue, accounting or disk.
+    World,
+    /// A rule that the row broke.
+    Mended,
+}
+
+/// Holds what was rebuilt.
+#[derive(Debug)]
+pub struct Rebuilt {
+    pub state: State,
+    /// What the rows began as: the state file's, else those of the copy before it.
+    pub base: Origin,
+    /// The rows of the base, to compare with.
+    pub before: State,
+    /// Rows that do not stand in the base as they are now.
+    pub origins: BTreeMap<TaskKey, Origin>,
+    /// Earlier attempts that only the copy or the audit log still knew.
+    pub past: usize,
+    /// Files that are damaged or gone, one sentence each.
+    pub damage: Vec<String>,
+    /// What could not be used, and what a person should know.
+    pub notes: Vec<String>,
+    pub files: Rebuilding,
+}
+
+impl Rebuilt {
+    /// True if there is something to repair.
+    pub fn is_needed(&self) -> bool {
+        !self.damage.is_empty()
+            || self.past > 0
+            // What the journal holds is folded in by the next call that writes.
+            || self.origins.values().any(|origin| *origin != Origin::Journal)
+    }
+}
+
+impl Origin {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::StateFile => "state file",
+            Self::Backup => "copy before",
+            Self::Attempts => "attempts file",
+            Self::Journal => "journal",
+            Self::AuditLog => "audit log",
+            Self::World => "Slurm and disk",
+            Self::Mended => "broken rule",
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Clocks of two hosts, and a job's own time of submission and that of its intent, may differ by this much.
+const CLOCK_SLACK: TimeDelta = TimeDelta::seconds(60);
+
+/// Rebuilds the state in memory.
+pub fn rebuild(sources: &Sources) -> Rebuilt {
+    let mut merge = Merge::begin(sources);
+    merge.take_backup(sources);
+    let entries: &[Entry] = sources
+        .journal
+        .read()
+        .map_or(&[], |salvaged| &salvaged.entries);
+    merge.take_journal(entries);
+    let records = sources
+        .audit
+        .read()
+        .map_or(&[][..], |contents| &contents.records);
+    let tasks = history::replay(records);
+    merge.take_attempts(sources, &tasks);
+    merge.take_history(&tasks);
+    // Results whose intent is damaged find the row that the log gave them.
+    merge.take_journal(entries);
+    if merge.out.state.meta.project.is_none() {
+        merge.out.state.meta.project = history::project(records);
+    }
+    mend::mend(&mut merge.out, &tasks);
+    merge.finish(sources)
+}
+
+struct Merge {
+    out: Rebuilt,
+    /// True if the state file could be read.
+    sound: bool,
+    /// Earlier attempts: those of the attempts file, and the superseded ones that were counted.
+    known: HashMap<TaskKey, Vec<TaskRow>>,
+    counted: usize,
+    /// Submissions before this time are older than all rows: nobody misses them.
+    oldest: Option<DateTime<Utc>>,
+}
+
+impl Merge {
+    fn begin(sources: &Sources) -> Self {
+        let sound = sources.state.read().is_some();
+        let (base, contents) = match sources.state.read() {
+            Some(contents) => (Origin::StateFile, Some(contents)),
+            None => (Origin::Backup, sources.backup.read()),
+        };
+        let state = state_of(contents);
+        let mut known: HashMap<TaskKey, Vec<TaskRow>> = HashMap::new();
+        for row in rows_of(&sources.attempts) {
+            known.entry(row.key.clone()).or_default().push(row.clone());
+        }
+        let oldest = state
+            .rows()
+            .iter()
+            .chain(state.superseded())
+            .chain(rows_of(&sources.attempts))
+            .filter_map(|row| row.submitted_at)
+            .min();
+        Self {
+            out: Rebuilt {
+                before: state.clone(),
+                notes: state.warnings().to_vec(),
+                state,
+                base,
+                origins: BTreeMap::new(),
+                past: 0,
+                damage: Vec::new(),
+                files: Rebuilding::default(),
+            },
+            sound,
+            known,
+            counted: 0,
+            oldest,
+        }
+    }
+
+    /// A copy that is not older than a readable state file: the file was rolled back or deleted.
+    fn take_backup(&mut self, sources: &Sources) {
+        let (Some(state), Some(backup)) = (sources.state.read(), sources.backup.read()) else {
+            return;
+        };
+        if !is_rolled_back(state, backup) {
+            return;
+        }
+        for row in &backup.rows {
+            let row = TaskRow {
+                foreign: None,
+                ..row.clone()
+            };
+            self.offer(row, true, Origin::Backup);
+        }
+    }
+
+    fn take_journal(&mut self, entries: &[Entry]) {
+        let replayed = journal::replay(entries, &mut self.out.state);
+        let keys = replayed
+            .in_doubt
+            .into_iter()
+            .chain(replayed.accepted.into_iter().map(|(key, _)| key));
+        for key in keys {
+            self.out.origins.entry(key).or_insert(Origin::Journal);
+        }
+        // The replay passes over jobs of tasks that have gone on: they are earlier attempts by now.
+        let mut alone = State::default();
+        journal::replay(entries, &mut alone);
+        for row in alone.superseded().iter().chain(alone.rows()) {
+            let current = self.out.state.get(&row.key);
+            if !current.is_some_and(|current| is_same(current, row)) {
+                self.offer(row.clone(), false, Origin::Journal);
+            }
+        }
+    }
+
+    /// Without a readable state, the newest attempt may stand in the attempts file only.
+    fn take_attempts(&mut self, sources: &Sources, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) {
+        if self.sound {
+            return;
+        }
+        for row in rows_of(&sources.attempts) {
+            let is_past = tasks.get(&row.key).is_some_and(|attempts| {
+                attempts
+                    .iter()
+                    .any(|a| a.place != Place::Current && is_same(&a.row, row))
+            });
+            let is_newer = match self.out.state.get(&row.key) {
+                Some(current) => !is_same(current, row) && is_later(row, current),
+                None => row.is_in_flight(),
+            };
+            if !is_past && is_newer {
+                let row = TaskRow {
+                    foreign: None,
+                    ..row.clone()
+                };
+                self.put(row, Origin::Attempts);
+            }
+        }
+    }
+
+    fn take_history(&mut self, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) {
+        for attempts in tasks.values() {
+            for attempt in attempts {
+                self.take_attempt(attempt);
+            }
+        }
+    }
+
+    fn take_attempt(&mut self, attempt: &Attempt) {
+        let row = &attempt.row;
+        if let Some(current) = self.out.state.get(&row.key)
+            && is_same(current, row)
+        {
+            // A readable state is the truth; so is what was saved after the last event.
+            let is_news = current.updated_at.is_none_or(|at| attempt.touched > at);
+            if !self.sound && is_news {
+                self.bring_up(attempt);
+            }
+            return;
+        }
+        // The Python program kept no earlier attempts, and its rows were removed by hand.
+        let is_missed = !self.sound || (row.submission_id.is_some() && !self.is_too_old(row));
+        if attempt.place != Place::Released && is_missed {
+            let is_current = attempt.place == Place::Current;
+            self.offer(row.clone(), is_current, Origin::AuditLog);
+        }
+    }
+
+    /// Brings a row of the copy to what the log says later.
+    fn bring_up(&mut self, attempt: &Attempt) {
+        let key = &attempt.row.key;
+        match attempt.place {
+            Place::Cleared => {
+                self.out.state.clear(key);
+            }
+            Place::Released => {
+                if self.out.state.get(key).is_some_and(TaskRow::is_in_doubt) {
+                    self.out.state.forget(key);
+                }
+            }
+            Place::Followed => {
+                // The later attempt takes the place, unless it never became a job.
+                self.merge(attempt);
+                self.out.state.clear(key);
+            }
+            Place::Current => {
+                if !self.merge(attempt) {
+                    return;
+                }
+            }
+        }
+        self.out.origins.insert(key.clone(), Origin::AuditLog);
+    }
+
+    /// Returns whether the log says anything that the row does not.
+    fn merge(&mut self, attempt: &Attempt) -> bool {
+        let Some(row) = self.out.state.get(&attempt.row.key) else {
+            return false;
+        };
+        let mut merged = merge_rows(row, &attempt.row);
+        merged.updated_at = row.updated_at;
+        if merged == *row {
+            return false;
+        }
+        merged.updated_at = Some(attempt.touched);
+        if let Some(row) = self.out.state.row_mut(&attempt.row.key) {
+            *row = merged;
+        }
+        true
+    }
+
+    /// Takes an attempt that no row holds: as the task's row if it is the newest, else as an
+    /// earlier attempt.
+    fn offer(&mut self, row: TaskRow, is_current: bool, origin: Origin) {
+        if self.is_known(&row) {
+            return;
+        }
+        let current = self.out.state.get(&row.key);
+        if current.is_some_and(|current| is_same(current, &row)) {
+            return;
+        }
+        if is_current && current.is_none_or(|current| is_later(&row, current)) {
+            self.put(row, origin);
+        } else {
+            if !is_current && current.is_some_and(|current| is_later(&row, current)) && !self.sound
+            {
+                // The task was cleared after a later attempt than the copy knows.
+                let key = row.key.clone();
+                self.out.state.clear(&key);
+                self.out.origins.insert(key, origin);
+            }
+            self.out.past += 1;
+            self.out.state.add_superseded(vec![row]);
+        }
+    }
+
+    fn put(&mut self, row: TaskRow, origin: Origin) {
+        self.out.origins.insert(row.key.clone(), origin);
+        self.out.state.put(row);
+    }
+
+    /// True if the attempt stands among the earlier ones.
+    fn is_known(&mut self, row: &TaskRow) -> bool {
+        let superseded = self.out.state.superseded();
+        for row in superseded.get(self.counted..).unwrap_or_default() {
+            self.known
+                .entry(row.key.clone())
+                .or_default()
+                .push(row.clone());
+        }
+        self.counted = superseded.len();
+        self.known
+            .get(&row.key)
+            .is_some_and(|rows| rows.iter().any(|known| is_same(known, row)))
+    }
+
+    fn is_too_old(&self, row: &TaskRow) -> bool {
+        match (row.submitted_at, self.oldest) {
+            (Some(submitted), Some(oldest)) => submitted + CLOCK_SLACK < oldest,
+            _ => false,
+        }
+    }
+
+    fn finish(self, sources: &Sources) -> Rebuilt {
+        let mut out = self.out;
+        let generation = [&sources.state, &sources.backup]
+            .into_iter()
+            .filter_map(generation_of)
+            .max()
+            .unwrap_or(0);
+        let meta = &mut out.state.meta;
+        // A file that cannot be read was saved at least once more than the copy before it.
+        meta.generation = meta.generation.max(generation) + u64::from(!self.sound);
+        out.damage = files::damage(sources, &out);
+        out.files = Rebuilding {
+            state: identity(&sources.state),
+            state_is_sound: self.sound,
+            damaged_attempts: match &sources.attempts {
+                Found::Damaged { identity, .. } => identity.clone(),
+                _ => None,
+            },
+            journal: sources.journal_mark,
+            damaged: files::damaged(sources),
+        };
+        out.notes.extend(files::notes(sources));
+        out
+    }
+}
+
+/// True if the copy was saved after the file: another state was put in its place.
+pub fn is_rolled_back(state: &Contents, backup: &Contents) -> bool {
+    let both_ours = state.meta.format_version > 0 && backup.meta.format_version > 0;
+    both_ours
+        && backup.meta.generation >= state.meta.generation
+        && backup.identity != state.identity
+}
+
+fn state_of(contents: Option<&Contents>) -> State {
+    contents.map_or_else(State::default, |contents| {
+        let mut state = State::from_rows(
+            contents.rows.clone(),
+            contents.foreign.clone(),
+            contents.meta.clone(),
+        );
+        for warning in &contents.warnings {
+            state.add_warning(warning.clone());
+        }
+        state
+    })
+}
+
+fn rows_of(found: &Found<Contents>) -> impl Iterator<Item = &TaskRow> {
+    found.read().into_iter().flat_map(|contents| &contents.rows)
+}
+
+fn identity(found: &Found<Contents>) -> Option<super::schema::Identity> {
+    match found {
+        Found::Read(contents) => Some(contents.identity.clone()),
+        Found::Damaged { identity, .. } => identity.clone(),
+        Found::Missing | Found::Unusable(_) => None,
+    }
+}
+
+/// Returns the count of saves that a file tells of. That of a damaged file may be wrong itself: a
+/// huge one must not end the counting.
+fn generation_of(found: &Found<Contents>) -> Option<u64> {
+    match (found, identity(found)?) {
+        (Found::Read(contents), _) => Some(contents.meta.generation),
+        (_, super::schema::Identity::Ours { generation, .. }) => {
+            Some(generation).filter(|generation| *generation < u64::MAX / 2)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,501 @@
+//! `state verify` and `state repair`: whatever happens to the files of the state, the rows come
+//! back as they would be without the damage, and no job is submitted twice.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "looks which damaged files were kept"
+)]
+
+use std::fs;
+use std::path::PathBuf;
+
+use snbb_scheduler::executor::JobId;
+use snbb_scheduler::state::store::Store;
+use snbb_scheduler::state::{JobFacts, TaskRow, TaskStatus};
+
+use crate::fake_slurm::FakeSlurm;
+use crate::harness::Study;
+
+mod invariants;
+mod journal;
+mod refusals;
+
+pub const PIPELINE: &str = "\
+slurm_partition: normal
+procedures:
+  - name: convert
+    output_dir: ''
+    script: convert.sh
+    completion_marker: anat/*_T1w.nii.gz
+    mem: 2G
+  - name: prep
+    output_dir: prep
+    script: prep.sh
+    depends_on: [convert]
+    completion_marker: ['*.html']
+    time: '2:00:00'
+";
+
+const FILES: [&str; 4] = [
+    "state.parquet",
+    "state.parquet.bak",
+    "state.attempts.parquet",
+    "state.journal.jsonl",
+];
+
+/// Makes a study in the midst of its work: a task complete, one failed, one in its second attempt,
+/// one running, one just submitted.
+pub fn eventful() -> (Study, FakeSlurm) {
+    let mut study = Study::new();
+    let slurm = FakeSlurm::new(&mut study);
+    study.configure(PIPELINE);
+    study.script("convert.sh", "true");
+    study.script("prep.sh", "true");
+    study.scan(&[
+        "sub-01/ses-01",
+        "sub-01/ses-02",
+        "sub-02/ses-01",
+        "sub-03/ses-01",
+    ]);
+    study.ok(&["run"]);
+    slurm.set("1001", "COMPLETED");
+    convert(&study, "sub-01", "ses-01");
+    slurm.set("1002", "FAILED 3:0");
+    slurm.set("1003", "RUNNING");
+    slurm.set("1004", "TIMEOUT");
+    study.ok(&["monitor"]);
+    study.ok(&["retry", "--subject", "01"]);
+    study.ok(&["run"]);
+    // Now the rows hold what Slurm says of the new jobs.
+    study.ok(&["monitor"]);
+    assert_eq!(
+        study.statuses(),
+        [
+            "convert sub-01 ses-01: complete verified",
+            "convert sub-01 ses-02: pending queued",
+            "convert sub-02 ses-01: running running",
+            "convert sub-03 ses-01: failed timeout",
+            "prep sub-01 ses-01: pending queued",
+        ]
+    );
+    (study, slurm)
+}
+
+fn convert(study: &Study, subject: &str, session: &str) {
+    study.write(
+        &format!("bids/{subject}/{session}/anat/{subject}_{session}_T1w.nii.gz"),
+        "x",
+    );
+}
+
+/// The rows and the earlier attempts, without what a repair may know less exactly: when a row last
+/// changed, and since when something is missed.
+pub fn rows(study: &Study) -> (Vec<TaskRow>, Vec<TaskRow>) {
+    let store = Store::at(&study.at("state.parquet")).unwrap();
+    let plain = |rows: &[TaskRow]| {
+        let mut rows: Vec<TaskRow> = rows
+            .iter()
+            .map(|row| TaskRow {
+                updated_at: None,
+                missing_since: None,
+                ..row.clone()
+            })
+            .collect();
+        rows.sort_by(|a, b| (&a.key, a.attempt).cmp(&(&b.key, b.attempt)));
+        rows
+    };
+    let state = store.read().unwrap();
+    (plain(state.rows()), plain(&store.read_attempts().unwrap()))
+}
+
+/// All files but those of the fake cluster, which counts the questions.
+pub fn ours(study: &Study) -> Vec<(PathBuf, Vec<u8>)> {
+    study
+        .snapshot()
+        .into_iter()
+        .filter(|(path, _)| !path.starts_with(study.at("fake-slurm")))
+        .collect()
+}
+
+type Files = Vec<(&'static str, Option<Vec<u8>>)>;
+
+fn keep_files(study: &Study) -> Files {
+    FILES
+        .into_iter()
+        .map(|name| (name, fs::read(study.at(name)).ok()))
+        .collect()
+}
+
+fn restore_files(study: &Study, files: &Files) {
+    for (name, bytes) in files {
+        match bytes {
+            Some(bytes) => fs::write(study.at(name), bytes).unwrap(),
+            None => drop(fs::remove_file(study.at(name))),
+        }
+    }
+    for path in kept(study) {
+        fs::remove_file(path).unwrap();
+    }
+}
+
+fn kept(study: &Study) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = fs::read_dir(study.dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_string_lossy().contains(".damaged-"))
+        .collect();
+    paths.sort();
+    paths
+}
+
+fn generation(study: &Study) -> u64 {
+    let store = Store::at(&study.at("state.parquet")).unwrap();
+    store.read().unwrap().meta.generation
+}
+
+/// Checks that a repair brings the wanted rows back, keeps what was damaged, and doubles no job.
+#[track_caller]
+fn repaired(study: &Study, slurm: &FakeSlurm, wanted: &(Vec<TaskRow>, Vec<TaskRow>), what: &str) {
+    let calls = slurm.calls("sbatch");
+    let before = ours(study);
+    let preview = study.ok(&["state", "repair"]);
+    assert!(
+        preview.err.contains("snbb-scheduler state repair --yes"),
+        "{what}: {}",
+        preview.err
+    );
+    assert_eq!(before, ours(study), "{what}: nothing changes without --yes");
+    let verify = study.call(&["state", "verify"]);
+    assert!(
+        verify.out.contains("snbb-scheduler state repair"),
+        "{what}: {}",
+        verify.out
+    );
+    assert_eq!(before, ours(study), "{what}: verify changes nothing");
+
+    let status = study.call(&["status"]);
+    let damaged = (status.code != 0).then(|| fs::read(study.at("state.parquet")).ok());
+    let said = study.ok(&["state", "repair", "--yes"]);
+    let found = rows(study);
+    assert_eq!(found.0, wanted.0, "{what}\n{}", said.err);
+    assert_eq!(found.1, wanted.1, "{what}\n{}", said.err);
+    let kept: Vec<Vec<u8>> = kept(study)
+        .iter()
+        .map(|path| fs::read(path).unwrap())
+        .collect();
+    if status.err.contains("state.parquet is damaged") {
+        assert!(
+            kept.contains(&damaged.flatten().unwrap()),
+            "{what}: the damaged file is kept"
+        );
+    }
+    for bytes in kept {
+        assert!(before.iter().any(|(_, old)| *old == bytes), "{what}");
+    }
+    let verify = study.ok(&["state", "verify"]);
+    assert!(!verify.out.contains("error"), "{what}: {}", verify.out);
+    let again = study.ok(&["state", "repair"]);
+    assert!(
+        again.err.contains("nothing to repair"),
+        "{what}: {}",
+        again.err
+    );
+    let run = study.ok(&["run"]);
+    assert_eq!(slurm.calls("sbatch"), calls, "{what}: {}", run.err);
+    assert!(!run.err.contains("adopted"), "{what}: {}", run.err);
+}
+
+fn damage(study: &Study, name: &str, change: impl Fn(&mut Vec<u8>)) {
+    let mut bytes = study.read_bytes(name);
+    change(&mut bytes);
+    fs::write(study.at(name), bytes).unwrap();
+}
+
+fn remove(study: &Study, name: &str) {
+    fs::remove_file(study.at(name)).unwrap();
+}
+
+#[test]
+fn a_sound_state_needs_no_repair() {
+    let (study, _slurm) = eventful();
+    let before = ours(&study);
+    let said = study.ok(&["state", "verify"]);
+    assert!(
+        said.err.contains("the state is sound"),
+        "{}\n{}",
+        said.out,
+        said.err
+    );
+    let said = study.ok(&["state", "repair", "--yes"]);
+    assert!(said.err.contains("nothing to repair"), "{}", said.err);
+    let now: Vec<_> = ours(&study)
+        .into_iter()
+        .filter(|(path, _)| !path.ends_with("state.lock"))
+        .collect();
+    let before: Vec<_> = before
+        .into_iter()
+        .filter(|(path, _)| !path.ends_with("state.lock"))
+        .collect();
+    assert_eq!(before, now);
+}
+
+#[test]
+fn a_study_without_a_state_yet_needs_no_repair() {
+    let mut study = Study::new();
+    FakeSlurm::new(&mut study);
+    study.configure(PIPELINE);
+    study.ok(&["state", "verify"]);
+    let said = study.ok(&["state", "repair", "--yes"]);
+    assert!(said.err.contains("nothing to repair"), "{}", said.err);
+}
+
+#[test]
+fn a_state_that_is_gone_cut_or_changed_comes_back() {
+    let (study, slurm) = eventful();
+    let wanted = rows(&study);
+    let sound = keep_files(&study);
+    let length = study.read_bytes("state.parquet").len();
+    let generation_before = generation(&study);
+    type Case = (&'static str, fn(&Study, usize));
+    let cases: [Case; 9] = [
+        ("gone", |study, _| remove(study, "state.parquet")),
+        ("gone with its copy", |study, _| {
+            remove(study, "state.parquet");
+            remove(study, "state.parquet.bak");
+        }),
+        ("all gone: the audit log alone", |study, _| {
+            for name in [
+                "state.parquet",
+                "state.parquet.bak",
+                "state.attempts.parquet",
+            ] {
+                remove(study, name);
+            }
+        }),
+        ("empty", |study, _| {
+            damage(study, "state.parquet", |bytes| bytes.clear());
+        }),
+        ("cut in the middle", |study, length| {
+            damage(study, "state.parquet", |bytes| bytes.truncate(length / 2));
+        }),
+        ("cut by a byte", |study, length| {
+            damage(study, "state.parquet", |bytes| bytes.truncate(length - 1));
+        }),
+        ("cut, and the copy gone", |study, length| {
+            damage(study, "state.parquet", |bytes| bytes.truncate(length / 3));
+            remove(study, "state.parquet.bak");
+        }),
+        ("cut, and the copy too", |study, length| {
+            damage(study, "state.parquet", |bytes| bytes.truncate(length / 3));
+            damage(study, "state.parquet.bak", |bytes| {
+                bytes.truncate(length / 3)
+            });
+        }),
+        ("everything cut", |study, _| {
+            for name in [
+                "state.parquet",
+                "state.parquet.bak",
+                "state.attempts.parquet",
+            ] {
+                damage(study, name, |bytes| bytes.truncate(100));
+            }
+        }),
+    ];
+    for (what, change) in cases {
+        change(&study, length);
+        repaired(&study, &slurm, &wanted, what);
+        if !what.contains("gone") && what != "everything cut" && what != "cut, and the copy too" {
+            assert!(generation(&study) > generation_before - 1, "{what}");
+        }
+        restore_files(&study, &sound);
+    }
+}
+
+#[test]
+fn a_state_with_any_byte_changed_comes_back() {
+    let (study, slurm) = eventful();
+    let wanted = rows(&study);
+    let sound = keep_files(&study);
+    let bytes = study.read_bytes("state.parquet");
+    let mut broken = 0;
+    for at in (3..bytes.len()).step_by(bytes.len() / 12) {
+        let mut changed = bytes.clone();
+        changed[at] ^= 0xff;
+        fs::write(study.at("state.parquet"), &changed).unwrap();
+        if study.call(&["status"]).code != 0 {
+            broken += 1;
+            repaired(&study, &slurm, &wanted, &format!("byte {at}"));
+            assert_eq!(
+                fs::read(kept(&study).first().unwrap()).unwrap(),
+                changed,
+                "the damaged file is kept"
+            );
+        }
+        restore_files(&study, &sound);
+    }
+    assert!(broken >= 6, "{broken}");
+}
+
+#[test]
+fn damaged_attempts_are_written_anew_and_the_rows_stay() {
+    let (study, slurm) = eventful();
+    let wanted = rows(&study);
+    damage(&study, "state.attempts.parquet", |bytes| bytes.truncate(50));
+    repaired(&study, &slurm, &wanted, "attempts");
+    assert_eq!(kept(&study).len(), 1);
+}
+
+#[test]
+fn jobs_go_on_while_the_state_is_damaged() {
+    let (study, slurm) = eventful();
+    let sound = keep_files(&study);
+    let log = study.read_bytes("scheduler_audit.jsonl");
+    slurm.set("1003", "COMPLETED");
+    slurm.set("1005", "RUNNING");
+    slurm.set("1006", "OUT_OF_MEMORY");
+    convert(&study, "sub-02", "ses-01");
+    study.ok(&["monitor"]);
+    let wanted = rows(&study);
+    for gone in [true, false] {
+        restore_files(&study, &sound);
+        fs::write(study.at("scheduler_audit.jsonl"), &log).unwrap();
+        if gone {
+            for name in [
+                "state.parquet",
+                "state.parquet.bak",
+                "state.attempts.parquet",
+            ] {
+                remove(&study, name);
+            }
+        } else {
+            damage(&study, "state.parquet", |bytes| bytes.truncate(200));
+        }
+        study.ok(&["state", "repair", "--yes"]);
+        assert_eq!(rows(&study), wanted, "gone: {gone}");
+        let log = study.read("scheduler_audit.jsonl");
+        assert!(log.contains("\"event\":\"repaired\""), "{log}");
+        assert!(
+            log.contains("out_of_memory"),
+            "what Slurm said is logged too"
+        );
+    }
+}
+
+#[test]
+fn without_log_and_files_living_jobs_are_adopted_from_the_queue() {
+    let (study, slurm) = eventful();
+    damage(&study, "state.parquet", |bytes| bytes.truncate(200));
+    for name in [
+        "state.parquet.bak",
+        "state.attempts.parquet",
+        "scheduler_audit.jsonl",
+    ] {
+        remove(&study, name);
+    }
+    let said = study.ok(&["state", "repair", "--yes"]);
+    assert_eq!(
+        said.err.matches("adopted its living job").count(),
+        3,
+        "{}",
+        said.err
+    );
+    assert_eq!(study.statuses().len(), 3);
+    let calls = slurm.calls("sbatch");
+    study.ok(&["run", "--subject", "01", "--session", "02"]);
+    study.ok(&["run", "--subject", "02"]);
+    assert_eq!(slurm.calls("sbatch"), calls);
+}
+
+#[test]
+fn a_silent_slurm_and_no_slurm_leave_the_rows_as_the_files_know_them() {
+    let (study, slurm) = eventful();
+    // What Slurm tells of a living job stands in no log; the next `monitor` asks again.
+    let rows = |study: &Study| {
+        let (mut rows, attempts) = rows(study);
+        for row in rows.iter_mut().filter(|row| row.is_in_flight()) {
+            row.facts = JobFacts::default();
+        }
+        (rows, attempts)
+    };
+    let wanted = rows(&study);
+    let sound = keep_files(&study);
+    slurm.set_all("COMPLETED");
+    damage(&study, "state.parquet", |bytes| bytes.truncate(200));
+    study.ok(&["state", "repair", "--yes", "--no-slurm"]);
+    assert_eq!(rows(&study), wanted);
+
+    restore_files(&study, &sound);
+    damage(&study, "state.parquet", |bytes| bytes.truncate(200));
+    slurm.break_program(
+        "squeue",
+        "slurm_load_jobs error: Unable to contact slurm controller\n",
+    );
+    slurm.break_program("sacct", "sacct: error: slurmdbd: Connection refused\n");
+    let said = study.call(&["state", "repair", "--yes"]);
+    assert_eq!(said.code, 5, "{}", said.err);
+    assert_eq!(rows(&study), wanted);
+}
+
+#[test]
+fn a_submission_in_doubt_stays_in_doubt() {
+    let (study, slurm) = eventful();
+    convert(&study, "sub-02", "ses-01");
+    slurm.set("1003", "COMPLETED");
+    slurm.silent(slurm.calls("sbatch") + 1);
+    study.ok(&["run"]);
+    assert!(
+        study
+            .statuses()
+            .contains(&"prep sub-02 ses-01: pending submitting".to_owned())
+    );
+    for name in [
+        "state.parquet",
+        "state.parquet.bak",
+        "state.attempts.parquet",
+    ] {
+        remove(&study, name);
+    }
+    let calls = slurm.calls("sbatch");
+    study.ok(&["state", "repair", "--yes", "--no-slurm"]);
+    assert!(
+        study
+            .statuses()
+            .contains(&"prep sub-02 ses-01: pending submitting".to_owned())
+    );
+    study.ok(&["run"]);
+    assert!(
+        study
+            .statuses()
+            .contains(&"prep sub-02 ses-01: pending queued".to_owned())
+    );
+    assert_eq!(slurm.calls("sbatch"), calls);
+}
+
+#[test]
+fn a_state_that_was_rolled_back_or_made_anew_gets_its_rows_back() {
+    let (study, slurm) = eventful();
+    let wanted = rows(&study);
+    // Someone deleted the state, and cron made a new one: living jobs are adopted, the rest is
+    // forgotten.
+    for name in ["state.parquet", "state.attempts.parquet"] {
+        remove(&study, name);
+    }
+    study.ok(&["run", "--max-jobs", "0"]);
+    let verify = study.call(&["state", "verify"]);
+    assert!(
+        verify.out.contains("ended attempts that stand in no row"),
+        "{}",
+        verify.out
+    );
+    study.ok(&["state", "repair", "--yes"]);
+    let ids = |rows: &[TaskRow]| -> Vec<(String, Option<JobId>, TaskStatus)> {
+        rows.iter()
+            .map(|row| (row.key.to_string(), row.job_id.clone(), row.status))
+            .collect()
+    };
+    let found = rows(&study);
+    assert_eq!(ids(&found.0), ids(&wanted.0));
+    assert_eq!(ids(&found.1), ids(&wanted.1));
+    let calls = slurm.calls("sbatch");
+    study.ok(&["run"]);
+    assert_eq!(slurm.calls("sbatch"), calls);
+}

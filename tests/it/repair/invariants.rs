@@ -1,0 +1,101 @@
+//! Rules that the rows of a readable state break.
+
+use std::time::Duration;
+
+use snbb_scheduler::executor::JobId;
+use snbb_scheduler::state::store::Store;
+use snbb_scheduler::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
+
+use super::{eventful, ours, rows};
+use crate::harness::Study;
+
+/// Rewrites the state with changed rows, as a faulty program might.
+fn rewrite(study: &Study, change: impl Fn(&mut Vec<TaskRow>)) {
+    let store = Store::at(&study.at("state.parquet")).unwrap();
+    let locked = store.lock("test", Duration::from_secs(5)).unwrap();
+    let mut state = locked.read().unwrap();
+    let mut rows = state.rows().to_vec();
+    change(&mut rows);
+    for row in rows {
+        if state.get(&row.key) != Some(&row) {
+            put(&mut state, row);
+        }
+    }
+    locked.save(&mut state).unwrap();
+}
+
+fn put(state: &mut State, row: TaskRow) {
+    state.forget(&row.key);
+    state.put(row);
+}
+
+fn row<'a>(
+    rows: &'a mut [TaskRow],
+    procedure: &str,
+    subject: &str,
+    session: &str,
+) -> &'a mut TaskRow {
+    let key = TaskKey::new(subject, session, procedure);
+    rows.iter_mut().find(|row| row.key == key).unwrap()
+}
+
+#[test]
+fn each_broken_rule_is_found_and_what_can_be_mended_is() {
+    let (study, slurm) = eventful();
+    let wanted = rows(&study);
+    type Case = (&'static str, fn(&mut Vec<TaskRow>));
+    let cases: [Case; 4] = [
+        ("reasons that do not go with the status", |rows| {
+            row(rows, "convert", "sub-01", "ses-01").reason = Some(Reason::Queued);
+        }),
+        ("in flight without a job", |rows| {
+            row(rows, "convert", "sub-02", "ses-01").job_id = None;
+        }),
+        ("in flight without a job", |rows| {
+            let row = row(rows, "prep", "sub-01", "ses-01");
+            row.job_id = None;
+            row.status = TaskStatus::Running;
+            row.reason = Some(Reason::Running);
+        }),
+        ("jobs in several rows", |rows| {
+            row(rows, "prep", "sub-01", "ses-01").job_id = Some(JobId::new("1003"));
+        }),
+    ];
+    for (finding, change) in cases {
+        rewrite(&study, change);
+        let before = ours(&study);
+        let said = study.call(&["state", "verify"]);
+        assert_eq!(said.code, 1, "{finding}: {}", said.out);
+        assert!(said.out.contains(finding), "{finding}: {}", said.out);
+        study.ok(&["state", "repair"]);
+        assert_eq!(before, ours(&study));
+        let said = study.ok(&["state", "repair", "--yes"]);
+        assert_eq!(rows(&study).0, wanted.0, "{finding}: {}", said.err);
+        study.ok(&["state", "verify"]);
+    }
+    let calls = slurm.calls("sbatch");
+    study.ok(&["run"]);
+    assert_eq!(slurm.calls("sbatch"), calls);
+}
+
+#[test]
+fn times_and_attempts_out_of_order_are_told() {
+    let (study, _slurm) = eventful();
+    rewrite(&study, |rows| {
+        let failed = row(rows, "convert", "sub-03", "ses-01");
+        failed.facts.ended_at = failed
+            .submitted_at
+            .map(|at| at - chrono::Duration::minutes(5));
+        row(rows, "convert", "sub-01", "ses-02").attempt = Some(1);
+    });
+    let said = study.ok(&["state", "verify", "--format", "json"]);
+    let findings: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let warned: Vec<&str> = findings
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|finding| finding["level"] == "warning")
+        .map(|finding| finding["part"].as_str().unwrap())
+        .collect();
+    assert_eq!(warned, ["times", "attempts"], "{}", said.out);
+}
