@@ -228,7 +228,7 @@ impl Pass<'_> {
             tick,
             deadline: started + chrono_duration(self.config.deadline),
         };
-        Ok(submitter.submit(&decided.tasks)?)
+        Ok(submitter.submit(&decided.tasks))
     }
 
     /// Writes the events and then the rows. A crash in between repeats an event, and loses none.

@@ -4,7 +4,7 @@
 //! is on disk before the next one starts. Nothing that the executor says ends a run with accepted
 //! jobs unrecorded. See "Exactly once" in the documentation of the state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +44,8 @@ pub struct Submitted {
     pub stopped: Option<(Stop, usize)>,
     /// Events that could not be written to the audit log, once.
     pub audit_error: Option<String>,
+    /// Why the rows could not be saved. What was accepted is in the journal, unless that failed too.
+    pub unsaved: Option<StateError>,
 }
 
 /// Says why a run submits nothing more.
@@ -71,18 +73,17 @@ const PAUSES: [Duration; 3] = [
 const FOLD_EVERY_S: i64 = 30;
 
 impl Submitter<'_> {
-    /// Submits the tasks in their order and saves the state. An error means that the state could
-    /// not be saved; the journal then still holds everything.
-    pub fn submit(mut self, tasks: &[Prepared]) -> Result<Submitted, StateError> {
+    /// Submits the tasks in their order and saves the state.
+    pub fn submit(mut self, tasks: &[Prepared]) -> Submitted {
         let mut out = Submitted::default();
         if tasks.is_empty() {
-            return Ok(out);
+            return out;
         }
-        let mut run = match Run::open(self.store, tasks, (self.clock)()) {
+        let mut run = match self.open(tasks) {
             Ok(run) => run,
             Err(error) => {
                 out.stopped = Some((Stop::Journal(error), tasks.len()));
-                return Ok(out);
+                return out;
             }
         };
         for (at, task) in tasks.iter().enumerate() {
@@ -97,18 +98,38 @@ impl Submitter<'_> {
             let now = (self.clock)();
             let rest = &tasks[at + 1..];
             if (now - run.folded_at).num_seconds() >= FOLD_EVERY_S && !rest.is_empty() {
-                self.fold(&mut run)?;
-                match Run::open(self.store, rest, now) {
-                    Ok(next) => run = next,
-                    Err(error) => {
+                let next = self.fold(&mut run).map(|()| self.open(rest));
+                match next {
+                    Ok(Ok(next)) => run = next,
+                    Ok(Err(error)) => {
                         out.stopped = Some((Stop::Journal(error), rest.len()));
-                        return Ok(out);
+                        return out;
+                    }
+                    Err(error) => {
+                        out.unsaved = Some(error);
+                        return out;
                     }
                 }
             }
         }
-        self.fold(&mut run)?;
-        Ok(out)
+        out.unsaved = self.fold(&mut run).err();
+        out
+    }
+
+    /// Opens the journal and syncs the intents of all tasks.
+    fn open(&self, tasks: &[Prepared]) -> Result<Run, StateError> {
+        self.store.check_unchanged(self.state)?;
+        let mut run = Run {
+            journal: self.store.journal()?,
+            unsynced: tasks
+                .iter()
+                .map(|task| Entry::Intent(task.intent.clone()))
+                .collect(),
+            done: Vec::new(),
+            folded_at: (self.clock)(),
+        };
+        run.flush()?;
+        Ok(run)
     }
 
     fn submit_one(
@@ -129,8 +150,7 @@ impl Submitter<'_> {
                 at: now,
             });
             if let Err(error) = run.flush() {
-                // What could not be written never happened: sbatch was not started.
-                run.done.pop();
+                run.take_back_sending();
                 return Err(Stop::Journal(error.into()));
             }
             let submission = self.executor.submit(&task.request);
@@ -159,9 +179,16 @@ impl Submitter<'_> {
     fn fold(&mut self, run: &mut Run) -> Result<(), StateError> {
         // A result that cannot be synced any more is in the rows that are saved next; should that
         // fail too, its submission is in doubt on disk and will be looked for.
-        let _ = run.flush();
+        let _ = run.flush_facts();
         journal::replay(&run.done, self.state);
-        self.store.save(self.state).map(|_| ())
+        let saved = self.store.save(self.state);
+        if matches!(
+            saved,
+            Err(StateError::Conflict { .. } | StateError::Lock(LockError::Lost { .. }))
+        ) {
+            run.leave_behind();
+        }
+        saved.map(drop)
     }
 
     fn report(&mut self, task: &Prepared, submission: &Submission, out: &mut Submitted) {
@@ -216,25 +243,6 @@ struct Run {
 }
 
 impl Run {
-    /// Opens the journal and syncs the intents of all tasks.
-    fn open(
-        store: &LockedStore,
-        tasks: &[Prepared],
-        now: DateTime<Utc>,
-    ) -> Result<Self, StateError> {
-        let mut run = Self {
-            journal: store.journal()?,
-            unsynced: tasks
-                .iter()
-                .map(|task| Entry::Intent(task.intent.clone()))
-                .collect(),
-            done: Vec::new(),
-            folded_at: now,
-        };
-        run.flush()?;
-        Ok(run)
-    }
-
     /// Syncs what is known so far.
     fn flush(&mut self) -> Result<(), JournalError> {
         if self.unsynced.is_empty() {
@@ -242,8 +250,64 @@ impl Run {
         }
         let entries = std::mem::take(&mut self.unsynced);
         let written = self.journal.append(&entries);
+        match written {
+            // Nothing was written yet; the results are once the run ends.
+            Err(JournalError::Shared { .. }) => self.unsynced = entries,
+            _ => self.done.extend(entries),
+        }
+        written
+    }
+
+    /// What could not be written never happened: sbatch was not started.
+    fn take_back_sending(&mut self) {
+        if self.unsynced.pop().is_none() {
+            self.done.pop();
+        }
+    }
+
+    /// Syncs the last results.
+    fn flush_facts(&mut self) -> Result<(), JournalError> {
+        let entries = std::mem::take(&mut self.unsynced);
+        let written = self.journal.append_facts(&entries);
         self.done.extend(entries);
         written
+    }
+
+    /// Sees that the next call finds this run's submissions in the journal, after another call has
+    /// replaced the rows and may have removed the journal: the lock lies, or was taken over.
+    fn leave_behind(&self) {
+        if self.journal.is_in_place() {
+            return;
+        }
+        let sent: HashSet<&Arc<str>> = self
+            .done
+            .iter()
+            .filter_map(|entry| match entry {
+                Entry::Sending { submission_id, .. } => Some(submission_id),
+                _ => None,
+            })
+            .collect();
+        let entries: Vec<Entry> = self
+            .done
+            .iter()
+            .filter(|entry| match entry {
+                Entry::Intent(intent) => sent.contains(&intent.submission_id),
+                _ => true,
+            })
+            .cloned()
+            .collect();
+        if entries.is_empty() {
+            return;
+        }
+        // The other call may be writing: then what is at the end cannot be judged at once.
+        let write = || {
+            Journal::open(self.journal.path())
+                .and_then(|mut journal| journal.append_facts(&entries))
+        };
+        if let Err(error) = write().or_else(|_| write()).or_else(|_| write()) {
+            // The queue still shows the jobs to the next call, and the audit log names them.
+            tracing::warn!("{error}");
+        }
     }
 }
 

@@ -8,12 +8,19 @@
 )]
 
 use std::ffi::OsString;
+use std::hash::{BuildHasher as _, RandomState};
 
 use chrono::{DateTime, SubsecRound, Utc};
 
 /// Returns the time of the system clock, cut to the microseconds that the state file stores.
 pub fn now() -> DateTime<Utc> {
     Utc::now().trunc_subsecs(6)
+}
+
+/// Returns a number that no other process has: the time and the pid can be the same on two hosts.
+pub fn random() -> u64 {
+    // Seeded by the system for each process.
+    RandomState::new().hash_one(std::process::id())
 }
 
 /// Returns an environment variable, or none if it is unset or empty.

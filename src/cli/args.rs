@@ -53,6 +53,9 @@ pub struct Global {
     /// Colour the output
     #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
     pub color: ColorChoice,
+    /// Work without a lock (for the tests of what then happens)
+    #[arg(long, global = true, hide = true)]
+    pub lock_always_granted_for_tests: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -14,6 +14,7 @@ use crate::pass::{Decided, Looked, MissingScripts, Pass, Wishes};
 use crate::reconcile::strays::Strays;
 use crate::safety;
 use crate::state::State;
+use crate::state::store::StateError;
 use crate::submit::{Stop, Submitted};
 use crate::sys;
 
@@ -221,6 +222,19 @@ fn report(
     }
     if let Some((stop, left)) = &submitted.stopped {
         exit = report_stop(stop, *left, summary, printer, exit);
+    }
+    if let Some(error) = &submitted.unsaved {
+        printer.error(&error.to_string());
+        if let Some(hint) = error.hint() {
+            printer.hint(&hint);
+        }
+        let sent = submitted.accepted.len() + submitted.in_doubt.len();
+        if sent > 0 && !matches!(error, StateError::Shared { .. }) {
+            printer.note(&format!(
+                "the state file does not show the {sent} submissions of this run yet; the journal holds them for the next run"
+            ));
+        }
+        exit = Exit::Error;
     }
     exit
 }

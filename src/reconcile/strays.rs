@@ -48,7 +48,21 @@ pub fn compare(
         .filter_map(|row| row.job_id.as_ref())
         .collect();
     let mut by_task: BTreeMap<TaskKey, Vec<&JobReport>> = BTreeMap::new();
-    for job in live.into_iter().filter(|job| !owned.contains(&job.id)) {
+    // A submission in doubt that the queue shows: not a second job, but the task's own.
+    let doubts: HashSet<&str> = rows
+        .rows()
+        .iter()
+        .filter(|row| row.is_in_doubt())
+        .filter_map(|row| row.submission_id.as_deref())
+        .collect();
+    let is_own = |job: &JobReport| {
+        owned.contains(&job.id)
+            || job
+                .tag
+                .as_ref()
+                .is_some_and(|tag| doubts.contains(tag.submission_id.as_str()))
+    };
+    for job in live.into_iter().filter(|job| !is_own(job)) {
         let task = task_of(&job.name, dag, sessions);
         match (&job.tag, task) {
             // A state file that was moved looks like a new study: look twice.
@@ -189,6 +203,25 @@ mod tests {
         assert!(found.adopt.is_empty());
         assert_eq!(found.doubled.len(), 1);
         assert_eq!(found.doubled[0].1, JobId::new("2"));
+    }
+
+    #[test]
+    fn the_job_of_a_submission_in_doubt_is_no_second_job() {
+        let mut rows = State::default();
+        let mut doubt = row("a", TaskStatus::Pending, Reason::Submitting);
+        doubt.job_id = None;
+        let own = job("2", "a_sub-01_ses-01", Some("p"), 2);
+        doubt.submission_id = own
+            .tag
+            .as_ref()
+            .map(|tag| tag.submission_id.as_str().into());
+        rows.put(doubt);
+        assert_eq!(strays(&[own], &rows, &[]), Strays::default());
+        let mut second = job("3", "a_sub-01_ses-01", Some("p"), 3);
+        if let Some(tag) = &mut second.tag {
+            tag.submission_id = "another".to_owned();
+        }
+        assert_eq!(strays(&[second], &rows, &[]).doubled.len(), 1);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use chrono::{DateTime, Utc};
 
@@ -73,9 +74,23 @@ pub struct Intent {
 pub struct Journal {
     path: PathBuf,
     file: File,
-    /// Bytes that this process found or wrote itself.
-    size: u64,
+    extent: Extent,
     failed: bool,
+}
+
+/// Says how much of which file an open [`Journal`] knows, also while it goes on.
+#[derive(Debug, Clone)]
+pub struct Extent {
+    inode: u64,
+    /// Bytes that this process found or wrote itself.
+    size: Arc<AtomicU64>,
+}
+
+impl Extent {
+    /// Returns inode and length.
+    pub fn mark(&self) -> (u64, u64) {
+        (self.inode, self.size.load(Ordering::Relaxed))
+    }
 }
 
 /// Holds what a journal file says.
@@ -117,6 +132,8 @@ pub enum JournalError {
     FailedBefore { path: PathBuf },
     #[error("the journal {} was removed or replaced by another call; nothing was submitted after this", .path.display())]
     Replaced { path: PathBuf },
+    #[error("another call writes to the journal {} at the same time; nothing was submitted after this", .path.display())]
+    Shared { path: PathBuf },
     #[error("the journal {} is not a regular file", .path.display())]
     NotAFile { path: PathBuf },
     #[error("the journal {} is damaged at line {line}: {problem}", .path.display())]
@@ -144,7 +161,7 @@ impl JournalError {
                 }
             },
             Self::FailedBefore { .. } => "see the first error of this run",
-            Self::Replaced { .. } => {
+            Self::Replaced { .. } | Self::Shared { .. } => {
                 "another call works on this state without a working lock; run again once it has ended"
             }
             Self::NotAFile { .. } => "move it away and run again",
@@ -162,10 +179,17 @@ impl Journal {
     /// A new file takes its mode from the umask and its group from the directory.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         let file = open_file(path)?;
+        let inode = file
+            .metadata()
+            .map_err(|source| io_error("look at", path, source))?
+            .ino();
         let mut journal = Self {
             path: path.to_owned(),
             file,
-            size: 0,
+            extent: Extent {
+                inode,
+                size: Arc::default(),
+            },
             failed: false,
         };
         journal.mend()?;
@@ -180,7 +204,19 @@ impl Journal {
 
     /// Appends entries in one write and syncs them. After an error nothing more may be appended: a
     /// failed sync says nothing about a second one.
+    ///
+    /// Refuses, before anything is written, if another call has written to the journal meanwhile: the
+    /// lock lies, and what is to be submitted now may be submitted by that call.
     pub fn append(&mut self, entries: &[Entry]) -> Result<(), JournalError> {
+        self.append_if(entries, true)
+    }
+
+    /// Appends what has happened already, whoever else writes.
+    pub fn append_facts(&mut self, entries: &[Entry]) -> Result<(), JournalError> {
+        self.append_if(entries, false)
+    }
+
+    fn append_if(&mut self, entries: &[Entry], alone: bool) -> Result<(), JournalError> {
         if self.failed {
             return Err(JournalError::FailedBefore {
                 path: self.path.clone(),
@@ -189,8 +225,9 @@ impl Journal {
         if entries.is_empty() {
             return Ok(());
         }
-        let result = self.try_append(entries);
-        self.failed = result.is_err();
+        let result = self.try_append(entries, alone);
+        self.failed =
+            matches!(&result, Err(error) if !matches!(error, JournalError::Shared { .. }));
         result
     }
 
@@ -198,7 +235,7 @@ impl Journal {
     /// meanwhile (a lock that lies), it stays, so that nothing of that call is lost; then returns false.
     pub fn remove(self) -> Result<bool, JournalError> {
         match self.same_file() {
-            Ok(true) => remove_if_unchanged(&self.path, self.size),
+            Ok(true) => remove_if_unchanged(&self.path, self.extent.mark().1),
             Ok(false) => Ok(false),
             Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(true),
             Err(source) => Err(io_error("remove", &self.path, source)),
@@ -209,7 +246,16 @@ impl Journal {
         &self.path
     }
 
-    fn try_append(&mut self, entries: &[Entry]) -> Result<(), JournalError> {
+    pub fn extent(&self) -> Extent {
+        self.extent.clone()
+    }
+
+    /// True if the path still leads to this file, and all that was appended is in it.
+    pub fn is_in_place(&self) -> bool {
+        !self.failed && self.same_file().unwrap_or(false)
+    }
+
+    fn try_append(&mut self, entries: &[Entry], alone: bool) -> Result<(), JournalError> {
         let not_recorded = |action, source| JournalError::NotRecorded {
             action,
             path: self.path.clone(),
@@ -220,6 +266,11 @@ impl Journal {
             .metadata()
             .map_err(|source| not_recorded("look at", source))?
             .len();
+        if alone && start != self.extent.mark().1 {
+            return Err(JournalError::Shared {
+                path: self.path.clone(),
+            });
+        }
         let mut text = Vec::with_capacity(entries.len() * 400);
         for entry in entries {
             line::write(&mut text, start, entry);
@@ -230,20 +281,35 @@ impl Journal {
         self.file
             .sync_data()
             .map_err(|source| not_recorded("sync", source))?;
-        if !self.same_file().unwrap_or(false) {
+        // Shorter: another call took the line that it found half written for the end of a crash.
+        let whole = |named: &std::fs::Metadata| named.len() >= start + text.len() as u64;
+        if !self
+            .named_file()
+            .unwrap_or(None)
+            .is_some_and(|named| whole(&named))
+        {
             return Err(JournalError::Replaced {
                 path: self.path.clone(),
             });
         }
-        self.size += text.len() as u64;
+        self.grow(text.len() as u64);
         Ok(())
+    }
+
+    fn grow(&self, bytes: u64) {
+        self.extent.size.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Tells whether the path still leads to the open file.
     fn same_file(&self) -> io::Result<bool> {
+        Ok(self.named_file()?.is_some())
+    }
+
+    /// Looks at the file that the path leads to; none if it is another one than the open one.
+    fn named_file(&self) -> io::Result<Option<std::fs::Metadata>> {
         let open = self.file.metadata()?;
         let named = std::fs::metadata(&self.path)?;
-        Ok((open.dev(), open.ino()) == (named.dev(), named.ino()))
+        Ok(((open.dev(), open.ino()) == (named.dev(), named.ino())).then_some(named))
     }
 
     fn mend(&mut self) -> Result<(), JournalError> {
@@ -252,17 +318,30 @@ impl Journal {
             .read_to_end(&mut bytes)
             .map_err(|source| io_error("read", &self.path, source))?;
         let found = line::scan(&bytes).map_err(|damage| damage.at(&self.path))?;
-        self.size = found.whole as u64;
+        self.extent
+            .size
+            .store(found.whole as u64, Ordering::Relaxed);
         if found.whole < bytes.len() {
+            // What grows was not left by a crash.
+            let length = self
+                .file
+                .metadata()
+                .map_err(|source| io_error("look at", &self.path, source))?
+                .len();
+            if length != bytes.len() as u64 {
+                return Err(JournalError::Shared {
+                    path: self.path.clone(),
+                });
+            }
             self.file
-                .set_len(self.size)
+                .set_len(found.whole as u64)
                 .map_err(|source| io_error("cut the end off", &self.path, source))?;
         }
         if found.lacks_newline {
             self.file
                 .write_all(b"\n")
                 .map_err(|source| io_error("write to", &self.path, source))?;
-            self.size += 1;
+            self.grow(1);
         }
         Ok(())
     }

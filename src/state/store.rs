@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::durable::{self, ReplaceError, Replacement};
-use super::journal::{self, Entry, Journal};
+use super::journal::{self, Entry, Extent, Journal};
 use super::lock::{Lock, LockError};
 use super::schema::{self, Contents, FORMAT_VERSION, Identity};
 use super::table::{Metadata, Origin};
@@ -55,8 +55,15 @@ pub struct Store {
 pub struct LockedStore {
     pub store: Store,
     lock: Lock,
-    /// The journal as it was before this process opened it. None: not opened.
-    journal_before: Mutex<Option<Option<JournalMark>>>,
+    /// The journal that this process writes. None: not opened.
+    opened: Mutex<Option<Opened>>,
+}
+
+#[derive(Debug, Clone)]
+struct Opened {
+    /// The journal as it was before. None: there was none.
+    before: Option<JournalMark>,
+    now: Extent,
 }
 
 /// Inode and length: a journal only grows.
@@ -184,7 +191,7 @@ impl Store {
         LockedStore {
             store: self,
             lock,
-            journal_before: Mutex::new(None),
+            opened: Mutex::new(None),
         }
     }
 
@@ -253,7 +260,9 @@ impl LockedStore {
         if !state.is_changed() && journal.is_none() {
             return Ok(false);
         }
-        if self.opened().unwrap_or(journal) != state.origin.journal {
+        let opened = self.opened().clone();
+        let before = opened.as_ref().map_or(journal, |opened| opened.before);
+        if before != state.origin.journal {
             return Err(StateError::Conflict {
                 path: paths.journal.clone(),
             });
@@ -266,12 +275,21 @@ impl LockedStore {
         })?;
         attempts::save(&self.store, state)?;
         self.save_rows(state, Some(&paths.backup))?;
-        if journal.is_some() {
+        // What another call has added meanwhile (the lock lies) is not in these rows.
+        let known = opened.map_or(state.origin.journal, |opened| Some(opened.now.mark()));
+        let left = self.store.journal_mark()?;
+        let is_shared = left.is_some() && left != known;
+        if left.is_some() && !is_shared {
             self.remove_journal()?;
         }
         *self.opened() = None;
         state.origin.journal = None;
         state.mark_saved();
+        if is_shared {
+            return Err(StateError::Shared {
+                path: paths.journal.clone(),
+            });
+        }
         durable::remove_leftovers(
             &[&paths.state, &paths.backup, &paths.attempts],
             durable::LEFTOVER_AGE,
@@ -281,11 +299,43 @@ impl LockedStore {
 
     /// Opens the journal.
     pub fn journal(&self) -> Result<Journal, StateError> {
-        if self.opened().is_none() {
-            let mark = self.store.journal_mark()?;
-            *self.opened() = Some(mark);
+        let before = match &*self.opened() {
+            Some(opened) => opened.before,
+            None => self.store.journal_mark()?,
+        };
+        let journal = Journal::open(&self.store.paths.journal)?;
+        *self.opened() = Some(Opened {
+            before,
+            now: journal.extent(),
+        });
+        Ok(journal)
+    }
+
+    /// Looks whether the files are still those that the rows were read from. Before anything is
+    /// submitted by these rows: where the lock lies, another call may have submitted it already.
+    pub fn check_unchanged(&self, state: &State) -> Result<(), StateError> {
+        let paths = &self.store.paths;
+        let conflict = |path: &Path| StateError::Conflict {
+            path: path.to_owned(),
+        };
+        if self.store.journal_mark()? != state.origin.journal {
+            return Err(conflict(&paths.journal));
         }
-        Ok(Journal::open(&self.store.paths.journal)?)
+        let identity = match durable::open_again(&paths.state) {
+            Ok(file) => schema::file::identify(&file).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        };
+        let identity = identity.map_err(|source| StateError::Io {
+            action: "read",
+            path: paths.state.clone(),
+            source,
+        })?;
+        if identity == state.origin.state {
+            Ok(())
+        } else {
+            Err(conflict(&paths.state))
+        }
     }
 
     /// Looks whether the lock is still this process's own.
@@ -293,10 +343,8 @@ impl LockedStore {
         self.lock.check()
     }
 
-    fn opened(&self) -> std::sync::MutexGuard<'_, Option<Option<JournalMark>>> {
-        self.journal_before
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn opened(&self) -> std::sync::MutexGuard<'_, Option<Opened>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn save_rows(&self, state: &mut State, backup: Option<&Path>) -> Result<(), StateError> {

@@ -19,6 +19,9 @@ pub struct State {
     index: HashMap<TaskKey, usize>,
     /// Attempts that were replaced or cleared since the file was read; they go to the attempts file.
     superseded: Vec<TaskRow>,
+    /// Attempts beside those that the rows tell of; they go to the attempts file unless they are
+    /// there already.
+    overtaken: Vec<TaskRow>,
     /// Columns that are not ours, one line per row that was read (see [`TaskRow::foreign`]).
     foreign: Option<RecordBatch>,
     pub meta: Metadata,
@@ -181,6 +184,15 @@ impl State {
         self.superseded.extend(rows);
     }
 
+    /// Keeps an attempt whose task has another row already, and is to keep it.
+    pub(super) fn add_overtaken(&mut self, row: TaskRow) {
+        self.overtaken.push(row);
+    }
+
+    pub fn overtaken(&self) -> &[TaskRow] {
+        &self.overtaken
+    }
+
     pub fn superseded(&self) -> &[TaskRow] {
         &self.superseded
     }
@@ -212,6 +224,7 @@ impl State {
     /// Called by the store once everything is safe on disk.
     pub(super) fn mark_saved(&mut self) {
         self.superseded.clear();
+        self.overtaken.clear();
         self.changed = false;
     }
 

@@ -19,37 +19,50 @@ D=$(dirname "$(dirname "$0")")
 me=$(basename "$0")
 echo "$me" >> "$D/calls"
 [ -f "$D/$me.hang" ] && sleep 1000
+gate() {
+  [ "${FAKE_WAIT:-}" = "$me" ] || return 0
+  echo "$me" >> "$FAKE_WAIT_FILE.reached"
+  while [ -f "$FAKE_WAIT_FILE" ]; do sleep 0.02; done
+}
 if [ -f "$D/$me.fail" ]; then cat "$D/$me.fail" >&2; exit 1; fi
 S=$'\x1f'
 case $me in
 sbatch)
+  gate
   n=$(grep -c '^sbatch$' "$D/calls")
+  # Two calls at once must not get the same number.
+  set -C
+  until { : > "$D/ids/$n"; } 2>/dev/null; do n=$((n + 1)); done
+  set +C
   printf '%q ' "$@" >> "$D/argv"; echo >> "$D/argv"
   env | grep -v '^_=' | sort > "$D/env.$n"
   if [ -f "$D/refuse.$n" ]; then cat "$D/refuse.$n" >&2; exit 1; fi
   for a in "$@"; do case $a in
     --job-name=*) name=${a#*=};; --comment=*) comment=${a#*=};; esac; done
   id=$((1000 + n))
-  printf '%s\n' "$name" "$comment" "$(date +%s)" "sbatch $*" > "$D/jobs/$id"
   echo PENDING > "$D/state/$id"
+  printf '%s\n' "$name" "$comment" "$(date +%s)" "sbatch $*" > "$D/jobs/.$id"
+  # Accepted in one step: a test may end this program at any moment.
+  mv "$D/jobs/.$id" "$D/jobs/$id"
   [ -f "$D/silent.$n" ] && exit 0
   echo "$id"
   ;;
 squeue)
   for f in "$D"/jobs/*; do
     [ -f "$f" ] || continue
-    id=$(basename "$f"); read -r state code < "$D/state/$id"
+    id=${f##*/}; read -r state code < "$D/state/$id"
     { read -r name; read -r comment; read -r submit; } < "$f"
     case $state in PENDING|RUNNING|SUSPENDED|COMPLETING)
       echo "$id$S$state$S${code:-None}$S$submit$S$submit$S$submit${S}node1${S}1:00:00$S$comment$S$name";;
     esac
   done
+  gate
   ;;
 sacct)
   case "$*" in *--helpformat*) echo "JobID State SubmitLine"; exit 0;; esac
   for f in "$D"/jobs/*; do
     [ -f "$f" ] || continue
-    id=$(basename "$f"); read -r state code < "$D/state/$id"
+    id=${f##*/}; read -r state code < "$D/state/$id"
     { read -r name; read -r comment; read -r submit; read -r line; } < "$f"
     case "$*" in *SubmitLine*) line="$line$S";; *) line="";; esac
     case $state in PENDING|RUNNING) end=Unknown;; *) end=$submit;; esac
@@ -69,7 +82,7 @@ impl FakeSlurm {
     /// Makes a cluster beside a study and puts it on the study's `PATH`.
     pub fn new(study: &mut Study) -> Self {
         let dir = study.at("fake-slurm");
-        for part in ["bin", "jobs", "state"] {
+        for part in ["bin", "ids", "jobs", "state"] {
             fs::create_dir_all(dir.join(part)).unwrap();
         }
         for program in ["sbatch", "squeue", "sacct", "scancel"] {
@@ -102,6 +115,13 @@ impl FakeSlurm {
         let mut jobs: Vec<(String, String)> = fs::read_dir(self.at("jobs"))
             .unwrap()
             .map(|entry| entry.unwrap().path())
+            .filter(|path| {
+                !path
+                    .file_name()
+                    .unwrap()
+                    .as_encoded_bytes()
+                    .starts_with(b".")
+            })
             .map(|path| {
                 let text = fs::read_to_string(&path).unwrap();
                 (

@@ -2,6 +2,7 @@
 //! A file per subject; what they share is in `harness`.
 
 mod config;
+mod doubt;
 mod errors;
 mod crash;
 mod fake_slurm;
@@ -19,3 +20,4 @@ mod scripts;
 mod site;
 mod slurm;
 mod state;
+mod together;

@@ -102,14 +102,29 @@ pub fn replay(entries: &[Entry], state: &mut State) -> Replayed {
             .and_then(|row| row.submission_id.as_deref())
             .and_then(|id| courses.index.get(id))
             .is_some_and(|&of_row| of_row > at);
-        if later_row || superseded.contains(&course.submission_id) {
+        if superseded.contains(&course.submission_id) {
+            continue;
+        }
+        if later_row {
+            keep_beside(intent, &fate, state);
             continue;
         }
         let effect = settle(intent, &fate, state);
+        if effect == Effect::Outdated {
+            keep_beside(intent, &fate, state);
+        }
         replayed.note(&intent.key, &fate, effect);
     }
     replayed.withdrawn.retain(|key| state.get(key).is_none());
     replayed
+}
+
+/// Keeps a job that was accepted, and whose task has a later attempt by now: usually the attempts
+/// file has it already; not so if two calls wrote to the journal at once.
+fn keep_beside(intent: &Intent, fate: &Fate, state: &mut State) {
+    if matches!(fate, Fate::Accepted { .. }) {
+        state.add_overtaken(new_row(intent, fate, None));
+    }
 }
 
 /// Applies what became of one submission to the row of its task.

@@ -11,7 +11,7 @@ use crate::state::{State, TaskRow};
 /// Adds the superseded rows of a state. An attempt that is there already (a save was cut off after
 /// this file) is replaced by what is known now.
 pub(super) fn save(store: &Store, state: &State) -> Result<(), StateError> {
-    if state.superseded().is_empty() {
+    if state.superseded().is_empty() && state.overtaken().is_empty() {
         return Ok(());
     }
     let before = store.load(&store.paths.attempts)?;
@@ -71,6 +71,17 @@ fn add(
                 rows.push(row);
             }
         }
+    }
+    let mut is_new = !state.superseded().is_empty();
+    for row in state.overtaken() {
+        if let std::collections::hash_map::Entry::Vacant(free) = known.entry(Attempt::of(row)) {
+            free.insert(rows.len());
+            rows.push(row.clone());
+            is_new = true;
+        }
+    }
+    if !is_new {
+        return Ok(());
     }
     meta.format_version = FORMAT_VERSION;
     meta.generation += 1;

@@ -25,6 +25,9 @@ pub enum StateError {
     Newer { path: PathBuf, found: u32 },
     #[error("{} was changed by another process meanwhile; nothing was overwritten", .path.display())]
     Conflict { path: PathBuf },
+    /// All rows were saved all the same.
+    #[error("another call wrote to {} at the same time; it was left for the next call", .path.display())]
+    Shared { path: PathBuf },
     #[error("{} belongs to user {owner}, this is user {user}", .path.display())]
     OtherOwner {
         path: PathBuf,
@@ -56,6 +59,10 @@ impl StateError {
                     .to_owned(),
             ),
             Self::Conflict { .. } => Some("run the command again".to_owned()),
+            Self::Shared { .. } => Some(
+                "nothing is lost, but the lock beside the state does not work between these calls: let one host only call this program, then run again"
+                    .to_owned(),
+            ),
             Self::OtherOwner { .. } => Some(
                 "run the command as that user; --as-owner goes on all the same (Slurm may hide the owner's jobs from you)"
                     .to_owned(),

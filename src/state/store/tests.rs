@@ -118,3 +118,117 @@ fn only_the_journal_that_was_read_is_removed() {
     assert!(locked.store.journal_mark().unwrap().is_none());
     assert!(!locked.save(&mut state).unwrap());
 }
+
+fn sending(id: &str) -> Entry {
+    Entry::Sending {
+        submission_id: id.into(),
+        at: crate::state::testing::at(1),
+    }
+}
+
+/// With a lock that lies: the rows are saved, and what is not in them stays in the journal.
+#[test]
+fn what_another_call_adds_to_the_journal_meanwhile_is_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let (locked, mut state) = study(directory.path());
+    let path = locked.store.paths.journal.clone();
+    let mut own = locked.journal().unwrap();
+    own.append(&[sending("own")]).unwrap();
+    let mut other = Journal::open(&path).unwrap();
+    other.append_facts(&[sending("other")]).unwrap();
+    state.put(row("sub-0002"));
+    let error = locked.save(&mut state).unwrap_err();
+    assert!(matches!(error, StateError::Shared { .. }), "{error}");
+    assert_eq!(journal::read(&path).unwrap().len(), 2);
+    let read = locked.store.read_with(|| Ok(Vec::new())).unwrap();
+    assert_eq!(read.len(), 2);
+
+    // The other one has read the rows before that: it overwrites nothing.
+    let mut late = read;
+    late.origin.state = None;
+    late.origin.journal = None;
+    late.put(row("sub-0003"));
+    let error = locked.save(&mut late).unwrap_err();
+    assert!(matches!(error, StateError::Conflict { .. }), "{error}");
+    assert_eq!(journal::read(&path).unwrap().len(), 2);
+}
+
+#[test]
+fn files_that_have_changed_are_noticed_before_anything_is_submitted() {
+    let directory = tempfile::tempdir().unwrap();
+    let (locked, mut state) = study(directory.path());
+    let paths = locked.store.paths.clone();
+    let conflict = |state: &State| match locked.check_unchanged(state) {
+        Err(StateError::Conflict { path }) => path,
+        other => panic!("{other:?}"),
+    };
+    locked.check_unchanged(&state).unwrap();
+    let before = state.clone();
+    state.put(row("sub-0002"));
+    locked.save(&mut state).unwrap();
+    locked.check_unchanged(&state).unwrap();
+    assert_eq!(conflict(&before), paths.state);
+    drop(Journal::open(&paths.journal).unwrap());
+    assert_eq!(conflict(&state), paths.journal);
+    std::fs::remove_file(&paths.journal).unwrap();
+    std::fs::remove_file(&paths.state).unwrap();
+    assert_eq!(conflict(&state), paths.state);
+    let none = State::default();
+    locked.check_unchanged(&none).unwrap();
+    std::fs::write(&paths.state, "of another program").unwrap();
+    assert_eq!(conflict(&none), paths.state);
+}
+
+/// Two calls submitted the same task: the job that is not in its row is in the attempts file, once.
+#[test]
+fn a_second_job_of_one_attempt_is_kept_beside_the_first() {
+    let directory = tempfile::tempdir().unwrap();
+    let (locked, mut state) = study(directory.path());
+    let path = locked.store.paths.journal.clone();
+    let intent = |id: &str, at: i64| {
+        Entry::Intent(journal::Intent {
+            key: TaskKey::new("sub-0009", "", "bids"),
+            submission_id: id.into(),
+            job_name: "bids_sub-0009".into(),
+            attempt: 1,
+            submitted_at: crate::state::testing::at(at),
+            replaces_outputs: false,
+            req_mem_mb: None,
+            time_limit_s: None,
+        })
+    };
+    let accepted = |id: &str, job: &str| Entry::Accepted {
+        submission_id: id.into(),
+        job_id: crate::executor::JobId::new(job),
+        cluster: None,
+        at: crate::state::testing::at(9),
+    };
+    // The winner's rows are saved; the loser's entries stand in the journal, in either order.
+    let winner = [intent("w", 2), sending("w"), accepted("w", "1")];
+    journal::replay(&winner, &mut state);
+    locked.save(&mut state).unwrap();
+    for (first, second) in [("before", 1), ("after", 3)] {
+        let loser = [
+            intent(first, second),
+            sending(first),
+            accepted(first, first),
+        ];
+        for entries in [
+            [&loser[..], &winner[..]].concat(),
+            [&winner[..], &loser[..]].concat(),
+        ] {
+            Journal::open(&path).unwrap().append(&entries).unwrap();
+            let mut state = locked.read().unwrap();
+            locked.save(&mut state).unwrap();
+            let attempts = locked.store.read_attempts().unwrap();
+            let all: Vec<String> = attempts
+                .iter()
+                .chain(state.get(&TaskKey::new("sub-0009", "", "bids")))
+                .filter_map(|row| row.job_id.as_ref().map(ToString::to_string))
+                .collect();
+            for job in ["1", first] {
+                assert!(all.iter().any(|id| id == job), "{job} is not in {all:?}");
+            }
+        }
+    }
+}

@@ -187,7 +187,9 @@ fn is_removed_only_as_it_was_folded() {
     // A second call that should not be there.
     let mut other = Journal::open(&place.path).unwrap();
     other.append(&[sending("other", 1)]).unwrap();
-    mine.append(&[sending("mine", 2)]).unwrap();
+    let error = mine.append(&[sending("never sent", 2)]).unwrap_err();
+    assert!(matches!(error, JournalError::Shared { .. }), "{error}");
+    mine.append_facts(&[sending("mine", 2)]).unwrap();
     assert!(!mine.remove().unwrap());
     assert_eq!(read(&place.path).unwrap().len(), contents.entries.len() + 3);
     let own = Journal::open(&place.path).unwrap();

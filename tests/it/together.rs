@@ -1,0 +1,740 @@
+//! Several calls at once on one study: with the lock, with calls that are killed, with a lock that
+//! locks nothing, and by another user. Real processes, a Slurm of shell scripts.
+//!
+//! `SNBB_TEST_LONG=1` makes each sweep 200 rounds long.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the tests start processes, and read the environment and /proc"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::fake_slurm::FakeSlurm;
+use crate::harness::{Said, Study, executable};
+
+const PIPELINE: &str = "\
+settle_time: 2s
+procedures:
+  - {name: step, output_dir: step, script: step.sh, completion_marker: done}
+";
+
+/// After so many rounds a study is full enough, and a new one is begun.
+const ROUNDS_OF_A_STUDY: usize = 10;
+
+/// Sessions that come with each round.
+const NEW: usize = 3;
+
+const USELESS_LOCK: &str = "--lock-always-granted-for-tests";
+
+/// A study that grows.
+struct Growing {
+    study: Study,
+    slurm: FakeSlurm,
+    rounds: usize,
+    /// Job id per task name, as the state told it last.
+    known: BTreeMap<String, String>,
+}
+
+impl Growing {
+    fn new() -> Self {
+        let mut study = Study::new();
+        let slurm = FakeSlurm::new(&mut study);
+        study.configure(PIPELINE);
+        study.script("step.sh", "true");
+        Self {
+            study,
+            slurm,
+            rounds: 0,
+            known: BTreeMap::new(),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.rounds == ROUNDS_OF_A_STUDY
+    }
+
+    fn grow(&mut self) {
+        self.rounds += 1;
+        for session in 0..NEW {
+            let session = format!("sub-{:02}/ses-{session}", self.rounds);
+            self.study.scan(&[&session]);
+        }
+    }
+
+    fn tasks(&self) -> usize {
+        self.rounds * NEW
+    }
+
+    /// Counts the jobs that Slurm accepted, per job name.
+    fn jobs(&self) -> BTreeMap<String, Vec<String>> {
+        let mut jobs: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (id, name) in self.slurm.jobs() {
+            jobs.entry(name).or_default().push(id);
+        }
+        jobs
+    }
+
+    /// Reads the rows and sees that none of those seen before is gone.
+    fn look(&mut self) -> BTreeMap<String, String> {
+        let rows: BTreeMap<String, String> = self
+            .study
+            .rows()
+            .iter()
+            .map(|row| {
+                let text = |key: &str| row[key].as_str().unwrap_or("").to_owned();
+                let name = format!(
+                    "{}_{}_{}",
+                    text("procedure"),
+                    text("subject"),
+                    text("session")
+                );
+                (name, text("job_id"))
+            })
+            .collect();
+        for name in self.known.keys() {
+            assert!(rows.contains_key(name), "the row of {name} is lost");
+        }
+        self.known.clone_from(&rows);
+        rows
+    }
+
+    /// Every task has one job, and its row knows it.
+    fn is_exact(&mut self) {
+        let rows = self.look();
+        let jobs = self.jobs();
+        assert_eq!(jobs.len(), self.tasks(), "each task has a job: {jobs:#?}");
+        for (name, ids) in &jobs {
+            assert_eq!(ids.len(), 1, "{name} was submitted {} times", ids.len());
+            assert_eq!(rows.get(name), Some(&ids[0]), "the row of {name}");
+        }
+        assert_eq!(rows.len(), self.tasks());
+    }
+}
+
+/// Is a call of the program that goes on.
+struct Call {
+    child: Child,
+}
+
+impl Call {
+    /// Starts the program by a command that ends with the command to start.
+    fn start(study: &Study, by: &[&str], arguments: &[&str], env: &[(&str, &Path)]) -> Self {
+        let program = assert_cmd::cargo::cargo_bin("snbb-scheduler");
+        let mut words: Vec<&std::ffi::OsStr> = by.iter().map(std::ffi::OsStr::new).collect();
+        // Whatever the program starts holds this one's stdout too, as descriptor 9: its end tells the
+        // end of them all.
+        words.extend(
+            ["sh", "-c", "exec 9>&1 >/dev/null; exec \"$@\"", "sh"].map(std::ffi::OsStr::new),
+        );
+        words.push(program.as_os_str());
+        let mut path: Vec<PathBuf> = study.path.clone();
+        path.extend(["/usr/bin".into(), "/bin".into()]);
+        let child = Command::new(words[0])
+            .args(&words[1..])
+            .args(arguments)
+            .env_clear()
+            .env("PATH", std::env::join_paths(path).unwrap())
+            .env("HOME", study.dir.path())
+            .env("SNBB_CONFIG", study.at("config.yaml"))
+            .envs(env.iter().copied())
+            .current_dir("/")
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self { child }
+    }
+
+    /// Waits for its end, and for that of all that it started.
+    fn end(mut self) -> Said {
+        let mut err = String::new();
+        let mut pipe = self.child.stderr.take().unwrap();
+        pipe.read_to_string(&mut err).unwrap();
+        let status = self.child.wait().unwrap();
+        let mut out = String::new();
+        let mut pipe = self.child.stdout.take().unwrap();
+        pipe.read_to_string(&mut out).unwrap();
+        assert!(
+            !err.contains("panicked") && !err.contains("stack backtrace"),
+            "{err}"
+        );
+        Said {
+            code: status.code().unwrap_or(-1),
+            out,
+            err,
+        }
+    }
+
+    /// Ends it as a crash does; `deep`: with the sbatch that it waits for.
+    fn kill(&mut self, deep: bool) {
+        let pid = self.child.id();
+        if deep {
+            let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+            for child in children.unwrap_or_default().split_ascii_whitespace() {
+                kill(child.parse().unwrap());
+            }
+        }
+        let _ = self.child.kill();
+    }
+}
+
+fn kill(pid: i32) {
+    if let Some(pid) = rustix::process::Pid::from_raw(pid) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+}
+
+/// A node's name, a tree of processes and a `/proc` of its own, as on another login node.
+fn on_node(name: &str) -> Vec<String> {
+    let set_name = format!("echo {name} > /proc/sys/kernel/hostname; exec \"$@\"");
+    [
+        "unshare",
+        "--uts",
+        "--pid",
+        "--mount",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+        "sh",
+        "-c",
+        &set_name,
+        "sh",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+fn has_namespaces() -> bool {
+    let command = on_node("login1");
+    let output = Command::new(&command[0])
+        .args(&command[1..])
+        .args(["uname", "-n"])
+        .output();
+    output.is_ok_and(|output| output.stdout == b"login1\n")
+}
+
+/// What was said, but for the warning about a short settle_time.
+fn errors(said: &Said) -> Vec<&str> {
+    said.err
+        .lines()
+        .filter(|line| !line.contains("settle_time"))
+        .collect()
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr(), "\n=== {text} ===");
+}
+
+fn is_long() -> bool {
+    std::env::var_os("SNBB_TEST_LONG").is_some()
+}
+
+fn rounds(short: usize) -> usize {
+    if is_long() { 200 } else { short }
+}
+
+/// Numbers that look random and are the same each time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+fn wait_for(path: &Path) {
+    let since = Instant::now();
+    while !path.exists() {
+        assert!(
+            since.elapsed() < Duration::from_secs(60),
+            "no {}",
+            path.display()
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Lets a call of sbatch wait before it does anything, or one of squeue after its answer, for the
+/// removal of a file.
+struct Gate {
+    file: PathBuf,
+}
+
+impl Gate {
+    fn new(growing: &Growing, name: &str) -> Self {
+        let file = growing.slurm.at(name);
+        fs::write(&file, "").unwrap();
+        Self { file }
+    }
+
+    fn start(&self, growing: &Growing, at: &str, arguments: &[&str]) -> Call {
+        let env = [("FAKE_WAIT", Path::new(at)), ("FAKE_WAIT_FILE", &self.file)];
+        let call = Call::start(&growing.study, &[], arguments, &env);
+        wait_for(&self.file.with_extension("reached"));
+        call
+    }
+
+    fn open(&self) {
+        fs::remove_file(&self.file).unwrap();
+    }
+}
+
+/// With the lock, on two to eight login nodes.
+#[test]
+fn calls_on_several_login_nodes_submit_each_task_once() {
+    if !has_namespaces() {
+        return tell("SKIPPED calls_on_several_login_nodes: needs root and namespaces");
+    }
+    let since = Instant::now();
+    let (mut processes, mut refused, mut waited, mut jobs) = (0, 0, 0, 0);
+    let mut growing = Growing::new();
+    let rounds = rounds(7);
+    for round in 0..rounds {
+        if growing.is_full() {
+            growing = Growing::new();
+        }
+        growing.grow();
+        let count = 2 + round % 7;
+        let calls: Vec<Call> = (0..count)
+            .map(|node| {
+                let by = on_node(&format!("login{node}"));
+                let by: Vec<&str> = by.iter().map(String::as_str).collect();
+                let timeout = if node % 2 == 0 { "5m" } else { "0s" };
+                Call::start(
+                    &growing.study,
+                    &by,
+                    &["run", "--lock-timeout", timeout],
+                    &[],
+                )
+            })
+            .collect();
+        let mut submitted = 0;
+        for (node, call) in calls.into_iter().enumerate() {
+            let said = call.end();
+            processes += 1;
+            match said.code {
+                0 if said.err.contains(" 0 submitted") => waited += 1,
+                0 => submitted += 1,
+                4 if node % 2 == 1 => {
+                    refused += 1;
+                    let lines = errors(&said);
+                    let names_holder = lines[0].contains("holds the lock: run by ")
+                        && lines[0].contains(" on login");
+                    // It was released between the last look and the last try, and taken again.
+                    let in_turns = lines[0].contains("several calls took it in turns");
+                    assert!(names_holder || in_turns, "{lines:?}");
+                    assert!(
+                        lines[1..].iter().all(|line| line.starts_with("hint")),
+                        "{lines:?}"
+                    );
+                }
+                code => panic!("exit code {code}: {}", said.err),
+            }
+        }
+        assert_eq!(submitted, 1, "one call does all the work of a round");
+        growing.is_exact();
+        jobs += NEW;
+    }
+    tell(&format!(
+        "several login nodes: {rounds} rounds, {processes} calls: {jobs} jobs, {waited} waited, {refused} left with exit code 4, {:.1} s",
+        since.elapsed().as_secs_f64()
+    ));
+}
+
+/// With the lock, on one host, and with calls that are killed at any moment.
+#[test]
+fn killed_calls_lose_nothing_and_submit_nothing_twice() {
+    let since = Instant::now();
+    let mut numbers = Numbers(0x5eed);
+    let (mut processes, mut killed, mut jobs) = (0, 0, 0);
+    let mut growing = Growing::new();
+    let rounds = rounds(10);
+    for round in 0..rounds {
+        growing.grow();
+        let count = 2 + round % 4;
+        let mut calls: Vec<Call> = (0..count)
+            .map(|_| {
+                std::thread::sleep(Duration::from_millis(numbers.below(50)));
+                Call::start(&growing.study, &[], &["run", "--lock-timeout", "5m"], &[])
+            })
+            .collect();
+        // The last one is left alone: whatever the others leave must not stop it.
+        for call in calls.iter_mut().take(count - 1) {
+            std::thread::sleep(Duration::from_millis(numbers.below(250)));
+            call.kill(numbers.below(2) == 0);
+        }
+        for (at, call) in calls.into_iter().enumerate() {
+            let said = call.end();
+            processes += 1;
+            if said.code == -1 {
+                killed += 1;
+            } else {
+                assert_eq!(said.code, 0, "{}", said.err);
+            }
+            assert!(at < count - 1 || said.code == 0, "{}", said.err);
+        }
+        growing.look();
+        if growing.is_full() || round + 1 == rounds {
+            // Two clean answers, settle_time apart, release what never became a job.
+            growing.study.ok(&["run"]);
+            std::thread::sleep(Duration::from_millis(2100));
+            growing.study.ok(&["run"]);
+            growing.is_exact();
+            let again = growing.study.ok(&["run"]);
+            assert!(again.err.contains(" 0 submitted"), "{}", again.err);
+            jobs += growing.tasks();
+            growing = Growing::new();
+        }
+    }
+    tell(&format!(
+        "killed calls: {rounds} rounds, {processes} calls, {killed} of them killed: {jobs} jobs, {:.1} s",
+        since.elapsed().as_secs_f64()
+    ));
+}
+
+/// With a lock that locks nothing: nothing is lost, and what is doubled is shown.
+#[test]
+fn a_useless_lock_loses_no_job() {
+    let since = Instant::now();
+    let mut numbers = Numbers(0xbad);
+    let (mut processes, mut losers, mut jobs, mut doubled) = (0, 0, 0, 0);
+    let mut growing = Growing::new();
+    let rounds = rounds(10);
+    for round in 0..rounds {
+        if growing.is_full() {
+            growing = Growing::new();
+        }
+        growing.grow();
+        let count = 2 + round % 7;
+        let calls: Vec<Call> = (0..count)
+            .map(|_| {
+                std::thread::sleep(Duration::from_millis(numbers.below(30)));
+                Call::start(&growing.study, &[], &["run", USELESS_LOCK], &[])
+            })
+            .collect();
+        for call in calls {
+            let said = call.end();
+            processes += 1;
+            match said.code {
+                0 => {}
+                1 => {
+                    losers += 1;
+                    assert!(
+                        said.err.contains("by another process meanwhile")
+                            || said.err.contains("another call"),
+                        "{}",
+                        said.err
+                    );
+                }
+                code => panic!("exit code {code}: {}", said.err),
+            }
+        }
+        let next = growing.study.ok(&["run"]);
+        doubled += all_are_known(&mut growing, &next);
+    }
+    jobs += rounds * NEW;
+    tell(&format!(
+        "useless lock: {rounds} rounds, {processes} calls, {losers} of them left with exit code 1: {jobs} tasks, {doubled} doubled and shown, {:.1} s",
+        since.elapsed().as_secs_f64()
+    ));
+}
+
+/// Every job is in its task's row, or shown as a second one. Returns how many are.
+fn all_are_known(growing: &mut Growing, said: &Said) -> usize {
+    let rows = growing.look();
+    let jobs = growing.jobs();
+    let mut doubled = 0;
+    assert_eq!(rows.len(), growing.tasks());
+    for (name, ids) in &jobs {
+        for id in ids {
+            if rows.get(name) == Some(id) {
+                continue;
+            }
+            doubled += 1;
+            assert!(
+                said.err.contains(&format!("a second job, {id}, is alive")),
+                "job {id} of {name} is unknown: {}",
+                said.err
+            );
+        }
+        assert!(ids.contains(&rows[name]), "{name}: {ids:?}");
+    }
+    doubled
+}
+
+/// One call plans, another does all of it, then the first one goes on.
+#[test]
+fn a_plan_that_another_call_has_carried_out_is_not_carried_out_again() {
+    let mut growing = Growing::new();
+    growing.study.ok(&["run"]);
+    growing.grow();
+    let gate = Gate::new(&growing, "gate");
+    let slow = gate.start(&growing, "squeue", &["run", USELESS_LOCK]);
+    growing.study.ok(&["run"]);
+    gate.open();
+    let said = slow.end();
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(
+        said.err
+            .contains("was changed by another process meanwhile")
+            && said.err.contains("hint: run the command again"),
+        "{}",
+        said.err
+    );
+    growing.is_exact();
+}
+
+/// One call plans, another is in the middle of its submissions.
+#[test]
+fn a_plan_that_another_call_is_carrying_out_is_not_carried_out_too() {
+    let mut growing = Growing::new();
+    growing.study.ok(&["run"]);
+    growing.grow();
+    let (first, second) = (Gate::new(&growing, "first"), Gate::new(&growing, "second"));
+    let planner = first.start(&growing, "squeue", &["run", USELESS_LOCK]);
+    let sender = second.start(&growing, "sbatch", &["run", USELESS_LOCK]);
+    first.open();
+    let said = planner.end();
+    assert_eq!(said.code, 1, "{}", said.err);
+    second.open();
+    let said = sender.end();
+    assert_eq!(said.code, 0, "{}", said.err);
+    growing.is_exact();
+}
+
+/// The rows and the journal of a call in the middle of its submissions are replaced under its hands.
+#[test]
+fn jobs_of_a_call_whose_journal_was_taken_away_are_not_forgotten() {
+    let mut growing = Growing::new();
+    growing.study.ok(&["run"]);
+    growing.grow();
+    let gate = Gate::new(&growing, "gate");
+    let sender = gate.start(&growing, "sbatch", &["run", USELESS_LOCK]);
+    // It finds a submission in doubt, notes that, and folds the journal.
+    growing.study.ok(&["monitor", USELESS_LOCK]);
+    assert!(!growing.study.at("state.journal.jsonl").exists());
+    gate.open();
+    let said = sender.end();
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(
+        said.err.contains("the journal holds them for the next run"),
+        "{}",
+        said.err
+    );
+    assert_eq!(growing.jobs().len(), 1, "it stopped at once: {}", said.err);
+    // Reading commands know the job already, without asking Slurm.
+    let rows = growing.look();
+    assert_eq!(rows.values().collect::<Vec<_>>(), ["1001"]);
+    growing.study.ok(&["run"]);
+    growing.is_exact();
+}
+
+/// However a second job came about, each pass shows it until it is gone.
+#[test]
+fn a_second_job_is_shown_at_each_pass() {
+    let mut growing = Growing::new();
+    growing.grow();
+    growing.study.ok(&["run"]);
+    let argv = growing.slurm.argv();
+    let again = shell_words::split(argv.lines().next().unwrap()).unwrap();
+    let again: Vec<String> = again
+        .iter()
+        .map(|word| match word.strip_prefix("--comment=snbb:") {
+            Some(rest) => {
+                let project = rest.split(':').next().unwrap();
+                format!("--comment=snbb:{project}:00000000deadbeef")
+            }
+            None => word.clone(),
+        })
+        .collect();
+    let status = Command::new(growing.slurm.at("bin/sbatch"))
+        .args(&again)
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    for _ in 0..2 {
+        let said = growing.study.ok(&["run"]);
+        assert_eq!(all_are_known(&mut growing, &said), 1);
+        assert!(said.err.contains("scancel 1004"), "{}", said.err);
+        assert_eq!(growing.slurm.calls("sbatch"), NEW + 1);
+    }
+    // The first one ends: the task stays in flight with the second.
+    growing.slurm.set("1001", "FAILED 1:0");
+    growing.study.ok(&["run"]);
+    assert!(growing.look().values().any(|id| id == "1004"));
+    assert_eq!(growing.slurm.calls("sbatch"), NEW + 1);
+}
+
+/// A submission in doubt whose job the queue shows is not called a second job, and its scancel line
+/// is not offered.
+#[test]
+fn the_job_of_a_submission_in_doubt_is_no_second_job() {
+    let mut growing = Growing::new();
+    growing.grow();
+    growing.slurm.silent(1);
+    growing.study.ok(&["run"]);
+    let said = growing.study.ok(&["run", "--skip-monitor"]);
+    assert!(!said.err.contains("second job"), "{}", said.err);
+    growing.study.ok(&["run"]);
+    growing.is_exact();
+}
+
+#[test]
+fn a_state_of_another_user_is_read_and_not_written() {
+    if !is_root() || Command::new("setpriv").arg("--version").output().is_err() {
+        return tell("SKIPPED a_state_of_another_user: needs root and setpriv");
+    }
+    let mut growing = Growing::new();
+    growing.grow();
+    let study = &growing.study;
+    study.ok(&["run"]);
+    mode(study.dir.path(), 0o755);
+    let program = study.at("program");
+    fs::copy(assert_cmd::cargo::cargo_bin("snbb-scheduler"), &program).unwrap();
+    executable(&program);
+    let before = study.snapshot();
+    let as_nobody = |arguments: &[&str]| {
+        let mut path = study.path.clone();
+        path.extend(["/usr/bin".into(), "/bin".into()]);
+        let output = Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(&program)
+            .args(arguments)
+            .env_clear()
+            .env("PATH", std::env::join_paths(path).unwrap())
+            .env("SNBB_CONFIG", study.at("config.yaml"))
+            .current_dir("/")
+            .output()
+            .unwrap();
+        Said {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    };
+    // A directory that only the owner may write to, and one that a whole group may.
+    for directory in [0o755, 0o777] {
+        mode(study.dir.path(), directory);
+        let said = as_nobody(&["status"]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        assert_eq!(said.out.matches("pending").count(), NEW + 1, "{}", said.out);
+        for command in ["run", "monitor", "retry"] {
+            let said = as_nobody(&[command]);
+            assert_eq!(said.code, 1, "{command}: {}", said.err);
+            assert!(
+                said.err.contains("belongs to user 0, this is user 65534")
+                    && said.err.contains("--as-owner"),
+                "{command}: {}",
+                said.err
+            );
+        }
+        assert!(study.snapshot() == before, "nothing was written");
+    }
+    for part in [
+        "fake-slurm",
+        "fake-slurm/jobs",
+        "fake-slurm/state",
+        "fake-slurm/ids",
+    ] {
+        mode(&study.at(part), 0o777);
+    }
+    for entry in walkdir::WalkDir::new(study.dir.path()) {
+        let entry = entry.unwrap();
+        if entry.file_type().is_file() {
+            mode(entry.path(), 0o777);
+        }
+    }
+    let said = as_nobody(&["run", "--as-owner"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+}
+
+fn mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_dead_holder_on_this_host_never_blocks() {
+    let mut growing = Growing::new();
+    growing.grow();
+    let gate = Gate::new(&growing, "gate");
+    let mut call = gate.start(&growing, "sbatch", &["run"]);
+    let refused = growing.study.call(&["run", "--lock-timeout", "0s"]);
+    assert_eq!(refused.code, 4, "{}", refused.err);
+    // Its sbatch lives on: that does not keep the lock.
+    call.kill(false);
+    call.child.wait().unwrap();
+    let said = growing.study.ok(&["run", "--lock-timeout", "0s"]);
+    assert!(said.err.contains("2 submitted"), "{}", said.err);
+    gate.open();
+    call.end();
+    growing.study.ok(&["run"]);
+    growing.is_exact();
+}
+
+#[test]
+fn a_lock_of_another_host_is_respected_while_its_heart_beats() {
+    let mut growing = Growing::new();
+    growing.grow();
+    let study = &growing.study;
+    study.write(
+        "state.lock",
+        "{\"token\":\"t1\",\"host\":\"login9\",\"pid\":4242,\"start_time\":1,\"boot_id\":\"b\",\
+         \"namespaces\":\"pid:[1] time:[1]\",\"uid\":1000,\"user\":\"alice\",\"command\":\"run\",\
+         \"since\":\"2026-01-02T03:04:05Z\"}\n",
+    );
+    for command in ["run", "monitor", "retry"] {
+        let said = study.call(&[command, "--lock-timeout", "0s"]);
+        assert_eq!(said.code, 4, "{command}: {}", said.err);
+        let line = errors(&said)[0];
+        assert!(
+            line.contains(
+                "another call holds the lock: run by alice on login9, pid 4242, \
+                 since 2026-01-02 03:04:05 UTC (heartbeat "
+            ),
+            "{line}"
+        );
+    }
+    study.ok(&["status"]);
+    study.ok(&["run", "--dry-run"]);
+    assert_eq!(growing.slurm.calls("sbatch"), 0);
+    if !is_long() {
+        return;
+    }
+    // Its heart has stopped; whoever wants the lock watches it for 45 s all the same.
+    let file = fs::File::options()
+        .write(true)
+        .open(study.at("state.lock"))
+        .unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_secs(700))
+        .unwrap();
+    let calls: Vec<Call> = (0..8)
+        .map(|_| Call::start(study, &[], &["run", "--lock-timeout", "5m"], &[]))
+        .collect();
+    let winners: BTreeSet<bool> = calls
+        .into_iter()
+        .map(|call| {
+            let said = call.end();
+            assert_eq!(said.code, 0, "{}", said.err);
+            said.err.contains(" 3 submitted")
+        })
+        .collect();
+    assert_eq!(winners.len(), 2);
+    growing.is_exact();
+}
