@@ -2,9 +2,9 @@
 //! A file per subject; what they share is in `harness`.
 
 mod config;
+mod crash;
 mod doubt;
 mod errors;
-mod crash;
 mod fake_slurm;
 mod harness;
 mod harness_slurm;
