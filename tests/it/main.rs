@@ -13,6 +13,7 @@ mod local;
 mod lock_and_journal;
 mod output;
 mod python;
+mod readme;
 mod repair;
 mod run;
 mod scan;

@@ -1,0 +1,69 @@
+//! The five minutes of the README, as a reader would type them.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "runs the README's commands in a shell"
+)]
+
+use std::process::Command;
+
+use crate::harness::executable;
+
+/// Returns the fenced blocks of a language between two headings.
+fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
+    text.split("```")
+        .skip(1)
+        .step_by(2)
+        .filter_map(|block| block.strip_prefix(language)?.strip_prefix('\n'))
+        .collect()
+}
+
+#[test]
+fn the_five_minutes_work_as_written() {
+    let readme = include_str!("../../README.md");
+    let part = readme
+        .split("## Five minutes")
+        .nth(1)
+        .and_then(|rest| rest.split("\n## ").next())
+        .unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    write("config.yaml", blocks(part, "yaml")[0]);
+    for (name, text) in ["convert.sh", "report.sh"]
+        .into_iter()
+        .zip(blocks(part, "bash"))
+    {
+        write(name, text);
+        executable(&dir.path().join(name));
+    }
+    let mut script = String::from("set -e\n");
+    for block in blocks(part, "console") {
+        for line in block.lines().filter_map(|line| line.strip_prefix("$ ")) {
+            script.push_str(line);
+            script.push('\n');
+        }
+    }
+    // The last wave runs on while the reader looks at the tables.
+    script.push_str(
+        "snbb-scheduler wait --interval 1s\nsnbb-scheduler session-status --format csv\n",
+    );
+    let program = assert_cmd::cargo::cargo_bin("snbb-scheduler");
+    let path = format!("{}:/usr/bin:/bin", program.parent().unwrap().display());
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(dir.path())
+        .env_clear()
+        .env("PATH", path)
+        .env("HOME", dir.path())
+        .output()
+        .unwrap();
+    let out = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{script}\n{out}\n{err}");
+    assert!(
+        out.ends_with(
+            "subject,session,convert,report\nsub-01,ses-01,complete,complete\n\
+             sub-01,ses-02,complete,complete\nsub-02,ses-01,complete,complete\n"
+        ),
+        "{out}\n{err}"
+    );
+}
