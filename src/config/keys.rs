@@ -172,7 +172,7 @@ pub const KEYS: &[Key] = &[
     key(Site, "scan_threads", "number", "16", "How many threads wait for the file system at a time"),
     key(Site, "output_grace", "duration", "10m", "How long outputs may take to appear after a job's end"),
     key(Site, "lost_grace", "duration", "1h", "How long a job may be unknown to Slurm before it counts as lost"),
-    key(Site, "settle_time", "duration", "3 x MessageTimeout, at least 2m", "How long a submission whose outcome is unknown is looked for before it is given up"),
+    key(Site, "settle_time", "duration", "5m", "How long a submission whose outcome is unknown is looked for before it is given up"),
     key(Site, "deadline", "duration", "10m", "How long one call may take; what is left waits for the next one"),
     key(Site, "lock_timeout", "duration", "10s", "How long a call waits for another one that writes the state"),
     key(Site, "qsirecon_spec", "path", "", "The QSIRecon workflow whose `qsirecon_suffix` words name the reports that must be there"),

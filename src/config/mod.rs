@@ -57,7 +57,7 @@ pub struct Config {
     pub scan_threads: usize,
     /// The Python program's habit: failed tasks are submitted again at each run.
     pub resubmit_failed: bool,
-    /// None: 3 x Slurm's MessageTimeout, at least 120 s.
+    /// Between the two clean answers that release a submission in doubt. None: 5 minutes.
     pub settle_time: Option<Duration>,
     pub output_grace: Duration,
     pub lost_grace: Duration,

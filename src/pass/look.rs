@@ -17,8 +17,9 @@ use crate::state::transition::{self, Cause, Outcome};
 use crate::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
 
 /// Least time between the two clean answers that release a submission in doubt, if the site says
-/// nothing else.
-const SETTLE_TIME: Duration = Duration::seconds(120);
+/// nothing else. An sbatch whose caller was killed goes on by itself: it tries for two minutes at a
+/// busy controller, and each try may take Slurm's MessageTimeout.
+const SETTLE_TIME: Duration = Duration::seconds(300);
 
 /// Tells what a look at the world changed in the rows.
 #[derive(Debug, Default)]
