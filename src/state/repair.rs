@@ -192,7 +192,8 @@ impl Merge {
         // The replay passes over jobs of tasks that have gone on: they are earlier attempts by now.
         let mut alone = State::default();
         journal::replay(entries, &mut alone);
-        for row in alone.superseded().iter().chain(alone.rows()) {
+        let earlier = alone.superseded().iter().chain(alone.overtaken());
+        for row in earlier.chain(alone.rows()) {
             let current = self.out.state.get(&row.key);
             if !current.is_some_and(|current| is_same(current, row)) {
                 self.offer(row.clone(), false, Origin::Journal);
