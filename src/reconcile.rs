@@ -53,8 +53,13 @@ pub struct Reconciled {
     pub released: Vec<TaskKey>,
 }
 
-/// Clocks of nodes and of this host may differ by this much, seconds.
-const CLOCK_SLACK_S: i64 = 60;
+/// This host's clock and the controller's may differ by this much, seconds: munge refuses credentials
+/// that are older (its default time to live), so with clocks further apart nothing can be submitted.
+const CLOCK_SLACK_S: i64 = 300;
+
+/// A job that ended longer ago than this before the newest submission proves nothing: sites purge old
+/// records.
+const CANARY_AGE: Duration = Duration::days(30);
 
 /// How long after a job's end its record may take to arrive in accounting, seconds.
 const ACCOUNTING_LAG_S: i64 = 60;
@@ -63,25 +68,34 @@ const ACCOUNTING_LAG_S: i64 = 60;
 pub fn question(rows: &State) -> Question {
     let mut question = Question::default();
     let mut canary: Option<&TaskRow> = None;
+    let mut newest: Option<DateTime<Utc>> = None;
     for row in rows.rows() {
         if row.is_in_doubt() {
             question.in_doubt.extend(doubt(row));
+            newest = newest.max(row.submitted_at);
             question.since = earlier(question.since, row.submitted_at);
         } else if row.is_in_flight() {
             question.jobs.extend(job_ref(row));
+            newest = newest.max(row.submitted_at);
             question.since = earlier(question.since, row.submitted_at);
-        } else if row.facts.slurm_state.is_some()
-            && row.job_id.is_some()
+        } else if is_known_to_accounting(row)
             && canary.is_none_or(|best| best.facts.ended_at < row.facts.ended_at)
         {
             canary = Some(row);
         }
     }
-    if !question.jobs.is_empty() || !question.in_doubt.is_empty() {
+    if let Some(newest) = newest {
+        let canary =
+            canary.filter(|row| newest - row.facts.ended_at.unwrap_or_default() < CANARY_AGE);
         question.canary = canary.and_then(job_ref);
         question.since = earlier(question.since, canary.and_then(|row| row.submitted_at));
     }
     question
+}
+
+/// The queue's memory of an end tells no exit code: that came from accounting itself.
+fn is_known_to_accounting(row: &TaskRow) -> bool {
+    row.job_id.is_some() && row.facts.exit_code.is_some()
 }
 
 fn earlier(a: Option<DateTime<Utc>>, b: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {
@@ -219,8 +233,12 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// Job ids are recycled: a record counts only if its name and submit time fit the row.
+/// Job ids are recycled: a record counts only if its mark fits the row, or, where records carry none,
+/// its name and submit time.
 fn fits(row: &TaskRow, job: &JobReport) -> bool {
+    if let (Some(id), Some(tag)) = (&row.submission_id, &job.tag) {
+        return **id == *tag.submission_id;
+    }
     let name = match &row.job_name {
         Some(name) => **name == *job.name,
         None => row.key.job_name() == job.name,
@@ -253,6 +271,10 @@ fn in_flight(
         (None, Some(ended)) => judge.ended(ended),
         (None, None) if record.is_some_and(|r| r.phase == Phase::Unknown) => None,
         (None, None) if matches!(evidence.accounting, Source::Failed) => judge.gone_from_queue(),
+        // The two contradict each other, and the queue's answer may have been cut.
+        (None, None) if record.is_some() && judge.has_outputs_for_the_first_time() => {
+            Some(judge.unknown_for_now(row.missing_since))
+        }
         (None, None) => judge.unaccounted(evidence.accounting_alive, patience),
     }
 }
@@ -353,6 +375,15 @@ impl Judge<'_> {
             Outputs::Complete { .. } => Some(self.unknown_for_now(self.row.missing_since)),
             _ => None,
         }
+    }
+
+    /// True if outputs stand, and no pass before has found the job gone.
+    fn has_outputs_for_the_first_time(&self) -> bool {
+        self.row.reason != Some(Reason::Unaccounted)
+            && matches!(
+                self.outputs(self.row.facts.started_at.or(self.row.submitted_at)),
+                Outputs::Complete { .. }
+            )
     }
 
     fn unknown_for_now(&self, since: Option<DateTime<Utc>>) -> Change {

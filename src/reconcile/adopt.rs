@@ -58,7 +58,8 @@ fn adoption(row: &TaskRow, job: &JobReport) -> Change {
 }
 
 /// Finds the job of a submission: by its unique id; else, in records that carry no tag (Slurm
-/// before 21.08), by exact name and time. Never one that another row owns.
+/// before 21.08), by exact name and time; then never one that another row owns. A mark needs no such
+/// care: ids are recycled, and the other row's job may be long gone.
 fn find<'a>(row: &TaskRow, evidence: &Evidence<'a>) -> Option<&'a JobReport> {
     let id = row.submission_id.as_deref()?;
     let in_queue = || {
@@ -90,7 +91,6 @@ fn find<'a>(row: &TaskRow, evidence: &Evidence<'a>) -> Option<&'a JobReport> {
     let known_to_queue = |job: &&JobReport| in_queue().any(|queued| queued.id == job.id);
     in_queue()
         .chain(records())
-        .filter(free)
         .filter(tagged)
         .min_by_key(|job| job.submitted_at)
         .or_else(|| {
@@ -98,6 +98,7 @@ fn find<'a>(row: &TaskRow, evidence: &Evidence<'a>) -> Option<&'a JobReport> {
                 .filter(free)
                 .filter(named)
                 .filter(|job| !known_to_queue(job))
-                .min_by_key(|job| job.submitted_at)
+                // The task's attempt before may be one of them.
+                .min_by_key(|job| Some((job.submitted_at? - row.submitted_at?).abs()))
         })
 }

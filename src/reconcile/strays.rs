@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::bids::{Session, SessionLabel, SubjectLabel};
 use crate::executor::{JobId, JobReport};
 use crate::procedure::{ProcedureDag, Scope};
-use crate::state::{State, TaskKey};
+use crate::state::{State, TaskKey, TaskRow};
 
 /// Holds what the queue shows beside the rows.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -41,12 +41,13 @@ pub fn compare(
     if live.is_empty() {
         return out;
     }
-    let owned: HashSet<&JobId> = rows
+    let owners: HashMap<&JobId, &TaskRow> = rows
         .rows()
         .iter()
         .filter(|row| row.is_in_flight())
-        .filter_map(|row| row.job_id.as_ref())
+        .filter_map(|row| Some((row.job_id.as_ref()?, row)))
         .collect();
+    let is_owned = |job: &JobReport| owners.get(&job.id).is_some_and(|row| is_of(row, job));
     let mut by_task: BTreeMap<TaskKey, Vec<&JobReport>> = BTreeMap::new();
     // A submission in doubt that the queue shows: not a second job, but the task's own.
     let doubts: HashSet<&str> = rows
@@ -56,7 +57,7 @@ pub fn compare(
         .filter_map(|row| row.submission_id.as_deref())
         .collect();
     let is_own = |job: &JobReport| {
-        owned.contains(&job.id)
+        is_owned(job)
             || job
                 .tag
                 .as_ref()
@@ -94,6 +95,14 @@ pub fn compare(
             .extend(jobs.map(|job| (key.clone(), job.id.clone())));
     }
     out
+}
+
+/// Ids are recycled: where both carry a mark, the marks decide.
+fn is_of(row: &TaskRow, job: &JobReport) -> bool {
+    match (&row.submission_id, &job.tag) {
+        (Some(id), Some(tag)) => **id == *tag.submission_id,
+        _ => true,
+    }
 }
 
 fn stands_in_row(rows: &State, key: &TaskKey, job: &JobReport) -> bool {
@@ -194,7 +203,9 @@ mod tests {
     #[test]
     fn a_task_in_flight_keeps_its_job_and_the_second_one_is_shown() {
         let mut rows = State::default();
-        rows.put(row("a", TaskStatus::Running, Reason::Running));
+        let mut own = row("a", TaskStatus::Running, Reason::Running);
+        own.submission_id = Some("100".into());
+        rows.put(own);
         let queue = [
             job("100", "a_sub-01_ses-01", Some("p"), 5),
             job("2", "a_sub-01_ses-01", Some("p"), 2),
@@ -203,6 +214,17 @@ mod tests {
         assert!(found.adopt.is_empty());
         assert_eq!(found.doubled.len(), 1);
         assert_eq!(found.doubled[0].1, JobId::new("2"));
+    }
+
+    #[test]
+    fn a_job_with_the_id_of_a_rows_old_job_is_not_that_rows() {
+        let mut rows = State::default();
+        let mut old = row("b", TaskStatus::Pending, Reason::Unaccounted);
+        old.job_id = Some(JobId::new("2"));
+        old.submission_id = Some("another".into());
+        rows.put(old);
+        let queue = [job("2", "a_sub-01_ses-01", Some("p"), 2)];
+        assert_eq!(strays(&queue, &rows, &[]).adopt.len(), 1);
     }
 
     #[test]

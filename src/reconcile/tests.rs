@@ -363,7 +363,7 @@ fn another_job_with_the_same_id_is_not_believed() {
         "running unaccounted"
     );
     assert_eq!(
-        other(|r| r.submitted_at = Some(at(-2))),
+        other(|r| r.submitted_at = Some(at(-6))),
         "running unaccounted"
     );
     assert_eq!(
@@ -468,7 +468,7 @@ fn a_submission_in_doubt_is_adopted_by_its_id_and_by_nothing_less_where_ids_are_
         .accounting(Phase::Completed)
         .with(|c| {
             if let Answer::Got(jobs) = &mut c.accounting {
-                jobs[0].submitted_at = Some(at(-2))
+                jobs[0].submitted_at = Some(at(-6))
             }
         })
         .pass();
@@ -560,4 +560,33 @@ proptest! {
             prop_assert!(row.reason.unwrap().fits(row.status));
         }
     }
+}
+
+#[test]
+fn the_canary_is_a_job_that_accounting_has_known_and_not_an_old_one() {
+    let day = 24 * 60;
+    let ended = |procedure: &str, minute: i64, exit_code: Option<&str>| {
+        let mut row = row(procedure, TaskStatus::Failed, Reason::ExitCode);
+        row.job_id = Some(JobId::new(procedure));
+        row.facts.slurm_state = Some("FAILED".into());
+        row.facts.ended_at = Some(at(minute));
+        row.facts.exit_code = exit_code.map(Into::into);
+        row
+    };
+    let canary = |rows: Vec<TaskRow>| {
+        let mut state = State::default();
+        let mut asked = row("asked", TaskStatus::Running, Reason::Running);
+        asked.submitted_at = Some(at(40 * day));
+        state.put(asked);
+        rows.into_iter().for_each(|row| state.put(row));
+        question(&state).canary.map(|job| job.id.to_string())
+    };
+    let known = ended("known", 39 * day - 5, Some("1:0"));
+    let from_queue = ended("queue", 39 * day, None);
+    let old = ended("old", 9 * day, Some("1:0"));
+    assert_eq!(
+        canary(vec![known, from_queue.clone(), old.clone()]),
+        Some("known".to_owned())
+    );
+    assert_eq!(canary(vec![from_queue, old]), None);
 }

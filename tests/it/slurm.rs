@@ -160,10 +160,12 @@ fn a_job_is_followed_from_its_start_to_its_end() {
     let mut with_canary = asked.clone();
     with_canary.canary = Some(job.clone());
     assert!(executor.observe(&with_canary).accounting.got().is_some());
-    with_canary.canary = Some(JobRef {
-        id: "66000000".parse().unwrap(),
+    let nobodys = |id: &str| JobRef {
+        id: id.parse().unwrap(),
         cluster: None,
-    });
+    };
+    with_canary.canary = Some(nobodys("66000000"));
+    with_canary.jobs = vec![nobodys("66000001")];
     assert!(matches!(
         executor.observe(&with_canary).accounting,
         Answer::Failed(_)

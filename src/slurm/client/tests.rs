@@ -371,6 +371,11 @@ fn an_empty_answer_is_believed_only_with_the_canary_in_it() {
     assert_eq!(jobs.len(), 1);
     assert_eq!(jobs[0].phase, Phase::Completed);
 
+    // Old records may be purged: any job that is known proves as much.
+    fakes.write("sacct", &row("5", "RUNNING", "new"));
+    let observation = executor.observe(&asked(&["5"], Some("3")));
+    assert_eq!(observation.accounting.got().unwrap().len(), 1);
+
     // The canary ended before the time that the others are asked from.
     let body = format!(
         "case \"$*\" in *starttime*) ;; *) {} ;; esac",
