@@ -11,6 +11,7 @@ mod harness_slurm;
 mod harness_tree;
 mod local;
 mod lock_and_journal;
+mod model;
 mod output;
 mod python;
 mod readme;

@@ -386,6 +386,20 @@ fn an_empty_answer_is_believed_only_with_the_canary_in_it() {
     assert_eq!(observation.accounting.got().unwrap().len(), 1);
 }
 
+/// Ids are recycled, and a requeued job has a record per submission.
+#[test]
+fn every_record_of_an_id_is_reported() {
+    let fakes = Fakes::new();
+    let old = row("5", "TIMEOUT", "ours");
+    let new = row("5", "RUNNING", "another").replace("1700000000", "1700009000");
+    // Without -D, sacct shows the newest only.
+    let body = format!("case \"$*\" in *' -D '*|'-D '*) {old} ;; esac\n{new}");
+    fakes.write("sacct", &body);
+    let observation = fakes.executor().observe(&asked(&["5"], None));
+    let jobs = observation.accounting.got().unwrap();
+    assert_eq!(jobs.len(), 2, "{jobs:?}");
+}
+
 #[test]
 fn a_failed_query_is_no_answer() {
     let fakes = Fakes::new();

@@ -1,0 +1,78 @@
+//! Stories that once went wrong, in few steps.
+
+use snbb_scheduler::state::Reason;
+
+use super::rig::Call;
+use super::steps::Step;
+use super::tell;
+use super::world::{Accounting, Fate};
+
+fn run(fates: &[Fate]) -> Step {
+    Step::Call(Call::default(), fates.to_vec())
+}
+
+/// squeue lacked a pending job for one answer, and its marker stood: the task counted as complete, and
+/// what depends on it started.
+#[test]
+fn a_marker_beside_a_queue_that_blinks() {
+    tell(
+        Accounting::Up,
+        false,
+        &[
+            run(&[]),
+            Step::MarkerAppears(0),
+            Step::QueueBlinks,
+            run(&[]),
+        ],
+    );
+}
+
+/// The host's clock was five minutes ahead: a job in doubt seemed to be older than its submission, and
+/// was not found by name and time.
+#[test]
+fn a_job_in_doubt_of_a_host_whose_clock_is_ahead() {
+    tell(
+        Accounting::Up,
+        false,
+        &[
+            Step::HostClock(290),
+            run(&[Fate::DoubtWithJob]),
+            Step::Start(2),
+            Step::EndWell(0, None),
+            Step::Wait(1000),
+            run(&[]),
+            Step::Wait(310),
+            run(&[]),
+        ],
+    );
+}
+
+/// A job in doubt had an id that the row of another task's finished job still held: it was not adopted,
+/// its task was released.
+#[test]
+fn a_job_in_doubt_with_the_id_of_another_rows_old_job() {
+    tell(
+        Accounting::Up,
+        true,
+        &[
+            run(&[]),
+            Step::Start(0),
+            Step::Start(0),
+            Step::Start(0),
+            Step::EndBadly(0, Reason::ExitCode, None),
+            Step::EndBadly(0, Reason::ExitCode, None),
+            Step::EndBadly(0, Reason::ExitCode, None),
+            Step::Wait(400),
+            run(&[]),
+            Step::Retry(1),
+            Step::RecycleIds,
+            run(&[Fate::DoubtWithJob]),
+            Step::Start(0),
+            Step::EndWell(0, None),
+            Step::Wait(10),
+            run(&[]),
+            Step::Wait(310),
+            run(&[]),
+        ],
+    );
+}
