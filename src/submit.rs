@@ -55,12 +55,18 @@ pub enum Stop {
     Limit(String),
     /// The controller cannot be reached.
     Transient(String),
+    /// Several submissions in a row ended in doubt.
+    NoAnswers(String),
     /// An intent could not be written: nothing may be submitted without one.
     Journal(StateError),
     /// The lock is no longer ours.
     Lock(LockError),
     Deadline,
 }
+
+/// A controller that does not answer is not asked for thousands of jobs, each of which would then
+/// have to be looked for: so many submissions without an answer in a row end the run.
+const MAX_DOUBTS: usize = 3;
 
 /// Tries after a transient refusal, with these pauses between them.
 const PAUSES: [Duration; 3] = [
@@ -91,7 +97,8 @@ impl Submitter<'_> {
             if let Some((_, count)) = out.refused.get_mut(name) {
                 *count += 1;
             } else if let Err(stop) = self.submit_one(task, &mut run, &mut out) {
-                out.stopped = Some((stop, tasks.len() - at));
+                let was_tried = usize::from(matches!(stop, Stop::NoAnswers(_)));
+                out.stopped = Some((stop, tasks.len() - at - was_tried));
                 break;
             }
             (self.tick)();
@@ -127,6 +134,7 @@ impl Submitter<'_> {
                 .collect(),
             done: Vec::new(),
             folded_at: (self.clock)(),
+            doubts_in_a_row: 0,
         };
         run.flush()?;
         Ok(run)
@@ -157,7 +165,17 @@ impl Submitter<'_> {
             run.unsynced.push(entry(id, &submission, (self.clock)()));
             self.report(task, &submission, out);
             match submission {
-                Submission::Accepted { .. } | Submission::InDoubt { .. } => return Ok(()),
+                Submission::Accepted { .. } => {
+                    run.doubts_in_a_row = 0;
+                    return Ok(());
+                }
+                Submission::InDoubt { message } => {
+                    run.doubts_in_a_row += 1;
+                    return match run.doubts_in_a_row {
+                        MAX_DOUBTS => Err(Stop::NoAnswers(message)),
+                        _ => Ok(()),
+                    };
+                }
                 Submission::Refused { kind, message } => match kind {
                     Refusal::Permanent => {
                         out.refused
@@ -240,6 +258,7 @@ struct Run {
     /// All entries of this run, for the fold.
     done: Vec<Entry>,
     folded_at: DateTime<Utc>,
+    doubts_in_a_row: usize,
 }
 
 impl Run {

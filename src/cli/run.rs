@@ -262,6 +262,14 @@ fn report_stop(
             ));
             Exit::Unreachable
         }
+        Stop::NoAnswers(message) => {
+            held_back("Slurm did not answer");
+            printer.warning(&format!(
+                "several submissions in a row ended without an answer ({message}), so no more were made; \
+                 the next passes look for them first"
+            ));
+            Exit::Unreachable
+        }
         Stop::Deadline => {
             held_back("the deadline of a run");
             printer.note("the run has reached its deadline; the rest waits for the next run");
