@@ -150,8 +150,9 @@ struct Evidence<'a> {
     accounting: Source<'a>,
     /// True if accounting gave a job that it must know: an empty answer means something.
     accounting_alive: bool,
-    /// Jobs that rows own: no other row may adopt them.
-    owned: HashSet<&'a JobId>,
+    /// Jobs that rows own, by id and name (ids are recycled; no name: written by another program):
+    /// no other row may adopt them.
+    owned: HashSet<(&'a JobId, Option<&'a str>)>,
 }
 
 enum Source<'a> {
@@ -192,9 +193,14 @@ impl<'a> Evidence<'a> {
             owned: rows
                 .rows()
                 .iter()
-                .filter_map(|row| row.job_id.as_ref())
+                .filter_map(|row| Some((row.job_id.as_ref()?, row.job_name.as_deref())))
                 .collect(),
         }
+    }
+
+    fn is_owned(&self, job: &'a JobReport) -> bool {
+        self.owned.contains(&(&job.id, Some(job.name.as_str())))
+            || self.owned.contains(&(&job.id, None))
     }
 
     /// Returns what the queue says of this row's job: none if the query failed, an inner none if

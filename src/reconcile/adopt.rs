@@ -77,7 +77,7 @@ fn find<'a>(row: &TaskRow, evidence: &Evidence<'a>) -> Option<&'a JobReport> {
             .into_iter()
             .flat_map(|by_id| by_id.values().flatten().copied())
     };
-    let free = |job: &&JobReport| !evidence.owned.contains(&job.id);
+    let free = |job: &&'a JobReport| !evidence.is_owned(job);
     let tagged = |job: &&JobReport| job.tag.as_ref().is_some_and(|tag| tag.submission_id == id);
     let named = |job: &&JobReport| {
         job.tag.is_none()

@@ -76,3 +76,27 @@ fn a_job_in_doubt_with_the_id_of_another_rows_old_job() {
         ],
     );
 }
+
+/// The same where sacct knows no submit lines: the other row's job has another name.
+#[test]
+fn a_job_in_doubt_with_such_an_id_that_only_its_name_tells() {
+    tell(
+        Accounting::Up,
+        false,
+        &[
+            run(&[Fate::Accepted, Fate::DiesBefore]),
+            Step::Start(0),
+            Step::EndWell(0, Some(0)),
+            Step::Wait(900),
+            run(&[Fate::DiesBefore]),
+            Step::RecycleIds,
+            run(&[Fate::DoubtWithJob]),
+            Step::Start(0),
+            Step::EndWell(0, None),
+            Step::Wait(900),
+            run(&[]),
+            Step::Wait(310),
+            run(&[]),
+        ],
+    );
+}
