@@ -3,16 +3,17 @@
 //! Pure: answers and a view of the disk in, changes out. Queue first, disk last: markers are looked
 //! at only when no job of the task can still be writing. A failed query is no evidence.
 
-use std::collections::{HashMap, HashSet};
-
 use chrono::{DateTime, Duration, Utc};
 
-use crate::executor::{Answer, Doubt, JobId, JobRef, JobReport, Observation, Phase, Question};
+use crate::executor::{Doubt, JobRef, JobReport, Observation, Phase, Question};
 use crate::state::transition::{Cause, Change, may_still_become_complete};
 use crate::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 
 mod adopt;
+mod evidence;
 pub mod strays;
+
+use evidence::{Evidence, Source};
 
 /// Says what the disk shows of a task whose job is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,16 +54,9 @@ pub struct Reconciled {
     pub released: Vec<TaskKey>,
 }
 
-/// This host's clock and the controller's may differ by this much, seconds: munge refuses credentials
-/// that are older (its default time to live), so with clocks further apart nothing can be submitted.
-const CLOCK_SLACK_S: i64 = 300;
-
 /// A job that ended longer ago than this before the newest submission proves nothing: sites purge old
 /// records.
 const CANARY_AGE: Duration = Duration::days(30);
-
-/// How long after a job's end its record may take to arrive in accounting, seconds.
-const ACCOUNTING_LAG_S: i64 = 60;
 
 /// Makes the question of one pass: one queue call, accounting for what is in flight.
 pub fn question(rows: &State) -> Question {
@@ -142,118 +136,6 @@ pub fn reconcile(
         }
     }
     out
-}
-
-/// Holds the answers, indexed by job.
-struct Evidence<'a> {
-    queue: Option<HashMap<&'a JobId, &'a JobReport>>,
-    accounting: Source<'a>,
-    /// True if accounting gave a job that it must know: an empty answer means something.
-    accounting_alive: bool,
-    /// Jobs that rows own, by id and name (ids are recycled; no name: written by another program):
-    /// no other row may adopt them.
-    owned: HashSet<(&'a JobId, Option<&'a str>)>,
-}
-
-enum Source<'a> {
-    Got(HashMap<&'a JobId, Vec<&'a JobReport>>),
-    Failed,
-    Off,
-}
-
-impl<'a> Evidence<'a> {
-    fn new(rows: &'a State, question: &Question, observation: &'a Observation) -> Self {
-        let queue = observation
-            .queue
-            .got()
-            .map(|jobs| jobs.iter().map(|job| (&job.id, job)).collect());
-        let accounting = match &observation.accounting {
-            Answer::Got(records) => {
-                let mut by_id: HashMap<&JobId, Vec<&JobReport>> = HashMap::new();
-                for record in records {
-                    by_id.entry(&record.id).or_default().push(record);
-                }
-                Source::Got(by_id)
-            }
-            Answer::Failed(_) => Source::Failed,
-            Answer::Off => Source::Off,
-        };
-        let accounting_alive = match &accounting {
-            Source::Got(by_id) => {
-                question.canary.is_some()
-                    || question.jobs.iter().any(|job| by_id.contains_key(&job.id))
-            }
-            Source::Failed => false,
-            Source::Off => true,
-        };
-        Self {
-            queue,
-            accounting,
-            accounting_alive,
-            owned: rows
-                .rows()
-                .iter()
-                .filter_map(|row| Some((row.job_id.as_ref()?, row.job_name.as_deref())))
-                .collect(),
-        }
-    }
-
-    fn is_owned(&self, job: &'a JobReport) -> bool {
-        self.owned.contains(&(&job.id, Some(job.name.as_str())))
-            || self.owned.contains(&(&job.id, None))
-    }
-
-    /// Returns what the queue says of this row's job: none if the query failed, an inner none if
-    /// the queue does not have the job.
-    fn in_queue(&self, row: &TaskRow) -> Option<Option<&'a JobReport>> {
-        let queue = self.queue.as_ref()?;
-        Some(
-            row.job_id
-                .as_ref()
-                .and_then(|id| queue.get(id).copied())
-                .filter(|job| fits(row, job)),
-        )
-    }
-
-    /// True if accounting answers and will know of this end soon, with its exit code.
-    fn may_still_come(&self, ended: &JobReport, now: DateTime<Utc>) -> bool {
-        matches!(self.accounting, Source::Got(_))
-            && ended
-                .facts
-                .ended_at
-                .is_some_and(|end| now - end < Duration::seconds(ACCOUNTING_LAG_S))
-    }
-
-    /// Returns the newest record of this row's job.
-    fn in_accounting(&self, row: &TaskRow) -> Option<&'a JobReport> {
-        let Source::Got(by_id) = &self.accounting else {
-            return None;
-        };
-        by_id
-            .get(row.job_id.as_ref()?)?
-            .iter()
-            .copied()
-            // A record that has only half arrived has no name yet, and says nothing.
-            .filter(|job| fits(row, job) || job.phase == Phase::Unknown)
-            .max_by_key(|job| job.submitted_at)
-    }
-}
-
-/// Job ids are recycled: a record counts only if its mark fits the row, or, where records carry none,
-/// its name and submit time.
-fn fits(row: &TaskRow, job: &JobReport) -> bool {
-    if let (Some(id), Some(tag)) = (&row.submission_id, &job.tag) {
-        return **id == *tag.submission_id;
-    }
-    let name = match &row.job_name {
-        Some(name) => **name == *job.name,
-        None => row.key.job_name() == job.name,
-    };
-    let time = match (row.submitted_at, job.submitted_at) {
-        (Some(intent), Some(submitted)) => submitted >= intent - Duration::seconds(CLOCK_SLACK_S),
-        _ => true,
-    };
-    name && time
 }
 
 fn in_flight(

@@ -2,7 +2,8 @@
 
 use chrono::{DateTime, Duration, Utc};
 
-use super::{CLOCK_SLACK_S, Evidence, Patience, Reconciled, Source, live_facts};
+use super::evidence::{CLOCK_SLACK_S, Evidence, Source};
+use super::{Patience, Reconciled, live_facts};
 use crate::executor::{JobReport, Phase};
 use crate::state::transition::{Cause, Change};
 use crate::state::{JobFacts, Reason, TaskRow, TaskStatus};

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::executor::JobTag;
+use crate::executor::{Answer, JobId, JobTag};
 use crate::state::testing::{at, row};
 use crate::state::transition::{self, Outcome};
 
