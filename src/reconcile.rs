@@ -58,6 +58,11 @@ pub struct Reconciled {
 /// records.
 const CANARY_AGE: Duration = Duration::days(30);
 
+/// True if a job that has a row's id is the row's own and not a later one with a recycled id.
+pub fn is_own(row: &TaskRow, job: &JobReport) -> bool {
+    evidence::fits(row, job)
+}
+
 /// Makes the question of one pass: one queue call, accounting for what is in flight.
 pub fn question(rows: &State) -> Question {
     let mut question = Question::default();

@@ -8,8 +8,9 @@ use super::args::CancelArgs;
 use super::context::{Access, Context};
 use super::error::{Exit, Failure};
 use super::output::Printer;
-use crate::executor::JobRef;
+use crate::executor::{Answer, Executor, JobRef, Question};
 use crate::manifest::Selection;
+use crate::reconcile::is_own;
 use crate::state::{State, TaskRow};
 
 /// How often and how long the end of the jobs is waited for; what takes longer is left to `monitor`.
@@ -47,16 +48,29 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
         }
         return Ok(Exit::Done);
     }
-    let references: Vec<JobRef> = jobs.iter().filter_map(reference).collect();
     let mut executor = context.executor(Access::ReadWrite)?;
     executor.preflight()?;
-    executor.cancel(&references)?;
+    let (own, others) = own_jobs(executor.as_mut(), &jobs)?;
+    for row in &others {
+        printer.warning(&format!(
+            "{}: job {} is another job by now and was not touched; `monitor` finds out what became of the task's own",
+            row.key,
+            job_text(row)
+        ));
+    }
+    let references: Vec<JobRef> = own.iter().filter_map(|row| reference(row)).collect();
+    if !references.is_empty() {
+        executor.cancel(&references)?;
+    }
     let ending = wait_for_end(context, args, &selection, printer)?;
     printer.talk(&format!(
         "{} of {} job(s) ended",
         jobs.len().saturating_sub(ending),
         jobs.len()
     ));
+    if !others.is_empty() {
+        return Ok(Exit::Error);
+    }
     if ending > 0 {
         printer.note("the others are still ending; `monitor` tells when they have");
     }
@@ -65,6 +79,25 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
     } else {
         Exit::Error
     })
+}
+
+/// Tells the tasks' own jobs from those that have the same id by now: ids are recycled. What the
+/// queue does not show any more has ended, and asking for its end does no harm.
+fn own_jobs<'a>(
+    executor: &mut dyn Executor,
+    rows: &'a [TaskRow],
+) -> Result<(Vec<&'a TaskRow>, Vec<&'a TaskRow>), Failure> {
+    let queue = match executor.observe(&Question::default()).queue {
+        Answer::Got(jobs) => jobs,
+        Answer::Failed(message) => return Err(Failure::QueueUnknown { message }),
+        Answer::Off => Vec::new(),
+    };
+    Ok(rows.iter().partition(|row| {
+        queue
+            .iter()
+            .filter(|job| Some(&job.id) == row.job_id.as_ref())
+            .all(|job| is_own(row, job))
+    }))
 }
 
 /// Returns the selected rows with a job, and those whose submission is in doubt.

@@ -147,6 +147,7 @@ impl Context {
             .meta
             .project
             .clone()
+            .or_else(|| self.store.project_of_copies())
             .or_else(|| self.config.project.clone())
             .unwrap_or_else(|| request::default_project(&self.store.paths.state))
     }

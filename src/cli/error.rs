@@ -68,7 +68,7 @@ pub enum Failure {
     },
     #[error("safety stop: {message}; nothing was submitted")]
     Safety { message: String, hint: String },
-    #[error("the queue does not answer: {message}; nothing was submitted")]
+    #[error("the queue does not answer: {message}; nothing was done")]
     QueueUnknown { message: String },
 }
 

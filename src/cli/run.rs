@@ -153,8 +153,9 @@ pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &
     }
     if let Some(project) = &strays.other_project {
         printer.hint(&format!(
-            "there was no state file yet: if it was moved, or the configuration was, stop here and set \
-             `project: {project}`; if this is another study, the next run goes on"
+            "there was no state file at {} yet, and these jobs are of project {project}: if the study's state \
+             was moved, put it there before the next run; if this is another study, the next run goes on",
+            context.store.paths.state.display()
         ));
     }
     for (name, id) in &strays.orphans {

@@ -19,6 +19,8 @@ const ACCOUNTING_LAG_S: i64 = 60;
 /// Holds the answers, indexed by job.
 pub(super) struct Evidence<'a> {
     pub(super) queue: Option<HashMap<&'a JobId, &'a JobReport>>,
+    /// The queue's living jobs by our mark: it names the job whatever its id and name became.
+    marks: HashMap<&'a str, &'a JobReport>,
     pub(super) accounting: Source<'a>,
     /// True if accounting gave a job that it must know: an empty answer means something.
     pub(super) accounting_alive: bool,
@@ -58,8 +60,17 @@ impl<'a> Evidence<'a> {
             Source::Failed => false,
             Source::Off => true,
         };
+        let marks = observation
+            .queue
+            .got()
+            .into_iter()
+            .flatten()
+            .filter(|job| job.phase.is_live())
+            .filter_map(|job| Some((job.tag.as_ref()?.submission_id.as_str(), job)))
+            .collect();
         Self {
             queue,
+            marks,
             accounting,
             accounting_alive,
             owned: rows
@@ -83,7 +94,9 @@ impl<'a> Evidence<'a> {
             row.job_id
                 .as_ref()
                 .and_then(|id| queue.get(id).copied())
-                .filter(|job| fits(row, job)),
+                // A line of which only the id could be read says that there is a job, and no more.
+                .filter(|job| fits(row, job) || job.phase == Phase::Unknown)
+                .or_else(|| self.marks.get(row.submission_id.as_deref()?).copied()),
         )
     }
 
@@ -118,12 +131,18 @@ pub(super) fn fits(row: &TaskRow, job: &JobReport) -> bool {
         return **id == *tag.submission_id;
     }
     let name = match &row.job_name {
-        Some(name) => **name == *job.name,
-        None => row.key.job_name() == job.name,
+        Some(name) => same_name(name, &job.name),
+        None => same_name(&row.key.job_name(), &job.name),
     };
     let time = match (row.submitted_at, job.submitted_at) {
         (Some(intent), Some(submitted)) => submitted >= intent - Duration::seconds(CLOCK_SLACK_S),
         _ => true,
     };
     name && time
+}
+
+/// Accounting keeps 255 bytes of a name (its column is a `tinytext`).
+fn same_name(ours: &str, told: &str) -> bool {
+    const KEPT: usize = 255;
+    ours == told || told.len() >= KEPT && ours.starts_with(told)
 }

@@ -3,7 +3,7 @@
 //!
 //! Pure. Nothing is ever cancelled here: what is not adopted is shown.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use crate::bids::{Session, SessionLabel, SubjectLabel};
 use crate::executor::{JobId, JobReport};
@@ -47,24 +47,30 @@ pub fn compare(
         .filter(|row| row.is_in_flight())
         .filter_map(|row| Some((row.job_id.as_ref()?, row)))
         .collect();
-    let is_owned = |job: &JobReport| owners.get(&job.id).is_some_and(|row| is_of(row, job));
-    let mut by_task: BTreeMap<TaskKey, Vec<&JobReport>> = BTreeMap::new();
-    // A submission in doubt that the queue shows: not a second job, but the task's own.
-    let doubts: HashSet<&str> = rows
+    // The mark names the task's own job, whatever its id or name became: also one whose submission is
+    // in doubt, and each task of an array that a script made of itself.
+    let marks: HashMap<&str, &TaskRow> = rows
         .rows()
         .iter()
-        .filter(|row| row.is_in_doubt())
-        .filter_map(|row| row.submission_id.as_deref())
+        .filter(|row| row.is_in_flight())
+        .filter_map(|row| Some((row.submission_id.as_deref()?, row)))
         .collect();
-    let is_own = |job: &JobReport| {
-        is_owned(job)
-            || job
-                .tag
-                .as_ref()
-                .is_some_and(|tag| doubts.contains(tag.submission_id.as_str()))
+    let owner = |job: &JobReport| {
+        let by_id = owners.get(&job.id).filter(|row| is_of(row, job));
+        by_id
+            .or_else(|| marks.get(job.tag.as_ref()?.submission_id.as_str()))
+            .copied()
     };
-    for job in live.into_iter().filter(|job| !is_own(job)) {
+    let mut by_task: BTreeMap<TaskKey, Vec<&JobReport>> = BTreeMap::new();
+    for job in live {
         let task = task_of(&job.name, dag, sessions);
+        if let Some(row) = owner(job) {
+            // The row was edited: the job still writes the outputs of the task that it was made for.
+            if let Some(key) = task.filter(|key| *key != row.key) {
+                out.foreign.insert(key, job.id.clone());
+            }
+            continue;
+        }
         match (&job.tag, task) {
             // A state file that was moved looks like a new study: look twice.
             (Some(tag), Some(key)) if tag.project != project && is_new => {
@@ -263,5 +269,37 @@ mod tests {
         assert_eq!(logged.adopt.len(), 1);
         let stranger = strays(&[job("1", "jupyter", None, 0)], &State::default(), &[]);
         assert_eq!(stranger, Strays::default());
+    }
+
+    #[test]
+    fn a_row_that_was_edited_does_not_free_the_task_of_its_living_job() {
+        let mut rows = State::default();
+        let mut edited = row("a", TaskStatus::Running, Reason::Running);
+        edited.key.session = "SES-01".into();
+        rows.put(edited);
+        let mut living = job("100", "a_sub-01_ses-01", Some("p"), 5);
+        living.tag.as_mut().unwrap().submission_id = "0123456789abcdef".into();
+        let found = strays(&[living], &rows, &[]);
+        let task = TaskKey::new("sub-01", "ses-01", "a");
+        assert_eq!(
+            found.foreign.get(&task),
+            Some(&JobId::new("100")),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn tasks_of_an_array_that_a_script_made_of_itself_are_no_second_jobs() {
+        let mut rows = State::default();
+        rows.put(row("a", TaskStatus::Running, Reason::Running));
+        let queue: Vec<JobReport> = ["100_1", "100_2"]
+            .into_iter()
+            .map(|id| {
+                let mut job = job(id, "a_sub-01_ses-01", Some("p"), 5);
+                job.tag.as_mut().unwrap().submission_id = "0123456789abcdef".into();
+                job
+            })
+            .collect();
+        assert_eq!(strays(&queue, &rows, &[]), Strays::default());
     }
 }

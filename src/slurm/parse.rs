@@ -44,6 +44,9 @@ pub const SUBMIT_LINE: &str = "SubmitLine";
 pub struct Parsed {
     pub jobs: Vec<JobReport>,
     pub warnings: Vec<String>,
+    /// Set if a line about a job could not be read: the answer is not whole, and what is missing
+    /// from it is not absent.
+    pub broken: Option<String>,
 }
 
 /// Reads squeue's answer to [`QUEUE_FORMAT`].
@@ -198,6 +201,16 @@ fn read<'a>(
         let Some((id, raw)) = fields(line) else {
             unread.push(line);
             let first = line.split(SEPARATOR).next().unwrap_or_default();
+            if line.contains(SEPARATOR) || ids(first).is_some() {
+                let shown: String = line
+                    .chars()
+                    .take(80)
+                    .flat_map(char::escape_default)
+                    .collect();
+                parsed.broken.get_or_insert_with(|| {
+                    format!("a line of {program}'s answer could not be read: {shown}")
+                });
+            }
             // Without a separator it is the rest of a name with a line break, or a banner.
             if line.contains(SEPARATOR)
                 && let Some(Ids::One(id)) = ids(first)

@@ -85,6 +85,9 @@ impl SlurmExecutor {
         for cluster in clusters {
             match self.ask_queue(cluster.as_ref()) {
                 Ok(parsed) => {
+                    if let Some(text) = parsed.broken {
+                        return Answer::Failed(text);
+                    }
                     jobs.extend(parsed.jobs);
                     add_new(warnings, parsed.warnings);
                 }

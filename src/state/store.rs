@@ -175,6 +175,13 @@ impl Store {
         Ok(contents.map_or_else(Vec::new, |contents| contents.rows))
     }
 
+    /// Returns the project of a study whose state file is gone, from the copies beside it.
+    pub fn project_of_copies(&self) -> Option<String> {
+        [&self.paths.backup, &self.paths.attempts]
+            .into_iter()
+            .find_map(|path| self.load(path).ok()??.meta.project)
+    }
+
     /// Waits for the lock. The directory of the state is made if need be.
     pub fn lock(self, command: &str, timeout: Duration) -> Result<LockedStore, LockError> {
         durable::make_directory_of(&self.paths.lock).map_err(|source| LockError::Io {

@@ -663,17 +663,20 @@ fn a_state_file_that_was_moved_does_not_double_the_living_jobs_at_once() {
     study.write("config.yaml", &moved);
     let said = study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), 3, "{}", said.err);
-    assert!(said.err.contains("set `project: "), "{}", said.err);
-    let project = said
-        .err
-        .split("`project: ")
-        .nth(1)
-        .unwrap()
-        .split('`')
-        .next()
-        .unwrap();
+    assert!(
+        said.err.contains("put it there before the next run"),
+        "{}",
+        said.err
+    );
+    std::fs::rename(study.at("state.parquet"), study.at("moved.parquet")).unwrap();
+    study.ok(&["run"]);
+    assert_eq!(slurm.calls("sbatch"), 3);
+    assert_eq!(study.statuses().len(), 3);
+
+    // The mark of a study whose state file is gone stands in the copies beside it.
     std::fs::remove_file(study.at("moved.parquet")).unwrap();
-    study.write("config.yaml", &format!("project: {project}\n{moved}"));
+    std::fs::copy(study.at("state.parquet.bak"), study.at("moved.parquet.bak")).unwrap();
+    study.write("config.yaml", &format!("project: other\n{moved}"));
     let said = study.ok(&["run"]);
     assert_eq!(
         said.err.matches("adopted its living job").count(),
@@ -703,4 +706,49 @@ fn a_slurm_that_does_not_answer_is_not_asked_for_every_job() {
     );
     study.ok(&["run"]);
     assert_eq!(slurm.jobs().len(), 5);
+}
+
+#[test]
+fn cancel_ends_only_jobs_that_are_the_tasks_own() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    // Ids are recycled: 1002 is somebody's notebook by now.
+    std::fs::write(slurm.at("jobs/1002"), "notebook\n\n1\n\n").unwrap();
+    slurm.set("1002", "RUNNING");
+    let said = study.call(&["cancel", "--all"]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(
+        said.err.contains("job 1002 is another job by now"),
+        "{}",
+        said.err
+    );
+    assert_eq!(
+        std::fs::read_to_string(slurm.at("state/1002")).unwrap(),
+        "RUNNING\n"
+    );
+    assert_eq!(
+        std::fs::read_to_string(slurm.at("state/1001")).unwrap(),
+        "CANCELLED\n"
+    );
+}
+
+#[test]
+fn a_row_that_was_edited_does_not_free_the_task_of_its_living_job() {
+    let (study, slurm) = study();
+    study.ok(&["run", "--subject", "02"]);
+    std::fs::write(
+        slurm.at("jobs/1001"),
+        std::fs::read_to_string(slurm.at("jobs/1001"))
+            .unwrap()
+            .replace("convert_sub-02_ses-01", "urgent"),
+    )
+    .unwrap();
+    slurm.set("1001", "RUNNING");
+    study.ok(&["run", "--subject", "02"]);
+    assert_eq!(
+        slurm.calls("sbatch"),
+        1,
+        "renamed by `scontrol update`: the mark tells"
+    );
+    assert_eq!(study.statuses(), ["convert sub-02 ses-01: running running"]);
 }

@@ -1,7 +1,7 @@
 //! Several calls at once on one study: with the lock, with calls that are killed, with a lock that
 //! locks nothing, and by another user. Real processes, a Slurm of shell scripts.
 //!
-//! `SNBB_TEST_LONG=1` makes each sweep 200 rounds long.
+//! `SNBB_TEST_LONG=1` makes every sweep 200 rounds long.
 #![expect(
     clippy::disallowed_methods,
     reason = "the tests start processes, and read the environment and /proc"
@@ -23,6 +23,9 @@ settle_time: 2s
 procedures:
   - {name: step, output_dir: step, script: step.sh, completion_marker: done}
 ";
+
+/// Rounds of the sweeps that prove that calls at once do no harm.
+const ROUNDS: usize = 200;
 
 /// After so many rounds a study is full enough, and a new one is begun.
 const ROUNDS_OF_A_STUDY: usize = 10;
@@ -303,7 +306,7 @@ fn calls_on_several_login_nodes_submit_each_task_once() {
     let since = Instant::now();
     let (mut processes, mut refused, mut waited, mut jobs) = (0, 0, 0, 0);
     let mut growing = Growing::new();
-    let rounds = rounds(7);
+    let rounds = ROUNDS;
     for round in 0..rounds {
         if growing.is_full() {
             growing = Growing::new();
@@ -414,7 +417,7 @@ fn a_useless_lock_loses_no_job() {
     let mut numbers = Numbers(0xbad);
     let (mut processes, mut losers, mut jobs, mut doubled) = (0, 0, 0, 0);
     let mut growing = Growing::new();
-    let rounds = rounds(10);
+    let rounds = ROUNDS;
     for round in 0..rounds {
         if growing.is_full() {
             growing = Growing::new();

@@ -173,7 +173,8 @@ fn sbatch_gets_exactly_the_command_line_that_is_shown() {
 fn inherited_variables_that_steer_slurm_do_not_arrive() {
     let fakes = Fakes::new();
     for name in ["sbatch", "squeue", "sacct"] {
-        fakes.write(name, &format!("env > \"$here/{name}.env\"; cat; echo 7"));
+        let answer = if name == "sbatch" { "echo 7" } else { "" };
+        fakes.write(name, &format!("env > \"$here/{name}.env\"; cat; {answer}"));
     }
     let mut settings = fakes.settings();
     for name in [
@@ -525,4 +526,20 @@ fn a_submission_in_doubt_is_looked_for_by_name() {
             "{args}"
         );
     }
+}
+
+#[test]
+fn an_answer_of_the_queue_that_was_cut_is_none() {
+    let fakes = Fakes::new();
+    for cut in ["10", "1002\\037PENDING\\037No", "1002\\037"] {
+        fakes.write("squeue", &format!("printf '{cut}'"));
+        let answer = fakes.executor().observe(&asked(&["5"], None)).queue;
+        assert!(
+            matches!(&answer, Answer::Failed(text) if text.contains("could not be read")),
+            "{cut}: {answer:?}"
+        );
+    }
+    fakes.write("squeue", "echo 'Welcome to our cluster'");
+    let answer = fakes.executor().observe(&asked(&["5"], None)).queue;
+    assert!(answer.got().is_some(), "a banner is no job: {answer:?}");
 }
