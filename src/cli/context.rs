@@ -1,5 +1,7 @@
 //! What commands share: the configuration, the executor, the look at the data trees.
 
+use std::collections::HashMap;
+
 use super::args::{Global, SelectArgs, WriteArgs};
 use super::error::Failure;
 use super::output::Printer;
@@ -233,22 +235,35 @@ impl Context {
         )?)
     }
 
-    /// Decides about all tasks, by the stored rows and the disk.
-    pub fn plan(&self, world: &World<'_>, policy: &Policy, printer: &mut Printer) -> Manifest {
-        let subjects = world
-            .sessions
-            .chunk_by(|a, b| a.subject == b.subject)
-            .count();
-        let progress = printer.progress(Some(subjects as u64), "looking at outputs");
+    /// Finds the sessions and decides about their tasks, by the stored rows and the disk: for
+    /// commands that only look.
+    pub fn plan(
+        &self,
+        selection: Selection,
+        printer: &mut Printer,
+    ) -> Result<(Discovery, Manifest), Failure> {
+        let state = self.read_state(printer)?;
+        let found = self.discover(printer)?;
+        let probe = self.probe()?;
+        let world = World {
+            sessions: &found.sessions,
+            rows: &state,
+            completions: &probe,
+            foreign_jobs: &HashMap::new(),
+            gate: self.config.gate(),
+            now: sys::now(),
+        };
+        let subjects = found.sessions.chunk_by(|a, b| a.subject == b.subject);
+        let progress = printer.progress(Some(subjects.count() as u64), "looking at outputs");
         let manifest = plan(
             &self.config.procedures,
-            world,
-            policy,
+            &world,
+            &self.policy(selection, false),
             self.config.scan_threads,
             &|| progress.inc(1),
         );
         progress.finish();
-        manifest
+        Ok((found, manifest))
     }
 
     pub fn policy(&self, selection: Selection, force: bool) -> Policy {

@@ -1,30 +1,16 @@
 //! `manifest`: the tasks that are due now, by the stored rows and the disk. Writes nothing.
 
-use std::collections::HashMap;
-
 use super::args::ManifestArgs;
 use super::context::Context;
 use super::error::{Exit, Failure};
 use super::output::Printer;
 use super::views::{self, RunSummary};
-use crate::manifest::{Decision, Manifest, Skip, World};
-use crate::sys;
+use crate::manifest::{Decision, Manifest, Skip};
 
 pub fn run(context: &Context, args: &ManifestArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let selection = context.selection(&args.select)?;
-    let state = context.read_state(printer)?;
-    let found = context.discover(printer)?;
-    let probe = context.probe()?;
-    let world = World {
-        sessions: &found.sessions,
-        rows: &state,
-        completions: &probe,
-        foreign_jobs: &HashMap::new(),
-        gate: context.config.gate(),
-        now: sys::now(),
-    };
     let is_everything = selection.is_everything();
-    let manifest = context.plan(&world, &context.policy(selection, false), printer);
+    let (found, manifest) = context.plan(selection, printer)?;
     if !is_everything && RunSummary::of(0, &manifest).tasks == 0 {
         printer.warning("no task of the study matches the selection");
     }

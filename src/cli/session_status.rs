@@ -1,7 +1,5 @@
 //! `session-status`: a row per session, a column per procedure. Writes nothing.
 
-use std::collections::HashMap;
-
 use super::args::SessionStatusArgs;
 use super::context::Context;
 use super::error::{Exit, Failure};
@@ -9,9 +7,8 @@ use super::manifest::warn_unreadable;
 use super::output::Printer;
 use super::views;
 use crate::bids::Session;
-use crate::manifest::{Selection, World};
+use crate::manifest::Selection;
 use crate::procedure::ProcedureDag;
-use crate::sys;
 
 pub fn run(
     context: &Context,
@@ -19,17 +16,6 @@ pub fn run(
     printer: &mut Printer,
 ) -> Result<Exit, Failure> {
     let selection = context.selection(&args.select)?;
-    let state = context.read_state(printer)?;
-    let found = context.discover(printer)?;
-    let probe = context.probe()?;
-    let world = World {
-        sessions: &found.sessions,
-        rows: &state,
-        completions: &probe,
-        foreign_jobs: &HashMap::new(),
-        gate: context.config.gate(),
-        now: sys::now(),
-    };
     // The session of a task is chosen by the rows that are shown: a subject-scoped task has none.
     let by_subject = Selection::new(
         &args.select.subjects,
@@ -37,7 +23,7 @@ pub fn run(
         &args.select.procedures,
         &names(&context.config.procedures),
     )?;
-    let manifest = context.plan(&world, &context.policy(by_subject, false), printer);
+    let (found, manifest) = context.plan(by_subject, printer)?;
     let shown: Vec<Session> = found
         .sessions
         .iter()
