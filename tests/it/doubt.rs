@@ -365,7 +365,7 @@ fn a_frozen_controller_makes_one_job() {
     let said = site.study.call(&["run"]);
     cluster.run("kill", &["-CONT", &controller]);
     assert_eq!(said.code, 5, "{}", said.err);
-    assert!(said.err.contains("nothing was submitted"), "{}", said.err);
+    assert!(said.err.contains("nothing was done"), "{}", said.err);
     assert_eq!(site.study.statuses(), before);
     site.run_until(|_| site.rows().len() == 3);
     site.is_exact(3);
@@ -441,7 +441,7 @@ fn studies_with_equal_names_keep_their_own_jobs() {
     // run waits for the living job of an equal name: its state file might have been moved.
     let said = two.study.ok(&["run"]);
     assert!(
-        said.err.contains("2 submitted") && said.err.contains("set `project: "),
+        said.err.contains("2 submitted") && said.err.contains("put it there before the next run"),
         "{}",
         said.err
     );
