@@ -119,7 +119,6 @@ impl Pass<'_> {
         tick: &(dyn Fn() + Sync),
     ) -> Result<Decided, PassError> {
         let config = self.config;
-        let history = History::new(&store.read_attempts()?, state);
         let strays = strays::compare(
             queue(looked)?,
             state,
@@ -130,7 +129,10 @@ impl Pass<'_> {
             &|id| knows_job(&config.log_file, id),
         );
         let mut events = looked.events.clone();
-        events.extend(adopt(state, &strays.adopt, &history, (self.clock)()));
+        if !strays.adopt.is_empty() {
+            let history = History::new(&store.read_attempts()?, state);
+            events.extend(adopt(state, &strays.adopt, &history, (self.clock)()));
+        }
         let world = World {
             sessions,
             rows: state,
@@ -152,6 +154,11 @@ impl Pass<'_> {
             max_in_flight: config.max_in_flight,
         };
         limits::apply(&mut manifest, &limits, &config.procedures, state);
+        // Most passes find nothing due, and the file of earlier attempts only grows.
+        let history = match manifest.due().next() {
+            Some(_) => History::new(&store.read_attempts()?, state),
+            None => History::default(),
+        };
         let (tasks, missing_scripts) = self.prepare(&manifest, &history);
         Ok(Decided {
             strays,

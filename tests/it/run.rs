@@ -733,7 +733,7 @@ fn cancel_ends_only_jobs_that_are_the_tasks_own() {
 }
 
 #[test]
-fn a_row_that_was_edited_does_not_free_the_task_of_its_living_job() {
+fn a_job_that_was_renamed_is_known_by_its_mark() {
     let (study, slurm) = study();
     study.ok(&["run", "--subject", "02"]);
     std::fs::write(
