@@ -5,7 +5,9 @@
 //! answer, so they cannot disagree.
 
 pub mod limits;
+pub mod pause;
 mod plan;
+pub mod retry;
 pub mod selection;
 
 use std::collections::HashMap;
@@ -22,7 +24,9 @@ use crate::procedure::ProcedureId;
 use crate::state::{Reason, State, TaskKey, TaskStatus};
 
 pub use limits::Limits;
+pub use pause::{Pause, PauseCause, Pauses};
 pub use plan::plan;
+pub use retry::Outlook;
 pub use selection::Selection;
 
 /// Holds what the decision looks at.
@@ -90,6 +94,9 @@ pub enum Due {
     OutputsGone,
     /// Failed before, and `resubmit_failed` is on.
     FailedBefore,
+    /// Failed before, and the procedure's `retry` rules allow another attempt. `complete`: the outputs of
+    /// the failed attempt look complete and will be replaced.
+    Retry { reason: Reason, complete: bool },
     /// Asked for with `--force`. `complete`: outputs are there and will be replaced.
     Forced { complete: bool },
 }
@@ -107,6 +114,7 @@ pub enum Skip {
     Failed {
         reason: Option<Reason>,
         attempt: i32,
+        outlook: Outlook,
     },
     /// A live job of exactly this task's name that is not ours may be writing the same outputs.
     ForeignJob(JobId),
@@ -124,6 +132,8 @@ pub enum Skip {
     WaitingFor(Box<Waiting>),
     Unreadable(Box<Unreadable>),
     OverLimit(Limit),
+    /// The procedure or the study is paused until a person resumes it.
+    Paused(Box<Pause>),
     NotSelected,
 }
 
@@ -152,4 +162,13 @@ pub enum Limit {
     MaxSubmitPerRun(usize),
     MaxInFlight(usize),
     ProcedureMaxInFlight(usize),
+    /// `max_queued_user_jobs`: the user's jobs in the queue, of whatever program.
+    QueuedUserJobs(usize),
+    /// The first jobs of the procedure must succeed before the rest is submitted.
+    Warmup {
+        needed: usize,
+        succeeded: usize,
+        /// Of the first ones, those that failed: a person must look.
+        failed: usize,
+    },
 }

@@ -11,7 +11,7 @@ use crate::executor::JobRequest;
 use crate::manifest::{Decision, Due, Planned};
 use crate::procedure::{Procedure, Scope};
 use crate::state::journal::Intent;
-use crate::state::{Reason, TaskKey};
+use crate::state::{Reason, RetryState, TaskKey};
 
 /// Pairs what is journalled before a submission with what is handed to the executor.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,6 +66,7 @@ pub fn prepare(config: &Config, planned: &Planned, about: &Circumstances<'_>) ->
             .time
             .as_ref()
             .and_then(|time| i64::try_from(time.seconds()?).ok()),
+        retry: RetryState::default(),
         key: key.clone(),
     };
     let request = JobRequest {

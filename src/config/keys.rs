@@ -18,6 +18,10 @@ pub enum Section {
     Dependency,
     /// An entry of a procedure's `completion_marker`.
     Marker,
+    /// `retry`.
+    Retry,
+    /// A reason in `retry`'s `on`.
+    RetryRule,
 }
 
 /// Describes one key.
@@ -33,12 +37,14 @@ pub struct Key {
 }
 
 impl Section {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Site,
         Self::Audit,
         Self::Procedure,
         Self::Dependency,
         Self::Marker,
+        Self::Retry,
+        Self::RetryRule,
     ];
 
     /// Names the section in a sentence: "a key of ...".
@@ -49,6 +55,8 @@ impl Section {
             Self::Procedure => "a procedure",
             Self::Dependency => "an entry of 'depends_on'",
             Self::Marker => "an entry of 'completion_marker'",
+            Self::Retry => "'retry'",
+            Self::RetryRule => "a reason in 'on'",
         }
     }
 
@@ -60,6 +68,8 @@ impl Section {
             Self::Procedure => "procedure",
             Self::Dependency => "dependency",
             Self::Marker => "marker",
+            Self::Retry => "retry",
+            Self::RetryRule => "retry-rule",
         }
     }
 
@@ -138,7 +148,7 @@ const fn key(
     }
 }
 
-use Section::{Audit, Dependency, Marker, Procedure, Site};
+use Section::{Audit, Dependency, Marker, Procedure, Retry, RetryRule, Site};
 
 /// All keys, in the order in which they are best read.
 #[rustfmt::skip]
@@ -166,6 +176,16 @@ pub const KEYS: &[Key] = &[
     key(Site, "accounting", "`on` or `off`", "on", "Whether `sacct` is asked; off: the queue and the markers decide"),
     key(Site, "max_in_flight", "number", "", "How many tasks may be pending or running at a time"),
     key(Site, "max_submit_per_run", "number", "", "How many tasks one `run` may submit"),
+    key(Site, "max_queued_user_jobs", "number", "", "Nothing is submitted that would bring the user's jobs in the queue above this; all jobs count, array tasks one by one"),
+    key(Site, "max_mem", "memory size", "", "A job that would ask for more memory asks for this much"),
+    key(Site, "max_time", "time limit of Slurm", "", "A job that would ask for more time asks for this much"),
+    key(Site, "max_cpus", "number", "", "A job that would ask for more CPUs asks for this many"),
+    key(Site, "fair", "`order` or `subjects`", "order", "When a limit bites: the first subjects' tasks, or one of each subject in turn, within a procedure"),
+    key(Site, "retry", "mapping, see below, or `off`", "off", "Failures that are tried again without a person, for procedures without `retry`"),
+    key(Site, "pause_after_failures", "number, 0 for never", "10", "So many failures in a row without a success pause a procedure, until `resume`"),
+    key(Site, "warmup", "number", "0", "So many jobs of a procedure must succeed before more are submitted"),
+    key(Site, "array", "`never`, `auto` or `always`", "never", "Submit the due tasks of a procedure as a job array: `auto` when 10 or more with equal resources are due"),
+    key(Site, "array_throttle", "number", "", "How many tasks of one array may run at a time"),
     key(Site, "resubmit_failed", "yes or no", "no", "Submit failed tasks again at every run, as the Python program did"),
     key(Site, "dicom_settle", "duration", "", "A session is held back while its newest DICOM file is younger than this"),
     key(Site, "dicom_gate", "`yes` or `no`", "no", "Hold sessions back that have fewer DICOM files than `audit.dicom_min_files`"),
@@ -211,6 +231,12 @@ pub const KEYS: &[Key] = &[
     key(Procedure, "output_grace", "duration", "the site's", "For scripts that submit further jobs and end"),
     key(Procedure, "max_in_flight", "number", "", "How many tasks of this procedure may be pending or running at a time"),
 
+    key(Procedure, "retry", "mapping, see below, or `off`", "the site's", "Failures that are tried again without a person"),
+    key(Procedure, "pause_after_failures", "number, 0 for never", "the site's", "So many failures in a row without a success pause the procedure, until `resume`"),
+    key(Procedure, "warmup", "number", "the site's", "So many jobs must succeed before more are submitted"),
+    key(Procedure, "array", "`never`, `auto` or `always`", "the site's", "Submit due tasks as a job array: `auto` when 10 or more with equal resources are due"),
+    key(Procedure, "array_throttle", "number", "the site's", "How many tasks of one array may run at a time"),
+
     key(Dependency, "name", "text", "required", "The procedure that must be complete first"),
     key(Dependency, "sessions", "`all` or `any`", "all", "Whether a procedure per subject waits for all sessions of the subject or for one"),
 
@@ -219,6 +245,18 @@ pub const KEYS: &[Key] = &[
     key(Marker, "contains", "text", "", "Files without this text do not count"),
     key(Marker, "not_contains", "text", "", "Files with this text do not count"),
     key(Marker, "when", "pattern", "", "Below the session's `bids_root` directory; if nothing matches, the entry is not asked for"),
+
+    key(Retry, "on", "mapping of reasons, or list", "required", "The reasons that are tried again, each with its rule (below) or nothing"),
+    key(Retry, "max_attempts", "number", "3", "Attempts in all, the first one included; `retry` on the command line counts anew"),
+    key(Retry, "max_infrastructure", "number", "5", "Attempts beside these, after failures that are not the job's fault (`node_fail`, `boot_fail`, `preempted`, `launch_failed`)"),
+
+    key(RetryRule, "mem_factor", "number from 1", "", "The next attempt asks for so many times the memory that the last one asked for"),
+    key(RetryRule, "mem_max", "memory size", "", "But not for more than this"),
+    key(RetryRule, "time_factor", "number from 1", "", "The next attempt asks for so many times the last one's time limit"),
+    key(RetryRule, "time_max", "time limit of Slurm", "", "But not for more than this"),
+    key(RetryRule, "exclude_node", "yes or no", "no", "The next attempts do not run on the node that failed (`--exclude`)"),
+    key(RetryRule, "codes", "list of numbers", "all", "Exit codes that are tried again, for `exit_code`; a signal is 128 and its number"),
+    key(RetryRule, "delay", "duration", "none; 1m and doubled each time for failures that are not the job's fault", "How long after the failure"),
 ];
 
 #[cfg(test)]
@@ -252,7 +290,7 @@ mod tests {
                 "mem",
                 "'mem' is a key of a procedure, here there is 'slurm_mem'",
             ),
-            (Site, "retry", "the nearest known key is 'audit'"),
+            (Site, "retri", "did you mean 'retry'?"),
             (Procedure, "depends", "did you mean 'depends_on'?"),
             (Procedure, "scop", "did you mean 'scope'?"),
             (Procedure, "cpus", "did you mean 'cpus_per_task'?"),

@@ -11,6 +11,7 @@ mod markers;
 mod paths;
 pub mod problem;
 mod reader;
+mod rules;
 mod sbatch_args;
 mod site;
 mod steps;
@@ -24,7 +25,7 @@ pub use load::{Overrides, Source, load};
 pub use problem::{ConfigError, Problem};
 
 use crate::bids::dicom::Gate;
-use crate::procedure::{MemSize, ProcedureDag};
+use crate::procedure::{MemSize, ProcedureDag, TimeLimit};
 
 /// Holds a whole configuration. All paths are absolute; a `Config` in hand has been validated.
 #[derive(Debug, Clone)]
@@ -49,6 +50,12 @@ pub struct Config {
     pub local_jobs: usize,
     pub max_in_flight: Option<usize>,
     pub max_submit_per_run: Option<usize>,
+    /// Counts all of the user's jobs in the queue, of whatever program, array tasks one by one.
+    pub max_queued_user_jobs: Option<usize>,
+    /// What no job may ask more of.
+    pub ceiling: Ceiling,
+    /// When a limit bites, subjects take turns within a procedure.
+    pub fair: Fairness,
     /// A session waits while its newest DICOM file is younger than this.
     pub dicom_settle: Option<Duration>,
     /// A session with fewer than `audit.dicom_min_files` files waits.
@@ -106,6 +113,24 @@ pub struct SlurmConfig {
     pub bin_dir: Option<PathBuf>,
     /// False: never ask sacct.
     pub accounting: bool,
+}
+
+/// Holds the most that a job may ask for; more is reduced, with a note. None: no bound.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ceiling {
+    pub mem: Option<MemSize>,
+    pub time: Option<TimeLimit>,
+    pub cpus: Option<u32>,
+}
+
+/// Says whose tasks come first when a limit bites, within a procedure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fairness {
+    /// Those of the first subjects.
+    #[default]
+    Order,
+    /// One of each subject, in turn.
+    Subjects,
 }
 
 /// Holds the `audit` section.

@@ -9,10 +9,10 @@ use super::problem::quote;
 use super::reader::{Context, Fields, Value};
 use super::tree::Node;
 use super::{
-    AuditConfig, Config, ExecutorKind, Overrides, Secret, SessionSource, SlurmConfig, duration,
-    paths, steps, validate,
+    AuditConfig, Ceiling, Config, ExecutorKind, Fairness, Overrides, Secret, SessionSource,
+    SlurmConfig, duration, paths, rules, steps, validate,
 };
-use crate::procedure::{MemSize, ProcedureDag, Resources, builtin};
+use crate::procedure::{MemSize, ProcedureDag, Resources, SubmitRules, TimeLimit, builtin};
 
 /// More would not fit into a [`crate::procedure::ProcedureId`], and is no pipeline.
 const MOST_PROCEDURES: usize = 1000;
@@ -72,6 +72,11 @@ pub(super) fn read(
         local_jobs: top.or("local_jobs", 1, |value| value.whole(1, 4096)),
         max_in_flight: top.maybe("max_in_flight", limit),
         max_submit_per_run: top.maybe("max_submit_per_run", limit),
+        max_queued_user_jobs: top.maybe("max_queued_user_jobs", limit),
+        ceiling: ceiling(&top),
+        fair: top.or("fair", Fairness::Order, |value| {
+            value.choice(&[("order", Fairness::Order), ("subjects", Fairness::Subjects)])
+        }),
         dicom_settle: top.maybe("dicom_settle", duration),
         dicom_gate: top.or("dicom_gate", false, Value::flag),
         scan_threads: top.or("scan_threads", 16, |value| value.whole(1, 512)),
@@ -111,6 +116,18 @@ fn site_resources(top: &Fields<'_>, overrides: &Overrides) -> Resources {
         mem: overrides.slurm_mem.clone().or(mem),
         cpus_per_task: overrides.slurm_cpus.or(cpus).filter(|cpus| *cpus > 0),
         ..Resources::default()
+    }
+}
+
+fn ceiling(top: &Fields<'_>) -> Ceiling {
+    Ceiling {
+        mem: top.maybe("max_mem", |value| {
+            value.parse("a memory size such as 256G", MemSize::parse)
+        }),
+        time: top.maybe("max_time", |value| {
+            value.parse("a time limit such as 3-00:00:00", TimeLimit::parse)
+        }),
+        cpus: top.maybe("max_cpus", |value| value.whole(1, 65_536)),
     }
 }
 
@@ -179,10 +196,12 @@ fn deadline(value: &Value<'_>) -> Option<Duration> {
 }
 
 fn pipeline(top: &Fields<'_>, site: &Resources, overrides: &Overrides) -> Option<ProcedureDag> {
+    let rules = rules::read(top, &SubmitRules::default());
     let Some(value) = top.get("procedures") else {
         let mut procedures = builtin::procedures();
         for procedure in &mut procedures {
             procedure.resources = site.clone();
+            procedure.rules = rules.clone();
         }
         return ProcedureDag::new(procedures).ok();
     };
@@ -198,7 +217,7 @@ fn pipeline(top: &Fields<'_>, site: &Resources, overrides: &Overrides) -> Option
     }
     let mut steps: Vec<_> = items
         .iter()
-        .filter_map(|item| steps::read(item, site))
+        .filter_map(|item| steps::read(item, site, &rules))
         .collect();
     // What is typed in the shell is meant for everything that this call submits.
     for step in &mut steps {

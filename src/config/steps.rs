@@ -7,9 +7,9 @@ use std::sync::Arc;
 use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Fields, Value};
-use super::{markers, paths, sbatch_args};
+use super::{markers, paths, rules, sbatch_args};
 use crate::procedure::{
-    Check, Dependency, MemSize, Procedure, Resources, Scope, SessionsRule, TimeLimit,
+    Check, Dependency, MemSize, Procedure, Resources, Scope, SessionsRule, SubmitRules, TimeLimit,
 };
 
 /// Is a procedure together with where its parts stand in the file.
@@ -29,7 +29,11 @@ pub(super) struct DependencyPlace<'a> {
 
 /// Reads one entry. Everything that is wrong is reported; what can be read is returned all the
 /// same, so that an entry with a typo is not missed by those that depend on it.
-pub(super) fn read<'a>(value: &Value<'a>, site: &Resources) -> Option<Step<'a>> {
+pub(super) fn read<'a>(
+    value: &Value<'a>,
+    site: &Resources,
+    site_rules: &SubmitRules,
+) -> Option<Step<'a>> {
     let fields = value.fields(Section::Procedure)?;
     let hint = "every procedure needs one, such as 'qsiprep'";
     let name = fields.required("name", hint, |value| {
@@ -51,7 +55,10 @@ pub(super) fn read<'a>(value: &Value<'a>, site: &Resources) -> Option<Step<'a>> 
     let output_grace = fields.maybe("output_grace", |value| {
         value.parse("a duration such as 10m", super::duration::parse)
     });
-    let max_in_flight = fields.maybe("max_in_flight", |value| value.whole(1, u64::from(u32::MAX)));
+    let rules = SubmitRules {
+        max_in_flight: fields.maybe("max_in_flight", |value| value.whole(1, u64::from(u32::MAX))),
+        ..rules::read(&fields, site_rules)
+    };
     let check = check(&fields, name.as_ref().map(|(name, _)| &**name), known_scope);
 
     let (name, name_value) = name?;
@@ -66,7 +73,7 @@ pub(super) fn read<'a>(value: &Value<'a>, site: &Resources) -> Option<Step<'a>> 
         resources,
         env: env.unwrap_or_default(),
         output_grace,
-        max_in_flight,
+        rules,
     };
     Some(Step {
         procedure,

@@ -54,5 +54,7 @@ fn reached(
     None.or_else(|| full(limits.max_jobs, submitted).map(Limit::MaxJobs))
         .or_else(|| full(limits.max_submit_per_run, submitted).map(Limit::MaxSubmitPerRun))
         .or_else(|| full(limits.max_in_flight, in_flight).map(Limit::MaxInFlight))
-        .or_else(|| full(dag.get(procedure).max_in_flight, own).map(Limit::ProcedureMaxInFlight))
+        .or_else(|| {
+            full(dag.get(procedure).rules.max_in_flight, own).map(Limit::ProcedureMaxInFlight)
+        })
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Blocked, Decision, Due, Manifest, Planned, Policy, Skip, Waiting, World};
+use super::{Blocked, Decision, Due, Manifest, Outlook, Planned, Policy, Skip, Waiting, World};
 use crate::bids::dicom::Hold;
 use crate::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use crate::completion::{Completion, SubjectCompletions};
@@ -468,6 +468,7 @@ fn failed(row: &TaskRow) -> Skip {
     Skip::Failed {
         reason: row.reason,
         attempt: row.attempt.unwrap_or(1),
+        outlook: Outlook::None,
     }
 }
 

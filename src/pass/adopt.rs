@@ -8,7 +8,7 @@ use super::look::event;
 use crate::executor::{JobReport, Phase};
 use crate::state::audit_log::Event;
 use crate::state::transition::Cause;
-use crate::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
+use crate::state::{JobFacts, Reason, RetryState, State, TaskKey, TaskRow, TaskStatus};
 
 /// Gives rows to living jobs of ours that have none (the state was rolled back or deleted).
 pub fn adopt(
@@ -44,6 +44,7 @@ pub fn adopt(
                     .map(|tag| tag.submission_id.as_str().into()),
                 // Nobody knows what was there before: outputs must be newer than the job's start.
                 replaces_outputs: Some(true),
+                retry: RetryState::default(),
                 foreign: None,
             };
             let event = Event {

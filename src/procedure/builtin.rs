@@ -126,7 +126,7 @@ fn procedure(builtin: &Builtin) -> Procedure {
         resources: Resources::default(),
         env: std::collections::BTreeMap::new(),
         output_grace: None,
-        max_in_flight: None,
+        rules: Default::default(),
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod builtin;
 pub mod dag;
 pub mod resources;
+pub mod rules;
 pub(crate) mod testing;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use crate::completion::marker::CompletionRule;
 pub use dag::{DagError, ProcedureDag, ProcedureId};
 pub use resources::{MemSize, Resources, TimeLimit};
+pub use rules::{ArrayMode, RetryRule, RetryRules, SubmitRules};
 
 /// Describes one processing step (`bids`, `qsiprep`, ...), as the configuration declares it.
 #[derive(Debug, Clone)]
@@ -33,8 +35,7 @@ pub struct Procedure {
     pub env: BTreeMap<String, String>,
     /// How long outputs may take to appear after the job's end; none: the site's `output_grace`.
     pub output_grace: Option<Duration>,
-    /// How many tasks of this procedure may be in flight; none: no limit.
-    pub max_in_flight: Option<usize>,
+    pub rules: SubmitRules,
 }
 
 /// Says whether a procedure runs once per session or once per subject.

@@ -23,6 +23,6 @@ pub fn procedure(name: &str, scope: Scope, depends_on: &[(&str, SessionsRule)]) 
         resources: Resources::default(),
         env: Default::default(),
         output_grace: None,
-        max_in_flight: None,
+        rules: Default::default(),
     }
 }

@@ -25,7 +25,7 @@ use chrono::{DateTime, Utc};
 
 pub use replay::{Effect, Fate, Replayed, replay, settle};
 
-use super::TaskKey;
+use super::{RetryState, TaskKey};
 use crate::executor::JobId;
 
 /// Is one line of the journal.
@@ -67,6 +67,7 @@ pub struct Intent {
     pub replaces_outputs: bool,
     pub req_mem_mb: Option<i64>,
     pub time_limit_s: Option<i64>,
+    pub retry: RetryState,
 }
 
 /// Is an open journal; the caller holds the lock.

@@ -9,6 +9,7 @@ pub mod journal;
 pub mod lock;
 pub mod reason;
 pub mod repair;
+pub mod retry;
 pub mod schema;
 pub mod sources;
 pub mod store;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 pub use reason::Reason;
+pub use retry::RetryState;
 pub use table::State;
 
 use crate::executor::JobId;
@@ -70,6 +72,8 @@ pub struct TaskRow {
     /// True if outputs were complete when this attempt was submitted, so that they prove
     /// nothing unless they are newer than the job's start.
     pub replaces_outputs: Option<bool>,
+    /// The automatic retries that led to this attempt.
+    pub retry: RetryState,
     /// Index of this row in the table of columns that are not ours (see [`schema`]).
     pub foreign: Option<u32>,
 }

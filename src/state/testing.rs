@@ -26,6 +26,7 @@ pub fn row(procedure: &str, status: TaskStatus, reason: Reason) -> TaskRow {
         job_name: Some(format!("{procedure}_sub-01_ses-01").into()),
         submission_id: Some("0123456789abcdef".into()),
         replaces_outputs: Some(false),
+        retry: Default::default(),
         foreign: None,
     }
 }

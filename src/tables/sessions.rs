@@ -162,6 +162,7 @@ fn decision_json(decision: &Decision) -> Value {
             | Skip::WaitingFor(_)
             | Skip::Unreadable(_)
             | Skip::OverLimit(_)
+            | Skip::Paused(_)
             | Skip::NotSelected => (None, None),
         },
     };

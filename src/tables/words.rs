@@ -7,17 +7,20 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::manifest::{Blocked, Decision, Due, Limit, Manifest, Skip, Waiting};
+use crate::manifest::{
+    Blocked, Decision, Due, Limit, Manifest, Outlook, Pause, PauseCause, Skip, Waiting,
+};
 use crate::state::{Reason, TaskStatus};
 
 /// All words of [`decision_word`], in the order in which summaries list them.
-pub const WORDS: [&str; 15] = [
+pub const WORDS: [&str; 16] = [
     "complete",
     "running",
     "pending",
     "foreign-job",
     "due",
     "limit",
+    "paused",
     "waiting",
     "blocked",
     "failed",
@@ -46,6 +49,7 @@ pub fn short_cell(cell: &str) -> &str {
         "not-applicable" => "n/a",
         "foreign-job" => "fgn",
         "not-selected" => "nsel",
+        "paused" => "pause",
         _ => cell,
     }
 }
@@ -73,6 +77,7 @@ pub fn decision_word(decision: &Decision) -> &'static str {
             Skip::WaitingFor(_) => "waiting",
             Skip::Unreadable(_) => "unreadable",
             Skip::OverLimit(_) => "limit",
+            Skip::Paused(_) => "paused",
             Skip::NotSelected => "not-selected",
         },
     }
@@ -93,7 +98,7 @@ pub fn decision_cell(decision: &Decision) -> Cow<'static, str> {
 /// Returns a short sentence for people, without a full stop.
 pub fn decision_text(decision: &Decision) -> String {
     match decision {
-        Decision::Submit(due) => due_text(*due).to_owned(),
+        Decision::Submit(due) => due_text(*due).into_owned(),
         Decision::Skip(skip) => match skip {
             Skip::Complete => "complete".to_owned(),
             Skip::NotApplicable => "not applicable: the session lacks the input".to_owned(),
@@ -108,10 +113,15 @@ pub fn decision_text(decision: &Decision) -> String {
                     None => format!("in flight ({standing})"),
                 }
             }
-            Skip::Failed { reason, attempt } => {
-                let reason = reason_word(*reason);
-                format!("failed ({reason}, attempt {attempt}); 'retry' clears it")
-            }
+            Skip::Failed {
+                reason,
+                attempt,
+                outlook,
+            } => format!(
+                "failed ({}, attempt {attempt}); {}",
+                reason_word(*reason),
+                outlook_text(*outlook)
+            ),
             Skip::ForeignJob(id) => {
                 format!("job {id} has this task's name and is not ours; waits until it ends")
             }
@@ -128,6 +138,7 @@ pub fn decision_text(decision: &Decision) -> String {
                 format!("unreadable: {}: {}", what.path.display(), what.error)
             }
             Skip::OverLimit(limit) => limit_text(limit),
+            Skip::Paused(pause) => pause_text(pause),
             Skip::NotSelected => "not selected".to_owned(),
         },
     }
@@ -176,17 +187,19 @@ fn group(skip: &Skip) -> String {
         },
         Skip::Unreadable(_) => "unreadable".to_owned(),
         Skip::OverLimit(limit) => limit_text(limit),
+        Skip::Paused(_) => "paused".to_owned(),
         Skip::NotSelected => "not selected".to_owned(),
     }
 }
 
-fn due_text(due: Due) -> &'static str {
+fn due_text(due: Due) -> Cow<'static, str> {
     match due {
-        Due::New => "due",
-        Due::OutputsGone => "due: was complete, outputs gone",
-        Due::FailedBefore => "due: failed before, and resubmit_failed is on",
-        Due::Forced { complete: true } => "due: forced, outputs are complete",
-        Due::Forced { complete: false } => "due: forced",
+        Due::New => "due".into(),
+        Due::OutputsGone => "due: was complete, outputs gone".into(),
+        Due::FailedBefore => "due: failed before, and resubmit_failed is on".into(),
+        Due::Retry { reason, .. } => format!("due: tried again after {reason}").into(),
+        Due::Forced { complete: true } => "due: forced, outputs are complete".into(),
+        Due::Forced { complete: false } => "due: forced".into(),
     }
 }
 
@@ -236,6 +249,44 @@ fn limit_text(limit: &Limit) -> String {
         Limit::MaxInFlight(n) => format!("over a limit (max_in_flight {n})"),
         Limit::ProcedureMaxInFlight(n) => {
             format!("over a limit (the procedure's max_in_flight {n})")
+        }
+        Limit::QueuedUserJobs(n) => format!("over a limit (max_queued_user_jobs {n})"),
+        Limit::Warmup {
+            needed,
+            succeeded,
+            failed,
+        } => {
+            let mut text = format!("warm-up: {succeeded} of the first {needed} jobs succeeded");
+            if *failed > 0 {
+                let _ = write!(text, ", {failed} failed ('retry' or --force tries again)");
+            }
+            text
+        }
+    }
+}
+
+/// Says what becomes of a failed task by itself.
+fn outlook_text(outlook: Outlook) -> String {
+    match outlook {
+        Outlook::None => "'retry' clears it".to_owned(),
+        Outlook::Now => "is tried again".to_owned(),
+        Outlook::At(at) => format!("is tried again from {}", at.format("%Y-%m-%d %H:%M UTC")),
+        Outlook::Spent { attempts, allowed } => {
+            format!("all {allowed} attempts are used up ({attempts}); 'retry' starts anew")
+        }
+    }
+}
+
+fn pause_text(pause: &Pause) -> String {
+    let since = pause.since.format("%Y-%m-%d %H:%M UTC");
+    match &pause.cause {
+        PauseCause::Person { by, note: None } => format!("paused by {by} since {since}"),
+        PauseCause::Person {
+            by,
+            note: Some(note),
+        } => format!("paused by {by} since {since}: {note}"),
+        PauseCause::Failures { count } => {
+            format!("paused since {since}: {count} jobs in a row failed; 'resume' goes on")
         }
     }
 }

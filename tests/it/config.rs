@@ -134,6 +134,14 @@ fn every_known_key_is_read() {
                 ),
                 format!("procedures[0].completion_marker[0].{name}"),
             ),
+            Section::Retry => (
+                format!("retry: {{{name}: [[[]]]}}"),
+                format!("retry.{name}"),
+            ),
+            Section::RetryRule => (
+                format!("retry: {{on: {{exit_code: {{{name}: [[[]]]}}}}}}"),
+                format!("retry.on.exit_code.{name}"),
+            ),
         };
         let error = interpret("c.yaml", text.as_bytes()).expect_err(&text);
         let at_key = |key: &str| key == expected || key.starts_with(&format!("{expected}["));
@@ -416,7 +424,10 @@ fn the_example_loads_and_shows_every_key() {
         .map(|line| line.trim_start_matches([' ', '#', '-', '{']))
         .collect();
     for key in KEYS {
-        let nested = matches!(key.section, Section::Dependency | Section::Marker);
+        let nested = matches!(
+            key.section,
+            Section::Dependency | Section::Marker | Section::RetryRule
+        );
         let word = format!("{}:", key.name);
         let written = lines
             .iter()

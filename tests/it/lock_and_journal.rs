@@ -154,6 +154,7 @@ fn intents(count: u32) -> Vec<Entry> {
             attempt: 1,
             submitted_at: Default::default(),
             replaces_outputs: false,
+            retry: Default::default(),
             req_mem_mb: None,
             time_limit_s: None,
         })

@@ -11,7 +11,9 @@ use snbb_scheduler::cli::views::{
     RunSummary, print_manifest, print_run_summary, print_session_status, print_status,
 };
 use snbb_scheduler::executor::JobId;
-use snbb_scheduler::manifest::{Blocked, Decision, Due, Limit, Manifest, Skip};
+use snbb_scheduler::manifest::{
+    Blocked, Decision, Due, Limit, Manifest, Outlook, Pause, PauseCause, Skip,
+};
 use snbb_scheduler::procedure::Scope;
 use snbb_scheduler::state::{Reason, TaskStatus};
 use snbb_scheduler::tables;
@@ -141,6 +143,18 @@ fn a_run_ends_with_its_figures_on_stderr() {
     assert!(err.starts_with("4 sessions, 11 tasks: 2 complete, 2 due, 1 would be submitted\n"));
 }
 
+fn at(text: &str) -> chrono::DateTime<chrono::Utc> {
+    text.parse().unwrap()
+}
+
+fn failed_with(outlook: Outlook) -> Skip {
+    Skip::Failed {
+        reason: Some(Reason::Timeout),
+        attempt: 3,
+        outlook,
+    }
+}
+
 #[test]
 fn every_decision_has_a_word_a_cell_and_a_sentence() {
     let skip = Decision::Skip;
@@ -181,6 +195,33 @@ fn every_decision_has_a_word_a_cell_and_a_sentence() {
         skip(Skip::OverLimit(Limit::MaxSubmitPerRun(5))),
         skip(Skip::OverLimit(Limit::MaxInFlight(5))),
         skip(Skip::OverLimit(Limit::ProcedureMaxInFlight(5))),
+        skip(Skip::OverLimit(Limit::QueuedUserJobs(5))),
+        skip(Skip::OverLimit(Limit::Warmup {
+            needed: 3,
+            succeeded: 1,
+            failed: 1,
+        })),
+        skip(Skip::Paused(Box::new(Pause {
+            since: at("2026-03-01T04:05:06Z"),
+            cause: PauseCause::Failures { count: 10 },
+        }))),
+        skip(Skip::Paused(Box::new(Pause {
+            since: at("2026-03-01T04:05:06Z"),
+            cause: PauseCause::Person {
+                by: "anna".to_owned(),
+                note: Some("new container".to_owned()),
+            },
+        }))),
+        skip(failed_with(Outlook::At(at("2026-03-01T04:05:06Z")))),
+        skip(failed_with(Outlook::Now)),
+        skip(failed_with(Outlook::Spent {
+            attempts: 3,
+            allowed: 3,
+        })),
+        Decision::Submit(Due::Retry {
+            reason: Reason::Timeout,
+            complete: false,
+        }),
         skip(Skip::NotSelected),
     ]
     .iter()

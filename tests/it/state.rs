@@ -48,6 +48,7 @@ pub fn full_row(subject: &str, procedure: &str, job: u32) -> TaskRow {
         job_name: Some(Arc::from(format!("{procedure}_{subject}_ses-01"))),
         submission_id: Some(Arc::from(format!("{job:08x}"))),
         replaces_outputs: Some(true),
+        retry: Default::default(),
         foreign: None,
     }
 }
@@ -67,6 +68,7 @@ pub fn bare_row(subject: &str, procedure: &str, status: TaskStatus) -> TaskRow {
         job_name: None,
         submission_id: None,
         replaces_outputs: None,
+        retry: Default::default(),
         foreign: None,
     }
 }
@@ -214,6 +216,7 @@ fn any_row() -> impl Strategy<Value = TaskRow> {
                 job_name: facts.0,
                 submission_id: facts.1,
                 replaces_outputs: flag,
+                retry: Default::default(),
                 foreign: None,
             },
         )

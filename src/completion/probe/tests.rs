@@ -40,7 +40,7 @@ impl Study {
                 resources: Resources::default(),
                 env: Default::default(),
                 output_grace: None,
-                max_in_flight: None,
+                rules: Default::default(),
             },
         }
     }

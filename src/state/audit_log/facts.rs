@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
 use super::timestamp;
-use crate::state::TaskRow;
 use crate::state::journal::Intent;
+use crate::state::{RetryState, TaskRow};
 
 /// Returns what is known of a row beside task, job and status.
 pub fn extras_of(row: &TaskRow) -> Vec<(&'static str, Value)> {
@@ -31,6 +31,7 @@ pub fn extras_of(row: &TaskRow) -> Vec<(&'static str, Value)> {
         ("time_limit_s", facts.time_limit_s.map(Value::from)),
         ("elapsed_s", facts.elapsed_s.map(Value::from)),
         ("cluster", text(&facts.cluster)),
+        ("retry_state", retry(&row.retry)),
     ]
     .into_iter()
     .filter_map(|(key, value)| Some((key, value?)))
@@ -46,6 +47,7 @@ pub fn extras_of_intent(intent: &Intent) -> Vec<(&'static str, Value)> {
         ("replaces_outputs", Some(intent.replaces_outputs.into())),
         ("req_mem_mb", intent.req_mem_mb.map(Value::from)),
         ("time_limit_s", intent.time_limit_s.map(Value::from)),
+        ("retry_state", retry(&intent.retry)),
     ]
     .into_iter()
     .filter_map(|(key, value)| Some((key, value?)))
@@ -79,7 +81,17 @@ pub fn fill(row: &mut TaskRow, fields: &Map<String, Value>) {
     if let Some(flag) = fields.get("replaces_outputs").and_then(Value::as_bool) {
         row.replaces_outputs = Some(flag);
     }
+    if let Some(retry) = fields.get("retry_state") {
+        row.retry = serde_json::from_value(retry.clone()).unwrap_or_default();
+    }
     row.missing_since = time("missing_since");
+}
+
+/// An attempt that is no retry says nothing.
+fn retry(state: &RetryState) -> Option<Value> {
+    (*state != RetryState::default())
+        .then(|| serde_json::to_value(state).ok())
+        .flatten()
 }
 
 /// Reads a time as the log writes it.
@@ -99,6 +111,7 @@ mod tests {
     fn what_is_written_of_a_row_makes_it_again() {
         let mut full = row("a", TaskStatus::Failed, Reason::NoOutput);
         full.missing_since = Some(at(9));
+        full.retry.retries = 1;
         full.facts = JobFacts {
             slurm_state: Some("COMPLETED".into()),
             exit_code: Some("0:0".into()),
@@ -117,6 +130,7 @@ mod tests {
             submission_id: None,
             replaces_outputs: None,
             missing_since: None,
+            retry: RetryState::default(),
             facts: JobFacts::default(),
             ..full.clone()
         };
@@ -124,7 +138,7 @@ mod tests {
             .into_iter()
             .map(|(key, value)| (key.to_owned(), value))
             .collect();
-        assert_eq!(fields.len(), 16);
+        assert_eq!(fields.len(), 17);
         fill(&mut bare, &fields);
         assert_eq!(bare, full);
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Entry, Intent, JournalError, Salvaged};
 use crate::executor::JobId;
-use crate::state::TaskKey;
+use crate::state::{RetryState, TaskKey};
 
 /// Holds what a file's bytes say.
 #[derive(Debug, Default)]
@@ -170,6 +170,8 @@ enum Words {
         replaces_outputs: bool,
         req_mem_mb: Option<i64>,
         time_limit_s: Option<i64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry: Option<RetryState>,
     },
     Sending {
         submission_id: Arc<str>,
@@ -207,6 +209,7 @@ impl From<&Entry> for Words {
                 replaces_outputs: intent.replaces_outputs,
                 req_mem_mb: intent.req_mem_mb,
                 time_limit_s: intent.time_limit_s,
+                retry: (intent.retry != RetryState::default()).then_some(intent.retry),
             },
             Entry::Sending { submission_id, at } => Self::Sending { submission_id, at },
             Entry::Accepted {
@@ -256,6 +259,7 @@ impl From<Words> for Entry {
                 replaces_outputs,
                 req_mem_mb,
                 time_limit_s,
+                retry,
             } => Self::Intent(Intent {
                 key: TaskKey {
                     subject,
@@ -269,6 +273,7 @@ impl From<Words> for Entry {
                 replaces_outputs,
                 req_mem_mb,
                 time_limit_s,
+                retry: retry.unwrap_or_default(),
             }),
             Words::Sending { submission_id, at } => Self::Sending { submission_id, at },
             Words::Accepted {

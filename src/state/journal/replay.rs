@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 
 use super::{Entry, Intent};
 use crate::executor::JobId;
-use crate::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
+use crate::state::{JobFacts, Reason, RetryState, State, TaskKey, TaskRow, TaskStatus};
 
 /// Says what became of one submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -400,6 +400,7 @@ fn new_row(intent: &Intent, fate: &Fate, foreign: Option<u32>) -> TaskRow {
         job_name: None,
         submission_id: None,
         replaces_outputs: None,
+        retry: RetryState::default(),
         foreign,
     };
     fill_intent(&mut row, intent);
@@ -415,6 +416,9 @@ fn fill_intent(row: &mut TaskRow, intent: &Intent) {
     row.submission_id
         .get_or_insert_with(|| intent.submission_id.clone());
     row.replaces_outputs.get_or_insert(intent.replaces_outputs);
+    if row.retry == RetryState::default() {
+        row.retry = intent.retry.clone();
+    }
     row.facts.req_mem_mb = row.facts.req_mem_mb.or(intent.req_mem_mb);
     row.facts.time_limit_s = row.facts.time_limit_s.or(intent.time_limit_s);
 }

@@ -19,6 +19,7 @@ fn intent(task: usize, id: &str, attempt: i32, at: i64) -> Intent {
         attempt,
         submitted_at: time(at),
         replaces_outputs: task.is_multiple_of(2),
+        retry: Default::default(),
         req_mem_mb: Some(1000),
         time_limit_s: None,
     }

@@ -193,6 +193,7 @@ fn new_attempt(record: &Record, before: &[Attempt]) -> Attempt {
             job_name: is_ours.then(|| Arc::from(record.key.job_name())),
             submission_id: None,
             replaces_outputs: None,
+            retry: Default::default(),
             foreign: None,
         },
         touched: record.at,

@@ -1,6 +1,6 @@
 //! Rows of one task compared: the same attempt, a later one, and what both say together. Pure.
 
-use crate::state::{Reason, TaskRow};
+use crate::state::{Reason, RetryState, TaskRow};
 
 /// True if two rows are the same attempt of their task.
 pub fn is_same(a: &TaskRow, b: &TaskRow) -> bool {
@@ -43,6 +43,9 @@ pub(super) fn merge_rows(old: &TaskRow, news: &TaskRow) -> TaskRow {
     prefer!(old, submitted_at);
     prefer!(old, attempt);
     prefer!(old, replaces_outputs);
+    if old.retry != RetryState::default() {
+        row.retry = old.retry.clone();
+    }
     keep!(job_id);
     keep!(facts.slurm_state);
     keep!(facts.started_at);

@@ -48,6 +48,7 @@ impl Known {
                 attempt: self.attempt,
                 submitted_at: at,
                 replaces_outputs: false,
+                retry: Default::default(),
                 req_mem_mb: None,
                 time_limit_s: None,
             }),

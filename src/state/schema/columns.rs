@@ -39,6 +39,7 @@ pub const JOB_NAME: usize = 19;
 pub const CLUSTER: usize = 20;
 pub const SUBMISSION_ID: usize = 21;
 pub const REPLACES_OUTPUTS: usize = 22;
+pub const RETRY_STATE: usize = 23;
 
 pub fn column_name(place: usize) -> &'static str {
     COLUMNS.get(place).map_or("", |(name, _)| name)
@@ -363,6 +364,7 @@ mod tests {
             (CLUSTER, "cluster"),
             (SUBMISSION_ID, "submission_id"),
             (REPLACES_OUTPUTS, "replaces_outputs"),
+            (RETRY_STATE, "retry_state"),
         ];
         assert_eq!(places.len(), COLUMNS.len());
         for (place, name) in places {

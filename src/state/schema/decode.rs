@@ -15,7 +15,7 @@ use arrow::record_batch::RecordBatch;
 use super::columns::{self, *};
 use super::{COLUMNS, ReadError};
 use crate::executor::JobId;
-use crate::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
+use crate::state::{JobFacts, Reason, RetryState, TaskKey, TaskRow, TaskStatus};
 
 /// Reads the batches of one file, in order.
 pub struct Decoder {
@@ -136,6 +136,12 @@ impl Decoder {
         )?;
         let replaces_outputs =
             columns::flags(self.array(batch, REPLACES_OUTPUTS), REPLACES_OUTPUTS)?;
+        let retry_state = columns::text(
+            self.array(batch, RETRY_STATE),
+            RETRY_STATE,
+            false,
+            &mut self.texts,
+        )?;
         let has_foreign = !self.layout.foreign.is_empty();
         let empty: Arc<str> = self.texts.get("");
 
@@ -201,6 +207,10 @@ impl Decoder {
                 replaces_outputs: replaces_outputs
                     .as_ref()
                     .and_then(|flags| flags.is_valid(at).then(|| flags.value(at))),
+                retry: retry_state
+                    .get(at)
+                    .map(RetryState::from_text)
+                    .unwrap_or_default(),
                 foreign: if has_foreign {
                     u32::try_from(row).ok()
                 } else {

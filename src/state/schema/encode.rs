@@ -58,6 +58,7 @@ struct Builders {
     cluster: StringBuilder,
     submission_id: StringBuilder,
     replaces_outputs: BooleanBuilder,
+    retry_state: StringBuilder,
 }
 
 impl Builders {
@@ -88,6 +89,7 @@ impl Builders {
             cluster: text(8),
             submission_id: text(20),
             replaces_outputs: BooleanBuilder::with_capacity(n),
+            retry_state: text(0),
         }
     }
 
@@ -106,6 +108,7 @@ impl Builders {
             job_name,
             submission_id,
             replaces_outputs,
+            retry,
             foreign: _,
         } = row;
         let crate::state::JobFacts {
@@ -144,6 +147,7 @@ impl Builders {
         self.cluster.append_option(cluster.as_deref());
         self.submission_id.append_option(submission_id.as_deref());
         self.replaces_outputs.append_option(*replaces_outputs);
+        self.retry_state.append_option(retry.to_text());
     }
 
     /// Returns the columns in the order of [`super::COLUMNS`].
@@ -172,6 +176,7 @@ impl Builders {
             Arc::new(self.cluster.finish()),
             Arc::new(self.submission_id.finish()),
             Arc::new(self.replaces_outputs.finish()),
+            Arc::new(self.retry_state.finish()),
         ]
     }
 }

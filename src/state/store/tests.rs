@@ -17,6 +17,7 @@ fn row(subject: &str) -> TaskRow {
         job_name: None,
         submission_id: None,
         replaces_outputs: None,
+        retry: Default::default(),
         foreign: None,
     }
 }
@@ -193,6 +194,7 @@ fn a_second_job_of_one_attempt_is_kept_beside_the_first() {
             attempt: 1,
             submitted_at: crate::state::testing::at(at),
             replaces_outputs: false,
+            retry: Default::default(),
             req_mem_mb: None,
             time_limit_s: None,
         })

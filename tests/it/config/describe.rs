@@ -119,11 +119,7 @@ pub fn procedures(config: &Config) -> String {
             r.sbatch_args
         )
         .unwrap();
-        let rest = (
-            &p.env,
-            p.output_grace.map(duration::format),
-            p.max_in_flight,
-        );
+        let rest = (&p.env, p.output_grace.map(duration::format), &p.rules);
         writeln!(out, "  {rest:?}").unwrap();
     }
     out

@@ -10,7 +10,7 @@ use snbb_scheduler::cli::output::{Printer, PrinterOptions, Verbosity};
 use snbb_scheduler::completion::Unreadable;
 use snbb_scheduler::completion::marker::CompletionRule;
 use snbb_scheduler::executor::JobId;
-use snbb_scheduler::manifest::{Blocked, Decision, Due, Manifest, Planned, Skip, Waiting};
+use snbb_scheduler::manifest::{Blocked, Decision, Due, Manifest, Outlook, Planned, Skip, Waiting};
 use snbb_scheduler::procedure::{Check, Procedure, ProcedureDag, Resources, Scope};
 use snbb_scheduler::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
 
@@ -26,7 +26,7 @@ pub(super) fn dag(procedures: &[(&str, Scope)]) -> ProcedureDag {
         resources: Resources::default(),
         env: Default::default(),
         output_grace: None,
-        max_in_flight: None,
+        rules: Default::default(),
     };
     ProcedureDag::new(procedures.iter().map(procedure).collect()).unwrap()
 }
@@ -64,6 +64,7 @@ pub(super) fn row(
         job_name: None,
         submission_id: None,
         replaces_outputs: None,
+        retry: Default::default(),
         foreign: None,
     }
 }
@@ -190,7 +191,11 @@ pub(super) fn in_flight(id: Option<&str>, status: TaskStatus, reason: Option<Rea
 }
 
 pub(super) fn failed(reason: Option<Reason>, attempt: i32) -> Decision {
-    Decision::Skip(Skip::Failed { reason, attempt })
+    Decision::Skip(Skip::Failed {
+        reason,
+        attempt,
+        outlook: Outlook::None,
+    })
 }
 
 pub(super) fn study() -> (Vec<Session>, Manifest) {

@@ -86,6 +86,6 @@ pub fn step(name: &str, output_dir: &str, needs: &[&str], markers: &[&str]) -> P
         resources: Resources::default(),
         env: Default::default(),
         output_grace: None,
-        max_in_flight: None,
+        rules: Default::default(),
     }
 }

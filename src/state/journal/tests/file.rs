@@ -254,6 +254,7 @@ fn any_entry() -> impl Strategy<Value = Entry> {
                     attempt: rest.0,
                     submitted_at: at,
                     replaces_outputs: rest.1,
+                    retry: Default::default(),
                     req_mem_mb: rest.2,
                     time_limit_s: rest.3,
                 })

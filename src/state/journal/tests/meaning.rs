@@ -23,6 +23,7 @@ fn row(task: usize, status: TaskStatus, attempt: Option<i32>) -> TaskRow {
         job_name: None,
         submission_id: attempt.map(|n| format!("old{task}-{n}").into()),
         replaces_outputs: None,
+        retry: Default::default(),
         foreign: None,
     }
 }
