@@ -28,7 +28,7 @@ pub(super) enum Ids {
 }
 
 /// More than any array that we submit; a line of noise must not fill the memory.
-const MOST_TASKS: usize = 100_000;
+pub(super) const MOST_TASKS: usize = 100_000;
 
 pub(super) fn ids(text: &str) -> Option<Ids> {
     let text = text.trim();
