@@ -63,7 +63,8 @@ pub fn is_own(row: &TaskRow, job: &JobReport) -> bool {
     evidence::fits(row, job)
 }
 
-/// Makes the question of one pass: one queue call, accounting for what is in flight.
+/// Makes the question of one pass: one queue call, accounting for what is in flight. Of rows in doubt
+/// nobody knows on which cluster their job may be: who asks adds those that the configuration names.
 pub fn question(rows: &State) -> Question {
     let mut question = Question::default();
     let mut canary: Option<&TaskRow> = None;
@@ -81,6 +82,11 @@ pub fn question(rows: &State) -> Question {
             && canary.is_none_or(|best| best.facts.ended_at < row.facts.ended_at)
         {
             canary = Some(row);
+        }
+    }
+    for cluster in question.jobs.iter().filter_map(|job| job.cluster.clone()) {
+        if !question.clusters.contains(&cluster) {
+            question.clusters.push(cluster);
         }
     }
     if let Some(newest) = newest {
@@ -158,8 +164,16 @@ fn in_flight(
     }
     let record = evidence.in_accounting(row);
     match (record.filter(|r| !r.phase.is_live()), queued) {
+        (Some(ended), _) if evidence.may_be_half_told(ended, now) => None,
         // Accounting knows more (exit code, node, memory) than the queue's memory of a finished job.
         (Some(ended), _) => judge.ended(ended),
+        // It also knows whether a cancelled job was ever launched; the queue does not.
+        (None, Some(ended))
+            if ended.phase == Phase::Failed(Reason::Cancelled)
+                && record.is_some_and(|r| r.phase == Phase::Unknown) =>
+        {
+            None
+        }
         (None, Some(ended)) if evidence.may_still_come(ended, now) => None,
         (None, Some(ended)) => judge.ended(ended),
         (None, None) if record.is_some_and(|r| r.phase == Phase::Unknown) => None,
