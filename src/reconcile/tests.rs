@@ -12,7 +12,7 @@ mod places;
 struct Disk(Outputs);
 
 impl OutputSource for Disk {
-    fn outputs(&self, _: &TaskKey) -> Outputs {
+    fn outputs(&self, _: &TaskKey, _: bool) -> Outputs {
         self.0
     }
 
@@ -25,7 +25,7 @@ impl OutputSource for Disk {
 struct Untouchable;
 
 impl OutputSource for Untouchable {
-    fn outputs(&self, key: &TaskKey) -> Outputs {
+    fn outputs(&self, key: &TaskKey, _: bool) -> Outputs {
         panic!("the markers of {key} were looked at while its job may be writing")
     }
 
