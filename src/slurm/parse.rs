@@ -145,13 +145,15 @@ pub fn accounting(text: &str, with_submit_line: bool, cluster: Option<&Arc<str>>
 /// Returns true for an id that a query can name (`123`, `123_4`): one that sacct cannot read spoils
 /// the whole query.
 pub fn is_askable(id: &JobId) -> bool {
-    let number = |text: &str| {
-        !text.is_empty() && text.len() <= 10 && text.bytes().all(|b| b.is_ascii_digit())
-    };
     match id.as_str().split_once('_') {
-        Some((job, task)) => number(job) && number(task),
-        None => number(id.as_str()),
+        Some((job, task)) => is_number(job) && is_number(task),
+        None => is_number(id.as_str()),
     }
+}
+
+/// True for a number that Slurm may use for a job or a task: it has 32 bits.
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 10 && text.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// Holds a line's fields as they came, with the few that are read differently per source.
@@ -202,14 +204,7 @@ fn read<'a>(
             unread.push(line);
             let first = line.split(SEPARATOR).next().unwrap_or_default();
             if line.contains(SEPARATOR) || ids(first).is_some() {
-                let shown: String = line
-                    .chars()
-                    .take(80)
-                    .flat_map(char::escape_default)
-                    .collect();
-                parsed.broken.get_or_insert_with(|| {
-                    format!("a line of {program}'s answer could not be read: {shown}")
-                });
+                parsed.broken.get_or_insert_with(|| broken(program, line));
             }
             // Without a separator it is the rest of a name with a line break, or a banner.
             if line.contains(SEPARATOR)
@@ -233,7 +228,11 @@ fn read<'a>(
                 ranges.push((tasks, raw));
             }
             Some(Ids::Other) => {}
-            None => unread.push(line),
+            // A job, and nobody knows which.
+            None => {
+                unread.push(line);
+                parsed.broken.get_or_insert_with(|| broken(program, line));
+            }
         }
     }
     // A task can stand in a row of its own and in a range; its own row is the newer one.
@@ -245,17 +244,27 @@ fn read<'a>(
         }
     }
     if let Some(first) = unread.first() {
-        let shown: String = first
-            .chars()
-            .take(80)
-            .flat_map(char::escape_default)
-            .collect();
         parsed.warn(format!(
-            "{} of {program}'s lines could not be read; the first: {shown}",
-            unread.len()
+            "{} of {program}'s lines could not be read; the first: {}",
+            unread.len(),
+            shown(first)
         ));
     }
     parsed
+}
+
+fn broken(program: &str, line: &str) -> String {
+    format!(
+        "a line of {program}'s answer could not be read: {}",
+        shown(line)
+    )
+}
+
+fn shown(line: &str) -> String {
+    line.chars()
+        .take(80)
+        .flat_map(char::escape_default)
+        .collect()
 }
 
 impl Raw<'_> {
@@ -359,22 +368,21 @@ fn ids(text: &str) -> Option<Ids> {
     if is_askable(&id) {
         return Some(Ids::One(id));
     }
-    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     if let Some((job, _step)) = text.split_once('.')
-        && (is_askable(&JobId::new(job)) || job.split('+').all(digits))
+        && (is_askable(&JobId::new(job)) || job.split('+').all(is_number))
     {
         return Some(Ids::Other);
     }
     // sbatch printed the leader's id, and the leader is the part of number 0.
     if let Some((leader, part)) = text.split_once('+') {
-        return match (digits(leader), part) {
+        return match (is_number(leader), part) {
             (true, "0") => Some(Ids::One(JobId::new(leader))),
-            (true, part) if digits(part) => Some(Ids::Other),
+            (true, part) if is_number(part) => Some(Ids::Other),
             _ => None,
         };
     }
     let (array, list) = text.split_once("_[")?;
-    if !digits(array) {
+    if !is_number(array) {
         return None;
     }
     let (list, mut whole) = match list.strip_suffix(']') {
