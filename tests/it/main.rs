@@ -6,6 +6,7 @@ mod crash;
 mod doubt;
 mod errors;
 mod fake_slurm;
+mod fuzz;
 mod harness;
 mod harness_slurm;
 mod harness_tree;
