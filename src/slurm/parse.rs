@@ -221,9 +221,9 @@ fn read<'a>(
             }
             Some(Ids::Tasks { tasks, whole }) => {
                 if !whole {
-                    parsed.warn(format!(
-                        "{program} shows only a part of the array tasks '{id}'"
-                    ));
+                    let text = format!("{program} shows only a part of the array tasks '{id}'");
+                    parsed.broken.get_or_insert_with(|| text.clone());
+                    parsed.warn(text);
                 }
                 ranges.push((tasks, raw));
             }
