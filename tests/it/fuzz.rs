@@ -18,10 +18,11 @@ mod targets;
 const INPUTS: u32 = 1500;
 
 /// Files of the other tests that are worth beginning with.
-const SEEDS: [(&str, &str); 6] = [
+const SEEDS: [(&str, &str); 7] = [
     ("squeue", "fixtures/slurm"),
     ("sacct", "fixtures/slurm"),
-    ("sbatch", "fixtures/slurm/sbatch"),
+    ("squeue", "fixtures/slurm/words"),
+    ("sacct", "fixtures/slurm/words"),
     ("config", "fixtures/config/valid"),
     ("config", "fixtures/config/invalid"),
     ("state_file", "fixtures/state"),

@@ -24,3 +24,4 @@ mod site;
 mod slurm;
 mod state;
 mod together;
+mod words;
