@@ -196,14 +196,7 @@ fn read<'a>(
             unread.push(line);
             let first = line.split(SEPARATOR).next().unwrap_or_default();
             if line.contains(SEPARATOR) || ids(first).is_some() {
-                let shown: String = line
-                    .chars()
-                    .take(80)
-                    .flat_map(char::escape_default)
-                    .collect();
-                parsed.broken.get_or_insert_with(|| {
-                    format!("a line of {program}'s answer could not be read: {shown}")
-                });
+                parsed.broken.get_or_insert_with(|| broken(program, line));
             }
             // Without a separator it is the rest of a name with a line break, or a banner.
             if line.contains(SEPARATOR)
@@ -220,14 +213,18 @@ fn read<'a>(
             }
             Some(Ids::Tasks { tasks, whole }) => {
                 if !whole {
-                    parsed.warn(format!(
-                        "{program} shows only a part of the array tasks '{id}'"
-                    ));
+                    let text = format!("{program} shows only a part of the array tasks '{id}'");
+                    parsed.broken.get_or_insert_with(|| text.clone());
+                    parsed.warn(text);
                 }
                 ranges.push((tasks, raw));
             }
             Some(Ids::Other) => {}
-            None => unread.push(line),
+            // A job, and nobody knows which.
+            None => {
+                unread.push(line);
+                parsed.broken.get_or_insert_with(|| broken(program, line));
+            }
         }
     }
     // A task can stand in a row of its own and in a range; its own row is the newer one.
@@ -239,17 +236,27 @@ fn read<'a>(
         }
     }
     if let Some(first) = unread.first() {
-        let shown: String = first
-            .chars()
-            .take(80)
-            .flat_map(char::escape_default)
-            .collect();
         parsed.warn(format!(
-            "{} of {program}'s lines could not be read; the first: {shown}",
-            unread.len()
+            "{} of {program}'s lines could not be read; the first: {}",
+            unread.len(),
+            shown(first)
         ));
     }
     parsed
+}
+
+fn broken(program: &str, line: &str) -> String {
+    format!(
+        "a line of {program}'s answer could not be read: {}",
+        shown(line)
+    )
+}
+
+fn shown(line: &str) -> String {
+    line.chars()
+        .take(80)
+        .flat_map(char::escape_default)
+        .collect()
 }
 
 impl Raw<'_> {
