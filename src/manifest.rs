@@ -26,7 +26,7 @@ use crate::state::{Reason, State, TaskKey, TaskStatus};
 pub use limits::Limits;
 pub use pause::{Pause, PauseCause, Pauses};
 pub use plan::plan;
-pub use retry::Outlook;
+pub use retry::{Budget, Outlook};
 pub use selection::Selection;
 
 /// Holds what the decision looks at.

@@ -156,7 +156,7 @@ impl Pass<'_> {
             Some(_) => History::new(&store.read_attempts()?, state),
             None => History::default(),
         };
-        let (tasks, missing_scripts) = self.prepare(&manifest, &history);
+        let (tasks, missing_scripts) = self.prepare(&manifest, &history, state);
         Ok(Decided {
             strays,
             manifest,
@@ -167,7 +167,12 @@ impl Pass<'_> {
     }
 
     /// Builds the requests of all due tasks whose scripts exist; the others are counted by procedure.
-    fn prepare(&self, manifest: &Manifest, history: &History) -> (Vec<Prepared>, MissingScripts) {
+    fn prepare(
+        &self,
+        manifest: &Manifest,
+        history: &History,
+        state: &State,
+    ) -> (Vec<Prepared>, MissingScripts) {
         // Also those of steps that are not due yet: a typing error should not wait for its day.
         let mut missing: MissingScripts = self
             .config
@@ -186,7 +191,8 @@ impl Pass<'_> {
                 *count += 1;
                 continue;
             }
-            let (attempt, last_reason) = history.next(&request::key(self.config, planned));
+            let key = request::key(self.config, planned);
+            let (attempt, last_reason) = history.next(&key);
             tasks.push(request::prepare(
                 self.config,
                 planned,
@@ -194,6 +200,7 @@ impl Pass<'_> {
                     project: self.project,
                     attempt,
                     last_reason,
+                    row: state.get(&key),
                     now,
                     run_id: self.run_id,
                 },

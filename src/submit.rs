@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use serde_json::Value;
 
 use crate::executor::{Executor, JobId, Refusal, Submission};
-use crate::request::Prepared;
+use crate::procedure::Resources;
+use crate::request::{Notes, Prepared};
 use crate::state::audit_log::{self, AuditLog, Event, EventKind};
 use crate::state::journal::{self, Entry, Journal, JournalError};
 use crate::state::lock::LockError;
@@ -39,6 +41,8 @@ pub struct Submitted {
     pub accepted: Vec<(TaskKey, JobId)>,
     /// Per procedure: the first refusal's words and how many tasks it keeps back.
     pub refused: BTreeMap<Arc<str>, (String, usize)>,
+    /// Retries whose own resources were refused: that says nothing of the procedure's other tasks.
+    pub refused_retries: Vec<RefusedRetry>,
     pub in_doubt: Vec<(TaskKey, String)>,
     /// Why the run stopped before all tasks were tried, and how many were left.
     pub stopped: Option<(Stop, usize)>,
@@ -46,6 +50,22 @@ pub struct Submitted {
     pub audit_error: Option<String>,
     /// Why the rows could not be saved. What was accepted is in the journal, unless that failed too.
     pub unsaved: Option<StateError>,
+}
+
+/// Describes retries of equal resources that were refused.
+#[derive(Debug)]
+pub struct RefusedRetry {
+    /// The first one.
+    pub key: TaskKey,
+    pub resources: Resources,
+    pub message: String,
+    pub count: usize,
+}
+
+impl RefusedRetry {
+    fn is_like(&self, task: &Prepared) -> bool {
+        self.key.procedure == task.intent.key.procedure && self.resources == task.request.resources
+    }
 }
 
 /// Says why a run submits nothing more.
@@ -96,6 +116,8 @@ impl Submitter<'_> {
             let name = &task.intent.key.procedure;
             if let Some((_, count)) = out.refused.get_mut(name) {
                 *count += 1;
+            } else if let Some(like) = out.refused_retries.iter_mut().find(|r| r.is_like(task)) {
+                like.count += 1;
             } else if let Err(stop) = self.submit_one(task, &mut run, &mut out) {
                 let was_tried = usize::from(matches!(stop, Stop::NoAnswers(_)));
                 out.stopped = Some((stop, tasks.len() - at - was_tried));
@@ -177,6 +199,15 @@ impl Submitter<'_> {
                     };
                 }
                 Submission::Refused { kind, message } => match kind {
+                    Refusal::Permanent if task.notes.has_own_resources => {
+                        out.refused_retries.push(RefusedRetry {
+                            key: task.intent.key.clone(),
+                            resources: task.request.resources.clone(),
+                            message,
+                            count: 1,
+                        });
+                        return Ok(());
+                    }
                     Refusal::Permanent => {
                         out.refused
                             .insert(Arc::clone(&task.intent.key.procedure), (message, 1));
@@ -227,6 +258,7 @@ impl Submitter<'_> {
             detail: None,
             extra: audit_log::extras_of_intent(&task.intent),
         };
+        event.extra.extend(notes(task));
         match submission {
             Submission::Accepted { job_id, cluster } => {
                 out.accepted.push((key.clone(), job_id.clone()));
@@ -254,6 +286,35 @@ impl Submitter<'_> {
                 .get_or_insert_with(|| format!("cannot write {}: {error}", path.display()));
         }
     }
+}
+
+/// Returns how a request differs from what is configured.
+fn notes(task: &Prepared) -> Vec<(&'static str, Value)> {
+    let Notes {
+        retry_of,
+        changes,
+        reduced,
+        has_own_resources: _,
+    } = &task.notes;
+    let reduced: Vec<String> = reduced.iter().map(ToString::to_string).collect();
+    [
+        ("retry_of", retry_of.map(|reason| reason.as_str().into())),
+        (
+            "changes",
+            Some(changes.clone())
+                .filter(|list| !list.is_empty())
+                .map(Value::from),
+        ),
+        (
+            "reduced",
+            Some(reduced)
+                .filter(|list| !list.is_empty())
+                .map(Value::from),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(key, value)| Some((key, value?)))
+    .collect()
 }
 
 /// Holds the journal of a run between two folds.

@@ -3,6 +3,7 @@
 //! Pure. Nothing here knows the terminal, colour or files; [`words`] is the one place where
 //! decisions become words. The columns are documented in `docs/output.md`; scripts rely on them.
 
+pub mod exit;
 pub mod health;
 pub mod sessions;
 pub mod tasks;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use polars::frame::PivotColumnNaming;
 use polars::prelude::*;
 
+pub use exit::failure_text;
 pub use sessions::{decision_counts, session_status, session_status_json};
 pub use tasks::{rows_frame, status_counts};
 pub use words::{decision_cell, decision_text, decision_word, reason_summary};

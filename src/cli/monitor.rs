@@ -12,6 +12,7 @@ use crate::executor::JobId;
 use crate::pass::Looked;
 use crate::state::audit_log::AuditLog;
 use crate::state::{State, TaskKey, TaskRow, TaskStatus};
+use crate::tables::failure_text;
 
 pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     loop {
@@ -85,8 +86,9 @@ pub fn tell(looked: &Looked, printer: &mut Printer) {
             .job_id
             .as_ref()
             .map_or_else(String::new, |id| format!(", job {id}"));
+        let why = failure_text(row).map_or_else(String::new, |text| format!(": {text}"));
         printer.detail(&format!(
-            "{}: {} -> {}{job}",
+            "{}: {} -> {}{job}{why}",
             row.key,
             word(status, *reason),
             word(&row.status, row.reason),

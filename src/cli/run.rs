@@ -2,6 +2,8 @@
 //!
 //! A dry run goes the same way up to the submission, takes no lock and writes nothing.
 
+use std::collections::BTreeMap;
+
 use super::args::RunArgs;
 use super::context::{Access, Context};
 use super::error::{Exit, Failure};
@@ -12,6 +14,7 @@ use super::views::{self, RunSummary};
 use crate::bids::{Discovery, Session};
 use crate::pass::{Decided, Looked, MissingScripts, Pass, Wishes};
 use crate::reconcile::strays::Strays;
+use crate::request::{Prepared, Reduced};
 use crate::safety;
 use crate::state::State;
 use crate::state::store::StateError;
@@ -77,15 +80,24 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
     if tell_missing(&decided.missing_scripts, &mut summary, printer) {
         exit = Exit::Refused;
     }
+    tell_reduced(&decided.tasks, printer);
     if let Some(locked) = &locked {
         let count = decided.tasks.len() as u64;
         let progress = printer.progress(Some(count), "submitting");
         let submitted = pass.carry_out(locked, &mut state, &decided, started, &|| progress.inc(1));
         progress.finish();
+        for task in &decided.tasks {
+            if let Some(text) = task.notes.retry_text(task.intent.attempt) {
+                printer.detail(&format!("{}: {text}", task.intent.key));
+            }
+        }
         exit = report(&submitted?, &mut summary, printer, exit);
     } else {
         summary.submitted = decided.tasks.len();
         for task in &decided.tasks {
+            if let Some(text) = task.notes.retry_text(task.intent.attempt) {
+                printer.line(&format!("# {}: {text}", task.intent.key));
+            }
             printer.line(&shell_words::join(
                 pass.executor.command_line(&task.request),
             ));
@@ -174,6 +186,22 @@ pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &
     }
 }
 
+/// Tells what is above the site's ceiling, in one line per procedure and kind.
+fn tell_reduced(tasks: &[Prepared], printer: &mut Printer) {
+    let mut groups: BTreeMap<(&str, &Reduced), usize> = BTreeMap::new();
+    for task in tasks {
+        for reduced in &task.notes.reduced {
+            *groups
+                .entry((&task.intent.key.procedure, reduced))
+                .or_default() += 1;
+        }
+    }
+    for ((procedure, reduced), count) in groups {
+        let tasks = if count == 1 { "task" } else { "tasks" };
+        printer.note(&format!("{procedure}: {reduced} for {count} {tasks}"));
+    }
+}
+
 /// Tells which scripts are nowhere; returns whether a due task needs one of them.
 fn tell_missing(missing: &MissingScripts, summary: &mut RunSummary, printer: &mut Printer) -> bool {
     let mut refused = false;
@@ -214,6 +242,24 @@ fn report(
         summary
             .refused
             .push((format!("{procedure}: {message}"), *count));
+        exit = Exit::Refused;
+    }
+    for retry in &submitted.refused_retries {
+        let more = match retry.count {
+            1 => String::new(),
+            count => format!(" (and {} more)", count - 1),
+        };
+        printer.warning(&format!(
+            "{}{more}: the next attempt was refused: {}",
+            retry.key, retry.message
+        ));
+        printer.hint(
+            "it asks for what the retry rules say (`run --dry-run` shows it); `retry` starts anew without them",
+        );
+        summary.refused.push((
+            format!("{}, tried again: {}", retry.key.procedure, retry.message),
+            retry.count,
+        ));
         exit = Exit::Refused;
     }
     for (key, message) in &submitted.in_doubt {

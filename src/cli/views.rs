@@ -10,7 +10,7 @@ use super::output::{Format, Printer};
 use crate::bids::Session;
 use crate::manifest::{Decision, Manifest, Skip};
 use crate::procedure::ProcedureDag;
-use crate::state::TaskRow;
+use crate::state::{TaskRow, TaskStatus};
 use crate::tables::words::{first_word, short_cell};
 use crate::tables::{self, TableError};
 
@@ -56,6 +56,29 @@ impl RunSummary {
     }
 }
 
+/// What the table of rows shows.
+const STATUS_COLUMNS: [&str; 8] = [
+    "procedure",
+    "subject",
+    "session",
+    "status",
+    "reason",
+    "attempt",
+    "job_id",
+    "submitted_at",
+];
+
+/// The same if all of them failed: what happened says more than when it began.
+const FAILURE_COLUMNS: [&str; 7] = [
+    "procedure",
+    "subject",
+    "session",
+    "reason",
+    "attempt",
+    "job_id",
+    "failure",
+];
+
 /// Prints the rows of the state; as a table, first the counts per procedure and status.
 /// `selected`: there are other rows, which were not asked for.
 pub fn print_status(
@@ -80,17 +103,14 @@ pub fn print_status(
     }
     print_counts(printer, rows, dag)?;
     printer.line("");
-    let rows = frame.select([
-        "procedure",
-        "subject",
-        "session",
-        "status",
-        "reason",
-        "attempt",
-        "job_id",
-        "submitted_at",
-    ])?;
-    printer.frame(&rows, format, &["status"], &["attempt", "submitted_at"])
+    let failed = rows.iter().all(|row| row.status == TaskStatus::Failed);
+    let (columns, optional): (&[&str], &[&str]) = if failed {
+        (&FAILURE_COLUMNS, &["attempt", "job_id"])
+    } else {
+        (&STATUS_COLUMNS, &["attempt", "submitted_at"])
+    };
+    let rows = frame.select(columns.iter().copied())?;
+    printer.frame(&rows, format, &["status"], optional)
 }
 
 /// Prints the counts per procedure and status.

@@ -4,14 +4,16 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Blocked, Decision, Due, Manifest, Outlook, Planned, Policy, Skip, Waiting, World};
+use super::{
+    Blocked, Decision, Due, Manifest, Outlook, Planned, Policy, Skip, Waiting, World, retry,
+};
 use crate::bids::dicom::Hold;
 use crate::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use crate::completion::{Completion, SubjectCompletions};
 use crate::executor::JobId;
 use crate::parallel;
 use crate::procedure::{ProcedureDag, ProcedureId, Scope, SessionsRule};
-use crate::state::{TaskKey, TaskRow, TaskStatus};
+use crate::state::{Reason, TaskKey, TaskRow, TaskStatus};
 
 /// Gives each task of each session its one decision, in order of priority, subject and session.
 ///
@@ -104,6 +106,8 @@ enum Target<'a> {
 enum Standing {
     InFlight(Box<Skip>),
     Failed(Box<Skip>),
+    /// Failed, and to be tried again: its markers are not believed.
+    Retry(Due),
     Disk(Completion),
 }
 
@@ -125,8 +129,11 @@ impl Subject<'_> {
         if let Some(job) = self.foreign_job(procedure, &session) {
             return Decision::Skip(Skip::ForeignJob(job.clone()));
         }
-        if let Some(row) = row.filter(|row| self.blocks(row)) {
-            return Decision::Skip(failed(row));
+        if let Some(row) = row
+            && let Some(outlook) = self.blocks(procedure, row)
+            && outlook != Outlook::Now
+        {
+            return Decision::Skip(failed(row, outlook));
         }
         if !self.has_dicom(target) {
             return Decision::Skip(Skip::NoDicom);
@@ -186,6 +193,7 @@ impl Subject<'_> {
                 return Decision::Skip(*skip);
             }
             Standing::InFlight(_) | Standing::Failed(_) => self.disk.completion(procedure, session),
+            Standing::Retry(due) => return Decision::Submit(due),
             Standing::Disk(completion) => completion,
         };
         let failed_before = row.is_some_and(|row| row.status == TaskStatus::Failed);
@@ -221,13 +229,16 @@ impl Subject<'_> {
                 Standing::InFlight(Box::new(Skip::ForeignJob(job.clone())))
             }
             Some(row) if row.is_in_flight() => Standing::InFlight(Box::new(in_flight(row))),
-            Some(row) if self.blocks(row) => Standing::Failed(Box::new(failed(row))),
+            Some(row) if let Some(outlook) = self.blocks(procedure, row) => match row.reason {
+                Some(reason) if outlook == Outlook::Now => self.retry(procedure, session, reason),
+                _ => Standing::Failed(Box::new(failed(row, outlook))),
+            },
             _ => match (self.disk.completion(procedure, session), row) {
                 // The Python program's failed rows have no reason: the disk decides about them.
                 (Completion::Incomplete, Some(row))
                     if row.status == TaskStatus::Failed && !self.policy.resubmit_failed =>
                 {
-                    Standing::Failed(Box::new(failed(row)))
+                    Standing::Failed(Box::new(failed(row, Outlook::None)))
                 }
                 (completion, _) => Standing::Disk(completion),
             },
@@ -236,12 +247,36 @@ impl Subject<'_> {
         standing
     }
 
-    /// True if a failed row keeps its task from being looked at on disk.
-    fn blocks(&self, row: &TaskRow) -> bool {
-        row.status == TaskStatus::Failed
+    /// Returns where a failed task stands that is tried again. Whether its input is there and its
+    /// directory can be read does not depend on what the failed attempt left.
+    fn retry(&self, procedure: ProcedureId, session: &SessionLabel, reason: Reason) -> Standing {
+        match self.disk.completion(procedure, session) {
+            Completion::Complete => Standing::Retry(Due::Retry {
+                reason,
+                complete: true,
+            }),
+            Completion::Incomplete => Standing::Retry(Due::Retry {
+                reason,
+                complete: false,
+            }),
+            other => Standing::Disk(other),
+        }
+    }
+
+    /// Returns what becomes of a failed row, if it keeps its task's outputs from being believed.
+    fn blocks(&self, procedure: ProcedureId, row: &TaskRow) -> Option<Outlook> {
+        let blocks = row.status == TaskStatus::Failed
             && row.reason.is_some()
             && !self.policy.resubmit_failed
-            && !self.is_forced(row)
+            && !self.is_forced(row);
+        blocks.then(|| {
+            retry::outlook(
+                self.dag.get(procedure).rules.retry.as_ref(),
+                row,
+                self.world.rows.meta.owner_uid,
+                self.world.now,
+            )
+        })
     }
 
     fn is_forced(&self, row: &TaskRow) -> bool {
@@ -336,11 +371,12 @@ impl Subject<'_> {
             Standing::Disk(Completion::Unreadable(what)) => {
                 Ready::No(Some(Blocked::Unreadable(what.path.clone())))
             }
-            Standing::Disk(_) | Standing::InFlight(_) => Ready::No(None),
-            Standing::Failed(skip) => Ready::No(Some(Blocked::Failed(match *skip {
-                Skip::Failed { reason, .. } => reason,
-                _ => None,
-            }))),
+            Standing::Disk(_) | Standing::InFlight(_) | Standing::Retry(_) => Ready::No(None),
+            Standing::Failed(skip) => Ready::No(match *skip {
+                Skip::Failed { outlook, .. } if outlook.is_retry() => None,
+                Skip::Failed { reason, .. } => Some(Blocked::Failed(reason)),
+                _ => Some(Blocked::Failed(None)),
+            }),
         }
     }
 
@@ -427,11 +463,11 @@ fn in_flight(row: &TaskRow) -> Skip {
     }
 }
 
-fn failed(row: &TaskRow) -> Skip {
+fn failed(row: &TaskRow, outlook: Outlook) -> Skip {
     Skip::Failed {
         reason: row.reason,
         attempt: row.attempt.unwrap_or(1),
-        outlook: Outlook::None,
+        outlook,
     }
 }
 

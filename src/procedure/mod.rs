@@ -2,6 +2,7 @@
 
 pub mod builtin;
 pub mod dag;
+pub mod options;
 pub mod resources;
 pub mod rules;
 pub(crate) mod testing;

@@ -6,12 +6,12 @@ use std::path::Path;
 use chrono::{DateTime, SecondsFormat, Utc};
 use polars::prelude::*;
 
-use super::{TableError, counts, numbers, texts};
+use super::{TableError, counts, failure_text, numbers, texts};
 use crate::procedure::ProcedureDag;
 use crate::state::{TaskRow, TaskStatus};
 
 /// Returns all rows with the columns of the state file in its order, and `log_path` where
-/// `log_dir` is known and there is a job. Sorted by procedure (the configuration's order, then
+/// `log_dir` is known and there is a job, and `failure`: what a failure means, in words. Sorted by procedure (the configuration's order, then
 /// others by name), subject, session. Times are texts in UTC to the second: `2026-01-02T03:04:05Z`.
 pub fn rows_frame(
     rows: &[TaskRow],
@@ -60,6 +60,7 @@ pub fn rows_frame(
         rows.iter()
             .map(|row| log_dir.as_deref().and_then(|dir| log_path(row, dir))),
     ));
+    columns.push(texts("failure", rows.iter().map(|row| failure_text(row))));
     Ok(DataFrame::new(rows.len(), columns)?)
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::manifest::{
-    Blocked, Decision, Due, Limit, Manifest, Outlook, Pause, PauseCause, Skip, Waiting,
+    Blocked, Budget, Decision, Due, Limit, Manifest, Outlook, Pause, PauseCause, Skip, Waiting,
 };
 use crate::state::{Reason, TaskStatus};
 
@@ -173,7 +173,16 @@ fn group(skip: &Skip) -> String {
         Skip::InFlight { status, reason, .. } => {
             format!("in flight ({})", standing(*status, *reason))
         }
-        Skip::Failed { reason, .. } => format!("failed ({})", reason_word(*reason)),
+        Skip::Failed {
+            reason, outlook, ..
+        } => {
+            let reason = reason_word(*reason);
+            match outlook {
+                Outlook::None => format!("failed ({reason})"),
+                Outlook::Now | Outlook::At(_) => format!("failed ({reason}), tried again later"),
+                Outlook::Spent(_) => format!("failed ({reason}), no attempts left"),
+            }
+        }
         Skip::ForeignJob(_) => "a job of this name is not ours".to_owned(),
         Skip::NoDicom => "no DICOM directory".to_owned(),
         Skip::Settling { .. } => "DICOM files still arrive".to_owned(),
@@ -197,7 +206,14 @@ fn due_text(due: Due) -> Cow<'static, str> {
         Due::New => "due".into(),
         Due::OutputsGone => "due: was complete, outputs gone".into(),
         Due::FailedBefore => "due: failed before, and resubmit_failed is on".into(),
-        Due::Retry { reason, .. } => format!("due: tried again after {reason}").into(),
+        Due::Retry {
+            reason,
+            complete: false,
+        } => format!("due: tried again after {reason}").into(),
+        Due::Retry {
+            reason,
+            complete: true,
+        } => format!("due: tried again after {reason}, its outputs will be replaced").into(),
         Due::Forced { complete: true } => "due: forced, outputs are complete".into(),
         Due::Forced { complete: false } => "due: forced".into(),
     }
@@ -271,10 +287,23 @@ fn outlook_text(outlook: Outlook) -> String {
         Outlook::None => "'retry' clears it".to_owned(),
         Outlook::Now => "is tried again".to_owned(),
         Outlook::At(at) => format!("is tried again from {}", at.format("%Y-%m-%d %H:%M UTC")),
-        Outlook::Spent { attempts, allowed } => {
-            format!("all {allowed} attempts are used up ({attempts}); 'retry' starts anew")
-        }
+        Outlook::Spent(budget) => spent_text(budget),
     }
+}
+
+fn spent_text(budget: Budget) -> String {
+    let Budget { used, allowed, .. } = budget;
+    let left = match (budget.infrastructure, allowed) {
+        (true, 0) => "max_infrastructure is 0".to_owned(),
+        (true, _) => {
+            format!(
+                "{used} retries after failures that are not its fault, and {allowed} are allowed"
+            )
+        }
+        (false, 1) => "max_attempts is 1".to_owned(),
+        (false, _) => format!("all {allowed} attempts are used up"),
+    };
+    format!("{left}; 'retry' starts anew")
 }
 
 fn pause_text(pause: &Pause) -> String {

@@ -12,7 +12,7 @@ use snbb_scheduler::cli::views::{
 };
 use snbb_scheduler::executor::JobId;
 use snbb_scheduler::manifest::{
-    Blocked, Decision, Due, Limit, Manifest, Outlook, Pause, PauseCause, Skip,
+    Blocked, Budget, Decision, Due, Limit, Manifest, Outlook, Pause, PauseCause, Skip,
 };
 use snbb_scheduler::procedure::Scope;
 use snbb_scheduler::state::{Reason, TaskStatus};
@@ -214,10 +214,20 @@ fn every_decision_has_a_word_a_cell_and_a_sentence() {
         }))),
         skip(failed_with(Outlook::At(at("2026-03-01T04:05:06Z")))),
         skip(failed_with(Outlook::Now)),
-        skip(failed_with(Outlook::Spent {
-            attempts: 3,
+        skip(failed_with(Outlook::Spent(Budget {
+            used: 3,
             allowed: 3,
-        })),
+            infrastructure: false,
+        }))),
+        skip(failed_with(Outlook::Spent(Budget {
+            used: 5,
+            allowed: 5,
+            infrastructure: true,
+        }))),
+        Decision::Submit(Due::Retry {
+            reason: Reason::Timeout,
+            complete: true,
+        }),
         Decision::Submit(Due::Retry {
             reason: Reason::Timeout,
             complete: false,

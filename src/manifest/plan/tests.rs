@@ -8,6 +8,7 @@ use super::*;
 use crate::bids::dicom::Gate;
 use crate::completion::{Completions, Unreadable};
 use crate::manifest::Selection;
+use crate::procedure::RetryRules;
 use crate::procedure::testing::procedure;
 use crate::state::testing::{at, row};
 use crate::state::{Reason, State, TaskRow};
@@ -453,6 +454,144 @@ fn order_is_priority_subject_session() {
     ");
 }
 
+/// Timeouts are tried again at once, failures of nodes a minute later, twice each.
+fn with_retries(mut procedure: crate::procedure::Procedure) -> crate::procedure::Procedure {
+    procedure.rules.retry = Some(RetryRules {
+        max_attempts: 3,
+        max_infrastructure: 2,
+        on: [
+            (Reason::Timeout, Default::default()),
+            (Reason::NodeFail, Default::default()),
+        ]
+        .into(),
+    });
+    procedure
+}
+
+#[test]
+fn a_failed_task_that_is_tried_again_keeps_its_dependents_waiting() {
+    let dag = ProcedureDag::new(vec![
+        with_retries(procedure("a", Scope::Session, &[])),
+        procedure("b", Scope::Session, &[("a", SessionsRule::All)]),
+        with_retries(procedure("c", Scope::Session, &[("b", SessionsRule::All)])),
+    ])
+    .unwrap();
+    let spent = |used, allowed, infrastructure| {
+        Outlook::Spent(crate::manifest::Budget {
+            used,
+            allowed,
+            infrastructure,
+        })
+    };
+    let retry = |complete| {
+        Some(Due::Retry {
+            reason: Reason::Timeout,
+            complete,
+        })
+    };
+    use Completion::{Complete, Incomplete, NotApplicable};
+    // reason, retries so far (of both kinds), own outputs; due, outlook, is b blocked
+    for (reason, retries, own, due, outlook, blocked) in [
+        (Reason::Timeout, 0, Incomplete, retry(false), None, false),
+        (Reason::Timeout, 1, Complete, retry(true), None, false),
+        (
+            Reason::Timeout,
+            2,
+            Complete,
+            None,
+            Some(spent(3, 3, false)),
+            true,
+        ),
+        (
+            Reason::NodeFail,
+            0,
+            Complete,
+            None,
+            Some(Outlook::At(at(1))),
+            false,
+        ),
+        (
+            Reason::NodeFail,
+            2,
+            Complete,
+            None,
+            Some(spent(2, 2, true)),
+            true,
+        ),
+        (
+            Reason::ExitCode,
+            0,
+            Complete,
+            None,
+            Some(Outlook::None),
+            true,
+        ),
+    ] {
+        let mut disk = Disk::default();
+        disk.set("sub-01", "ses-01", 0, own);
+        let mut failed = row("a", TaskStatus::Failed, reason);
+        failed.retry.retries = retries;
+        failed.retry.infrastructure = retries;
+        let mut rows = State::default();
+        rows.put(failed);
+        let sessions = [session("sub-01", "ses-01", true)];
+        let policy = Policy::default();
+        let got = decide(&dag, &sessions, &rows, &disk, &policy);
+        let own = match &got["a/sub-01/ses-01"] {
+            Decision::Submit(due) => (Some(*due), None),
+            Decision::Skip(Skip::Failed { outlook, .. }) => (None, Some(*outlook)),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(own, (due, outlook), "{reason} {retries}");
+        assert!(
+            matches!(&got["b/sub-01/ses-01"], Decision::Skip(Skip::WaitingFor(waiting))
+                if waiting.blocked.is_some() == blocked),
+            "{reason} {retries}: {got:?}"
+        );
+        // The switch of the Python program goes before rules, and so does a person.
+        let policy = Policy {
+            resubmit_failed: true,
+            ..Policy::default()
+        };
+        let got = decide(&dag, &sessions, &rows, &disk, &policy);
+        assert!(
+            !matches!(
+                got["a/sub-01/ses-01"],
+                Decision::Submit(Due::Retry { .. }) | Decision::Skip(Skip::Failed { .. })
+            ),
+            "{got:?}"
+        );
+        let policy = Policy {
+            force: true,
+            ..Policy::default()
+        };
+        let got = decide(&dag, &sessions, &rows, &disk, &policy);
+        assert!(
+            matches!(got["a/sub-01/ses-01"], Decision::Submit(Due::Forced { .. })),
+            "{got:?}"
+        );
+    }
+    // DICOM files, dependencies and readability hold as for any other task.
+    let mut rows = State::default();
+    rows.put(row("c", TaskStatus::Failed, Reason::Timeout));
+    for (dicom, dependency, own, expected) in [
+        (true, Complete, Incomplete, "Submit(Retry"),
+        (false, Complete, Incomplete, "Skip(NoDicom"),
+        (true, Incomplete, Complete, "Skip(WaitingFor"),
+        (true, Complete, NotApplicable, "Skip(NotApplicable"),
+        (true, Complete, unreadable(), "Skip(Unreadable"),
+    ] {
+        let mut disk = Disk::default();
+        disk.set("sub-01", "ses-01", 0, Complete);
+        disk.set("sub-01", "ses-01", 1, dependency);
+        disk.set("sub-01", "ses-01", 2, own);
+        let sessions = [session("sub-01", "ses-01", dicom)];
+        let got = decide(&dag, &sessions, &rows, &disk, &Policy::default());
+        let text = format!("{:?}", got["c/sub-01/ses-01"]);
+        assert!(text.starts_with(expected), "{text}");
+    }
+}
+
 /// A whole random world of one subject, as plain numbers.
 #[derive(Debug, Clone)]
 struct Random {
@@ -472,7 +611,7 @@ fn random_world() -> impl Strategy<Value = Random> {
             prop::collection::vec((any::<bool>(), prop::collection::vec(any::<bool>(), p)), p),
             prop::collection::vec(any::<bool>(), s),
             prop::collection::vec(prop::collection::vec(0u8..4, s + 1), p),
-            prop::collection::vec(prop::collection::vec(0u8..8, s + 1), p),
+            prop::collection::vec(prop::collection::vec(0u8..10, s + 1), p),
             any::<bool>(),
             any::<bool>(),
         )
@@ -494,7 +633,8 @@ fn oracle(world: &Random, p: usize, s: usize) -> &'static str {
     let cell = if subject_scope { n } else { s };
     match world.rows[p][cell] {
         1 | 2 => return "in flight",
-        3 if !world.resubmit => return "failed",
+        // 9 is tried again later.
+        3 | 9 if !world.resubmit => return "failed",
         _ => {}
     }
     if subject_scope && !world.dicom.contains(&true) || !subject_scope && !world.dicom[s] {
@@ -504,7 +644,7 @@ fn oracle(world: &Random, p: usize, s: usize) -> &'static str {
         return "waiting";
     }
     match believed(world, p, cell) {
-        "incomplete" => "submit",
+        "incomplete" | "tried again" => "submit",
         other => other,
     }
 }
@@ -513,7 +653,8 @@ fn oracle(world: &Random, p: usize, s: usize) -> &'static str {
 fn believed(world: &Random, q: usize, cell: usize) -> &'static str {
     match (world.rows[q][cell], world.disk[q][cell]) {
         (1 | 2, _) => "in flight",
-        (3, _) if !world.resubmit => "failed",
+        (3 | 9, _) if !world.resubmit => "failed",
+        (8, 0 | 1) if !world.resubmit => "tried again",
         (_, 1) => "complete",
         (_, 2) => "not applicable",
         (_, 3) => "unreadable",
@@ -550,7 +691,7 @@ proptest! {
             world.procedures.iter().enumerate().map(|(i, (subject, deps))| {
                 let deps: Vec<(&str, SessionsRule)> =
                     (0..i).filter(|q| deps[*q]).map(|q| (names[q].as_str(), rule)).collect();
-                procedure(&names[i], if *subject { Scope::Subject } else { Scope::Session }, &deps)
+                with_retries(procedure(&names[i], if *subject { Scope::Subject } else { Scope::Session }, &deps))
             }).collect(),
         ).unwrap();
         let sessions: Vec<Session> = world.dicom.iter().enumerate()
@@ -574,6 +715,8 @@ proptest! {
                     3 => row(&names[p], TaskStatus::Failed, Reason::ExitCode),
                     4 => row(&names[p], TaskStatus::Failed, Reason::ExitCode),
                     5 => row(&names[p], TaskStatus::Complete, Reason::Verified),
+                    8 => row(&names[p], TaskStatus::Failed, Reason::Timeout),
+                    9 => row(&names[p], TaskStatus::Failed, Reason::NodeFail),
                     _ => continue,
                 };
                 if world.rows[p][cell] == 4 {
