@@ -14,6 +14,7 @@ pub mod views;
 mod cancel;
 mod manifest;
 mod monitor;
+mod pause;
 mod retry;
 mod run;
 mod session_status;
@@ -71,6 +72,8 @@ fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
         Command::Cancel(args) => cancel::run(&context, args, printer),
         Command::Wait(args) => wait::run(&context, args, printer),
         Command::Retry(args) => retry::run(&context, args, printer),
+        Command::Pause(args) => pause::pause(&context, args, printer),
+        Command::Resume(args) => pause::resume(&context, args, printer),
         Command::Manifest(args) => manifest::run(&context, args, printer),
         Command::Status(args) => status::run(&context, args, printer),
         Command::SessionStatus(args) => session_status::run(&context, args, printer),

@@ -5,6 +5,7 @@
 //! `--job-n=x`, `-Jx` and `-QJx` too. Source of names: sbatch(1).
 
 use super::reader::Value;
+use crate::script::header::SHORT_WITH_VALUE;
 
 /// Options that are refused: long name, short letter, and why.
 const REFUSED: &[(&str, Option<char>, &str)] = &[
@@ -51,9 +52,6 @@ const OWN_KEY: &[(&str, char, &str)] = &[
     ("cpus-per-task", 'c', "cpus_per_task"),
     ("gres", '\0', "gres"),
 ];
-
-/// Short options that take a value: a separate one may follow.
-const SHORT_WITH_VALUE: &str = "AbBcCdDFGiLmnNpqStwxJaoeM";
 
 /// Long options that take none, or only one after `=`: what follows them would be the script.
 const LONG_WITHOUT_VALUE: &[&str] = &[
