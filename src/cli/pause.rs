@@ -69,19 +69,21 @@ pub fn resume(
     let mut control = context.store.read_control()?;
     let names = chosen(context, &args.procedures, &control)?;
     let now = sys::now();
-    let streaks = {
-        let attempts = context.store.read_attempts()?;
-        Brakes::judge(&context.config, &control, &attempts, &state, now).streaks
-    };
+    let attempts = context.store.read_attempts()?;
+    let found = Brakes::judge(&context.config, &control, &attempts, &state, now);
     let mut events = Vec::new();
     for name in &names {
         let title = title(name.as_ref());
         let has_failures = match name {
-            None => !streaks.is_empty(),
-            Some(name) => streaks.contains_key(name),
+            None => !found.streaks.is_empty(),
+            Some(name) => found.streaks.contains_key(name),
         };
+        // A procedure that the next run would pause need not wait for that.
+        let is_about_to = name
+            .as_ref()
+            .is_some_and(|name| found.tripped.contains(name));
         let switch = control.switch_mut(name.as_ref());
-        if switch.paused.take().is_none() {
+        if switch.paused.take().is_none() && !is_about_to {
             printer.talk(&format!("{title} is not paused"));
             continue;
         }

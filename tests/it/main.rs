@@ -13,6 +13,7 @@ mod local;
 mod lock_and_journal;
 mod model;
 mod output;
+mod policy;
 mod python;
 mod readme;
 mod repair;
