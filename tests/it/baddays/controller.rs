@@ -1,5 +1,7 @@
 //! A controller that freezes, dies, and gives ids a second time.
 
+use std::fs;
+
 use super::*;
 use crate::harness_slurm::private_cluster;
 
@@ -21,6 +23,15 @@ fn the_controller_freezes_dies_and_recycles_ids() {
     study.ok(&["run"]);
     let long = "job sub-long ses-1: running running".to_owned();
     until(&study, &["monitor"], |_, statuses| statuses.contains(&long));
+
+    // The controller saves what it knows within five seconds; what it has not saved is lost with it.
+    let seen = std::time::SystemTime::now();
+    let since = Instant::now();
+    let saved = cluster.dir.join("state/job_state");
+    wait_until("a saved controller", || {
+        since.elapsed() > Duration::from_secs(7)
+            || fs::metadata(&saved).is_ok_and(|file| file.modified().unwrap() > seen)
+    });
 
     // Frozen and dead: nothing is known, nothing changes, nothing is submitted.
     study.scan(&["sub-next/ses-1"]);
