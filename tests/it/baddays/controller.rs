@@ -124,3 +124,42 @@ fn the_controller_freezes_dies_and_recycles_ids() {
     });
     assert_eq!(row(&study, "job", "sub-fails")["attempt"], 2);
 }
+
+/// A controller that begins anew ends all jobs in accounting: nobody has cancelled them.
+#[test]
+fn jobs_that_the_controller_forgets_have_failed_by_no_fault_of_their_own() {
+    let Some(cluster) = private_cluster("amnesia") else {
+        return;
+    };
+    let study = cluster.study(
+        "procedures:
+  - {name: job, output_dir: job, script: job.sh, completion_marker: done}
+",
+    );
+    study.script("job.sh", UNTIL_GO);
+    study.scan(&["sub-long/ses-1"]);
+    study.ok(&["run"]);
+    let id = job_id(&study, "job", "sub-long");
+    // Until accounting knows all of it: its name comes last.
+    wait_until("a whole record", || {
+        cluster
+            .run(
+                "sacct",
+                &["-n", "-X", "-P", "-j", &id, "--format=State,JobName"],
+            )
+            .contains("RUNNING|job_sub-long_ses-1")
+    });
+    cluster.signal("slurmctld", "KILL");
+    wait_until("its end", || {
+        cluster.try_run("squeue", &["-h"]).0 != Some(0)
+    });
+    let state = cluster.dir.join("state");
+    fs::remove_dir_all(&state).unwrap();
+    fs::create_dir(&state).unwrap();
+    cluster.restart("slurmctld");
+    let said = until(&study, &["monitor"], |_, statuses| {
+        statuses == ["job sub-long ses-1: failed node_fail"]
+    });
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(row(&study, "job", "sub-long")["slurm_state"], "CANCELLED");
+}
