@@ -164,20 +164,19 @@ fn in_flight(
         return judge.live(job);
     }
     let record = evidence.in_accounting(row);
+    // One that has only half arrived (its name is not the job's yet) may stay so: the controller died before
+    // it sent the rest. One that could not be read (it has no name) says nothing.
+    let is_unsure =
+        record.is_some_and(|r| r.phase == Phase::Unknown && (is_own(row, r) || r.name.is_empty()));
     match (record.filter(|r| !r.phase.is_live()), queued) {
         (Some(ended), _) if evidence.may_be_half_told(ended, now) => None,
         // Accounting knows more (exit code, node, memory) than the queue's memory of a finished job.
         (Some(ended), _) => judge.ended(ended),
         // It also knows whether a cancelled job was ever launched; the queue does not.
-        (None, Some(ended))
-            if ended.phase == Phase::Failed(Reason::Cancelled)
-                && record.is_some_and(|r| r.phase == Phase::Unknown) =>
-        {
-            None
-        }
+        (None, Some(ended)) if ended.phase == Phase::Failed(Reason::Cancelled) && is_unsure => None,
         (None, Some(ended)) if evidence.may_still_come(ended, now) => None,
         (None, Some(ended)) => judge.ended(ended),
-        (None, None) if record.is_some_and(|r| r.phase == Phase::Unknown) => None,
+        (None, None) if is_unsure => None,
         (None, None) if matches!(evidence.accounting, Source::Failed) => judge.gone_from_queue(),
         // The two contradict each other, and the queue's answer may have been cut.
         (None, None) if record.is_some() && judge.has_outputs_for_the_first_time() => {

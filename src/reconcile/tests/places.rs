@@ -90,3 +90,23 @@ fn a_cancel_that_accounting_is_not_sure_of_waits() {
     assert_eq!(case(Phase::Failed(Reason::Cancelled)), "running running");
     assert_eq!(case(Phase::Failed(Reason::Timeout)), "failed timeout");
 }
+
+#[test]
+fn a_record_that_never_arrives_in_full_is_no_reason_to_wait_for_ever() {
+    let case = |name: &'static str, since| {
+        Case::new()
+            .with(|c| {
+                let mut record = report(Phase::Unknown);
+                record.name = name.into();
+                c.accounting = Answer::Got(vec![record]);
+                c.row.missing_since = since;
+                c.now = 500;
+            })
+            .verdict()
+    };
+    assert_eq!(case("allocation", None), "running unaccounted");
+    assert_eq!(case("allocation", Some(at(0))), "failed lost");
+    // A word that this program does not know is another matter.
+    assert_eq!(case("a_sub-01_ses-01", Some(at(0))), "running running");
+    assert_eq!(case("", Some(at(0))), "running running");
+}

@@ -1,5 +1,7 @@
 //! A controller that freezes, dies, and gives ids a second time.
 
+use std::fs;
+
 use super::*;
 use crate::harness_slurm::private_cluster;
 
@@ -21,6 +23,15 @@ fn the_controller_freezes_dies_and_recycles_ids() {
     study.ok(&["run"]);
     let long = "job sub-long ses-1: running running".to_owned();
     until(&study, &["monitor"], |_, statuses| statuses.contains(&long));
+
+    // The controller saves what it knows within five seconds; what it has not saved is lost with it.
+    let seen = std::time::SystemTime::now();
+    let since = Instant::now();
+    let saved = cluster.dir.join("state/job_state");
+    wait_until("a saved controller", || {
+        since.elapsed() > Duration::from_secs(7)
+            || fs::metadata(&saved).is_ok_and(|file| file.modified().unwrap() > seen)
+    });
 
     // Frozen and dead: nothing is known, nothing changes, nothing is submitted.
     study.scan(&["sub-next/ses-1"]);
@@ -112,4 +123,43 @@ fn the_controller_freezes_dies_and_recycles_ids() {
         statuses.contains(&"job sub-fails ses-1: failed exit_code".to_owned())
     });
     assert_eq!(row(&study, "job", "sub-fails")["attempt"], 2);
+}
+
+/// A controller that begins anew ends all jobs in accounting: nobody has cancelled them.
+#[test]
+fn jobs_that_the_controller_forgets_have_failed_by_no_fault_of_their_own() {
+    let Some(cluster) = private_cluster("amnesia") else {
+        return;
+    };
+    let study = cluster.study(
+        "procedures:
+  - {name: job, output_dir: job, script: job.sh, completion_marker: done}
+",
+    );
+    study.script("job.sh", UNTIL_GO);
+    study.scan(&["sub-long/ses-1"]);
+    study.ok(&["run"]);
+    let id = job_id(&study, "job", "sub-long");
+    // Until accounting knows all of it: its name comes last.
+    wait_until("a whole record", || {
+        cluster
+            .run(
+                "sacct",
+                &["-n", "-X", "-P", "-j", &id, "--format=State,JobName"],
+            )
+            .contains("RUNNING|job_sub-long_ses-1")
+    });
+    cluster.signal("slurmctld", "KILL");
+    wait_until("its end", || {
+        cluster.try_run("squeue", &["-h"]).0 != Some(0)
+    });
+    let state = cluster.dir.join("state");
+    fs::remove_dir_all(&state).unwrap();
+    fs::create_dir(&state).unwrap();
+    cluster.restart("slurmctld");
+    let said = until(&study, &["monitor"], |_, statuses| {
+        statuses == ["job sub-long ses-1: failed node_fail"]
+    });
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(row(&study, "job", "sub-long")["slurm_state"], "CANCELLED");
 }
