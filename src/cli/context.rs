@@ -31,8 +31,8 @@ pub struct Context {
     pub store: Store,
     /// In every event of this call.
     pub run_id: String,
-    /// What looking at the data trees has cost so far.
-    pub account: Arc<Account>,
+    /// What looking at the data trees has cost so far, if somebody wants to know.
+    pub account: Option<Arc<Account>>,
     is_lock_useless: bool,
 }
 
@@ -64,7 +64,7 @@ impl Context {
             ));
         }
         let store = Store::at(&config.state_file)?;
-        let account = Arc::new(profile::account(&config, global.trace_scan.as_deref())?);
+        let account = profile::account(&config, global)?.map(Arc::new);
         let now = sys::now();
         Ok(Self {
             run_id: format!(
@@ -213,7 +213,7 @@ impl Context {
     }
 
     fn reader(&self) -> Reader {
-        Reader::new(Arc::clone(&self.account))
+        Reader::new(self.account.clone())
     }
 
     pub fn selection(&self, args: &SelectArgs) -> Result<Selection, Failure> {

@@ -19,34 +19,36 @@ use super::Unreadable;
 use super::account::{Account, Visit};
 use super::listing::{Dir, Kind, Listing};
 
-/// Reads directories and files, and keeps account of it. For all threads.
+/// Reads directories and files, and keeps account of it if that is wanted. For all threads.
 #[derive(Debug, Clone, Default)]
 pub struct Reader {
-    account: Arc<Account>,
+    account: Option<Arc<Account>>,
 }
 
 impl Reader {
-    pub fn new(account: Arc<Account>) -> Self {
+    pub fn new(account: Option<Arc<Account>>) -> Self {
         Self { account }
     }
 
     /// Reads a directory.
     pub fn dir(&self, path: &Path) -> Dir {
-        let started = Instant::now();
         let mut calls = 0;
-        let result = attempt(path, &mut calls, |calls| list(path, calls));
-        let words = result.as_ref().err().map(|errno| words(&(*errno).into()));
-        let entries = result.as_ref().ok().map(Listing::len);
-        let found = classify(path, result);
-        self.account.directory(&Visit {
-            path,
-            calls,
-            took: started.elapsed(),
-            entries,
-            is_absent: matches!(found, Ok(None)),
-            error: words.as_deref().unwrap_or_default(),
-        });
-        match found {
+        let mut read = || attempt(path, &mut calls, |calls| list(path, calls));
+        let result = match &self.account {
+            None => read(),
+            Some(account) => {
+                let started = Instant::now();
+                let result = read();
+                account.directory(&Visit {
+                    path,
+                    calls,
+                    took: started.elapsed(),
+                    found: result.as_ref().map(Listing::len).map_err(|errno| *errno),
+                });
+                result
+            }
+        };
+        match classify(path, result) {
             Ok(Some(listing)) => Dir::There(listing),
             Ok(None) => Dir::Absent,
             Err(unreadable) => Dir::Failed(unreadable),
@@ -128,10 +130,13 @@ impl Reader {
         path: &Path,
         call: impl FnMut(&mut u64) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        let started = Instant::now();
         let mut calls = 0;
+        let Some(account) = &self.account else {
+            return attempt(path, &mut calls, call);
+        };
+        let started = Instant::now();
         let result = attempt(path, &mut calls, call);
-        self.account.file(path, calls, started.elapsed());
+        account.file(path, calls, started.elapsed());
         result
     }
 }
@@ -166,10 +171,15 @@ pub fn words(error: &std::io::Error) -> String {
     }
 }
 
+/// True if the error says that there is nothing of that kind at the path.
+pub(super) fn is_absence(errno: Errno) -> bool {
+    matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
+}
+
 fn classify<T>(path: &Path, result: Result<T, Errno>) -> Result<Option<T>, Unreadable> {
     match result {
         Ok(value) => Ok(Some(value)),
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+        Err(errno) if is_absence(errno) => Ok(None),
         Err(errno) => Err(Unreadable {
             path: path.to_owned(),
             error: words(&errno.into()),
@@ -382,7 +392,7 @@ mod tests {
         let at = |name: &str| tmp.path().join(name);
         std::fs::write(at("text"), "line\nmore").unwrap();
         let account = Arc::new(Account::of(&[("bids_root", tmp.path())]));
-        let reader = Reader::new(Arc::clone(&account));
+        let reader = Reader::new(Some(Arc::clone(&account)));
         let mut before = 0;
         let mut cost = || {
             let calls = account.spent()[0].calls;
