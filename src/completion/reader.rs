@@ -2,13 +2,13 @@
 //!
 //! The one place where the trees are touched for completion. A directory costs four calls (open,
 //! two reads, close). Only absences are absences: no such file, a file where a directory was
-//! expected, a loop of links. Everything else is [`Unreadable`]. Nothing here remembers.
+//! expected, a loop of links. Everything else is [`Unreadable`].
 
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use rustix::fd::{AsFd, OwnedFd};
@@ -17,17 +17,50 @@ use rustix::io::Errno;
 
 use super::Unreadable;
 use super::account::{Account, Visit};
-use super::listing::{Dir, Kind, Listing};
+use super::listing::{Dir, Dirs, Kind, Listing};
 
 /// Reads directories and files, and keeps account of it if that is wanted. For all threads.
 #[derive(Debug, Clone, Default)]
 pub struct Reader {
     account: Option<Arc<Account>>,
+    /// What discovery has read and rules may need; each is taken once.
+    handed: Option<Arc<Mutex<Dirs>>>,
 }
 
 impl Reader {
     pub fn new(account: Option<Arc<Account>>) -> Self {
-        Self { account }
+        Self {
+            account,
+            handed: None,
+        }
+    }
+
+    /// Hands over what discovery reads to those who judge outputs: for studies whose sessions are
+    /// found below the root that the rules look at.
+    pub fn handing_over(self) -> Self {
+        Self {
+            handed: Some(Arc::default()),
+            ..self
+        }
+    }
+
+    /// Reads a directory that [`Self::dir_once`] may be asked for later.
+    pub fn dir_for_later(&self, path: &Path) -> Arc<Dir> {
+        let dir = Arc::new(self.dir(path));
+        if let Some(handed) = &self.handed {
+            let mut handed = handed.lock().unwrap_or_else(PoisonError::into_inner);
+            handed.insert(path.to_owned(), Arc::clone(&dir));
+        }
+        dir
+    }
+
+    /// Reads a directory, or takes what was handed over.
+    pub fn dir_once(&self, path: &Path) -> Arc<Dir> {
+        let handed = self.handed.as_ref().and_then(|handed| {
+            let mut handed = handed.lock().unwrap_or_else(PoisonError::into_inner);
+            handed.remove(path)
+        });
+        handed.unwrap_or_else(|| Arc::new(self.dir(path)))
     }
 
     /// Reads a directory.
