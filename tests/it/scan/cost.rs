@@ -159,9 +159,13 @@ fn a_run_that_judges_ended_jobs_reads_each_directory_once() {
             "-o",
             trace.to_str().unwrap(),
         ],
-        &["run"],
+        &["run", "-v"],
     );
     assert_eq!(said.code, 0, "{}", said.err);
+    for root in ["dicom_root", "bids_root", "derivatives_root"] {
+        let told = said.err.lines().any(|line| line.starts_with(root));
+        assert!(told, "{}", said.err);
+    }
     // 12 of each of the first two, then 12 that waited for them.
     assert_eq!(slurm.calls("sbatch"), 36);
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
