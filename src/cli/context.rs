@@ -14,7 +14,7 @@ use crate::completion::Completions;
 use crate::completion::account::Account;
 use crate::completion::probe::Probe;
 use crate::completion::reader::Reader;
-use crate::config::{self, Config, ExecutorKind, Overrides, Source};
+use crate::config::{self, Config, ExecutorKind, Overrides, SessionSource, Source};
 use crate::executor::Executor;
 use crate::local::{LocalExecutor, LocalSettings};
 use crate::manifest::{Manifest, Policy, Selection, World, pause, plan};
@@ -32,8 +32,9 @@ pub struct Context {
     pub store: Store,
     /// In every event of this call.
     pub run_id: String,
-    /// What looking at the data trees has cost so far.
-    pub account: Arc<Account>,
+    /// What looking at the data trees has cost so far, if somebody wants to know.
+    pub account: Option<Arc<Account>>,
+    reader: Reader,
     is_lock_useless: bool,
 }
 
@@ -65,7 +66,12 @@ impl Context {
             ));
         }
         let store = Store::at(&config.state_file)?;
-        let account = Arc::new(profile::account(&config, global.trace_scan.as_deref())?);
+        let account = profile::account(&config, global)?.map(Arc::new);
+        let reader = Reader::new(account.clone());
+        let reader = match config.sessions {
+            SessionSource::Bids => reader.handing_over(),
+            _ => reader,
+        };
         let now = sys::now();
         Ok(Self {
             run_id: format!(
@@ -77,6 +83,7 @@ impl Context {
             config,
             store,
             account,
+            reader,
             is_lock_useless: global.lock_always_granted_for_tests,
         })
     }
@@ -195,7 +202,7 @@ impl Context {
 
     /// Finds the sessions and tells what is odd about them.
     pub fn discover(&self, printer: &mut Printer) -> Result<Discovery, Failure> {
-        let found = discover_by(&self.reader(), &self.config)?;
+        let found = discover_by(&self.reader, &self.config)?;
         for note in &found.notes {
             printer.note(note);
         }
@@ -210,11 +217,7 @@ impl Context {
     }
 
     pub fn probe(&self) -> Result<Probe, Failure> {
-        Ok(Probe::new(&self.config)?.reading_by(self.reader()))
-    }
-
-    fn reader(&self) -> Reader {
-        Reader::new(Arc::clone(&self.account))
+        Ok(Probe::new(&self.config)?.reading_by(self.reader.clone()))
     }
 
     pub fn selection(&self, args: &SelectArgs) -> Result<Selection, Failure> {

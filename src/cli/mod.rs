@@ -69,7 +69,9 @@ fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
     let context = Context::load(&cli.global, printer)?;
     let result = carry_out(cli, &context, printer);
     // Also after an error: it may be the slow or broken directory that is looked for.
-    profile::tell(&context.account, cli.global.trace_scan.as_deref(), printer);
+    if let Some(account) = &context.account {
+        profile::tell(account, &cli.global, printer);
+    }
     result
 }
 

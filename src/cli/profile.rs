@@ -4,16 +4,20 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 
+use super::args::Global;
 use super::error::Failure;
-use super::output::Printer;
+use super::output::{Printer, Verbosity};
 use crate::completion::account::{Account, Spent};
 use crate::config::{Config, SessionSource};
 
-/// Opens the account of a call, and its trace if one is wanted.
+/// Opens the account of a call and its trace; none if nobody asks for it.
 ///
 /// # Errors
 /// A trace that cannot be written, or would replace a file.
-pub fn account(config: &Config, trace: Option<&Path>) -> Result<Account, Failure> {
+pub fn account(config: &Config, global: &Global) -> Result<Option<Account>, Failure> {
+    if global.verbosity() < Verbosity::Verbose && global.trace_scan.is_none() {
+        return Ok(None);
+    }
     let mut roots = vec![
         ("bids_root", config.bids_root.as_path()),
         ("derivatives_root", &config.derivatives_root),
@@ -22,11 +26,11 @@ pub fn account(config: &Config, trace: Option<&Path>) -> Result<Account, Failure
         roots.push(("dicom_root", &config.dicom_root));
     }
     let account = Account::of(&roots);
-    let Some(path) = trace else {
-        return Ok(account);
+    let Some(path) = &global.trace_scan else {
+        return Ok(Some(account));
     };
     match open(path) {
-        Ok(file) => Ok(account.traced(file)),
+        Ok(file) => Ok(Some(account.traced(file))),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Failure::Usage {
             message: format!("--trace-scan: {} exists already", path.display()),
             hint: "name a new file, or /dev/stderr".to_owned(),
@@ -47,25 +51,28 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Tells with `-v` what was spent per root, and ends the trace.
-pub fn tell(account: &Account, trace: Option<&Path>, printer: &mut Printer) {
+pub fn tell(account: &Account, global: &Global, printer: &mut Printer) {
     for spent in account.spent() {
         if spent.calls > 0 {
             printer.detail(&line(&spent));
         }
     }
     if let Err(error) = account.finish() {
-        let path = trace.unwrap_or(Path::new("")).display();
+        let path = global.trace_scan.as_deref().unwrap_or(Path::new(""));
+        let path = path.display();
         printer.warning(&format!("the trace {path} is incomplete: {error}"));
     }
 }
 
 fn line(spent: &Spent) -> String {
-    let absent = match spent.absent {
+    let some = |count: u64, what: &str| match count {
         0 => String::new(),
-        absent => format!(", {absent} not there"),
+        count => format!(", {count} {what}"),
     };
+    let absent = some(spent.absent, "not there");
+    let unreadable = some(spent.unreadable, "unreadable");
     format!(
-        "{} {}: {} directories read{absent}, {} calls, {:.3} s in them (all threads together)",
+        "{} {}: {} directories read{absent}{unreadable}, {} calls, {:.3} s in them (all threads together)",
         spent.key,
         spent.root.display(),
         spent.directories,

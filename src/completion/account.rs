@@ -10,6 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::io::Errno;
+
+use super::reader::{is_absence, words};
+
 /// Keeps account of a scan, for all threads.
 #[derive(Debug, Default)]
 pub struct Account {
@@ -28,6 +32,8 @@ pub struct Spent {
     pub directories: u64,
     /// Directories that were asked for and are not there.
     pub absent: u64,
+    /// Directories that could not be read.
+    pub unreadable: u64,
     /// System calls, those for files among them.
     pub calls: u64,
     /// The time in these calls, added up over all threads.
@@ -39,11 +45,8 @@ pub(super) struct Visit<'a> {
     pub path: &'a Path,
     pub calls: u64,
     pub took: Duration,
-    /// How many names it holds; none: it could not be read.
-    pub entries: Option<usize>,
-    pub is_absent: bool,
-    /// The system's words, also for an absence.
-    pub error: &'a str,
+    /// How many names it holds.
+    pub found: Result<usize, Errno>,
 }
 
 #[derive(Debug)]
@@ -52,6 +55,7 @@ struct RootAccount {
     path: PathBuf,
     directories: AtomicU64,
     absent: AtomicU64,
+    unreadable: AtomicU64,
     calls: AtomicU64,
     nanoseconds: AtomicU64,
 }
@@ -72,6 +76,7 @@ impl Account {
                 path: (*path).to_owned(),
                 directories: AtomicU64::default(),
                 absent: AtomicU64::default(),
+                unreadable: AtomicU64::default(),
                 calls: AtomicU64::default(),
                 nanoseconds: AtomicU64::default(),
             })
@@ -100,6 +105,7 @@ impl Account {
                 root: root.path.clone(),
                 directories: root.directories.load(Ordering::Relaxed),
                 absent: root.absent.load(Ordering::Relaxed),
+                unreadable: root.unreadable.load(Ordering::Relaxed),
                 calls: root.calls.load(Ordering::Relaxed),
                 waited: Duration::from_nanos(root.nanoseconds.load(Ordering::Relaxed)),
             })
@@ -130,12 +136,11 @@ impl Account {
     pub(super) fn directory(&self, visit: &Visit<'_>) {
         if let Some(root) = self.root_of(visit.path) {
             root.add(visit.calls, visit.took);
-            if visit.entries.is_some() {
-                root.directories.fetch_add(1, Ordering::Relaxed);
-            }
-            if visit.is_absent {
-                root.absent.fetch_add(1, Ordering::Relaxed);
-            }
+            match visit.found {
+                Ok(_) => root.directories.fetch_add(1, Ordering::Relaxed),
+                Err(errno) if is_absence(errno) => root.absent.fetch_add(1, Ordering::Relaxed),
+                Err(_) => root.unreadable.fetch_add(1, Ordering::Relaxed),
+            };
         }
         if let Some(trace) = &self.trace {
             trace.write(visit);
@@ -167,15 +172,12 @@ impl RootAccount {
 
 impl Trace {
     fn write(&self, visit: &Visit<'_>) {
-        let line = format!(
-            "{}\t{}\t{}\t{}\n",
-            in_one_line(visit.path),
-            visit
-                .entries
-                .map_or_else(String::new, |entries| entries.to_string()),
-            visit.took.as_micros(),
-            visit.error
-        );
+        let (entries, error) = match visit.found {
+            Ok(entries) => (entries.to_string(), String::new()),
+            Err(errno) => (String::new(), words(&errno.into())),
+        };
+        let path = in_one_line(visit.path);
+        let line = format!("{path}\t{entries}\t{}\t{error}\n", visit.took.as_micros());
         let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
         if let Ok(file) = &mut *to
             && let Err(error) = file.write_all(line.as_bytes())
@@ -213,9 +215,7 @@ mod tests {
             path,
             calls: 4,
             took: Duration::from_micros(7),
-            entries: Some(2),
-            is_absent: false,
-            error: "",
+            found: Ok(2),
         }
     }
 
@@ -265,8 +265,7 @@ mod tests {
         account.directory(&visit(Path::new("/a é/\n\\")));
         let name = std::ffi::OsStr::from_bytes(b"/\xff\tx");
         account.directory(&Visit {
-            entries: None,
-            error: "Permission denied",
+            found: Err(Errno::ACCESS),
             ..visit(Path::new(name))
         });
         account.finish().unwrap();

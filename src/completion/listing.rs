@@ -147,7 +147,7 @@ impl<'a> Listings<'a> {
         if let Some(dir) = self.dirs.borrow().get(path) {
             return Arc::clone(dir);
         }
-        let dir = Arc::new(self.reader.dir(path));
+        let dir = self.reader.dir_once(path);
         self.dirs
             .borrow_mut()
             .insert(path.to_owned(), Arc::clone(&dir));

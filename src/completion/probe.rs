@@ -3,16 +3,18 @@
 //! A [`Probe`] serves one pass: what it has read it does not read again. Evaluation is lazy: the
 //! first marker that is surely missing answers, and nothing is read before it is asked for.
 
+mod memory;
+
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
 use regex::bytes::Regex;
 use rustix::fs::Stat;
 
-use super::listing::{Dir, Dirs, Kind, Listings, SharedListings};
+use memory::{Answers, Kept, Memory};
+
+use super::listing::{Dir, Kind, Listings, SharedListings};
 use super::marker::{CompletionRule, Marker, Required};
 use super::qsirecon::{self, SpecError};
 use super::reader::Reader;
@@ -32,17 +34,7 @@ pub struct Probe {
     reader: Reader,
     shared: SharedListings,
     /// What was read of subjects that are asked about again.
-    kept: Mutex<HashMap<SubjectLabel, Kept>>,
-}
-
-/// So many subjects are remembered at most; the others are read again.
-const KEPT: usize = 20_000;
-
-/// Holds what was found out about a subject.
-#[derive(Debug, Default)]
-struct Kept {
-    dirs: Dirs,
-    answers: HashMap<(ProcedureId, SessionLabel), Completion>,
+    memory: Memory,
 }
 
 /// Answers for one subject; forgets everything when dropped, or leaves it to the probe.
@@ -50,7 +42,7 @@ pub(super) struct SubjectProbe<'a> {
     pub(super) probe: &'a Probe,
     pub(super) subject: &'a SubjectLabel,
     pub(super) listings: Listings<'a>,
-    answers: RefCell<HashMap<(ProcedureId, SessionLabel), Completion>>,
+    answers: RefCell<Answers>,
     is_asked_again: bool,
 }
 
@@ -97,7 +89,7 @@ impl Probe {
             suffixes,
             reader: Reader::default(),
             shared: SharedListings::default(),
-            kept: Mutex::default(),
+            memory: Memory::default(),
         })
     }
 
@@ -107,7 +99,7 @@ impl Probe {
     }
 
     fn subject<'a>(&'a self, subject: &'a SubjectLabel, is_asked_again: bool) -> SubjectProbe<'a> {
-        let kept = self.kept().remove(subject).unwrap_or_default();
+        let kept = self.memory.take(subject);
         SubjectProbe {
             probe: self,
             subject,
@@ -115,10 +107,6 @@ impl Probe {
             answers: RefCell::new(kept.answers),
             is_asked_again,
         }
-    }
-
-    fn kept(&self) -> MutexGuard<'_, HashMap<SubjectLabel, Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn suffixes(&self) -> &[String] {
@@ -145,16 +133,12 @@ impl Completions for Probe {
 
 impl Drop for SubjectProbe<'_> {
     fn drop(&mut self) {
-        if !self.is_asked_again {
-            return;
-        }
-        let mut kept = self.probe.kept();
-        if kept.len() < KEPT {
+        if self.is_asked_again {
             let found = Kept {
                 dirs: self.listings.take(),
                 answers: self.answers.take(),
             };
-            kept.insert(self.subject.clone(), found);
+            self.probe.memory.keep(self.subject, found);
         }
     }
 }

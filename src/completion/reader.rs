@@ -2,13 +2,13 @@
 //!
 //! The one place where the trees are touched for completion. A directory costs four calls (open,
 //! two reads, close). Only absences are absences: no such file, a file where a directory was
-//! expected, a loop of links. Everything else is [`Unreadable`]. Nothing here remembers.
+//! expected, a loop of links. Everything else is [`Unreadable`].
 
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use rustix::fd::{AsFd, OwnedFd};
@@ -17,36 +17,71 @@ use rustix::io::Errno;
 
 use super::Unreadable;
 use super::account::{Account, Visit};
-use super::listing::{Dir, Kind, Listing};
+use super::listing::{Dir, Dirs, Kind, Listing};
 
-/// Reads directories and files, and keeps account of it. For all threads.
+/// Reads directories and files, and keeps account of it if that is wanted. For all threads.
 #[derive(Debug, Clone, Default)]
 pub struct Reader {
-    account: Arc<Account>,
+    account: Option<Arc<Account>>,
+    /// What discovery has read and rules may need; each is taken once.
+    handed: Option<Arc<Mutex<Dirs>>>,
 }
 
 impl Reader {
-    pub fn new(account: Arc<Account>) -> Self {
-        Self { account }
+    pub fn new(account: Option<Arc<Account>>) -> Self {
+        Self {
+            account,
+            handed: None,
+        }
+    }
+
+    /// Hands over what discovery reads to those who judge outputs: for studies whose sessions are
+    /// found below the root that the rules look at.
+    pub fn handing_over(self) -> Self {
+        Self {
+            handed: Some(Arc::default()),
+            ..self
+        }
+    }
+
+    /// Reads a directory that [`Self::dir_once`] may be asked for later.
+    pub fn dir_for_later(&self, path: &Path) -> Arc<Dir> {
+        let dir = Arc::new(self.dir(path));
+        if let Some(handed) = &self.handed {
+            let mut handed = handed.lock().unwrap_or_else(PoisonError::into_inner);
+            handed.insert(path.to_owned(), Arc::clone(&dir));
+        }
+        dir
+    }
+
+    /// Reads a directory, or takes what was handed over.
+    pub fn dir_once(&self, path: &Path) -> Arc<Dir> {
+        let handed = self.handed.as_ref().and_then(|handed| {
+            let mut handed = handed.lock().unwrap_or_else(PoisonError::into_inner);
+            handed.remove(path)
+        });
+        handed.unwrap_or_else(|| Arc::new(self.dir(path)))
     }
 
     /// Reads a directory.
     pub fn dir(&self, path: &Path) -> Dir {
-        let started = Instant::now();
         let mut calls = 0;
-        let result = attempt(path, &mut calls, |calls| list(path, calls));
-        let words = result.as_ref().err().map(|errno| words(&(*errno).into()));
-        let entries = result.as_ref().ok().map(Listing::len);
-        let found = classify(path, result);
-        self.account.directory(&Visit {
-            path,
-            calls,
-            took: started.elapsed(),
-            entries,
-            is_absent: matches!(found, Ok(None)),
-            error: words.as_deref().unwrap_or_default(),
-        });
-        match found {
+        let mut read = || attempt(path, &mut calls, |calls| list(path, calls));
+        let result = match &self.account {
+            None => read(),
+            Some(account) => {
+                let started = Instant::now();
+                let result = read();
+                account.directory(&Visit {
+                    path,
+                    calls,
+                    took: started.elapsed(),
+                    found: result.as_ref().map(Listing::len).map_err(|errno| *errno),
+                });
+                result
+            }
+        };
+        match classify(path, result) {
             Ok(Some(listing)) => Dir::There(listing),
             Ok(None) => Dir::Absent,
             Err(unreadable) => Dir::Failed(unreadable),
@@ -128,10 +163,13 @@ impl Reader {
         path: &Path,
         call: impl FnMut(&mut u64) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        let started = Instant::now();
         let mut calls = 0;
+        let Some(account) = &self.account else {
+            return attempt(path, &mut calls, call);
+        };
+        let started = Instant::now();
         let result = attempt(path, &mut calls, call);
-        self.account.file(path, calls, started.elapsed());
+        account.file(path, calls, started.elapsed());
         result
     }
 }
@@ -166,10 +204,15 @@ pub fn words(error: &std::io::Error) -> String {
     }
 }
 
+/// True if the error says that there is nothing of that kind at the path.
+pub(super) fn is_absence(errno: Errno) -> bool {
+    matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
+}
+
 fn classify<T>(path: &Path, result: Result<T, Errno>) -> Result<Option<T>, Unreadable> {
     match result {
         Ok(value) => Ok(Some(value)),
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+        Err(errno) if is_absence(errno) => Ok(None),
         Err(errno) => Err(Unreadable {
             path: path.to_owned(),
             error: words(&errno.into()),
@@ -316,89 +359,4 @@ pub(crate) mod spy {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(path: &Path) -> Dir {
-        Reader::default().dir(path)
-    }
-
-    fn stat(path: &Path) -> Result<Option<Stat>, Unreadable> {
-        Reader::default().stat(path)
-    }
-
-    fn head(path: &Path, limit: usize) -> Result<Option<Vec<u8>>, Unreadable> {
-        Reader::default().head(path, limit)
-    }
-
-    #[test]
-    fn only_absences_are_absences() {
-        let tmp = tempfile::tempdir().unwrap();
-        let at = |name: &str| tmp.path().join(name);
-        std::fs::write(at("file"), "text").unwrap();
-        std::os::unix::fs::symlink("loop", at("loop")).unwrap();
-        for absent in ["nothing", "file", "file/below", "loop", "loop/below"] {
-            assert!(matches!(read(&at(absent)), Dir::Absent), "{absent}");
-        }
-        assert!(stat(&at("loop")).unwrap().is_none());
-        assert_eq!(head(tmp.path(), 10), Ok(None), "a directory has no text");
-        assert_eq!(head(&at("file"), 2), Ok(Some(b"te".to_vec())));
-        for errno in [Errno::ACCESS, Errno::IO, Errno::MFILE] {
-            spy::fail(at("x"), errno, 1);
-            let Dir::Failed(unreadable) = read(&at("x")) else {
-                panic!("{errno:?}")
-            };
-            assert_eq!(unreadable.path, at("x"));
-            assert!(!unreadable.error.contains("os error"));
-        }
-    }
-
-    #[test]
-    fn a_pipe_does_not_block() {
-        let tmp = tempfile::tempdir().unwrap();
-        let pipe = tmp.path().join("pipe");
-        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-        assert_eq!(head(&pipe, 10), Ok(Some(Vec::new())));
-        assert!(matches!(read(&pipe), Dir::Absent));
-    }
-
-    #[test]
-    fn a_stale_handle_is_tried_once_more() {
-        let tmp = tempfile::tempdir().unwrap();
-        spy::fail(tmp.path(), Errno::STALE, 1);
-        assert!(matches!(read(tmp.path()), Dir::There(_)));
-        spy::fail(tmp.path(), Errno::STALE, 2);
-        let Dir::Failed(unreadable) = read(tmp.path()) else {
-            panic!()
-        };
-        assert_eq!(unreadable.error, "Stale file handle");
-        spy::fail(tmp.path(), Errno::STALE, 2);
-        assert!(stat(tmp.path()).is_err());
-    }
-
-    #[test]
-    fn calls_are_counted_as_they_are_made() {
-        let tmp = tempfile::tempdir().unwrap();
-        let at = |name: &str| tmp.path().join(name);
-        std::fs::write(at("text"), "line\nmore").unwrap();
-        let account = Arc::new(Account::of(&[("bids_root", tmp.path())]));
-        let reader = Reader::new(Arc::clone(&account));
-        let mut before = 0;
-        let mut cost = || {
-            let calls = account.spent()[0].calls;
-            calls - std::mem::replace(&mut before, calls)
-        };
-        reader.dir(tmp.path());
-        assert_eq!(cost(), 4, "open, two reads, close");
-        reader.dir(&at("nothing"));
-        assert_eq!(cost(), 1);
-        reader.stat(&at("text")).unwrap();
-        assert_eq!(cost(), 1);
-        assert!(reader.first_line(&at("text"), 100).unwrap().is_some());
-        assert_eq!(cost(), 3, "open, read, close");
-        reader.head(&at("text"), 100).unwrap();
-        assert_eq!(cost(), 4, "the end must be seen");
-        let spent = &account.spent()[0];
-        assert_eq!((spent.directories, spent.absent), (1, 1));
-    }
-}
+mod tests;

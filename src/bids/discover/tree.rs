@@ -211,10 +211,11 @@ fn children(
     prefix: &str,
     above: &[&Path],
 ) -> Result<Option<Children>, Unreadable> {
-    let listing = match reader.dir(dir) {
+    let there = reader.dir_for_later(dir);
+    let listing = match &*there {
         Dir::There(listing) => listing,
         Dir::Absent => return Ok(None),
-        Dir::Failed(unreadable) => return Err(unreadable),
+        Dir::Failed(unreadable) => return Err(unreadable.clone()),
     };
     let mut children = Children::default();
     for entry in listing.iter() {

@@ -75,6 +75,49 @@ fn a_manifest_makes_the_calls_that_it_must() {
     assert_eq!(told, calls.len() as u64, "{}", said.err);
 }
 
+#[test]
+fn in_a_converted_dataset_discovery_and_rules_share_what_is_read() {
+    let name = "in_a_converted_dataset_discovery_and_rules_share_what_is_read";
+    if !strace::works(name) {
+        return;
+    }
+    let study = Study::new();
+    study.configure(
+        "discover: bids\nprocedures:\n\
+         - {name: freesurfer, output_dir: freesurfer, script: s.sh, scope: subject}\n\
+         - {name: mean, output_dir: '', script: s.sh, scope: subject, completion_marker: [mean.txt, '**/*_T1w.nii.gz']}\n",
+    );
+    for session in ["sub-01/ses-1", "sub-01/ses-2", "sub-02", "sub-03/ses-1"] {
+        study.write(&format!("bids/{session}/anat/x_T1w.nii.gz"), "x");
+    }
+    study.write("bids/sub-02/mean.txt", "x");
+    let trace = study.at("trace");
+    let said = strace::call(
+        &study,
+        &["-e", "trace=openat", "-o", trace.to_str().unwrap()],
+        &["manifest", "--format", "csv"],
+    );
+    assert_eq!(said.out.lines().count(), 1 + 3 + 2, "{}", said.out);
+    let mut opened: Vec<String> = strace::calls(&trace)
+        .iter()
+        .filter_map(|(_, line)| line.split('"').nth(1)?.split_once("/bids/"))
+        .map(|(_, path)| path.to_owned())
+        .collect();
+    opened.sort();
+    assert_eq!(
+        opened,
+        [
+            "sub-01",
+            "sub-01/ses-1/anat",
+            "sub-01/ses-2/anat",
+            "sub-02",
+            "sub-02/anat",
+            "sub-03",
+            "sub-03/ses-1/anat",
+        ]
+    );
+}
+
 /// Twelve sessions with two steps, of which the first runs in all.
 fn running() -> (Study, FakeSlurm) {
     let mut study = Study::new();
@@ -116,9 +159,13 @@ fn a_run_that_judges_ended_jobs_reads_each_directory_once() {
             "-o",
             trace.to_str().unwrap(),
         ],
-        &["run"],
+        &["run", "-v"],
     );
     assert_eq!(said.code, 0, "{}", said.err);
+    for root in ["dicom_root", "bids_root", "derivatives_root"] {
+        let told = said.err.lines().any(|line| line.starts_with(root));
+        assert!(told, "{}", said.err);
+    }
     // 12 of each of the first two, then 12 that waited for them.
     assert_eq!(slurm.calls("sbatch"), 36);
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
