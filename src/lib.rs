@@ -15,6 +15,8 @@
 
 pub mod sys;
 
+mod parallel;
+
 pub mod bids;
 pub mod procedure;
 

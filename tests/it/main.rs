@@ -10,6 +10,7 @@ mod fuzz;
 mod harness;
 mod harness_slurm;
 mod harness_tree;
+mod hostile;
 mod local;
 mod lock_and_journal;
 mod model;

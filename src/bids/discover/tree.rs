@@ -6,8 +6,6 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use rustix::io::Errno;
 
@@ -15,6 +13,7 @@ use super::{Dicom, DiscoverError, Discovery, Session};
 use crate::bids::{SessionLabel, SubjectLabel};
 use crate::completion::Unreadable;
 use crate::completion::listing::{self, Dir, words};
+use crate::parallel::in_parallel;
 
 /// Directories of a subject that hold data of one kind (BIDS specification 1.10, "Datatypes").
 const DATATYPES: [&str; 14] = [
@@ -24,6 +23,9 @@ const DATATYPES: [&str; 14] = [
 
 /// So many names of a kind are shown in a note.
 const SHOWN: usize = 3;
+
+/// The time goes into waiting for the file system, but a thread is not worth its start for less.
+const SUBJECTS_PER_THREAD: usize = 32;
 
 /// Says what to scan, and how.
 pub(super) struct Tree<'a> {
@@ -79,7 +81,8 @@ pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
     };
     let mut skipped_sessions = Skipped::default();
     let mut without_sessions = Vec::new();
-    for found in in_parallel(&subjects, tree.threads, |subject| sessions(tree, subject)) {
+    let threads = tree.threads.min(subjects.len() / SUBJECTS_PER_THREAD);
+    for found in in_parallel(&subjects, threads, |subject| sessions(tree, subject)) {
         discovery.sessions.extend(found.sessions);
         discovery.unreadable.extend(found.unreadable);
         skipped_sessions.extend(found.skipped);
@@ -363,42 +366,4 @@ fn note(kind: Kind, names: &[String], root: &Path, what: &str) -> String {
         root.display(),
         first.join(", "),
     )
-}
-
-/// Maps over subjects with several threads, since the time goes into waiting for the file system.
-/// The result is in the subjects' order whatever the number of threads.
-fn in_parallel(
-    subjects: &[SubjectLabel],
-    threads: usize,
-    work: impl Fn(&SubjectLabel) -> Found + Sync,
-) -> Vec<Found> {
-    /// A thread is not worth its start for less.
-    const SUBJECTS_PER_THREAD: usize = 32;
-    let threads = threads.min(subjects.len() / SUBJECTS_PER_THREAD);
-    if threads < 2 {
-        return subjects.iter().map(work).collect();
-    }
-    let next = AtomicUsize::new(0);
-    let take = || {
-        let mut mine = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(subject) = subjects.get(index) else {
-                return mine;
-            };
-            mine.push((index, work(subject)));
-        }
-    };
-    let mut all: Vec<(usize, Found)> = thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(take)).collect();
-        handles
-            .into_iter()
-            .flat_map(|handle| match handle.join() {
-                Ok(found) => found,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-            .collect()
-    });
-    all.sort_unstable_by_key(|(index, _)| *index);
-    all.into_iter().map(|(_, found)| found).collect()
 }
