@@ -14,6 +14,7 @@ mod hostile;
 mod local;
 mod lock_and_journal;
 mod model;
+mod orders;
 mod output;
 mod python;
 mod readme;
