@@ -16,6 +16,7 @@
 pub mod parallel;
 pub mod sys;
 
+
 pub mod bids;
 pub mod procedure;
 

@@ -163,7 +163,9 @@ fn in_flight(
     if let Some(job) = queued.filter(|job| job.phase.is_live()) {
         return judge.live(job);
     }
-    let record = evidence.in_accounting(row);
+    let record = evidence
+        .in_accounting(row)
+        .filter(|record| !is_of_earlier_run(record, row, queued));
     // One that has only half arrived (its name is not the job's yet) may stay so: the controller died before
     // it sent the rest. One that could not be read (it has no name) says nothing.
     let is_unsure =
@@ -174,7 +176,7 @@ fn in_flight(
         (Some(ended), _) => judge.ended(ended),
         // It also knows whether a cancelled job was ever launched; the queue does not.
         (None, Some(ended)) if ended.phase == Phase::Failed(Reason::Cancelled) && is_unsure => None,
-        (None, Some(ended)) if evidence.may_still_come(ended, now) => None,
+        (None, Some(ended)) if evidence.may_still_come(ended, now) => judge.started_at_least(ended),
         (None, Some(ended)) => judge.ended(ended),
         (None, None) if is_unsure => None,
         (None, None) if matches!(evidence.accounting, Source::Failed) => judge.gone_from_queue(),
@@ -184,6 +186,18 @@ fn in_flight(
         }
         (None, None) => judge.unaccounted(evidence.accounting_alive, patience),
     }
+}
+
+/// True for the end of a run after which the job came back: accounting may know of the later run much
+/// later than the queue.
+fn is_of_earlier_run(record: &JobReport, row: &TaskRow, queued: Option<&JobReport>) -> bool {
+    let was_submitted_again = queued
+        .is_some_and(|job| record.submitted_at.is_some() && job.submitted_at > record.submitted_at);
+    let has_started_again = record
+        .facts
+        .ended_at
+        .is_some_and(|ended| row.facts.started_at.is_some_and(|started| started > ended));
+    !record.phase.is_live() && (was_submitted_again || has_started_again)
 }
 
 /// Judges one row in flight whose job was asked about.
@@ -197,6 +211,20 @@ impl Judge<'_> {
     fn live(&self, job: &JobReport) -> Option<Change> {
         let (to, reason) = live_status(job.phase)?;
         Some(self.change(to, reason, live_facts(job), None))
+    }
+
+    /// Notes the start of a run whose end is not judged yet: the queue will soon forget it.
+    fn started_at_least(&self, job: &JobReport) -> Option<Change> {
+        let facts = JobFacts {
+            started_at: Some(job.facts.started_at?),
+            ..JobFacts::default()
+        };
+        Some(self.change(
+            self.row.status,
+            self.row.reason?,
+            facts,
+            self.row.missing_since,
+        ))
     }
 
     fn ended(&self, job: &JobReport) -> Option<Change> {

@@ -172,6 +172,28 @@ fn failed() -> Answer<Vec<JobReport>> {
     Answer::Failed("slurmctld: connection refused".into())
 }
 
+/// A node fails, the job comes back, runs and ends, and accounting knows of the first run only.
+#[test]
+fn the_end_of_an_earlier_run_is_not_that_of_the_job() {
+    let first_run = |case: Case| case.accounting(Phase::Failed(Reason::NodeFail));
+    let again = |phase| JobReport {
+        submitted_at: Some(at(6)),
+        ..report(phase)
+    };
+    let queued = first_run(Case::new()).with(|case| {
+        case.queue = Answer::Got(vec![again(Phase::Failed(Reason::Timeout))]);
+        case.now = 60;
+    });
+    assert_eq!(queued.verdict(), "failed timeout");
+    // The queue has forgotten it, but has shown its start.
+    let gone = first_run(Case::new()).with(|case| {
+        case.row.facts.started_at = Some(at(8));
+        case.now = 60;
+    });
+    assert_eq!(gone.verdict(), "running unaccounted");
+    assert_eq!(first_run(Case::new()).verdict(), "failed node_fail");
+}
+
 #[test]
 fn a_job_that_lives_decides_and_the_disk_is_not_looked_at() {
     for (phase, expected) in [

@@ -39,7 +39,9 @@ impl SlurmExecutor {
             End::TimedOut { seconds } => {
                 format!("{program} did not answer within {seconds} s and was ended")
             }
-            End::Unseen => format!("the exit status of {program} could not be had"),
+            End::Unseen => format!(
+                "the exit status of {program} could not be had (does the calling program ignore SIGCHLD?)"
+            ),
         };
         Err(if said.is_empty() {
             what

@@ -16,6 +16,8 @@ use snbb_scheduler::executor::JobId;
 use snbb_scheduler::state::schema::file;
 use snbb_scheduler::state::store::{LockedStore, Store};
 use snbb_scheduler::state::table::Metadata;
+
+use crate::harness::rows;
 use snbb_scheduler::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 
 pub fn time(seconds: i64) -> DateTime<Utc> {
@@ -57,22 +59,7 @@ pub fn full_row(subject: &str, procedure: &str, job: u32) -> TaskRow {
 
 /// Makes a row with nothing but what it must have.
 pub fn bare_row(subject: &str, procedure: &str, status: TaskStatus) -> TaskRow {
-    TaskRow {
-        key: TaskKey::new(subject, "", procedure),
-        status,
-        submitted_at: None,
-        job_id: None,
-        reason: None,
-        attempt: None,
-        facts: JobFacts::default(),
-        updated_at: None,
-        missing_since: None,
-        job_name: None,
-        submission_id: None,
-        replaces_outputs: None,
-        retry: Default::default(),
-        foreign: None,
-    }
+    rows::bare(TaskKey::new(subject, "", procedure), status)
 }
 
 pub fn meta() -> Metadata {
