@@ -16,6 +16,7 @@ mod output;
 mod python;
 mod readme;
 mod repair;
+mod retry;
 mod run;
 mod scan;
 mod scripts;
