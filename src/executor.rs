@@ -27,6 +27,12 @@ pub trait Executor {
     /// that were searched. Nothing is started.
     fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError>;
 
+    /// Begins a pass: no call lasts longer than this from now on, all together. Without it each call has
+    /// its own limit only.
+    fn set_deadline(&mut self, left: std::time::Duration) {
+        let _ = left;
+    }
+
     /// Hands one job over. Never panics, never loses an answer: whatever is not certain is
     /// [`Submission::InDoubt`].
     fn submit(&mut self, request: &JobRequest) -> Submission;
@@ -101,6 +107,8 @@ pub struct Question {
     pub jobs: Vec<JobRef>,
     /// Submissions whose outcome is not known.
     pub in_doubt: Vec<Doubt>,
+    /// Further clusters where jobs may be, beside the default one and those of the jobs.
+    pub clusters: Vec<Arc<str>>,
     /// A finished job that accounting must know: proves that it answers.
     pub canary: Option<JobRef>,
     /// The earliest submission among the jobs, to bound the accounting query.
@@ -240,6 +248,16 @@ impl JobTag {
 impl fmt::Display for JobTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", Self::WORD, self.project, self.submission_id)
+    }
+}
+
+impl JobRef {
+    /// Returns the command line with which a person ends the job.
+    pub fn scancel_line(&self) -> String {
+        match &self.cluster {
+            Some(cluster) => format!("scancel -M {cluster} {}", self.id),
+            None => format!("scancel {}", self.id),
+        }
     }
 }
 

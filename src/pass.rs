@@ -17,12 +17,12 @@ use chrono::{DateTime, Duration, Utc};
 
 pub use adopt::{History, adopt};
 pub use disk::Disk;
-pub use look::{Looked, look};
+pub use look::{Looked, look, queue_question};
 
 use crate::bids::Session;
 use crate::completion::Completions;
 use crate::config::Config;
-use crate::executor::{Answer, Executor, ExecutorError, JobReport, Question};
+use crate::executor::{Answer, Executor, ExecutorError, JobReport};
 use crate::manifest::{Limits, Manifest, Policy, World, limits, plan};
 use crate::reconcile::strays::{self, Strays};
 use crate::request::{self, Circumstances, Prepared};
@@ -100,11 +100,8 @@ impl Pass<'_> {
     }
 
     /// Asks for the queue only: the rows stay as they are.
-    pub fn look_at_queue(&mut self) -> Looked {
-        Looked {
-            observation: self.executor.observe(&Question::default()),
-            ..Looked::default()
-        }
+    pub fn look_at_queue(&mut self, state: &State) -> Looked {
+        look::look_at_queue(self.config, state, self.executor)
     }
 
     /// Adopts living jobs that no row owns, in memory, and decides about every task. `tick` is
@@ -231,6 +228,10 @@ impl Pass<'_> {
             return Ok(Submitted::default());
         }
         make_log_dirs(&decided.tasks)?;
+        let deadline = started + chrono_duration(self.config.deadline);
+        let left = deadline - (self.clock)();
+        self.executor
+            .set_deadline(left.to_std().unwrap_or_default());
         let mut audit = self.open_audit()?;
         let submitter = Submitter {
             store: locked,
@@ -240,7 +241,7 @@ impl Pass<'_> {
             clock: self.clock,
             pause: self.pause,
             tick,
-            deadline: started + chrono_duration(self.config.deadline),
+            deadline: deadline - chrono_duration(reserve(self.config.deadline)),
         };
         Ok(submitter.submit(&decided.tasks))
     }
@@ -262,6 +263,11 @@ impl Pass<'_> {
     fn open_audit(&self) -> Result<AuditLog, PassError> {
         AuditLog::open(&self.config.log_file, self.run_id).map_err(unwritten)
     }
+}
+
+/// The last part of a pass, in which no submission starts, so that what was submitted can be saved.
+fn reserve(deadline: std::time::Duration) -> std::time::Duration {
+    (deadline / 10).min(std::time::Duration::from_secs(30))
 }
 
 fn queue(looked: &Looked) -> Result<&[JobReport], PassError> {

@@ -18,7 +18,7 @@ use evidence::{Evidence, Source};
 /// Says what the disk shows of a task whose job is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outputs {
-    /// All markers stand; the newest modification time among them, if it is known.
+    /// All markers stand; the newest modification time among them, if it was asked for and is known.
     Complete {
         newest: Option<DateTime<Utc>>,
     },
@@ -31,7 +31,8 @@ pub enum Outputs {
 
 /// Looks at the disk, only for those tasks that need it.
 pub trait OutputSource {
-    fn outputs(&self, key: &TaskKey) -> Outputs;
+    /// `wants_age`: the newest modification time is needed too, for which all matches are looked at.
+    fn outputs(&self, key: &TaskKey, wants_age: bool) -> Outputs;
 
     /// How long the task's outputs may take to appear after its job's end.
     fn output_grace(&self, key: &TaskKey) -> Duration;
@@ -63,7 +64,8 @@ pub fn is_own(row: &TaskRow, job: &JobReport) -> bool {
     evidence::fits(row, job)
 }
 
-/// Makes the question of one pass: one queue call, accounting for what is in flight.
+/// Makes the question of one pass: one queue call, accounting for what is in flight. Of rows in doubt
+/// nobody knows on which cluster their job may be: who asks adds those that the configuration names.
 pub fn question(rows: &State) -> Question {
     let mut question = Question::default();
     let mut canary: Option<&TaskRow> = None;
@@ -81,6 +83,11 @@ pub fn question(rows: &State) -> Question {
             && canary.is_none_or(|best| best.facts.ended_at < row.facts.ended_at)
         {
             canary = Some(row);
+        }
+    }
+    for cluster in question.jobs.iter().filter_map(|job| job.cluster.clone()) {
+        if !question.clusters.contains(&cluster) {
+            question.clusters.push(cluster);
         }
     }
     if let Some(newest) = newest {
@@ -158,8 +165,16 @@ fn in_flight(
     }
     let record = evidence.in_accounting(row);
     match (record.filter(|r| !r.phase.is_live()), queued) {
+        (Some(ended), _) if evidence.may_be_half_told(ended, now) => None,
         // Accounting knows more (exit code, node, memory) than the queue's memory of a finished job.
         (Some(ended), _) => judge.ended(ended),
+        // It also knows whether a cancelled job was ever launched; the queue does not.
+        (None, Some(ended))
+            if ended.phase == Phase::Failed(Reason::Cancelled)
+                && record.is_some_and(|r| r.phase == Phase::Unknown) =>
+        {
+            None
+        }
         (None, Some(ended)) if evidence.may_still_come(ended, now) => None,
         (None, Some(ended)) => judge.ended(ended),
         (None, None) if record.is_some_and(|r| r.phase == Phase::Unknown) => None,
@@ -291,8 +306,9 @@ impl Judge<'_> {
     /// Looks at the disk. Outputs that were there before the job prove nothing unless one of them
     /// is newer than its start.
     fn outputs(&self, started: Option<DateTime<Utc>>) -> Outputs {
-        match self.disk.outputs(&self.row.key) {
-            Outputs::Complete { newest } if self.row.replaces_outputs == Some(true) => {
+        let replaces = self.row.replaces_outputs == Some(true);
+        match self.disk.outputs(&self.row.key, replaces) {
+            Outputs::Complete { newest } if replaces => {
                 let slack = Duration::seconds(5);
                 match (newest, started) {
                     (Some(newest), Some(started)) if newest >= started - slack => {

@@ -215,13 +215,19 @@ impl Submitter<'_> {
                     }
                     Refusal::Limit => return Err(Stop::Limit(message)),
                     Refusal::Transient => match PAUSES.get(attempt) {
-                        Some(pause) => (self.pause)(*pause),
-                        None => return Err(Stop::Transient(message)),
+                        Some(pause) if self.has_time_for(*pause) => (self.pause)(*pause),
+                        _ => return Err(Stop::Transient(message)),
                     },
                 },
             }
         }
         Ok(())
+    }
+
+    fn has_time_for(&self, pause: Duration) -> bool {
+        (self.deadline - (self.clock)())
+            .to_std()
+            .is_ok_and(|left| left > pause)
     }
 
     /// Brings the rows up to what is known and saves them; that ends the journal.

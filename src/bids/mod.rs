@@ -5,5 +5,5 @@ pub mod dicom;
 pub mod discover;
 pub mod labels;
 
-pub use discover::{Dicom, DiscoverError, Discovery, Session, discover};
+pub use discover::{Dicom, DiscoverError, Discovery, Session, discover, discover_by};
 pub use labels::{LabelError, SessionLabel, SubjectLabel};

@@ -10,6 +10,7 @@ use super::error::{Exit, Failure};
 use super::output::Printer;
 use crate::executor::{Answer, Executor, JobRef, Question};
 use crate::manifest::Selection;
+use crate::pass::queue_question;
 use crate::reconcile::is_own;
 use crate::state::{State, TaskRow};
 
@@ -50,7 +51,9 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
     }
     let mut executor = context.executor(Access::ReadWrite)?;
     executor.preflight()?;
-    let (own, others) = own_jobs(executor.as_mut(), &jobs)?;
+    executor.set_deadline(context.config.deadline);
+    let question = queue_question(&context.config, &state);
+    let (own, others) = own_jobs(executor.as_mut(), &question, &jobs)?;
     for row in &others {
         printer.warning(&format!(
             "{}: job {} is another job by now and was not touched; `monitor` finds out what became of the task's own",
@@ -85,9 +88,10 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
 /// queue does not show any more has ended, and asking for its end does no harm.
 fn own_jobs<'a>(
     executor: &mut dyn Executor,
+    question: &Question,
     rows: &'a [TaskRow],
 ) -> Result<(Vec<&'a TaskRow>, Vec<&'a TaskRow>), Failure> {
-    let queue = match executor.observe(&Question::default()).queue {
+    let queue = match executor.observe(question).queue {
         Answer::Got(jobs) => jobs,
         Answer::Failed(message) => return Err(Failure::QueueUnknown { message }),
         Answer::Off => Vec::new(),
@@ -95,7 +99,9 @@ fn own_jobs<'a>(
     Ok(rows.iter().partition(|row| {
         queue
             .iter()
-            .filter(|job| Some(&job.id) == row.job_id.as_ref())
+            .filter(|job| {
+                Some(&job.id) == row.job_id.as_ref() && job.facts.cluster == row.facts.cluster
+            })
             .all(|job| is_own(row, job))
     }))
 }
@@ -124,9 +130,10 @@ fn wait_for_end(
         if look > 0 {
             std::thread::sleep(PAUSE);
         }
-        let (_, state) = super::monitor::update(context, "cancel", &args.write, printer)?;
+        let (looked, state) = super::monitor::update(context, "cancel", &args.write, printer)?;
         left = chosen(&state, selection).0.len();
-        if left == 0 {
+        // Without an answer nothing is learned by asking again.
+        if left == 0 || looked.queue_failed.is_some() {
             break;
         }
     }

@@ -49,7 +49,7 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
     let mut pass = context.pass(executor.as_mut(), &probe, &project);
 
     let looked = if args.skip_monitor {
-        pass.look_at_queue()
+        pass.look_at_queue(&state)
     } else {
         pass.look(&mut state)
     };
@@ -148,13 +148,15 @@ pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &
     for (key, job) in &strays.adopt {
         printer.note(&format!("{key}: adopted its living job {}", job.id));
     }
-    for (key, id) in &strays.doubled {
+    for (key, job) in &strays.doubled {
         let own = state
             .get(key)
             .and_then(|row| row.job_id.as_ref())
             .map_or_else(String::new, |id| format!(" beside job {id}"));
         printer.warning(&format!(
-            "{key}: a second job, {id}, is alive{own}; one of them should go: scancel {id}"
+            "{key}: a second job, {}, is alive{own}; one of them should go: {}",
+            job.id,
+            job.scancel_line()
         ));
     }
     for (key, id) in &strays.foreign {
@@ -170,14 +172,16 @@ pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &
             context.store.paths.state.display()
         ));
     }
-    for (name, id) in &strays.orphans {
+    for (name, job) in &strays.orphans {
         printer.warning(&format!(
-            "job {id} ({name}) was submitted for a task that {} no longer has; if it is not wanted: scancel {id}",
+            "job {} ({name}) was submitted for a task that {} no longer has; if it is not wanted: {}",
+            job.id,
             context
                 .config
                 .file
                 .as_deref()
                 .map_or_else(|| "the study".to_owned(), |file| file.display().to_string()),
+            job.scancel_line()
         ));
     }
 }

@@ -70,13 +70,13 @@ fn find<'a>(row: &TaskRow, evidence: &Evidence<'a>) -> Option<&'a JobReport> {
             .flat_map(|queue| queue.values().copied())
     };
     let records = || {
-        let by_id = match &evidence.accounting {
-            Source::Got(by_id) => Some(by_id),
+        let by_place = match &evidence.accounting {
+            Source::Got(by_place) => Some(by_place),
             Source::Failed | Source::Off => None,
         };
-        by_id
+        by_place
             .into_iter()
-            .flat_map(|by_id| by_id.values().flatten().copied())
+            .flat_map(|by_place| by_place.values().flatten().copied())
     };
     let free = |job: &&'a JobReport| !evidence.is_owned(job);
     let tagged = |job: &&JobReport| job.tag.as_ref().is_some_and(|tag| tag.submission_id == id);
@@ -89,7 +89,9 @@ fn find<'a>(row: &TaskRow, evidence: &Evidence<'a>) -> Option<&'a JobReport> {
             })
     };
     // The queue always shows comments: an untagged job there is not ours.
-    let known_to_queue = |job: &&JobReport| in_queue().any(|queued| queued.id == job.id);
+    let known_to_queue = |job: &&JobReport| {
+        in_queue().any(|queued| queued.id == job.id && queued.facts.cluster == job.facts.cluster)
+    };
     in_queue()
         .chain(records())
         .filter(tagged)

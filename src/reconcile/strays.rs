@@ -3,10 +3,10 @@
 //!
 //! Pure. Nothing is ever cancelled here: what is not adopted is shown.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::bids::{Session, SessionLabel, SubjectLabel};
-use crate::executor::{JobId, JobReport};
+use crate::executor::{JobId, JobRef, JobReport};
 use crate::procedure::{ProcedureDag, Scope};
 use crate::state::{State, TaskKey, TaskRow};
 
@@ -16,13 +16,13 @@ pub struct Strays {
     /// The oldest live job of a task that has none in its row.
     pub adopt: Vec<(TaskKey, JobReport)>,
     /// Further live jobs of a task: two jobs may write the same outputs.
-    pub doubled: Vec<(TaskKey, JobId)>,
+    pub doubled: Vec<(TaskKey, JobRef)>,
     /// Jobs with a task's name and without our mark, unknown to rows and audit log: the task waits.
     pub foreign: HashMap<TaskKey, JobId>,
     /// A mark of such a job, if it is another study's and this one has no state file yet.
     pub other_project: Option<String>,
     /// Jobs with our mark that belong to no task of today.
-    pub orphans: Vec<(String, JobId)>,
+    pub orphans: Vec<(String, JobRef)>,
 }
 
 /// Compares the queue with rows and tasks. `was_ours` tells whether a job id stands in the audit log;
@@ -37,7 +37,16 @@ pub fn compare(
     was_ours: &dyn Fn(&JobId) -> bool,
 ) -> Strays {
     let mut out = Strays::default();
-    let live: Vec<&JobReport> = queue.iter().filter(|job| job.phase.is_live()).collect();
+    let mut seen = HashSet::new();
+    let live: Vec<&JobReport> = queue
+        .iter()
+        .filter(|job| job.phase.is_live())
+        // The default cluster may also be asked by its name, and shows its jobs twice.
+        .filter(|job| {
+            let tag = job.tag.as_ref().map(|tag| tag.submission_id.as_str());
+            seen.insert((&job.id, &job.name, job.submitted_at, tag))
+        })
+        .collect();
     if live.is_empty() {
         return out;
     }
@@ -79,7 +88,7 @@ pub fn compare(
             }
             (Some(tag), _) if tag.project != project => {}
             (Some(_), Some(key)) => by_task.entry(key).or_default().push(job),
-            (Some(_), None) => out.orphans.push((job.name.clone(), job.id.clone())),
+            (Some(_), None) => out.orphans.push((job.name.clone(), reference(job))),
             (None, Some(key)) if was_ours(&job.id) || stands_in_row(rows, &key, job) => {
                 by_task.entry(key).or_default().push(job);
             }
@@ -98,9 +107,16 @@ pub fn compare(
             out.adopt.push((key.clone(), oldest.clone()));
         }
         out.doubled
-            .extend(jobs.map(|job| (key.clone(), job.id.clone())));
+            .extend(jobs.map(|job| (key.clone(), reference(job))));
     }
     out
+}
+
+fn reference(job: &JobReport) -> JobRef {
+    JobRef {
+        id: job.id.clone(),
+        cluster: job.facts.cluster.clone(),
+    }
 }
 
 /// Ids are recycled: where both carry a mark, the marks decide.
@@ -202,7 +218,7 @@ mod tests {
         );
         assert_eq!(
             found.doubled,
-            [(TaskKey::new("sub-01", "ses-01", "a"), JobId::new("3"))]
+            [(TaskKey::new("sub-01", "ses-01", "a"), reference(&queue[0]))]
         );
     }
 
@@ -219,7 +235,7 @@ mod tests {
         let found = strays(&queue, &rows, &[]);
         assert!(found.adopt.is_empty());
         assert_eq!(found.doubled.len(), 1);
-        assert_eq!(found.doubled[0].1, JobId::new("2"));
+        assert_eq!(found.doubled[0].1.id, JobId::new("2"));
     }
 
     #[test]

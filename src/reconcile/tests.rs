@@ -7,10 +7,12 @@ use crate::executor::{Answer, JobId, JobTag};
 use crate::state::testing::{at, row};
 use crate::state::transition::{self, Outcome};
 
+mod places;
+
 struct Disk(Outputs);
 
 impl OutputSource for Disk {
-    fn outputs(&self, _: &TaskKey) -> Outputs {
+    fn outputs(&self, _: &TaskKey, _: bool) -> Outputs {
         self.0
     }
 
@@ -23,7 +25,7 @@ impl OutputSource for Disk {
 struct Untouchable;
 
 impl OutputSource for Untouchable {
-    fn outputs(&self, key: &TaskKey) -> Outputs {
+    fn outputs(&self, key: &TaskKey, _: bool) -> Outputs {
         panic!("the markers of {key} were looked at while its job may be writing")
     }
 
@@ -100,6 +102,23 @@ impl Case {
     fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
+    }
+
+    /// Returns what queue and accounting say of the row's own job.
+    fn evidence_of_row(self) -> (Option<Phase>, Option<Phase>) {
+        let mut state = State::default();
+        state.put(self.row.clone());
+        let observation = Observation {
+            queue: self.queue,
+            accounting: self.accounting,
+            warnings: vec![],
+        };
+        let question = question(&state);
+        let evidence = Evidence::new(&state, &question, &observation);
+        (
+            evidence.in_queue(&self.row).flatten().map(|job| job.phase),
+            evidence.in_accounting(&self.row).map(|job| job.phase),
+        )
     }
 
     /// Runs one pass and says what the row is then: `running unaccounted`.

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use super::command::{Commands, Ended};
 use super::parse;
-use super::query::{IDS_PER_CALL, cluster_option};
+use super::query::{IDS_PER_CALL, cluster_option, clusters};
 use super::submit_error;
+use super::time_left::TimeLeft;
 use crate::config::Config;
 use crate::executor::{
     Answer, Executor, ExecutorError, JobRef, JobRequest, JobTag, Observation, Question, Refusal,
@@ -54,8 +55,7 @@ pub struct SlurmExecutor {
     path: Option<OsString>,
     pub(super) accounting: bool,
     pub(super) uid: u32,
-    pub(super) submit_timeout: Duration,
-    pub(super) query_timeout: Duration,
+    pub(super) time: TimeLeft,
     /// None: not asked yet.
     pub(super) has_submit_line: Option<bool>,
 }
@@ -79,8 +79,7 @@ impl SlurmExecutor {
                 .collect(),
             accounting: settings.accounting,
             uid: settings.uid,
-            submit_timeout: settings.submit_timeout,
-            query_timeout: settings.query_timeout,
+            time: TimeLeft::new(settings.submit_timeout, settings.query_timeout),
             has_submit_line: None,
         }
     }
@@ -158,9 +157,13 @@ impl SlurmExecutor {
             })?;
         }
         let argv = self.argv(request, sbatch, script);
-        let ended = self
-            .commands
-            .submit(&argv, &request.env, self.submit_timeout);
+        let Some(limit) = self.time.for_submission() else {
+            return Ok(Submission::Refused {
+                kind: Refusal::Transient,
+                message: "sbatch was not started: the time of this pass is over".to_owned(),
+            });
+        };
+        let ended = self.commands.submit(&argv, &request.env, limit);
         match ended {
             Ok(Ended {
                 end,
@@ -207,6 +210,10 @@ impl Executor for SlurmExecutor {
         find_script(script, &self.script_dirs, self.path.as_deref())
     }
 
+    fn set_deadline(&mut self, left: Duration) {
+        self.time.set(left);
+    }
+
     fn submit(&mut self, request: &JobRequest) -> Submission {
         self.try_submit(request)
             .unwrap_or_else(|message| Submission::Refused {
@@ -216,12 +223,7 @@ impl Executor for SlurmExecutor {
     }
 
     fn observe(&mut self, question: &Question) -> Observation {
-        let mut clusters: Vec<Option<Arc<str>>> = vec![None];
-        for job in question.jobs.iter().chain(&question.canary) {
-            if !clusters.contains(&job.cluster) {
-                clusters.push(job.cluster.clone());
-            }
-        }
+        let clusters = clusters(question);
         let mut warnings = Vec::new();
         let strange: Vec<&str> = question
             .jobs
@@ -242,7 +244,14 @@ impl Executor for SlurmExecutor {
             Answer::Failed(_) => {
                 Answer::Failed("not asked, since the queue did not answer".to_owned())
             }
-            _ => self.observe_accounting(question, &clusters, &mut warnings),
+            Answer::Got(queue) => {
+                let mut accounting = self.observe_accounting(question, &clusters, &mut warnings);
+                if let Answer::Got(records) = &mut accounting {
+                    self.add_usage(question, queue, records, &mut warnings);
+                }
+                accounting
+            }
+            Answer::Off => self.observe_accounting(question, &clusters, &mut warnings),
         };
         Observation {
             queue,
@@ -273,7 +282,8 @@ impl Executor for SlurmExecutor {
                     Ok(_) => {}
                     // A job that has ended in the meantime is what was asked for.
                     Err(text) if is_gone_already(&text) => {}
-                    Err(text) => result = Err(failed(text)),
+                    // The others are asked for all the same; a scancel that hangs is not started again.
+                    Err(text) => result = result.and(Err(failed(text))),
                 }
             }
         }

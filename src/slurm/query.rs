@@ -22,11 +22,15 @@ const NAMES_PER_CALL: usize = 300;
 
 impl SlurmExecutor {
     /// Runs a query; the error is a text for people.
-    pub(super) fn ask(&self, program: &str, arguments: &[String]) -> Result<String, String> {
+    pub(super) fn ask(&mut self, program: &str, arguments: &[String]) -> Result<String, String> {
+        let limit = self.time.for_query(program)?;
         let ended = self
             .commands
-            .query(program, arguments, self.query_timeout)
+            .query(program, arguments, limit)
             .map_err(|error| error.to_string())?;
+        if let End::TimedOut { .. } = ended.end {
+            self.time.note_silence(program);
+        }
         let said = submit_error::one_line(&ended.stderr);
         let what = match ended.end {
             End::Exit(0) => return Ok(ended.stdout),
@@ -44,7 +48,7 @@ impl SlurmExecutor {
         })
     }
 
-    fn ask_queue(&self, cluster: Option<&Arc<str>>) -> Result<Parsed, String> {
+    fn ask_queue(&mut self, cluster: Option<&Arc<str>>) -> Result<Parsed, String> {
         let format = parse::QUEUE_FORMAT.join(&SEPARATOR.to_string());
         let mut arguments = cluster_option(cluster);
         arguments.extend(["--all", "-h", "-r", "--states=all"].map(str::to_owned));
@@ -55,7 +59,7 @@ impl SlurmExecutor {
 
     /// Asks accounting for the jobs that fit some conditions (`--jobs=1,2`).
     fn ask_accounting(
-        &self,
+        &mut self,
         conditions: &[String],
         since: Option<DateTime<Utc>>,
         with_submit_line: bool,
@@ -70,14 +74,14 @@ impl SlurmExecutor {
         arguments.extend(["-X", "-D", "-n", "-P"].map(str::to_owned));
         arguments.push(format!("--delimiter={SEPARATOR}"));
         arguments.extend_from_slice(conditions);
-        arguments.extend(since.map(|since| format!("--starttime={}", a_day_before(since))));
+        arguments.extend(since_option(since));
         arguments.push(format!("--format={}", fields.join(",")));
         let text = self.ask("sacct", &arguments)?;
         Ok(parse::accounting(&text, with_submit_line, cluster))
     }
 
     pub(super) fn observe_queue(
-        &self,
+        &mut self,
         clusters: &[Option<Arc<str>>],
         warnings: &mut Vec<String>,
     ) -> Answer<Vec<JobReport>> {
@@ -167,7 +171,9 @@ impl SlurmExecutor {
                 note(parsed, &mut found);
             }
         }
-        self.look_for(&question.in_doubt, &mut found, &mut note)?;
+        for cluster in clusters {
+            self.look_for(&question.in_doubt, cluster.as_ref(), &mut found, &mut note)?;
+        }
         Ok(each_once(found))
     }
 
@@ -175,6 +181,7 @@ impl SlurmExecutor {
     fn look_for(
         &mut self,
         doubts: &[Doubt],
+        cluster: Option<&Arc<str>>,
         found: &mut Vec<JobReport>,
         note: &mut impl FnMut(Parsed, &mut Vec<JobReport>),
     ) -> Result<(), String> {
@@ -197,7 +204,7 @@ impl SlurmExecutor {
                 format!("--uid={}", self.uid),
             ];
             let mut parsed =
-                self.ask_accounting(&conditions, Some(since), has_submit_line, None)?;
+                self.ask_accounting(&conditions, Some(since), has_submit_line, cluster)?;
             // Slurm compares names without case.
             parsed.jobs.retain(|job| names.contains(&job.name.as_str()));
             note(parsed, found);
@@ -229,11 +236,31 @@ fn each_once(jobs: Vec<JobReport>) -> Vec<JobReport> {
     once
 }
 
+/// Returns the clusters that a question is about: the default one, and those of its jobs and its own.
+pub(super) fn clusters(question: &Question) -> Vec<Option<Arc<str>>> {
+    let mut clusters: Vec<Option<Arc<str>>> = vec![None];
+    let of_jobs = question.jobs.iter().chain(&question.canary);
+    let named = of_jobs
+        .map(|job| job.cluster.clone())
+        .chain(question.clusters.iter().cloned().map(Some));
+    for cluster in named {
+        if !clusters.contains(&cluster) {
+            clusters.push(cluster);
+        }
+    }
+    clusters
+}
+
 pub(super) fn cluster_option(cluster: Option<&Arc<str>>) -> Vec<String> {
     cluster
         .map(|cluster| format!("--clusters={cluster}"))
         .into_iter()
         .collect()
+}
+
+/// Bounds the search in time: records that ended before are another job's.
+pub(super) fn since_option(since: Option<DateTime<Utc>>) -> Option<String> {
+    since.map(|since| format!("--starttime={}", a_day_before(since)))
 }
 
 /// Returns the local time, a day earlier: clocks differ, and summer time has an hour twice.

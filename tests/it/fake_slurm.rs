@@ -68,6 +68,12 @@ sacct)
     case "$*" in *SubmitLine*) line="$line$S";; *) line="";; esac
     case $state in PENDING|RUNNING) end=Unknown;; *) end=$submit;; esac
     [ "$state" = CANCELLED ] && state="CANCELLED by $(id -u)"
+    case "$*" in *MaxRSS*)
+      [ "$state" = GONE ] || printf "%s$S%s$S%s$S%s$S%s$S%s$S%s\n" \
+        "$id" "$state" "${code:-0:0}" "$submit" 1 "" 00:01.500 \
+        "$id.batch" "${state%% *}" "${code:-0:15}" "$submit" 1 2048K 00:01.500
+      continue;;
+    esac
     [ "$state" = GONE ] ||
     echo "$id$S$state$S${code:-0:0}$S$submit$S$submit$S$end${S}12${S}${limit:-60}${S}${memory:-50M}${S}1${S}1${S}${node:-node1}${S}None$S$line$name"
   done

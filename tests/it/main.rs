@@ -1,11 +1,13 @@
 //! All tests that start the program or real services, in one binary (one link).
 //! A file per subject; what they share is in `harness`.
 
+mod baddays;
 mod config;
 mod crash;
 mod doubt;
 mod errors;
 mod fake_slurm;
+mod fuzz;
 mod harness;
 mod harness_slurm;
 mod harness_tree;
@@ -24,3 +26,4 @@ mod site;
 mod slurm;
 mod state;
 mod together;
+mod words;

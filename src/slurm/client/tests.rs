@@ -15,6 +15,8 @@ use crate::executor::{Answer, Doubt, JobId, Phase};
 use crate::procedure::{MemSize, Resources, TimeLimit};
 use crate::state::TaskKey;
 
+mod passes;
+
 struct Fakes {
     dir: TempDir,
 }
@@ -97,6 +99,7 @@ fn asked(jobs: &[&str], canary: Option<&str>) -> Question {
     Question {
         jobs: jobs.iter().map(|id| job(id)).collect(),
         in_doubt: Vec::new(),
+        clusters: Vec::new(),
         canary: canary.map(job),
         since: DateTime::from_timestamp(1_700_000_000, 0),
     }
