@@ -201,6 +201,7 @@ impl Pass<'_> {
                     attempt,
                     last_reason,
                     row: state.get(&key),
+                    script: &[],
                     now,
                     run_id: self.run_id,
                 },
