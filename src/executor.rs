@@ -190,6 +190,13 @@ pub enum ExecutorError {
         script: String,
         searched: Vec<String>,
     },
+    #[error("script {} has '#SBATCH {option}' in line {line}: {why}", .path.display())]
+    ScriptUnfit {
+        path: PathBuf,
+        line: usize,
+        option: String,
+        why: &'static str,
+    },
     #[error("{program} was not found (looked in {searched})")]
     ProgramMissing { program: String, searched: String },
     #[error("{command} failed: {message}")]
@@ -210,6 +217,10 @@ impl ExecutorError {
                 "give the script's absolute path, or set script_dir to the directory of the scripts"
                     .to_owned(),
             ),
+            Self::ScriptUnfit { path, line, .. } => Some(format!(
+                "take it out of line {line} of {}; nothing of this procedure is submitted until then",
+                path.display()
+            )),
             Self::ProgramMissing { program, .. } => Some(format!(
                 "set slurm_bin_dir to the directory of {program}; cron's PATH is shorter than a login shell's"
             )),

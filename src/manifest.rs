@@ -4,6 +4,7 @@
 //! task out. `run`, `run --dry-run`, `manifest`, `session-status` and `explain` all read its
 //! answer, so they cannot disagree.
 
+pub mod breaker;
 pub mod limits;
 pub mod pause;
 mod plan;
@@ -24,7 +25,7 @@ use crate::procedure::ProcedureId;
 use crate::state::{Reason, State, TaskKey, TaskStatus};
 
 pub use limits::Limits;
-pub use pause::{Pause, PauseCause, Pauses};
+pub use pause::{Pause, PauseCause};
 pub use plan::plan;
 pub use retry::{Budget, Outlook};
 pub use selection::Selection;

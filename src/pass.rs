@@ -6,6 +6,7 @@
 //! goes unsaid if a later step fails. Only [`Pass::save`] and [`Pass::carry_out`] write.
 
 mod adopt;
+pub mod brakes;
 mod disk;
 mod look;
 
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Duration, Utc};
 
 pub use adopt::{History, adopt};
+pub use brakes::Brakes;
 pub use disk::Disk;
 pub use look::{Looked, look, queue_question};
 
@@ -23,11 +25,12 @@ use crate::bids::Session;
 use crate::completion::Completions;
 use crate::config::Config;
 use crate::executor::{Answer, Executor, ExecutorError, JobReport};
-use crate::manifest::{Limits, Manifest, Policy, World, limits, plan};
+use crate::manifest::{Limits, Manifest, Policy, World, limits, pause, plan};
 use crate::reconcile::strays::{self, Strays};
 use crate::request::{self, Circumstances, Prepared};
 use crate::state::State;
 use crate::state::audit_log::{AuditLog, Event, knows_job};
+use crate::state::control::Control;
 use crate::state::store::{LockedStore, StateError, Store};
 use crate::submit::{Submitted, Submitter};
 
@@ -50,6 +53,8 @@ pub struct Pass<'a> {
 pub struct Wishes {
     pub policy: Policy,
     pub max_jobs: Option<usize>,
+    /// What is paused, as it was read under the same lock as the state.
+    pub control: Control,
 }
 
 /// Holds what a run would do now, and what it found on the way.
@@ -60,6 +65,7 @@ pub struct Decided {
     /// The due tasks whose scripts exist, in order.
     pub tasks: Vec<Prepared>,
     pub missing_scripts: MissingScripts,
+    pub brakes: Brakes,
     /// To be saved before anything is submitted.
     events: Vec<Event>,
 }
@@ -149,11 +155,23 @@ impl Pass<'_> {
             max_jobs: wishes.max_jobs,
             max_submit_per_run: config.max_submit_per_run,
             max_in_flight: config.max_in_flight,
+            max_queued_user_jobs: config.max_queued_user_jobs,
+            fair: config.fair,
         };
-        limits::apply(&mut manifest, &limits, &config.procedures, state);
         // Most passes find nothing due, and the file of earlier attempts only grows.
+        let is_due = manifest.due().next().is_some();
+        let attempts = if is_due || brakes::are_wanted(state, &wishes.control, world.now) {
+            store.read_attempts()?
+        } else {
+            Vec::new()
+        };
+        let brakes = Brakes::judge(config, &wishes.control, &attempts, state, world.now);
+        events.extend(brakes.events(world.now));
+        pause::apply(&mut manifest, &brakes.control, &config.procedures);
+        let queued = living(looked);
+        limits::apply(&mut manifest, &limits, &config.procedures, state, queued);
         let history = match manifest.due().next() {
-            Some(_) => History::new(&store.read_attempts()?, state),
+            Some(_) => History::new(&attempts, state),
             None => History::default(),
         };
         let (tasks, missing_scripts) = self.prepare(&manifest, &history, state);
@@ -162,6 +180,7 @@ impl Pass<'_> {
             manifest,
             tasks,
             missing_scripts,
+            brakes,
             events,
         })
     }
@@ -225,6 +244,9 @@ impl Pass<'_> {
             state.mark_changed();
         }
         self.save(locked, state, &decided.events)?;
+        if !decided.brakes.tripped.is_empty() {
+            locked.save_control(&mut decided.brakes.control.clone())?;
+        }
         if decided.tasks.is_empty() {
             return Ok(Submitted::default());
         }
@@ -277,6 +299,13 @@ fn queue(looked: &Looked) -> Result<&[JobReport], PassError> {
         Answer::Failed(message) => Err(PassError::QueueUnknown(message.clone())),
         Answer::Off => Err(PassError::QueueUnknown("there is no queue".to_owned())),
     }
+}
+
+/// Counts the user's living jobs, of whatever program, on all clusters that were asked; array tasks
+/// one by one.
+fn living(looked: &Looked) -> usize {
+    let jobs = looked.observation.queue.got().into_iter().flatten();
+    jobs.filter(|job| job.phase.is_live()).count()
 }
 
 /// Slurm makes no log directories: a job whose output cannot be opened fails without a trace.

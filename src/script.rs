@@ -2,6 +2,8 @@
 //!
 //! The rules are sbatch's, so that a script that the local executor takes is also one that Slurm takes.
 
+pub mod header;
+
 use std::ffi::OsStr;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -86,6 +88,23 @@ pub fn find_script(
         script: script.to_owned(),
         searched,
     })
+}
+
+/// Refuses a script whose `#SBATCH` lines keep sbatch from answering as it must. A script that
+/// cannot be read is left to sbatch.
+pub fn check_header(path: &Path) -> Result<(), ExecutorError> {
+    let mut text = Vec::new();
+    let read =
+        std::fs::File::open(path).and_then(|file| file.take(MAX_SIZE).read_to_end(&mut text));
+    match header::unfit(&text).filter(|_| read.is_ok()) {
+        None => Ok(()),
+        Some(unfit) => Err(ExecutorError::ScriptUnfit {
+            path: path.to_owned(),
+            line: unfit.line,
+            option: unfit.option,
+            why: unfit.why,
+        }),
+    }
 }
 
 impl Script {

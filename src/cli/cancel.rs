@@ -7,12 +7,16 @@ use std::time::Duration;
 use super::args::CancelArgs;
 use super::context::{Access, Context};
 use super::error::{Exit, Failure};
+use super::monitor::{open_audit, update_or_read};
 use super::output::Printer;
 use crate::executor::{Answer, Executor, JobRef, Question};
 use crate::manifest::Selection;
 use crate::pass::queue_question;
 use crate::reconcile::is_own;
+use crate::state::audit_log::{Event, EventKind};
+use crate::state::store::check_owner;
 use crate::state::{State, TaskRow};
+use crate::sys;
 
 /// How often and how long the end of the jobs is waited for; what takes longer is left to `monitor`.
 const LOOKS: usize = 10;
@@ -49,6 +53,11 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
         }
         return Ok(Exit::Done);
     }
+    if !args.write.as_owner {
+        // Before anything is asked of Slurm: it may hide the owner's jobs from this user.
+        check_owner(&context.store.paths, &state.meta, sys::effective_uid())?;
+    }
+    printer.tell_once();
     let mut executor = context.executor(Access::ReadWrite)?;
     executor.preflight()?;
     executor.set_deadline(context.config.deadline);
@@ -64,6 +73,10 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
     let references: Vec<JobRef> = own.iter().filter_map(|row| reference(row)).collect();
     if !references.is_empty() {
         executor.cancel(&references)?;
+        let events: Vec<Event> = own.iter().map(|row| cancelled_event(row)).collect();
+        open_audit(context)?
+            .append(&events)
+            .map_err(|(path, source)| Failure::Write { path, source })?;
     }
     let ending = wait_for_end(context, args, &selection, printer)?;
     printer.talk(&format!(
@@ -130,14 +143,28 @@ fn wait_for_end(
         if look > 0 {
             std::thread::sleep(PAUSE);
         }
-        let (looked, state) = super::monitor::update(context, "cancel", &args.write, printer)?;
+        let (looked, state) = update_or_read(context, "cancel", &args.write, printer)?;
         left = chosen(&state, selection).0.len();
         // Without an answer nothing is learned by asking again.
-        if left == 0 || looked.queue_failed.is_some() {
+        if left == 0 || looked.is_some_and(|looked| looked.queue_failed.is_some()) {
             break;
         }
     }
     Ok(left)
+}
+
+/// Asked for, not yet confirmed: the status changes when Slurm says so.
+fn cancelled_event(row: &TaskRow) -> Event {
+    Event {
+        at: sys::now(),
+        kind: EventKind::Cancelled,
+        key: Some(row.key.clone()),
+        job_id: row.job_id.clone(),
+        old_status: Some(row.status),
+        new_status: None,
+        detail: Some(format!("asked for by {}", sys::user_name())),
+        extra: Vec::new(),
+    }
 }
 
 fn reference(row: &TaskRow) -> Option<JobRef> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::args::{Global, SelectArgs, WriteArgs};
 use super::error::Failure;
 use super::output::Printer;
+use super::pause::{Tense, tell_pauses};
 use super::profile;
 use crate::bids::Discovery;
 use crate::bids::discover::discover_by;
@@ -16,8 +17,8 @@ use crate::completion::reader::Reader;
 use crate::config::{self, Config, ExecutorKind, Overrides, Source};
 use crate::executor::Executor;
 use crate::local::{LocalExecutor, LocalSettings};
-use crate::manifest::{Manifest, Policy, Selection, World, plan};
-use crate::pass::Pass;
+use crate::manifest::{Manifest, Policy, Selection, World, pause, plan};
+use crate::pass::{Brakes, Pass};
 use crate::request;
 use crate::slurm::SlurmExecutor;
 use crate::state::State;
@@ -267,7 +268,7 @@ impl Context {
         };
         let subjects = found.sessions.chunk_by(|a, b| a.subject == b.subject);
         let progress = printer.progress(Some(subjects.count() as u64), "looking at outputs");
-        let manifest = plan(
+        let mut manifest = plan(
             &self.config.procedures,
             &world,
             &self.policy(selection, false),
@@ -275,6 +276,10 @@ impl Context {
             &|| progress.inc(1),
         );
         progress.finish();
+        let is_due = manifest.due().next().is_some();
+        let brakes = Brakes::look(&self.config, &self.store, &state, is_due, world.now)?;
+        pause::apply(&mut manifest, &brakes.control, &self.config.procedures);
+        tell_pauses(self, &brakes, Some(&manifest), Tense::NextRun, printer);
         Ok((found, manifest))
     }
 

@@ -100,7 +100,9 @@ impl Failure {
                 ExecutorError::ProgramMissing { .. } | ExecutorError::Failed { .. } => {
                     Exit::Unreachable
                 }
-                ExecutorError::ScriptMissing { .. } => Exit::Refused,
+                ExecutorError::ScriptMissing { .. } | ExecutorError::ScriptUnfit { .. } => {
+                    Exit::Refused
+                }
                 ExecutorError::Io { .. } => Exit::Error,
             },
             Self::Safety { .. } => Exit::Safety,

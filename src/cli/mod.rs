@@ -14,6 +14,7 @@ pub mod views;
 mod cancel;
 mod manifest;
 mod monitor;
+mod pause;
 mod profile;
 mod retry;
 mod run;
@@ -79,6 +80,8 @@ fn carry_out(cli: &Cli, context: &Context, printer: &mut Printer) -> Result<Exit
         Command::Cancel(args) => cancel::run(context, args, printer),
         Command::Wait(args) => wait::run(context, args, printer),
         Command::Retry(args) => retry::run(context, args, printer),
+        Command::Pause(args) => pause::pause(context, args, printer),
+        Command::Resume(args) => pause::resume(context, args, printer),
         Command::Manifest(args) => manifest::run(context, args, printer),
         Command::Status(args) => status::run(context, args, printer),
         Command::SessionStatus(args) => session_status::run(context, args, printer),

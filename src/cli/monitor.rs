@@ -7,37 +7,97 @@ use super::args::{MonitorArgs, WriteArgs};
 use super::context::{Access, Context};
 use super::error::{Exit, Failure};
 use super::output::{Printer, Verbosity};
+use super::pause::tell_what_is_paused;
 use super::views;
 use crate::executor::JobId;
 use crate::pass::Looked;
 use crate::state::audit_log::AuditLog;
 use crate::state::{State, TaskKey, TaskRow, TaskStatus};
+use crate::sys;
 use crate::tables::failure_text;
 
 pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    loop {
-        let (looked, state) = update(context, "monitor", &args.write, printer)?;
-        if args.watch.is_some() && printer.clears_screen() {
+    let Some(seconds) = args.watch else {
+        let (looked, state) = look(context, "monitor", &args.write, printer)?;
+        tell_all(&looked, &state, context, printer)?;
+        let is_silent = looked.queue_failed.is_some() || looked.accounting_failed.is_some();
+        return Ok(if is_silent {
+            Exit::Unreachable
+        } else {
+            Exit::Done
+        });
+    };
+    let redraws = printer.clears_screen();
+    if !redraws {
+        printer.tell_once();
+    }
+    while !printer.is_closed() {
+        let looked = look(context, "monitor", &args.write, printer);
+        // Cleared only now: the old picture stands while Slurm is asked.
+        if redraws {
             printer.clear_screen();
         }
-        if printer.verbosity() > Verbosity::Quiet {
-            views::print_counts(printer, state.rows(), &context.config.procedures)?;
-            hint_at_failures(state.rows(), context, printer);
-        }
-        match args.watch {
-            Some(seconds) if !printer.is_closed() => {
-                std::thread::sleep(Duration::from_secs(seconds.get().into()));
+        printer.line(&sys::now().format("%Y-%m-%d %H:%M:%S UTC").to_string());
+        match looked {
+            Ok((looked, state)) => tell_all(&looked, &state, context, printer)?,
+            // Another call is at work and may be for minutes; this one only watches.
+            Err(failure) if failure.exit() == Exit::Locked => {
+                let state = context.read_state(printer)?;
+                printer.note(&format!("{failure}; these are the rows on record"));
+                tell_all(&Looked::default(), &state, context, printer)?;
             }
-            _ if looked.queue_failed.is_some() || looked.accounting_failed.is_some() => {
-                return Ok(Exit::Unreachable);
-            }
-            _ => return Ok(Exit::Done),
+            Err(failure) => return Err(failure),
         }
+        std::thread::sleep(Duration::from_secs(seconds.get().into()));
+    }
+    Ok(Exit::Done)
+}
+
+fn tell_all(
+    looked: &Looked,
+    state: &State,
+    context: &Context,
+    printer: &mut Printer,
+) -> Result<(), Failure> {
+    tell_queue(looked, printer);
+    tell_what_is_paused(context, state, printer);
+    if printer.verbosity() > Verbosity::Quiet {
+        views::print_counts(printer, state.rows(), &context.config.procedures)?;
+        hint_at_failures(state.rows(), context, printer);
+    }
+    Ok(())
+}
+
+/// Takes the lock, brings the rows up to date, saves them, lets the lock go, and tells what changed.
+pub fn update(
+    context: &Context,
+    command: &str,
+    args: &WriteArgs,
+    printer: &mut Printer,
+) -> Result<(Looked, State), Failure> {
+    let (looked, state) = look(context, command, args, printer)?;
+    tell_queue(&looked, printer);
+    Ok((looked, state))
+}
+
+/// As [`update`]; while another call is at work, the rows on record must do, and nothing was asked.
+pub fn update_or_read(
+    context: &Context,
+    command: &str,
+    args: &WriteArgs,
+    printer: &mut Printer,
+) -> Result<(Option<Looked>, State), Failure> {
+    match update(context, command, args, printer) {
+        Ok((looked, state)) => Ok((Some(looked), state)),
+        Err(failure) if failure.exit() == Exit::Locked => {
+            printer.note(&failure.to_string());
+            Ok((None, context.read_state(printer)?))
+        }
+        Err(failure) => Err(failure),
     }
 }
 
-/// Takes the lock, brings the rows up to date, saves them, and lets the lock go.
-pub fn update(
+fn look(
     context: &Context,
     command: &str,
     args: &WriteArgs,
@@ -49,14 +109,17 @@ pub fn update(
     let project = context.project(&state);
     let mut pass = context.pass(executor.as_mut(), &probe, &project);
     let looked = pass.look(&mut state);
+    pass.save(&locked, &mut state, &looked.events)?;
+    Ok((looked, state))
+}
+
+fn tell_queue(looked: &Looked, printer: &mut Printer) {
     if let Some(message) = &looked.queue_failed {
         printer.warning(&format!(
             "the queue does not answer: {message}; statuses stay as they are"
         ));
     }
-    tell(&looked, printer);
-    pass.save(&locked, &mut state, &looked.events)?;
-    Ok((looked, state))
+    tell(looked, printer);
 }
 
 pub fn open_audit(context: &Context) -> Result<AuditLog, Failure> {

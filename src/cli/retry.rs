@@ -9,6 +9,7 @@ use super::context::{Access, Context};
 use super::error::{Exit, Failure};
 use super::monitor::open_audit;
 use super::output::Printer;
+use super::pause::tell_what_is_paused;
 use crate::executor::JobId;
 use crate::pass::{Disk, queue_question};
 use crate::reconcile::{OutputSource as _, Outputs};
@@ -87,6 +88,9 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
         locked.save(&mut state)?;
     }
     tell(printer, args.dry_run, cleared, accepted, complete);
+    if cleared > 0 {
+        tell_what_is_paused(context, &state, printer);
+    }
     Ok(if kept.is_empty() {
         Exit::Done
     } else {

@@ -10,8 +10,10 @@ use super::error::{Exit, Failure};
 use super::manifest::warn_unreadable;
 use super::monitor::{hint_at_failures, tell};
 use super::output::Printer;
+use super::pause::{Tense, tell_pauses};
 use super::views::{self, RunSummary};
 use crate::bids::{Discovery, Session};
+use crate::executor::ExecutorError;
 use crate::pass::{Decided, Looked, MissingScripts, Pass, Wishes};
 use crate::reconcile::strays::Strays;
 use crate::request::{Prepared, Reduced};
@@ -63,6 +65,7 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
     let wishes = Wishes {
         policy: context.policy(selection, args.force),
         max_jobs: args.max_jobs,
+        control: context.store.read_control()?,
     };
     let decided = decide(
         context,
@@ -76,6 +79,17 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
 
     let mut summary = RunSummary::of(found.sessions.len(), &decided.manifest);
     summary.dry_run = args.dry_run;
+    let tense = match locked {
+        Some(_) => Tense::Now,
+        None => Tense::Would,
+    };
+    tell_pauses(
+        context,
+        &decided.brakes,
+        Some(&decided.manifest),
+        tense,
+        printer,
+    );
     let mut exit = warn_unreadable(&decided.manifest, found.unreadable.is_empty(), printer);
     if tell_missing(&decided.missing_scripts, &mut summary, printer) {
         exit = Exit::Refused;
@@ -217,9 +231,15 @@ fn tell_missing(missing: &MissingScripts, summary: &mut RunSummary, printer: &mu
         }
         if *count > 0 {
             refused = true;
+            let what = match error {
+                ExecutorError::ScriptUnfit { option, .. } => {
+                    format!("script with '#SBATCH {option}'")
+                }
+                _ => "script not found".to_owned(),
+            };
             summary
                 .refused
-                .push((format!("{procedure}: script not found"), *count));
+                .push((format!("{procedure}: {what}"), *count));
         }
     }
     refused

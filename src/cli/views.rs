@@ -20,7 +20,7 @@ pub struct RunSummary {
     pub sessions: usize,
     pub tasks: usize,
     pub complete: usize,
-    /// Limits aside: tasks over a limit are due, and held back.
+    /// Limits and pauses aside: such tasks are due, and held back.
     pub due: usize,
     /// With `dry_run`: how many would be.
     pub submitted: usize,
@@ -47,7 +47,7 @@ impl RunSummary {
             due: count(|decision| {
                 matches!(
                     decision,
-                    Decision::Submit(_) | Decision::Skip(Skip::OverLimit(_))
+                    Decision::Submit(_) | Decision::Skip(Skip::OverLimit(_) | Skip::Paused(_))
                 )
             }),
             held_back: tables::reason_summary(manifest),

@@ -19,7 +19,7 @@ use crate::executor::{
     Answer, Executor, ExecutorError, JobRef, JobRequest, JobTag, Observation, Question, Refusal,
     Submission,
 };
-use crate::script::find_script;
+use crate::script::{check_header, find_script};
 use crate::sys;
 
 /// Holds what the executor needs to know of the site and of the calling process.
@@ -207,7 +207,9 @@ impl Executor for SlurmExecutor {
     }
 
     fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
-        find_script(script, &self.script_dirs, self.path.as_deref())
+        let path = find_script(script, &self.script_dirs, self.path.as_deref())?;
+        check_header(&path)?;
+        Ok(path)
     }
 
     fn set_deadline(&mut self, left: Duration) {

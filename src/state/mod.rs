@@ -1,9 +1,10 @@
 //! What is known of every task: rows, their statuses and reasons, and the table that holds them.
 //!
-//! The types are here; files are read and written in [`store`], [`journal`], [`lock`] and
-//! [`audit_log`] only, and a status changes in [`transition`] only.
+//! The types are here; files are read and written in [`store`], [`journal`], [`lock`], [`control`]
+//! and [`audit_log`] only, and a status changes in [`transition`] only.
 
 pub mod audit_log;
+pub mod control;
 pub mod durable;
 pub mod journal;
 pub mod lock;

@@ -15,6 +15,7 @@ mod local;
 mod lock_and_journal;
 mod model;
 mod output;
+mod policy;
 mod python;
 mod readme;
 mod repair;
