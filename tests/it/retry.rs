@@ -366,6 +366,42 @@ fn a_refused_retry_keeps_nobody_else_back() {
 }
 
 #[test]
+fn the_scripts_own_lines_are_minded() {
+    let (study, slurm) = study(&["sub-01/ses-01"]);
+    let config = RETRY.replace("DELAY", "1h");
+    study.configure(
+        &config
+            .replace("    mem: 32G\n", "")
+            .replace("    sbatch_args: [--exclude=bad]\n", ""),
+    );
+    study.write(
+        "prep.sh",
+        "#!/bin/bash\n#SBATCH --mem-per-cpu=4G -x old\ntrue\n#SBATCH -x later\n",
+    );
+    study.ok(&["run"]);
+    end(&slurm, "OUT_OF_MEMORY 0:125 8G 120");
+    let said = study.ok(&["-v", "run"]);
+    assert!(
+        said.err.contains(
+            "attempt 2 after out_of_memory: mem_factor cannot act: the script asks for memory per CPU or GPU"
+        ),
+        "{}",
+        said.err
+    );
+    end(&slurm, "NODE_FAIL 0:0 8G 120 n[7-8]");
+    let said = study.ok(&["monitor"]);
+    assert!(
+        said.err
+            .contains("the 1 failed task(s), of which 1 will be tried again by the retry rules"),
+        "{}",
+        said.err
+    );
+    study.ok(&["run"]);
+    assert_eq!(asked(&slurm, "mem"), ["-", "-", "-"]);
+    assert_eq!(asked(&slurm, "exclude"), ["-", "-", "old,n[7-8]"]);
+}
+
+#[test]
 fn what_is_above_the_ceiling_is_reduced_with_a_note() {
     let (study, slurm) = study(&["sub-01/ses-01", "sub-02/ses-01"]);
     let ceilings = "max_mem: 40G\nmax_time: '1:30:00'\nmax_cpus: 4\nslurm_cpus_per_task: 8\n";
