@@ -25,9 +25,10 @@ use crate::bids::Session;
 use crate::completion::Completions;
 use crate::config::Config;
 use crate::executor::{Answer, Executor, ExecutorError, JobReport};
-use crate::manifest::{Limits, Manifest, Policy, World, limits, pause, plan};
+use crate::manifest::{Decision, Due, Limits, Manifest, Policy, World, limits, pause, plan};
 use crate::reconcile::strays::{self, Strays};
 use crate::request::{self, Circumstances, Prepared};
+use crate::script::header_words;
 use crate::state::State;
 use crate::state::audit_log::{AuditLog, Event, knows_job};
 use crate::state::control::Control;
@@ -203,6 +204,7 @@ impl Pass<'_> {
             })
             .collect();
         let mut tasks = Vec::new();
+        let mut headers: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         let now = (self.clock)();
         for planned in manifest.due() {
             let procedure = self.config.procedures.get(planned.procedure);
@@ -212,6 +214,15 @@ impl Pass<'_> {
             }
             let key = request::key(self.config, planned);
             let (attempt, last_reason) = history.next(&key);
+            let is_retry = matches!(planned.decision, Decision::Submit(Due::Retry { .. }));
+            let script: &[String] = if is_retry {
+                headers.entry(&procedure.script).or_insert_with(|| {
+                    let path = self.executor.find_script(&procedure.script);
+                    path.map(|path| header_words(&path)).unwrap_or_default()
+                })
+            } else {
+                &[]
+            };
             tasks.push(request::prepare(
                 self.config,
                 planned,
@@ -220,6 +231,7 @@ impl Pass<'_> {
                     attempt,
                     last_reason,
                     row: state.get(&key),
+                    script,
                     now,
                     run_id: self.run_id,
                 },

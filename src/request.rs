@@ -17,6 +17,8 @@ use crate::state::{Reason, RetryState, TaskKey, TaskRow};
 
 pub use resources::Reduced;
 
+use resources::Failed;
+
 /// Pairs what is journalled before a submission with what is handed to the executor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prepared {
@@ -48,6 +50,8 @@ pub struct Circumstances<'a> {
     pub last_reason: Option<Reason>,
     /// The task's row, if it has one.
     pub row: Option<&'a TaskRow>,
+    /// The words of the script's `#SBATCH` lines; needed for retries only.
+    pub script: &'a [String],
     pub now: DateTime<Utc>,
     /// Makes submission ids of different processes different.
     pub run_id: &'a str,
@@ -72,7 +76,11 @@ pub fn prepare(config: &Config, planned: &Planned, about: &Circumstances<'_>) ->
     let asked = resources::ask(
         procedure,
         &config.ceiling,
-        retried.as_ref().map(|(row, _, state)| (*row, state)),
+        retried.as_ref().map(|(row, _, state)| Failed {
+            row,
+            state,
+            script: about.script,
+        }),
     );
     let notes = Notes {
         retry_of: retried.as_ref().map(|(_, reason, _)| *reason),

@@ -93,10 +93,7 @@ pub fn find_script(
 /// Refuses a script whose `#SBATCH` lines keep sbatch from answering as it must. A script that
 /// cannot be read is left to sbatch.
 pub fn check_header(path: &Path) -> Result<(), ExecutorError> {
-    let mut text = Vec::new();
-    let read =
-        std::fs::File::open(path).and_then(|file| file.take(MAX_SIZE).read_to_end(&mut text));
-    match header::unfit(&text).filter(|_| read.is_ok()) {
+    match beginning(path).and_then(|text| header::unfit(&text)) {
         None => Ok(()),
         Some(unfit) => Err(ExecutorError::ScriptUnfit {
             path: path.to_owned(),
@@ -105,6 +102,20 @@ pub fn check_header(path: &Path) -> Result<(), ExecutorError> {
             why: unfit.why,
         }),
     }
+}
+
+/// Returns the words of a script's `#SBATCH` lines; none if it cannot be read.
+pub fn header_words(path: &Path) -> Vec<String> {
+    let text = beginning(path).unwrap_or_default();
+    header::lines(&text).flat_map(|line| line.words()).collect()
+}
+
+fn beginning(path: &Path) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(MAX_SIZE).read_to_end(&mut text))
+        .ok()?;
+    Some(text)
 }
 
 impl Script {

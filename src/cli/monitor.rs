@@ -10,6 +10,7 @@ use super::output::{Printer, Verbosity};
 use super::pause::tell_what_is_paused;
 use super::views;
 use crate::executor::JobId;
+use crate::manifest::retry;
 use crate::pass::Looked;
 use crate::state::audit_log::AuditLog;
 use crate::state::{State, TaskKey, TaskRow, TaskStatus};
@@ -63,7 +64,7 @@ fn tell_all(
     tell_what_is_paused(context, state, printer);
     if printer.verbosity() > Verbosity::Quiet {
         views::print_counts(printer, state.rows(), &context.config.procedures)?;
-        hint_at_failures(state.rows(), context, printer);
+        hint_at_failures(state, context, printer);
     }
     Ok(())
 }
@@ -173,20 +174,28 @@ pub fn tell(looked: &Looked, printer: &mut Printer) {
 }
 
 /// Says what to do about failed tasks, in one line. Not with `-q`.
-pub fn hint_at_failures(rows: &[TaskRow], context: &Context, printer: &mut Printer) {
-    let failed = rows
-        .iter()
-        .filter(|row| row.status == TaskStatus::Failed)
-        .count();
+pub fn hint_at_failures(state: &State, context: &Context, printer: &mut Printer) {
+    let is_failed = |row: &&TaskRow| row.status == TaskStatus::Failed;
+    let failed = state.rows().iter().filter(is_failed).count();
     if failed == 0 || printer.is_quiet() {
         return;
     }
+    let procedures = &context.config.procedures;
+    let is_retried = |row: &&TaskRow| {
+        let id = procedures.find(&row.key.procedure);
+        let rules = id.and_then(|id| procedures.get(id).rules.retry.as_ref());
+        retry::outlook(rules, row, state.meta.owner_uid, sys::now()).is_retry()
+    };
+    let again = match state.rows().iter().filter(is_retried).count() {
+        0 => String::new(),
+        count => format!(", of which {count} will be tried again by the retry rules"),
+    };
     let logs = match &context.config.slurm.log_dir {
         Some(dir) => format!(", their logs are below {}", dir.display()),
         None => String::new(),
     };
     printer.hint(&format!(
-        "`snbb-scheduler status --status failed` shows the {failed} failed task(s){logs}; \
+        "`snbb-scheduler status --status failed` shows the {failed} failed task(s){again}{logs}; \
          once the cause is mended, `snbb-scheduler retry` makes them due again"
     ));
 }

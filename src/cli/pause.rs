@@ -103,7 +103,7 @@ pub fn resume(
     };
     tell_pauses(context, &brakes, None, Tense::NextRun, printer);
     if was_resumed {
-        hint_at_failures(state.rows(), context, printer);
+        hint_at_failures(&state, context, printer);
     }
     Ok(Exit::Done)
 }

@@ -121,7 +121,7 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
         printer.warning("no task of the study matches the selection");
     }
     views::print_run_summary(printer, &summary);
-    hint_at_failures(state.rows(), context, printer);
+    hint_at_failures(&state, context, printer);
     if looked.accounting_failed.is_some() && exit == Exit::Done {
         // Submission went on; what the jobs did is not known.
         exit = Exit::Unreachable;

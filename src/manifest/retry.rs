@@ -8,6 +8,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::procedure::{Resources, RetryRule, RetryRules, options};
+use crate::slurm::job_state::cancelled_by;
 use crate::state::{Reason, RetryState, TaskRow, TaskStatus};
 
 /// Says what becomes of a failed task by itself.
@@ -148,7 +149,8 @@ fn rule_of<'a>(
         Reason::Cancelled => {
             let by = row.facts.slurm_state.as_deref().and_then(cancelled_by);
             // Without a known owner nobody can say that it was somebody else.
-            by.zip(own_uid).is_some_and(|(by, own)| by != own)
+            by.zip(own_uid)
+                .is_some_and(|(by, own)| by != i64::from(own))
         }
         Reason::ExitCode if !rule.codes.is_empty() => row
             .facts
@@ -207,15 +209,6 @@ fn code(text: &str) -> Option<u8> {
         0 => code.parse().ok(),
         signal => signal.checked_add(128),
     }
-}
-
-/// Returns who cancelled a job: `CANCELLED by 1000`. 20.11 prints large uids as negative numbers.
-fn cancelled_by(slurm_state: &str) -> Option<u32> {
-    let (_, uid) = slurm_state.split_once(" by ")?;
-    let uid: i64 = uid.trim().parse().ok()?;
-    u32::try_from(uid)
-        .ok()
-        .or_else(|| i32::try_from(uid).ok().map(i32::cast_unsigned))
 }
 
 /// True for node names as Slurm prints them (`n1`, `n[1-3,7]`), false for its other words (`None

@@ -72,12 +72,23 @@ pub fn set_cpus(resources: &mut Resources, cpus: u32) {
     resources.cpus_per_task = Some(cpus);
 }
 
-/// Adds nodes to those that the job stays away from. Returns false, and changes nothing, if these
-/// are named by a file, which sbatch takes instead of a list.
-pub fn exclude(resources: &mut Resources, nodes: &[String]) -> bool {
+/// True if a script's own options (its `#SBATCH` lines) ask for memory per CPU or GPU: sbatch refuses
+/// `--mem` on the command line then.
+pub fn is_mem_shared(script: &[String]) -> bool {
+    [MEM_PER_CPU, MEM_PER_GPU]
+        .iter()
+        .any(|name| !take(&mut script.to_vec(), name).is_empty())
+}
+
+/// Adds nodes to those that the job stays away from. `script`: its own options, which the command
+/// line's replace. Returns false, and changes nothing, if these nodes are named by a file, which
+/// sbatch takes instead of a list.
+pub fn exclude(resources: &mut Resources, script: &[String], nodes: &[String]) -> bool {
     let mut rest = resources.sbatch_args.clone();
     // Of several the last one counts.
-    let configured = take(&mut rest, &EXCLUDE).pop();
+    let configured = take(&mut rest, &EXCLUDE)
+        .pop()
+        .or_else(|| take(&mut script.to_vec(), &EXCLUDE).pop());
     if configured.as_ref().is_some_and(|list| list.contains('/')) {
         return false;
     }
@@ -223,18 +234,37 @@ mod tests {
     #[test]
     fn nodes_are_added_to_those_of_the_site() {
         let ours = ["n1".to_owned(), "n[2-3]".to_owned()];
-        for (before, after) in [
-            (vec![], "--exclude=n1,n[2-3]"),
-            (vec!["--exclude=a,b", "-H"], "-H --exclude=a,b,n1,n[2-3]"),
-            (vec!["-x", "a", "-xb"], "--exclude=b,n1,n[2-3]"),
-            (vec!["--exclude="], "--exclude=n1,n[2-3]"),
+        for (before, script, after) in [
+            (vec![], vec![], "--exclude=n1,n[2-3]"),
+            (
+                vec!["--exclude=a,b", "-H"],
+                vec!["-xc"],
+                "-H --exclude=a,b,n1,n[2-3]",
+            ),
+            (
+                vec!["-H"],
+                vec!["-N1", "-x", "c"],
+                "-H --exclude=c,n1,n[2-3]",
+            ),
+            (vec!["-x", "a", "-xb"], vec![], "--exclude=b,n1,n[2-3]"),
+            (vec!["--exclude="], vec![], "--exclude=n1,n[2-3]"),
         ] {
             let mut asked = with(&before);
-            assert!(exclude(&mut asked, &ours));
+            assert!(exclude(&mut asked, &with(&script).sbatch_args, &ours));
             assert_eq!(asked.sbatch_args.join(" "), after, "{before:?}");
         }
-        let mut file = with(&["--exclude=/etc/bad-nodes"]);
-        assert!(!exclude(&mut file, &ours));
-        assert_eq!(file, with(&["--exclude=/etc/bad-nodes"]));
+        let file = with(&["--exclude=/etc/bad-nodes"]);
+        let mut asked = file.clone();
+        assert!(!exclude(&mut asked, &[], &ours));
+        assert_eq!(asked, file);
+        let mut asked = Resources::default();
+        assert!(!exclude(&mut asked, &file.sbatch_args, &ours));
+        assert_eq!(asked, Resources::default());
+        assert!(is_mem_shared(
+            &with(&["-N1", "--mem-per-cpu=4G"]).sbatch_args
+        ));
+        assert!(!is_mem_shared(
+            &with(&["--mem=4G", "--mem-bind=local"]).sbatch_args
+        ));
     }
 }

@@ -41,27 +41,43 @@ impl fmt::Display for Reduced {
     }
 }
 
-/// Returns what an attempt asks for. `failed`: the row of the attempt before, if this one is a retry
-/// by the rules, and what those have come to.
-pub(super) fn ask(
-    procedure: &Procedure,
-    ceiling: &Ceiling,
-    failed: Option<(&TaskRow, &RetryState)>,
-) -> Asked {
+/// Is what a retry by the rules begins from.
+#[derive(Clone, Copy)]
+pub(super) struct Failed<'a> {
+    /// Of the attempt before.
+    pub row: &'a TaskRow,
+    /// What the rules have come to.
+    pub state: &'a RetryState,
+    /// The words of the script's `#SBATCH` lines.
+    pub script: &'a [String],
+}
+
+/// Returns what an attempt asks for. `failed`: if it is a retry by the rules.
+pub(super) fn ask(procedure: &Procedure, ceiling: &Ceiling, failed: Option<Failed<'_>>) -> Asked {
     let mut resources = procedure.resources.clone();
     let mut changes = Vec::new();
     let mut avoided = None;
-    if let Some((_, state)) = failed {
-        raise(&mut resources, state);
+    let is_mem_shared = failed.is_some_and(|failed| {
+        options::mem(&procedure.resources).is_none() && options::is_mem_shared(failed.script)
+    });
+    if let Some(Failed { state, script, .. }) = failed {
+        raise(&mut resources, state, is_mem_shared);
         if !state.exclude.is_empty() {
-            avoided = Some(options::exclude(&mut resources, &state.exclude));
+            avoided = Some(options::exclude(&mut resources, script, &state.exclude));
         }
     }
     let reduced = reduce(&mut resources, ceiling);
-    if let Some((row, state)) = failed {
+    if let Some(Failed { row, state, .. }) = failed {
         let rules = procedure.rules.retry.as_ref();
         let rule = row.reason.and_then(|reason| rules?.on.get(&reason));
-        changes.extend(mem_change(row, rule, &procedure.resources, &resources));
+        if is_mem_shared && rule.is_some_and(|rule| rule.mem_factor.is_some()) {
+            changes.push(
+                "mem_factor cannot act: the script asks for memory per CPU or GPU (#SBATCH)"
+                    .to_owned(),
+            );
+        } else {
+            changes.extend(mem_change(row, rule, &procedure.resources, &resources));
+        }
         changes.extend(time_change(row, rule, &procedure.resources, &resources));
         changes.extend(node_change(state, avoided));
     }
@@ -73,12 +89,13 @@ pub(super) fn ask(
 }
 
 /// Asks for what retries have raised, unless more is configured by now.
-fn raise(resources: &mut Resources, state: &RetryState) {
+fn raise(resources: &mut Resources, state: &RetryState, is_mem_shared: bool) {
     // Without bound (all memory of a node, no time limit) nothing is more.
     let is_more = |raised: u64, configured: Option<Option<u64>>| {
         configured.is_none_or(|bound| bound.is_some_and(|bound| bound < raised))
     };
     if let Some(raised) = state.mem_mb
+        && !is_mem_shared
         && is_more(raised, options::mem(resources).map(|mem| mem.bound()))
     {
         options::set_mem(resources, MemSize::of_megabytes(raised));

@@ -3,6 +3,7 @@
 //! The reason decides, the exit code only refines: the same 137 is a time limit, a cancel or memory.
 
 use crate::procedure::{MemSize, TimeLimit};
+use crate::slurm::job_state::cancelled_by;
 use crate::state::{JobFacts, Reason, TaskRow, TaskStatus};
 
 /// Signals that end jobs. Source: signal(7), the numbers of x86 and ARM.
@@ -216,10 +217,8 @@ fn clock(seconds: i64) -> Option<String> {
 }
 
 fn cancelled_text(state: &str) -> String {
-    match state.split_once(" by ").map(|(_, uid)| uid.trim()) {
-        Some("0") => {
-            "cancelled by root (an administrator, or a node's prolog that failed)".to_owned()
-        }
+    match cancelled_by(state) {
+        Some(0) => "cancelled by root (an administrator)".to_owned(),
         Some(uid) => format!("cancelled by the user with uid {uid}"),
         None => "cancelled".to_owned(),
     }
@@ -427,7 +426,7 @@ mod tests {
             (
                 Reason::Cancelled,
                 state("CANCELLED by 0"),
-                "cancelled by root (an administrator, or a node's prolog that failed)",
+                "cancelled by root (an administrator)",
             ),
             (
                 Reason::NodeFail,

@@ -62,7 +62,8 @@ sacct)
   case "$*" in *--helpformat*) echo "JobID State SubmitLine"; exit 0;; esac
   for f in "$D"/jobs/*; do
     [ -f "$f" ] || continue
-    id=${f##*/}; read -r state code < "$D/state/$id"
+    id=${f##*/}; read -r state code memory limit node < "$D/state/$id"
+    state=${state/_by_/ by }
     { read -r name; read -r comment; read -r submit; read -r line; } < "$f"
     case "$*" in *SubmitLine*) line="$line$S";; *) line="";; esac
     case $state in PENDING|RUNNING) end=Unknown;; *) end=$submit;; esac
@@ -74,7 +75,7 @@ sacct)
       continue;;
     esac
     [ "$state" = GONE ] ||
-    echo "$id$S$state$S${code:-0:0}$S$submit$S$submit$S$end${S}12${S}60${S}50M${S}1${S}1${S}node1${S}None$S$line$name"
+    echo "$id$S$state$S${code:-0:0}$S$submit$S$submit$S$end${S}12${S}${limit:-60}${S}${memory:-50M}${S}1${S}1${S}${node:-node1}${S}None$S$line$name"
   done
   ;;
 scancel)
@@ -111,7 +112,9 @@ impl FakeSlurm {
         self.dir.join(path)
     }
 
-    /// Sets what squeue and sacct say of a job: `COMPLETED`, `FAILED 1:0`, `GONE`.
+    /// Sets what squeue and sacct say of a job: `COMPLETED`, `FAILED 1:0`, `GONE`,
+    /// `CANCELLED_by_7`. Exit code, memory, limit in minutes and nodes may follow:
+    /// `OUT_OF_MEMORY 0:125 32G 60 n1`.
     pub fn set(&self, job: &str, state: &str) {
         fs::write(self.at("state").join(job), format!("{state}\n")).unwrap();
     }

@@ -21,6 +21,7 @@ mod policy;
 mod python;
 mod readme;
 mod repair;
+mod retry;
 mod run;
 mod scan;
 mod scripts;

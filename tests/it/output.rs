@@ -49,6 +49,21 @@ fn status_in_each_format() {
 }
 
 #[test]
+fn status_of_failures_says_what_happened() {
+    let failed: Vec<_> = rows()
+        .into_iter()
+        .filter(|row| row.status == TaskStatus::Failed)
+        .collect();
+    for (name, options) in [("failed_piped", PIPED), ("failed_narrow", terminal(76))] {
+        let (out, _) = shown(options, |printer| {
+            print_status(printer, &failed, &pipeline(), None, true, Format::Table).unwrap();
+        });
+        let rows = out.split("\n\n").nth(1).unwrap().to_owned();
+        insta::assert_snapshot!(name, rows);
+    }
+}
+
+#[test]
 fn session_status_in_each_format() {
     for (name, options, format) in [
         ("session_status_piped", PIPED, Format::Table),

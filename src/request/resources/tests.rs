@@ -249,7 +249,12 @@ fn a_retry_asks_for_more_and_says_so() {
             mem_mb: raised,
             ..RetryState::default()
         };
-        let asked = ask(&step, &ceiling(most, None, None), Some((&row, &state)));
+        let failed = Failed {
+            row: &row,
+            state: &state,
+            script: &[],
+        };
+        let asked = ask(&step, &ceiling(most, None, None), Some(failed));
         assert_eq!(text(&asked), (options.to_owned(), said.to_owned()));
     }
 }
@@ -267,7 +272,7 @@ fn a_retry_stays_away_from_nodes_beside_those_of_the_site() {
         ..RetryState::default()
     };
     for (arguments, options, said) in [
-        (vec![], "--exclude=n1,n[2-3]", "--exclude n1,n[2-3]"),
+        (vec![], "--exclude=old,n1,n[2-3]", "--exclude n1,n[2-3]"),
         (
             vec!["-x", "bad"],
             "--exclude=bad,n1,n[2-3]",
@@ -280,7 +285,44 @@ fn a_retry_stays_away_from_nodes_beside_those_of_the_site() {
         ),
     ] {
         let step = with_rule(step(None, None, &arguments), Reason::NodeFail, rule.clone());
-        let asked = ask(&step, &Ceiling::default(), Some((&row, &state)));
+        let failed = Failed {
+            row: &row,
+            state: &state,
+            script: &["-xold".to_owned()],
+        };
+        let asked = ask(&step, &Ceiling::default(), Some(failed));
+        assert_eq!(text(&asked), (options.to_owned(), said.to_owned()));
+    }
+}
+
+#[test]
+fn memory_per_cpu_of_a_script_cannot_be_raised() {
+    let rule = RetryRule {
+        mem_factor: Some(2.0),
+        ..RetryRule::default()
+    };
+    let mut row = row("a", TaskStatus::Failed, Reason::OutOfMemory);
+    row.facts.req_mem_mb = Some(1000);
+    let state = RetryState {
+        mem_mb: Some(2000),
+        ..RetryState::default()
+    };
+    for (mem, script, options, said) in [
+        (None, "--mem=1000", "--mem=2000M", "--mem 1000M -> 2000M"),
+        (
+            None,
+            "--mem-per-cpu=500",
+            "",
+            "mem_factor cannot act: the script asks for memory per CPU or GPU (#SBATCH)",
+        ),
+    ] {
+        let step = with_rule(step(mem, None, &[]), Reason::OutOfMemory, rule.clone());
+        let failed = Failed {
+            row: &row,
+            state: &state,
+            script: &[script.to_owned()],
+        };
+        let asked = ask(&step, &Ceiling::default(), Some(failed));
         assert_eq!(text(&asked), (options.to_owned(), said.to_owned()));
     }
 }
