@@ -23,7 +23,7 @@ use crate::state::store::LockedStore;
 use crate::sys;
 
 pub fn pause(context: &Context, args: &PauseArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    let (locked, _) = context.lock_state("pause", &args.write, printer)?;
+    let (locked, _) = context.lock_beside_state("pause", &args.write, printer)?;
     let mut control = context.store.read_control()?;
     let names = chosen(context, &args.procedures, &control)?;
     let note = args.note.as_deref().map(str::trim);
@@ -65,7 +65,7 @@ pub fn resume(
     args: &ResumeArgs,
     printer: &mut Printer,
 ) -> Result<Exit, Failure> {
-    let (locked, state) = context.lock_state("resume", &args.write, printer)?;
+    let (locked, state) = context.lock_beside_state("resume", &args.write, printer)?;
     let mut control = context.store.read_control()?;
     let names = chosen(context, &args.procedures, &control)?;
     let now = sys::now();
@@ -186,6 +186,7 @@ pub fn tell_pauses(
     for (name, pause) in brakes.control.pauses() {
         let held = manifest
             .map(|manifest| held_back(manifest, dag, name))
+            .filter(|count| *count > 0)
             .map_or_else(String::new, |count| {
                 format!("; {count} due task(s) held back")
             });

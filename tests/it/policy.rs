@@ -4,6 +4,7 @@ use std::fs;
 
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::{Said, Study};
+use crate::harness_slurm::{Cluster, cluster};
 
 const STEP: &str = "\
 procedures:
@@ -558,4 +559,98 @@ fn cancel_is_told_in_the_audit_log_and_wait_outlasts_another_call() {
     slurm.set("1002", "COMPLETED");
     assert_eq!(study.call(&["wait", "--procedure", "prep"]).code, 1);
     study.ok(&["wait", "--procedure", "prep", "--subject", "02"]);
+}
+
+#[test]
+fn a_real_cluster_counts_array_tasks_one_by_one_and_its_failures_pause() {
+    // Says why if this machine cannot have one. Other tests' jobs would count on the shared one.
+    if cluster().is_none() {
+        return;
+    }
+    let cluster = Cluster::start("policy", &[]).unwrap();
+    let mut study = Study::new();
+    let conf = cluster.env.iter().find(|(name, _)| name == "SLURM_CONF");
+    let conf = conf.unwrap().1.to_string_lossy().into_owned();
+    study.env.push(("SLURM_CONF".into(), conf));
+    study.configure(
+        "slurm_partition: debug\nslurm_account: snbb\nmax_queued_user_jobs: 7\npause_after_failures: 4\n\
+         procedures: [{name: prep, output_dir: prep, script: step.sh, completion_marker: done, mem: 50M}]\n",
+    );
+    study.script("step.sh", "exit 3");
+    for subject in 1..=9 {
+        study.scan(&[&format!("sub-{subject:02}/ses-01")]);
+    }
+    let foreign = cluster.run(
+        "sbatch",
+        &[
+            "--parsable",
+            "--hold",
+            "--array=1-5",
+            "--mem=50M",
+            "--wrap=true",
+            "--output=/dev/null",
+        ],
+    );
+    let since = std::time::Instant::now();
+    let until_all_failed = |count: usize| loop {
+        study.ok(&["monitor"]);
+        let failed = study
+            .statuses()
+            .iter()
+            .filter(|row| row.ends_with("failed exit_code"))
+            .count();
+        if failed == count {
+            break;
+        }
+        assert!(since.elapsed().as_secs() < 120, "{:?}", study.statuses());
+        std::thread::sleep(std::time::Duration::from_millis(300));
+    };
+    says(
+        &study.ok(&["run"]),
+        &[
+            "9 due, 2 submitted",
+            "7  over a limit (max_queued_user_jobs 7)",
+        ],
+    );
+    until_all_failed(2);
+    says(&study.ok(&["run"]), &["2 submitted"]);
+    until_all_failed(4);
+    let said = study.ok(&["run"]);
+    says(
+        &said,
+        &[
+            "prep is paused from now on: 4 jobs in a row failed (4 exit_code",
+            "0 submitted",
+        ],
+    );
+
+    // A script that makes sbatch wait never gets there; cancel takes back what is under way.
+    cluster.run("scancel", &[foreign.trim()]);
+    study.ok(&["resume", "--procedure", "prep"]);
+    study.write("step.sh", "#!/bin/bash\n#SBATCH --wait\nsleep 600\n");
+    let said = study.call(&["run"]);
+    assert_eq!(said.code, 3);
+    says(&said, &["has '#SBATCH --wait' in line 2"]);
+    study.write("step.sh", "#!/bin/bash\n#SBATCH --time=10\nsleep 600\n");
+    says(&study.ok(&["run"]), &["5 submitted"]);
+    assert_eq!(
+        study
+            .call(&["wait", "--timeout", "1s", "--interval", "1s"])
+            .code,
+        124
+    );
+    says(
+        &study.ok(&["cancel", "--procedure", "prep"]),
+        &["5 of 5 job(s) ended"],
+    );
+    let cancelled = study.statuses();
+    assert_eq!(
+        cancelled
+            .iter()
+            .filter(|row| row.ends_with("failed cancelled"))
+            .count(),
+        5
+    );
+    assert_eq!(study.call(&["wait"]).code, 1, "some failed");
+    cluster.stop();
 }

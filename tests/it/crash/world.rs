@@ -141,12 +141,19 @@ impl World {
         world
     }
 
-    /// Makes a study whose next run pauses the procedure: two jobs failed in a row, and tasks are due.
+    /// Makes a study whose next run pauses the procedure: its last job failed, and a task is due.
     pub fn failing() -> Self {
-        let world = Self::failed();
+        let world = Self::with_ended_jobs();
+        world.study.ok(&["monitor"]);
+        world.study.ok(&["retry"]);
+        // What ends in the same second as a success does not count as after it.
+        std::thread::sleep(std::time::Duration::from_millis(1100));
+        world.study.ok(&["run"]);
+        world.end("convert_sub-01_ses-01", "FAILED 2:0");
+        world.study.ok(&["monitor"]);
         world
             .study
-            .configure(&format!("pause_after_failures: 2\n{CONFIG}"));
+            .configure(&format!("pause_after_failures: 1\n{CONFIG}"));
         world.study.ok(&["retry"]);
         world
     }
