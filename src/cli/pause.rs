@@ -11,7 +11,7 @@ use super::context::Context;
 use super::error::{Exit, Failure};
 use super::monitor::{hint_at_failures, open_audit};
 use super::output::Printer;
-use crate::manifest::breaker::Streak;
+use crate::manifest::breaker::{self, Streak};
 use crate::manifest::{Decision, Manifest, Pause, PauseCause, Selection, Skip};
 use crate::pass::Brakes;
 use crate::pass::brakes::event;
@@ -121,6 +121,7 @@ fn save(
     open_audit(context)?
         .append(events)
         .map_err(|(path, source)| Failure::Write { path, source })?;
+    control.forget_before(breaker::horizon(sys::now()));
     locked.save_control(control)?;
     Ok(())
 }
