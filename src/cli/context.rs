@@ -102,6 +102,18 @@ impl Context {
         args: &WriteArgs,
         printer: &mut Printer,
     ) -> Result<(LockedStore, State), Failure> {
+        let (locked, state) = self.lock_beside_state(command, args, printer)?;
+        self.tell_first(&state, printer);
+        Ok((locked, state))
+    }
+
+    /// Takes the lock and reads the state, for a command that writes another file.
+    pub fn lock_beside_state(
+        &self,
+        command: &str,
+        args: &WriteArgs,
+        printer: &mut Printer,
+    ) -> Result<(LockedStore, State), Failure> {
         let timeout = args.lock_timeout.unwrap_or(self.config.lock_timeout);
         let locked = if self.is_lock_useless {
             self.store.clone().locked_by(Lock::unlocked())
@@ -111,7 +123,6 @@ impl Context {
         };
         let mut state = locked.read()?;
         tell_warnings(&state, printer);
-        self.tell_first(&state, printer);
         if !args.as_owner {
             check_owner(&self.store.paths, &state.meta, sys::effective_uid())?;
         }

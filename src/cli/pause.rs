@@ -11,7 +11,7 @@ use super::context::Context;
 use super::error::{Exit, Failure};
 use super::monitor::{hint_at_failures, open_audit};
 use super::output::Printer;
-use crate::manifest::breaker::Streak;
+use crate::manifest::breaker::{self, Streak};
 use crate::manifest::{Decision, Manifest, Pause, PauseCause, Selection, Skip};
 use crate::pass::Brakes;
 use crate::pass::brakes::event;
@@ -23,7 +23,7 @@ use crate::state::store::LockedStore;
 use crate::sys;
 
 pub fn pause(context: &Context, args: &PauseArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    let (locked, _) = context.lock_state("pause", &args.write, printer)?;
+    let (locked, _) = context.lock_beside_state("pause", &args.write, printer)?;
     let mut control = context.store.read_control()?;
     let names = chosen(context, &args.procedures, &control)?;
     let note = args.note.as_deref().map(str::trim);
@@ -65,7 +65,7 @@ pub fn resume(
     args: &ResumeArgs,
     printer: &mut Printer,
 ) -> Result<Exit, Failure> {
-    let (locked, state) = context.lock_state("resume", &args.write, printer)?;
+    let (locked, state) = context.lock_beside_state("resume", &args.write, printer)?;
     let mut control = context.store.read_control()?;
     let names = chosen(context, &args.procedures, &control)?;
     let now = sys::now();
@@ -121,6 +121,7 @@ fn save(
     open_audit(context)?
         .append(events)
         .map_err(|(path, source)| Failure::Write { path, source })?;
+    control.forget_before(breaker::horizon(sys::now()));
     locked.save_control(control)?;
     Ok(())
 }
@@ -186,6 +187,7 @@ pub fn tell_pauses(
     for (name, pause) in brakes.control.pauses() {
         let held = manifest
             .map(|manifest| held_back(manifest, dag, name))
+            .filter(|count| *count > 0)
             .map_or_else(String::new, |count| {
                 format!("; {count} due task(s) held back")
             });

@@ -103,6 +103,7 @@ fn sources(known: &[Known], sound: bool) -> Sources {
     };
     let log: String = known.iter().filter(|k| k.log).map(Known::line).collect();
     Sources {
+        control: Found::Missing,
         paths: StatePaths::of(std::path::Path::new("/nowhere/state.parquet")).unwrap(),
         state: if sound {
             contents(rows(|k| k.state))

@@ -29,6 +29,20 @@ fn retry_that_is_killed_anywhere() {
     killed("kill-retry", &World::failed(), &["retry"]);
 }
 
+#[test]
+fn pause_that_is_killed_anywhere() {
+    killed("kill-pause", &World::grown(), &["pause"]);
+}
+
+#[test]
+fn run_that_pauses_and_is_killed_anywhere() {
+    let start = World::failing();
+    let calm = start.copy();
+    calm.study.ok(&["run"]);
+    assert!(calm.store().paths.control.symlink_metadata().is_ok());
+    killed("kill-run-pause", &start, &["run"]);
+}
+
 fn killed(name: &str, start: &World, command: &[&str]) {
     if !strace_works(name) {
         return;

@@ -42,6 +42,8 @@ pub struct Picture {
     pub attempts: Vec<String>,
     /// Names of all jobs that sbatch ever accepted.
     pub jobs: Vec<String>,
+    /// What is paused: procedures, or `the study`.
+    pub paused: Vec<String>,
 }
 
 impl Picture {
@@ -51,6 +53,7 @@ impl Picture {
             (&self.rows, &expected.rows),
             (&self.attempts, &expected.attempts),
             (&self.jobs, &expected.jobs),
+            (&self.paused, &expected.paused),
         ];
         let complaints: Vec<String> = parts
             .iter()
@@ -135,6 +138,23 @@ impl World {
         world.end("convert_sub-01_ses-01", "FAILED 2:0");
         world.end("convert_sub-02_ses-02", "TIMEOUT 0:15");
         world.study.ok(&["monitor"]);
+        world
+    }
+
+    /// Makes a study whose next run pauses the procedure: its last job failed, and a task is due.
+    pub fn failing() -> Self {
+        let world = Self::with_ended_jobs();
+        world.study.ok(&["monitor"]);
+        world.study.ok(&["retry"]);
+        // What ends in the same second as a success does not count as after it.
+        std::thread::sleep(std::time::Duration::from_millis(1100));
+        world.study.ok(&["run"]);
+        world.end("convert_sub-01_ses-01", "FAILED 2:0");
+        world.study.ok(&["monitor"]);
+        world
+            .study
+            .configure(&format!("pause_after_failures: 1\n{CONFIG}"));
+        world.study.ok(&["retry"]);
         world
     }
 
@@ -324,7 +344,14 @@ impl World {
         };
         let mut names: Vec<String> = jobs.into_values().collect();
         names.sort();
+        let control = self.store().read_control();
+        let paused = control
+            .map_err(|error| error.to_string())?
+            .pauses()
+            .map(|(name, _)| name.map_or_else(|| "the study".to_owned(), ToString::to_string))
+            .collect();
         Ok(Picture {
+            paused,
             rows: words(&rows),
             attempts: words(&attempts),
             jobs: names,
