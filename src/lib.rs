@@ -16,7 +16,6 @@
 pub mod parallel;
 pub mod sys;
 
-
 pub mod bids;
 pub mod procedure;
 
