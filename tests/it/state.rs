@@ -150,7 +150,7 @@ fn the_hash_is_the_one_of_format_version_1() {
     ];
     let rows: Vec<&TaskRow> = rows.iter().collect();
     let (_, identity) = file::write(&rows, None, &meta()).unwrap();
-    let hash = "sha256-columns-1:2a572546f253e3ca11dbe937e85b36c9caee61842823eedc43e6656323a43eba";
+    let hash = "sha256-columns-1:213fd388a9afaf964389250adeff01d5babf90491ba26987aa7789b896f866db";
     assert_eq!(
         identity,
         file::Identity::Ours {
