@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use chrono::{DateTime, Local, NaiveDateTime, TimeZone, Utc};
+use chrono::{DateTime, Local, MappedLocalTime, NaiveDateTime, TimeZone, Utc};
 
 use super::job_state::{self, Said, Source};
 use crate::executor::{JobId, JobReport, JobTag, Phase};
@@ -269,8 +269,14 @@ fn shown(line: &str) -> String {
 
 impl Raw<'_> {
     fn report(&self, id: JobId, parsed: &mut Parsed) -> JobReport {
-        let mut times = [self.submit, self.start, self.end].map(|text| {
-            time(text).unwrap_or_else(|| {
+        let mut times = [
+            // A submission must not seem to be older than its intent: another job's record.
+            (self.submit, Twice::Latest),
+            (self.start, Twice::Earliest),
+            (self.end, Twice::Earliest),
+        ]
+        .map(|(text, twice)| {
+            time(text, twice).unwrap_or_else(|| {
                 parsed.warn(format!("'{text}' is no time of Slurm's (job {id})"));
                 None
             })
@@ -436,9 +442,16 @@ fn known(text: &str) -> Option<&str> {
     (!nothing.contains(&text)).then_some(text)
 }
 
+/// Says which one is meant of the local times that a night has twice.
+#[derive(Debug, Clone, Copy)]
+enum Twice {
+    Earliest,
+    Latest,
+}
+
 /// Reads a time: epoch seconds as asked for (`SLURM_TIME_FORMAT=%s`), or the local time that a wrapper
 /// which drops that variable lets through. The outer none: neither.
-fn time(text: &str) -> Option<Option<DateTime<Utc>>> {
+fn time(text: &str, twice: Twice) -> Option<Option<DateTime<Utc>>> {
     let Some(text) = known(text) else {
         return Some(None);
     };
@@ -447,7 +460,13 @@ fn time(text: &str) -> Option<Option<DateTime<Utc>>> {
         return DateTime::from_timestamp(seconds, 0).map(|time| Some(time).filter(|_| seconds > 0));
     }
     let naive = NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S").ok()?;
-    let local = Local.from_local_datetime(&naive).earliest()?;
+    let local = match (Local.from_local_datetime(&naive), twice) {
+        (MappedLocalTime::Single(time), _) => time,
+        // Compared: chrono's order of the two is not always theirs.
+        (MappedLocalTime::Ambiguous(a, b), Twice::Earliest) => a.min(b),
+        (MappedLocalTime::Ambiguous(a, b), Twice::Latest) => a.max(b),
+        (MappedLocalTime::None, _) => return None,
+    };
     Some(Some(local.with_timezone(&Utc)))
 }
 

@@ -168,3 +168,53 @@ fn nights_and_steps_of_the_clock_change_no_decision() {
         }
     }
 }
+
+/// A site's wrapper may drop `SLURM_TIME_FORMAT`: then times are local, and one night has an hour twice.
+#[test]
+fn local_times_of_a_wrapper_are_understood_in_the_hour_that_comes_twice() {
+    let Some(library) = library() else { return };
+    let (zone, change) = NIGHTS[1];
+    if fs::metadata(format!("/usr/share/zoneinfo/{zone}")).is_err() {
+        eprintln!("SKIPPED: there are no time zones");
+        return;
+    }
+    for minutes in [-50, -10, 10, 50, 70] {
+        let mut study = Study::new();
+        let slurm = FakeSlurm::new(&mut study);
+        for program in ["sbatch", "squeue", "sacct"] {
+            let path = slurm.at("bin").join(program);
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(text.contains("date +%s"));
+            fs::write(path, text.replace("date +%s", "date +%Y-%m-%dT%H:%M:%S")).unwrap();
+        }
+        study.configure("project: p\nprocedures:\n- {name: a, output_dir: a, script: a.sh}\n");
+        study.script("a.sh", "true");
+        study.scan(&["sub-01/ses-01", "sub-02/ses-01"]);
+        let now = snbb_scheduler::sys::now().timestamp();
+        let call = |at: i64, arguments: &[&str]| {
+            let output = study
+                .program()
+                .env("TZ", zone)
+                .env("LD_PRELOAD", library)
+                .env("FAKETIME", format!("{:+}", change + at * 60 - now))
+                .args(arguments)
+                .output()
+                .unwrap();
+            assert_eq!(output.status.code(), Some(0), "{output:?}");
+        };
+        call(minutes, &["run"]);
+        for (job, name) in slurm.jobs() {
+            let is_first = name == "a_sub-01_ses-01";
+            slurm.set(&job, if is_first { "FAILED 3:0" } else { "RUNNING" });
+        }
+        call(minutes + 5, &["monitor"]);
+        assert_eq!(
+            study.statuses(),
+            [
+                "a sub-01 ses-01: failed exit_code",
+                "a sub-02 ses-01: running running"
+            ],
+            "{minutes} min after the change"
+        );
+    }
+}
