@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 pub use ids::is_askable;
 use ids::{Ids, ids};
-use values::{clock, known, requested_memory, tag_of_submit_line, time};
+use values::{Twice, clock, known, requested_memory, tag_of_submit_line, time};
 
 use super::job_state::{self, Said, Source};
 use crate::executor::{JobId, JobReport, JobTag, Phase};
@@ -261,8 +261,14 @@ fn shown(line: &str) -> String {
 
 impl Raw<'_> {
     fn report(&self, id: JobId, parsed: &mut Parsed) -> JobReport {
-        let mut times = [self.submit, self.start, self.end].map(|text| {
-            time(text).unwrap_or_else(|| {
+        let mut times = [
+            // A submission must not seem to be older than its intent: another job's record.
+            (self.submit, Twice::Latest),
+            (self.start, Twice::Earliest),
+            (self.end, Twice::Earliest),
+        ]
+        .map(|(text, twice)| {
+            time(text, twice).unwrap_or_else(|| {
                 parsed.warn(format!("'{text}' is no time of Slurm's (job {id})"));
                 None
             })
