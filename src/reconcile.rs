@@ -18,7 +18,7 @@ use evidence::{Evidence, Source};
 /// Says what the disk shows of a task whose job is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outputs {
-    /// All markers stand; the newest modification time among them, if it is known.
+    /// All markers stand; the newest modification time among them, if it was asked for and is known.
     Complete {
         newest: Option<DateTime<Utc>>,
     },
@@ -31,7 +31,8 @@ pub enum Outputs {
 
 /// Looks at the disk, only for those tasks that need it.
 pub trait OutputSource {
-    fn outputs(&self, key: &TaskKey) -> Outputs;
+    /// `wants_age`: the newest modification time is needed too, for which all matches are looked at.
+    fn outputs(&self, key: &TaskKey, wants_age: bool) -> Outputs;
 
     /// How long the task's outputs may take to appear after its job's end.
     fn output_grace(&self, key: &TaskKey) -> Duration;
@@ -291,8 +292,9 @@ impl Judge<'_> {
     /// Looks at the disk. Outputs that were there before the job prove nothing unless one of them
     /// is newer than its start.
     fn outputs(&self, started: Option<DateTime<Utc>>) -> Outputs {
-        match self.disk.outputs(&self.row.key) {
-            Outputs::Complete { newest } if self.row.replaces_outputs == Some(true) => {
+        let replaces = self.row.replaces_outputs == Some(true);
+        match self.disk.outputs(&self.row.key, replaces) {
+            Outputs::Complete { newest } if replaces => {
                 let slack = Duration::seconds(5);
                 match (newest, started) {
                     (Some(newest), Some(started)) if newest >= started - slack => {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::{Session, SessionLabel, SubjectLabel};
-use crate::completion::listing::{self, words};
+use crate::completion::reader::{Reader, words};
 
 /// Holds the lists as the configuration has them. The default wants every session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -284,7 +284,7 @@ fn read_file(key: &'static str, file: &Path) -> Result<Vec<Entry>, CohortError> 
         file: file.to_owned(),
         error,
     };
-    let bytes = match listing::head(file, LARGEST + 1) {
+    let bytes = match Reader::default().head(file, LARGEST + 1) {
         Ok(Some(bytes)) if bytes.len() > LARGEST => {
             return Err(unreadable(format!("it is larger than {} MiB", LARGEST >> 20)));
         }

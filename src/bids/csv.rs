@@ -17,7 +17,7 @@ use polars::prelude::{
 
 use super::discover::{Dicom, Discovery, Session};
 use super::{SessionLabel, SubjectLabel};
-use crate::completion::listing::words;
+use crate::completion::reader::words;
 
 /// Column of the DICOM directories.
 const DICOM_COL: &str = "dicom_path";

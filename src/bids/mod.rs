@@ -7,5 +7,5 @@ pub mod discover;
 pub mod labels;
 
 pub use cohort::{Cohort, CohortSource};
-pub use discover::{Dicom, DiscoverError, Discovery, Session, discover};
+pub use discover::{Dicom, DiscoverError, Discovery, Session, discover, discover_by};
 pub use labels::{LabelError, SessionLabel, SubjectLabel};

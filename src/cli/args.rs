@@ -53,6 +53,9 @@ pub struct Global {
     /// Colour the output
     #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
     pub color: ColorChoice,
+    /// Write a line per directory that is read into this new file, to find out what is slow
+    #[arg(long, global = true, value_name = "FILE")]
+    pub trace_scan: Option<PathBuf>,
     /// Work without a lock (for the tests of what then happens)
     #[arg(long, global = true, hide = true)]
     pub lock_always_granted_for_tests: bool,

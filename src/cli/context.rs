@@ -1,14 +1,18 @@
 //! What commands share: the configuration, the executor, the look at the data trees.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::args::{Global, SelectArgs, WriteArgs};
 use super::error::Failure;
 use super::output::Printer;
+use super::profile;
 use crate::bids::Discovery;
-use crate::bids::discover::discover;
+use crate::bids::discover::discover_by;
 use crate::completion::Completions;
+use crate::completion::account::Account;
 use crate::completion::probe::Probe;
+use crate::completion::reader::Reader;
 use crate::config::{self, Config, ExecutorKind, Overrides, Source};
 use crate::executor::Executor;
 use crate::local::{LocalExecutor, LocalSettings};
@@ -27,6 +31,8 @@ pub struct Context {
     pub store: Store,
     /// In every event of this call.
     pub run_id: String,
+    /// What looking at the data trees has cost so far.
+    pub account: Arc<Account>,
     is_lock_useless: bool,
 }
 
@@ -58,6 +64,7 @@ impl Context {
             ));
         }
         let store = Store::at(&config.state_file)?;
+        let account = Arc::new(profile::account(&config, global.trace_scan.as_deref())?);
         let now = sys::now();
         Ok(Self {
             run_id: format!(
@@ -68,6 +75,7 @@ impl Context {
             ),
             config,
             store,
+            account,
             is_lock_useless: global.lock_always_granted_for_tests,
         })
     }
@@ -186,7 +194,7 @@ impl Context {
 
     /// Finds the sessions and tells what is odd about them.
     pub fn discover(&self, printer: &mut Printer) -> Result<Discovery, Failure> {
-        let found = discover(&self.config)?;
+        let found = discover_by(&self.reader(), &self.config)?;
         for note in &found.notes {
             printer.note(note);
         }
@@ -201,7 +209,11 @@ impl Context {
     }
 
     pub fn probe(&self) -> Result<Probe, Failure> {
-        Ok(Probe::new(&self.config)?)
+        Ok(Probe::new(&self.config)?.reading_by(self.reader()))
+    }
+
+    fn reader(&self) -> Reader {
+        Reader::new(Arc::clone(&self.account)).counting(self.config.annex)
     }
 
     pub fn selection(&self, args: &SelectArgs) -> Result<Selection, Failure> {

@@ -63,7 +63,7 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
     let mut events = Vec::new();
     let (mut cleared, mut accepted, mut complete, mut kept) = (0, 0, 0, Vec::new());
     for row in &chosen {
-        let on_disk = matches!(disk.outputs(&row.key), Outputs::Complete { .. });
+        let on_disk = matches!(disk.outputs(&row.key, false), Outputs::Complete { .. });
         match judge(row, on_disk, args.accept_outputs, live.as_ref()) {
             Verdict::MayLive => kept.push(row),
             Verdict::Accept => {

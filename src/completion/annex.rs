@@ -1,12 +1,8 @@
 //! Files of git-annex (DataLad) whose content is not on this machine.
 //!
 //! A locked file is a link into `.git/annex/objects`, which leads nowhere while the content is
-//! elsewhere. Asked only about links that lead nowhere, so that no other file costs a call.
-
-use std::path::Path;
-
-use super::Unreadable;
-use super::listing;
+//! elsewhere. [`super::reader`] asks only about links that lead nowhere, so
+//! that no other file costs a call.
 
 /// Says how a file of git-annex counts while its content is elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,18 +21,10 @@ pub struct Elsewhere {
     pub size: Option<u64>,
 }
 
-impl Annex {
-    /// Looks whether a link that leads nowhere is a file that counts.
-    pub fn look(self, link: &Path) -> Result<Option<Elsewhere>, Unreadable> {
-        if self == Self::Absent {
-            return Ok(None);
-        }
-        Ok(listing::target(link)?.and_then(|target| elsewhere(&target)))
-    }
-}
-
+/// Returns what the target of a link tells, if it leads into git-annex's store.
+///
 /// The key is the last part of the target: `SHA256E-s1234--<hash>.nii.gz` (git-annex, "key format").
-fn elsewhere(target: &[u8]) -> Option<Elsewhere> {
+pub fn elsewhere(target: &[u8]) -> Option<Elsewhere> {
     const OBJECTS: &[u8] = b"annex/objects/";
     let begins = target
         .windows(OBJECTS.len())

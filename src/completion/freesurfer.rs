@@ -10,8 +10,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::listing::{self, Dir, Kind};
+use super::listing::{Dir, Kind};
 use super::probe::{Newest, SubjectProbe};
+use super::reader::Reader;
 use super::{Unreadable, find};
 use crate::bids::SessionLabel;
 use crate::procedure::Procedure;
@@ -26,7 +27,8 @@ pub(super) fn complete(
     procedure: &Procedure,
     mut newest: Option<&mut Newest>,
 ) -> Result<bool, Unreadable> {
-    let mut is_good = |dir: &Path| is_good(dir, newest.as_deref_mut());
+    let reader = subject.reader();
+    let mut is_good = |dir: &Path| is_good(reader, dir, newest.as_deref_mut());
     let out = subject.derivatives(procedure);
     let name = subject.subject.as_str();
     let sessions = match scanned(subject)? {
@@ -47,7 +49,7 @@ pub(super) fn complete(
         }
     }
     let template = out.join(name);
-    if !is_good(&template)? || !names_all(&template.join("base-tps"), &runs)? {
+    if !is_good(&template)? || !names_all(reader, &template.join("base-tps"), &runs)? {
         return Ok(false);
     }
     for run in &runs {
@@ -85,7 +87,10 @@ fn scanned(subject: &SubjectProbe<'_>) -> Result<Scanned, Unreadable> {
         let dir = bids.join(&label);
         let is_session = match entry.kind {
             Kind::Directory => true,
-            Kind::Link => listing::stat(&dir)?.is_some_and(|stat| find::is_directory(&stat)),
+            Kind::Link => subject
+                .reader()
+                .stat(&dir)?
+                .is_some_and(|stat| find::is_directory(&stat)),
             Kind::File | Kind::Other => false,
         };
         if is_session {
@@ -120,14 +125,14 @@ fn has_t1w(subject: &SubjectProbe<'_>, dir: &Path) -> Result<bool, Unreadable> {
 }
 
 /// True if the run in `dir` has ended well.
-fn is_good(dir: &Path, newest: Option<&mut Newest>) -> Result<bool, Unreadable> {
+fn is_good(reader: &Reader, dir: &Path, newest: Option<&mut Newest>) -> Result<bool, Unreadable> {
     let mark = dir.join("scripts/recon-all.done");
-    let Some(text) = listing::head(&mark, HEAD)? else {
+    let Some(text) = reader.first_line(&mark, HEAD)? else {
         return Ok(false);
     };
     let good = says_success(&text);
     if let Some(newest) = newest.filter(|_| good) {
-        newest.add_file(&mark)?;
+        newest.add_file(reader, &mark)?;
     }
     Ok(good)
 }
@@ -146,8 +151,8 @@ fn says_success(text: &[u8]) -> bool {
 }
 
 /// True if the template was made from all of these runs.
-fn names_all(base_tps: &Path, runs: &[String]) -> Result<bool, Unreadable> {
-    let Some(text) = listing::head(base_tps, HEAD)? else {
+fn names_all(reader: &Reader, base_tps: &Path, runs: &[String]) -> Result<bool, Unreadable> {
+    let Some(text) = reader.head(base_tps, HEAD)? else {
         return Ok(false);
     };
     let text = String::from_utf8_lossy(&text);

@@ -3,13 +3,13 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Blocked, Decision, Due, Manifest, Outlook, Planned, Policy, Skip, Waiting, World};
 use crate::bids::dicom::Hold;
 use crate::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use crate::completion::{Completion, SubjectCompletions};
 use crate::executor::JobId;
+use crate::parallel;
 use crate::procedure::{ProcedureDag, ProcedureId, Scope, SessionsRule};
 use crate::state::{TaskKey, TaskRow, TaskStatus};
 
@@ -28,7 +28,7 @@ pub fn plan(
         .sessions
         .chunk_by(|a, b| a.subject == b.subject)
         .collect();
-    let planned = in_parallel(&subjects, threads, |sessions| {
+    let planned = parallel::map(&subjects, threads, |sessions| {
         let tasks = plan_subject(dag, world, policy, sessions);
         tick();
         tasks
@@ -40,43 +40,6 @@ pub fn plan(
     Manifest {
         tasks: by_priority.into_iter().flatten().collect(),
     }
-}
-
-/// Runs `work` over all items on a few threads and returns the results in the items' order.
-fn in_parallel<T: Sync, R: Send>(
-    items: &[T],
-    threads: usize,
-    work: impl Fn(&T) -> R + Sync,
-) -> Vec<R> {
-    if threads <= 1 || items.len() <= 1 {
-        return items.iter().map(work).collect();
-    }
-    let next = AtomicUsize::new(0);
-    let mut parts: Vec<(usize, R)> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.min(items.len()))
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut done = Vec::new();
-                    while let Some((at, item)) = {
-                        let at = next.fetch_add(1, Ordering::Relaxed);
-                        items.get(at).map(|item| (at, item))
-                    } {
-                        done.push((at, work(item)));
-                    }
-                    done
-                })
-            })
-            .collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| match worker.join() {
-                Ok(done) => done,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-            .collect()
-    });
-    parts.sort_unstable_by_key(|(at, _)| *at);
-    parts.into_iter().map(|(_, result)| result).collect()
 }
 
 fn plan_subject(

@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use chrono::{DateTime, Duration, Utc};
 
 use super::chrono_duration;
-use super::disk::Disk;
+use super::disk::{Asked, Disk};
 use crate::completion::Completions;
 use crate::config::Config;
 use crate::executor::{Answer, Executor, JobId, Observation, Phase};
-use crate::reconcile::{self, Patience};
+use crate::reconcile::{self, OutputSource, Patience};
 use crate::state::audit_log::{self, Event, EventKind};
 use crate::state::transition::{self, Cause, Outcome};
 use crate::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
@@ -59,7 +59,13 @@ pub fn look(
         lost_grace: chrono_duration(config.lost_grace),
         settle_time: config.settle_time.map_or(SETTLE_TIME, chrono_duration),
     };
-    let found = reconcile::reconcile(state, &question, &observation, &disk, &patience, asked_at);
+    let judge = |outputs: &dyn OutputSource| {
+        reconcile::reconcile(state, &question, &observation, outputs, &patience, asked_at)
+    };
+    // The first time only to learn which outputs it asks for: those are looked at all together.
+    let asked = Asked::default();
+    judge(&asked);
+    let found = judge(&disk.ahead(asked, config.scan_threads));
     let mut looked = Looked {
         queue_failed: failure(&observation.queue),
         accounting_failed: failure(&observation.accounting),

@@ -10,7 +10,7 @@ use crate::state::transition::{self, Outcome};
 struct Disk(Outputs);
 
 impl OutputSource for Disk {
-    fn outputs(&self, _: &TaskKey) -> Outputs {
+    fn outputs(&self, _: &TaskKey, _: bool) -> Outputs {
         self.0
     }
 
@@ -23,7 +23,7 @@ impl OutputSource for Disk {
 struct Untouchable;
 
 impl OutputSource for Untouchable {
-    fn outputs(&self, key: &TaskKey) -> Outputs {
+    fn outputs(&self, key: &TaskKey, _: bool) -> Outputs {
         panic!("the markers of {key} were looked at while its job may be writing")
     }
 
