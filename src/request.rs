@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use sha2::{Digest, Sha256};
 
+use crate::bids::SessionLabel;
 use crate::config::Config;
 use crate::executor::JobRequest;
 use crate::manifest::{Decision, Due, Planned};
@@ -56,7 +58,7 @@ pub fn prepare(config: &Config, planned: &Planned, about: &Circumstances<'_>) ->
         submitted_at: about.now,
         replaces_outputs: matches!(
             planned.decision,
-            Decision::Submit(Due::Forced { complete: true })
+            Decision::Submit(Due::Forced { complete: true } | Due::Stale)
         ),
         req_mem_mb: resources
             .mem
@@ -67,6 +69,7 @@ pub fn prepare(config: &Config, planned: &Planned, about: &Circumstances<'_>) ->
             .as_ref()
             .and_then(|time| i64::try_from(time.seconds()?).ok()),
         retry: RetryState::default(),
+        input_sessions: planned.input_sessions.as_deref().map(input_sessions),
         key: key.clone(),
     };
     let request = JobRequest {
@@ -82,6 +85,12 @@ pub fn prepare(config: &Config, planned: &Planned, about: &Circumstances<'_>) ->
         key,
     };
     Prepared { intent, request }
+}
+
+/// Returns what a row remembers of the sessions that its attempt works on: labels between blanks.
+fn input_sessions(sessions: &[SessionLabel]) -> Arc<str> {
+    let labels: Vec<&str> = sessions.iter().map(SessionLabel::as_str).collect();
+    labels.join(" ").into()
 }
 
 /// Returns where the logs of a procedure's jobs go, if the site has a log directory.

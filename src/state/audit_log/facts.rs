@@ -32,6 +32,7 @@ pub fn extras_of(row: &TaskRow) -> Vec<(&'static str, Value)> {
         ("elapsed_s", facts.elapsed_s.map(Value::from)),
         ("cluster", text(&facts.cluster)),
         ("retry_state", retry(&row.retry)),
+        ("input_sessions", row.input_sessions.as_deref().map(Value::from)),
     ]
     .into_iter()
     .filter_map(|(key, value)| Some((key, value?)))
@@ -48,6 +49,10 @@ pub fn extras_of_intent(intent: &Intent) -> Vec<(&'static str, Value)> {
         ("req_mem_mb", intent.req_mem_mb.map(Value::from)),
         ("time_limit_s", intent.time_limit_s.map(Value::from)),
         ("retry_state", retry(&intent.retry)),
+        (
+            "input_sessions",
+            intent.input_sessions.as_deref().map(Value::from),
+        ),
     ]
     .into_iter()
     .filter_map(|(key, value)| Some((key, value?)))
@@ -81,6 +86,9 @@ pub fn fill(row: &mut TaskRow, fields: &Map<String, Value>) {
     if let Some(flag) = fields.get("replaces_outputs").and_then(Value::as_bool) {
         row.replaces_outputs = Some(flag);
     }
+    if let Some(sessions) = fields.get("input_sessions").and_then(Value::as_str) {
+        row.input_sessions = Some(sessions.into());
+    }
     if let Some(retry) = fields.get("retry_state") {
         row.retry = serde_json::from_value(retry.clone()).unwrap_or_default();
     }
@@ -112,6 +120,7 @@ mod tests {
         let mut full = row("a", TaskStatus::Failed, Reason::NoOutput);
         full.missing_since = Some(at(9));
         full.retry.retries = 1;
+        full.input_sessions = Some("ses-01 ses-02".into());
         full.facts = JobFacts {
             slurm_state: Some("COMPLETED".into()),
             exit_code: Some("0:0".into()),
@@ -131,6 +140,7 @@ mod tests {
             replaces_outputs: None,
             missing_since: None,
             retry: RetryState::default(),
+            input_sessions: None,
             facts: JobFacts::default(),
             ..full.clone()
         };
@@ -138,7 +148,7 @@ mod tests {
             .into_iter()
             .map(|(key, value)| (key.to_owned(), value))
             .collect();
-        assert_eq!(fields.len(), 17);
+        assert_eq!(fields.len(), 18);
         fill(&mut bare, &fields);
         assert_eq!(bare, full);
     }

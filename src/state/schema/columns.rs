@@ -40,6 +40,7 @@ pub const CLUSTER: usize = 20;
 pub const SUBMISSION_ID: usize = 21;
 pub const REPLACES_OUTPUTS: usize = 22;
 pub const RETRY_STATE: usize = 23;
+pub const INPUT_SESSIONS: usize = 24;
 
 pub fn column_name(place: usize) -> &'static str {
     COLUMNS.get(place).map_or("", |(name, _)| name)
@@ -365,6 +366,7 @@ mod tests {
             (SUBMISSION_ID, "submission_id"),
             (REPLACES_OUTPUTS, "replaces_outputs"),
             (RETRY_STATE, "retry_state"),
+            (INPUT_SESSIONS, "input_sessions"),
         ];
         assert_eq!(places.len(), COLUMNS.len());
         for (place, name) in places {

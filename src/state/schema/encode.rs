@@ -59,6 +59,7 @@ struct Builders {
     submission_id: StringBuilder,
     replaces_outputs: BooleanBuilder,
     retry_state: StringBuilder,
+    input_sessions: StringBuilder,
 }
 
 impl Builders {
@@ -90,6 +91,7 @@ impl Builders {
             submission_id: text(20),
             replaces_outputs: BooleanBuilder::with_capacity(n),
             retry_state: text(0),
+            input_sessions: text(0),
         }
     }
 
@@ -109,6 +111,7 @@ impl Builders {
             submission_id,
             replaces_outputs,
             retry,
+            input_sessions,
             foreign: _,
         } = row;
         let crate::state::JobFacts {
@@ -148,6 +151,7 @@ impl Builders {
         self.submission_id.append_option(submission_id.as_deref());
         self.replaces_outputs.append_option(*replaces_outputs);
         self.retry_state.append_option(retry.to_text());
+        self.input_sessions.append_option(input_sessions.as_deref());
     }
 
     /// Returns the columns in the order of [`super::COLUMNS`].
@@ -177,6 +181,7 @@ impl Builders {
             Arc::new(self.submission_id.finish()),
             Arc::new(self.replaces_outputs.finish()),
             Arc::new(self.retry_state.finish()),
+            Arc::new(self.input_sessions.finish()),
         ]
     }
 }
