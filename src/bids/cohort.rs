@@ -286,7 +286,10 @@ fn read_file(key: &'static str, file: &Path) -> Result<Vec<Entry>, CohortError> 
     };
     let bytes = match Reader::default().head(file, LARGEST + 1) {
         Ok(Some(bytes)) if bytes.len() > LARGEST => {
-            return Err(unreadable(format!("it is larger than {} MiB", LARGEST >> 20)));
+            return Err(unreadable(format!(
+                "it is larger than {} MiB",
+                LARGEST >> 20
+            )));
         }
         Ok(Some(bytes)) => bytes,
         Ok(None) => {
@@ -329,9 +332,9 @@ fn part(text: &str, part: &str, prefix: &str) -> Result<Part, EntryError> {
     const WILD: &[char] = &['*', '?', '[', ']', '{', '}', '!', ',', '-'];
     let bare = part.strip_prefix(prefix).unwrap_or(part);
     let is_wild = bare.contains(['*', '?', '[', '{']);
-    let bad = bare.chars().find(|c| {
-        !(c.is_ascii_alphanumeric() || *c == '+' || (is_wild && WILD.contains(c)))
-    });
+    let bad = bare
+        .chars()
+        .find(|c| !(c.is_ascii_alphanumeric() || *c == '+' || (is_wild && WILD.contains(c))));
     if let Some(bad) = bad {
         return Err(EntryError::Label {
             text: text.to_owned(),
@@ -414,7 +417,11 @@ mod tests {
         }
         assert_eq!(left(list(&["01"]), None), "01 a,01 b");
         assert_eq!(left(list(&["01", "02"]), list(&["01/a"])), "01 b,02 ");
-        assert_eq!(left(list(&["9"]), None), "", "included is only what is named");
+        assert_eq!(
+            left(list(&["9"]), None),
+            "",
+            "included is only what is named"
+        );
     }
 
     #[test]
@@ -425,12 +432,18 @@ mod tests {
             ("/", "'/' is neither a subject nor a session of one"),
             ("sub-", "'sub-' is neither a subject nor a session of one"),
             ("01/", "'01/' is neither a subject nor a session of one"),
-            ("01/a/b", "'01/a/b' is neither a subject nor a session of one"),
+            (
+                "01/a/b",
+                "'01/a/b' is neither a subject nor a session of one",
+            ),
             ("sub-0 1", "'sub-0 1' holds ' ', which no BIDS label does"),
             ("0_1", "'0_1' holds '_', which no BIDS label does"),
             ("01-2", "'01-2' holds '-', which no BIDS label does"),
             ("01/sub-2", "'01/sub-2' holds '-', which no BIDS label does"),
-            ("0\u{7}", "'0\u{7}' holds '\\u{7}', which no BIDS label does"),
+            (
+                "0\u{7}",
+                "'0\u{7}' holds '\\u{7}', which no BIDS label does",
+            ),
         ] {
             let error = Entry::parse("exclude", text).unwrap_err();
             assert_eq!(error.to_string(), told);
@@ -449,11 +462,20 @@ mod tests {
             std::fs::write(&file, text).unwrap();
             let list = Some(ListSource::File(file.clone()));
             Cohort::load(&match key {
-                "include" => CohortSource { include: list, exclude: None },
-                _ => CohortSource { include: None, exclude: list },
+                "include" => CohortSource {
+                    include: list,
+                    exclude: None,
+                },
+                _ => CohortSource {
+                    include: None,
+                    exclude: list,
+                },
             })
         };
-        let cohort = load("\u{feff}# withdrawn\r\n\r\n  sub-01 # asked on Monday\r\n02/x\n".as_bytes(), "exclude");
+        let cohort = load(
+            "\u{feff}# withdrawn\r\n\r\n  sub-01 # asked on Monday\r\n02/x\n".as_bytes(),
+            "exclude",
+        );
         let sessions = [session("sub-01", "ses-a")];
         let cohort = cohort.unwrap();
         assert!(cohort.excludes(&sessions[0]));
@@ -462,17 +484,36 @@ mod tests {
         assert_eq!(unmatched, [format!("exclude: 02/x ({}:4)", file.display())]);
         let told = |text: &[u8], key| {
             let error = load(text, key).unwrap_err();
-            error.to_string().replace(&file.display().to_string(), "FILE")
+            error
+                .to_string()
+                .replace(&file.display().to_string(), "FILE")
         };
-        assert_eq!(told(b"01\n\n0 1\n", "exclude"), "FILE:3: '0 1' holds ' ', which no BIDS label does");
-        assert_eq!(told(b"\xff", "exclude"), "cannot read the list of 'exclude', FILE: it is not UTF-8");
+        assert_eq!(
+            told(b"01\n\n0 1\n", "exclude"),
+            "FILE:3: '0 1' holds ' ', which no BIDS label does"
+        );
+        assert_eq!(
+            told(b"\xff", "exclude"),
+            "cannot read the list of 'exclude', FILE: it is not UTF-8"
+        );
         assert!(told(b"# none\n", "include").ends_with("nothing would ever be submitted"));
         assert!(load(b"", "exclude").is_ok());
         let missing = ListSource::File(tmp.path().join("nothing"));
-        let error = Cohort::load(&CohortSource { include: None, exclude: Some(missing) });
+        let error = Cohort::load(&CohortSource {
+            include: None,
+            exclude: Some(missing),
+        });
         assert!(matches!(error, Err(CohortError::Unreadable { .. })));
         let directory = ListSource::File(tmp.path().to_owned());
-        let error = Cohort::load(&CohortSource { include: Some(directory), exclude: None });
-        assert!(error.unwrap_err().to_string().ends_with("it is a directory"));
+        let error = Cohort::load(&CohortSource {
+            include: Some(directory),
+            exclude: None,
+        });
+        assert!(
+            error
+                .unwrap_err()
+                .to_string()
+                .ends_with("it is a directory")
+        );
     }
 }

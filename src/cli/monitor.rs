@@ -43,10 +43,10 @@ pub fn update(
     printer: &mut Printer,
 ) -> Result<(Looked, State), Failure> {
     let (locked, mut state) = context.lock_state(command, args, printer)?;
-    let probe = context.probe()?;
+    let outputs = context.outputs(&state, printer)?;
     let mut executor = context.executor(Access::ReadWrite)?;
     let project = context.project(&state);
-    let mut pass = context.pass(executor.as_mut(), &probe, &project);
+    let mut pass = context.pass(executor.as_mut(), outputs.as_ref(), &project);
     let looked = pass.look(&mut state);
     if let Some(message) = &looked.queue_failed {
         printer.warning(&format!(

@@ -38,7 +38,12 @@ pub fn elsewhere(target: &[u8]) -> Option<Elsewhere> {
     let size = fields
         .skip(1)
         .take_while(|field| !field.is_empty())
-        .find_map(|field| std::str::from_utf8(field.strip_prefix(b"s")?).ok()?.parse().ok());
+        .find_map(|field| {
+            std::str::from_utf8(field.strip_prefix(b"s")?)
+                .ok()?
+                .parse()
+                .ok()
+        });
     Some(Elsewhere { size })
 }
 
@@ -50,16 +55,41 @@ mod tests {
     fn only_links_into_the_object_store_are_files_of_git_annex() {
         let key = "SHA256E-s1234--0af3.nii.gz";
         for (target, size) in [
-            (format!("../../../.git/annex/objects/Xk/9m/{key}/{key}"), Some(1234)),
-            (format!("/srv/ds/.git/annex/objects/Xk/9m/{key}/{key}"), Some(1234)),
-            (format!("../.git/modules/a/annex/objects/Xk/9m/{key}/{key}"), Some(1234)),
+            (
+                format!("../../../.git/annex/objects/Xk/9m/{key}/{key}"),
+                Some(1234),
+            ),
+            (
+                format!("/srv/ds/.git/annex/objects/Xk/9m/{key}/{key}"),
+                Some(1234),
+            ),
+            (
+                format!("../.git/modules/a/annex/objects/Xk/9m/{key}/{key}"),
+                Some(1234),
+            ),
             (format!("annex/objects/ab1/c2d/{key}/{key}"), Some(1234)),
-            (".git/annex/objects/a/b/URL--x-s9/URL--x-s9".to_owned(), None),
-            (".git/annex/objects/a/b/MD5-m15-s0--x/MD5-m15-s0--x".to_owned(), Some(0)),
+            (
+                ".git/annex/objects/a/b/URL--x-s9/URL--x-s9".to_owned(),
+                None,
+            ),
+            (
+                ".git/annex/objects/a/b/MD5-m15-s0--x/MD5-m15-s0--x".to_owned(),
+                Some(0),
+            ),
         ] {
-            assert_eq!(elsewhere(target.as_bytes()), Some(Elsewhere { size }), "{target}");
+            assert_eq!(
+                elsewhere(target.as_bytes()),
+                Some(Elsewhere { size }),
+                "{target}"
+            );
         }
-        for target in ["../annex/x", "/nonexistent", "my-annex/objects/a", ".git/objects/a", ""] {
+        for target in [
+            "../annex/x",
+            "/nonexistent",
+            "my-annex/objects/a",
+            ".git/objects/a",
+            "",
+        ] {
             assert_eq!(elsewhere(target.as_bytes()), None, "{target}");
         }
     }

@@ -69,8 +69,9 @@ impl Reader {
     /// unless it is to count as absent.
     pub fn stat(&self, path: &Path) -> Result<Option<Stat>, Unreadable> {
         match classify(path, self.raw_stat(path))? {
-            None if self.annex == Annex::Present => classify(path, self.elsewhere(path))
-                .map(Option::flatten),
+            None if self.annex == Annex::Present => {
+                classify(path, self.elsewhere(path)).map(Option::flatten)
+            }
             found => Ok(found),
         }
     }

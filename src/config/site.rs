@@ -9,8 +9,8 @@ use super::problem::quote;
 use super::reader::{Context, Fields, Value};
 use super::tree::Node;
 use super::{
-    AuditConfig, Ceiling, Config, ExecutorKind, Fairness, Overrides, Secret, SessionSource,
-    SafetyConfig, SlurmConfig, cohort, duration, markers, paths, rules, steps, validate,
+    AuditConfig, Ceiling, Config, ExecutorKind, Fairness, Overrides, SafetyConfig, Secret,
+    SessionSource, SlurmConfig, cohort, duration, markers, paths, rules, steps, validate,
 };
 use crate::completion::annex::Annex;
 use crate::procedure::{MemSize, ProcedureDag, Resources, SubmitRules, TimeLimit, builtin};

@@ -49,6 +49,7 @@ pub fn full_row(subject: &str, procedure: &str, job: u32) -> TaskRow {
         submission_id: Some(Arc::from(format!("{job:08x}"))),
         replaces_outputs: Some(true),
         retry: Default::default(),
+        input_sessions: Some(Arc::from("ses-01 ses-02")),
         foreign: None,
     }
 }
@@ -69,6 +70,7 @@ pub fn bare_row(subject: &str, procedure: &str, status: TaskStatus) -> TaskRow {
         submission_id: None,
         replaces_outputs: None,
         retry: Default::default(),
+        input_sessions: None,
         foreign: None,
     }
 }
@@ -189,6 +191,7 @@ fn any_row() -> impl Strategy<Value = TaskRow> {
     )
         .prop_map(
             |(key, status, reason, id, at, attempt, flag, facts)| TaskRow {
+                input_sessions: facts.1.clone(),
                 key: TaskKey {
                     subject: key.0,
                     session: key.1,

@@ -32,7 +32,10 @@ pub fn extras_of(row: &TaskRow) -> Vec<(&'static str, Value)> {
         ("elapsed_s", facts.elapsed_s.map(Value::from)),
         ("cluster", text(&facts.cluster)),
         ("retry_state", retry(&row.retry)),
-        ("input_sessions", row.input_sessions.as_deref().map(Value::from)),
+        (
+            "input_sessions",
+            row.input_sessions.as_deref().map(Value::from),
+        ),
     ]
     .into_iter()
     .filter_map(|(key, value)| Some((key, value?)))

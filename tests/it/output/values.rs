@@ -65,6 +65,7 @@ pub(super) fn row(
         submission_id: None,
         replaces_outputs: None,
         retry: Default::default(),
+        input_sessions: None,
         foreign: None,
     }
 }
@@ -157,6 +158,7 @@ pub(super) fn planned(
         subject: SubjectLabel::new(subject).unwrap(),
         session: session_label(session),
         dicom_path: None,
+        input_sessions: None,
         decision,
     }
 }

@@ -145,7 +145,9 @@ fn a_run_that_judges_ended_jobs_reads_each_directory_once() {
 fn a_trace_names_each_directory_and_never_replaces_a_file() {
     let study = Study::new();
     study.scan(&["sub-01/ses-01"]);
-    study.configure("procedures: [{name: p, output_dir: p, script: p.sh, completion_marker: a/b}]\n");
+    study.configure(
+        "procedures: [{name: p, output_dir: p, script: p.sh, completion_marker: a/b}]\n",
+    );
     let trace = study.at("scan.tsv");
     let call = ["manifest", "--trace-scan", trace.to_str().unwrap()];
     study.ok(&call);
