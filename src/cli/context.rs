@@ -216,7 +216,7 @@ impl Context {
         state: &State,
         printer: &mut Printer,
     ) -> Result<Box<dyn Completions>, Failure> {
-        let stops = roots::judge(&self.config, &roots::look(&self.config), state);
+        let stops = roots::judge(&self.config, state, roots::look);
         if stops.is_empty() {
             return Ok(Box::new(self.probe()?));
         }
@@ -275,7 +275,7 @@ impl Context {
     ) -> Result<(Discovery, Manifest), Failure> {
         let state = self.read_state(printer)?;
         let policy = self.policy(selection, false)?;
-        let mut stops = roots::judge(&self.config, &roots::look(&self.config), &state);
+        let mut stops = roots::judge(&self.config, &state, roots::look);
         let found = self.discover(printer)?;
         self.tell_unmatched(&policy, &found, printer);
         let probe = self.probe()?;

@@ -21,7 +21,7 @@ pub fn before_scan(
     state: &mut State,
     printer: &mut Printer,
 ) -> Result<(), Failure> {
-    let mut stops = roots::judge(&context.config, &roots::look(&context.config), state);
+    let mut stops = roots::judge(&context.config, state, roots::look);
     leave_out_accepted(&mut stops, args);
     if stops.is_empty() {
         return Ok(());
@@ -68,7 +68,7 @@ pub fn before_submission(
         ));
     }
     let mut baselines = state.meta.baselines.clone();
-    roots::settle(&mut baselines, &roots::look(config), args.accept_drop);
+    roots::settle(config, &mut baselines, roots::look, args.accept_drop);
     drop::settle(config, &decided.standing, &mut baselines, args.accept_drop);
     if baselines != state.meta.baselines {
         state.meta.baselines = baselines;

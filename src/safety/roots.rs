@@ -20,24 +20,8 @@ pub enum Root {
     Unreadable,
 }
 
-/// Holds what stands at the three roots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Roots {
-    pub dicom: Root,
-    pub bids: Root,
-    pub derivatives: Root,
-}
-
-/// Looks at the roots: one read of the first entry each.
-pub fn look(config: &Config) -> Roots {
-    Roots {
-        dicom: root(&config.dicom_root),
-        bids: root(&config.bids_root),
-        derivatives: root(&config.derivatives_root),
-    }
-}
-
-fn root(path: &Path) -> Root {
+/// Looks at a root: one read of the first entry.
+pub fn look(path: &Path) -> Root {
     match std::fs::read_dir(path) {
         Ok(mut entries) => match entries.next() {
             Some(_) => Root::Fine,
@@ -49,18 +33,18 @@ fn root(path: &Path) -> Root {
 }
 
 /// Returns a stop for each root that is gone although the state knows results that must lie there,
-/// unless that was accepted.
-pub fn judge(config: &Config, roots: &Roots, state: &State) -> Vec<Stop> {
+/// unless that was accepted. Only such roots are looked at.
+pub fn judge(config: &Config, state: &State, look: impl Fn(&Path) -> Root) -> Vec<Stop> {
     let mut stops = Vec::new();
-    for (name, path, root, count) in known(config, roots, state) {
-        let what = match root {
+    for (name, path, count) in known(config, state) {
+        if count == 0 || state.meta.baselines.contains_key(&accepted(name)) {
+            continue;
+        }
+        let what = match look(path) {
             Root::Missing => "is missing",
             Root::Empty => "is empty",
             Root::Fine | Root::Unreadable => continue,
         };
-        if count == 0 || state.meta.baselines.contains_key(&accepted(name)) {
-            continue;
-        }
         stops.push(Stop {
             name: format!("root/{name}"),
             figure: 1,
@@ -79,17 +63,25 @@ pub fn judge(config: &Config, roots: &Roots, state: &State) -> Vec<Stop> {
     stops
 }
 
-/// Notes which roots a person says are gone for good, until they hold something again.
-pub fn settle(baselines: &mut Baselines, roots: &Roots, accepts: bool) {
-    for (name, root) in names(roots) {
-        match root {
-            Root::Missing | Root::Empty if accepts => {
+/// Notes which roots a person says are gone on purpose, until they hold something again.
+pub fn settle(
+    config: &Config,
+    baselines: &mut Baselines,
+    look: impl Fn(&Path) -> Root,
+    accepts: bool,
+) {
+    for (name, path) in named(config) {
+        if !accepts && !baselines.contains_key(&accepted(name)) {
+            continue;
+        }
+        match look(path) {
+            Root::Missing | Root::Empty => {
                 baselines.insert(accepted(name), 1);
             }
             Root::Fine => {
                 baselines.remove(&accepted(name));
             }
-            _ => {}
+            Root::Unreadable => {}
         }
     }
 }
@@ -98,20 +90,16 @@ fn accepted(name: &str) -> String {
     format!("accepted/root/{name}")
 }
 
-fn names(roots: &Roots) -> [(&'static str, Root); 3] {
+fn named(config: &Config) -> [(&'static str, &Path); 3] {
     [
-        ("dicom_root", roots.dicom),
-        ("bids_root", roots.bids),
-        ("derivatives_root", roots.derivatives),
+        ("dicom_root", &config.dicom_root),
+        ("bids_root", &config.bids_root),
+        ("derivatives_root", &config.derivatives_root),
     ]
 }
 
-/// Pairs each root with the number of tasks whose rows say that something lies there.
-fn known<'a>(
-    config: &'a Config,
-    roots: &Roots,
-    state: &State,
-) -> [(&'static str, &'a Path, Root, usize); 3] {
+/// Adds to each root the number of tasks whose rows say that something lies there.
+fn known<'a>(config: &'a Config, state: &State) -> [(&'static str, &'a Path, usize); 3] {
     let complete_in = |is_below_bids: bool| {
         let rows = state.rows().iter();
         rows.filter(|row| {
@@ -128,25 +116,84 @@ fn known<'a>(
         true => state.len(),
         false => 0,
     };
-    let [dicom, bids, derivatives] = names(roots);
+    let [dicom, bids, derivatives] = named(config);
+    let in_bids = sessions_in(&SessionSource::Bids).max(complete_in(true));
     [
-        (
-            dicom.0,
-            &config.dicom_root,
-            dicom.1,
-            sessions_in(&SessionSource::Dicom),
-        ),
-        (
-            bids.0,
-            &config.bids_root,
-            bids.1,
-            sessions_in(&SessionSource::Bids).max(complete_in(true)),
-        ),
-        (
-            derivatives.0,
-            &config.derivatives_root,
-            derivatives.1,
-            complete_in(false),
-        ),
+        (dicom.0, dicom.1, sessions_in(&SessionSource::Dicom)),
+        (bids.0, bids.1, in_bids),
+        (derivatives.0, derivatives.1, complete_in(false)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Overrides, load::interpret};
+    use crate::state::Reason;
+    use crate::state::testing::row;
+
+    #[test]
+    fn only_a_root_that_the_state_knows_something_in_is_missed() {
+        let text = "dicom_root: /d\nbids_root: /b\nderivatives_root: /o\nprocedures:\n  \
+                    - {name: a, output_dir: '', script: a.sh}\n  - {name: b, output_dir: b, script: b.sh}\n";
+        let cwd = Path::new("/");
+        let config = interpret(
+            text.as_bytes(),
+            None,
+            false,
+            &|_| None,
+            &Overrides::default(),
+            cwd,
+        );
+        let config = config.unwrap();
+        let told = |state: &State, gone: &str, root: Root| {
+            let look = |path: &Path| {
+                if path == Path::new(gone) {
+                    root
+                } else {
+                    Root::Fine
+                }
+            };
+            let stops = judge(&config, state, look);
+            stops
+                .into_iter()
+                .map(|stop| stop.message)
+                .collect::<Vec<_>>()
+        };
+        let mut state = State::default();
+        for gone in ["/d", "/b", "/o"] {
+            assert!(
+                told(&state, gone, Root::Missing).is_empty(),
+                "nothing is known"
+            );
+        }
+        state.put(row("a", TaskStatus::Failed, Reason::Timeout));
+        assert_eq!(
+            told(&state, "/d", Root::Empty),
+            ["dicom_root /d is empty although the state knows 1 task(s) there"]
+        );
+        assert!(
+            told(&state, "/b", Root::Empty).is_empty(),
+            "a failed task left nothing"
+        );
+        state.put(row("a", TaskStatus::Complete, Reason::Verified));
+        assert_eq!(
+            told(&state, "/b", Root::Missing),
+            ["bids_root /b is missing although the state knows 1 task(s) there"]
+        );
+        assert!(told(&state, "/o", Root::Missing).is_empty());
+        state.put(row("b", TaskStatus::Complete, Reason::Verified));
+        assert_eq!(told(&state, "/o", Root::Missing).len(), 1);
+        assert!(
+            told(&state, "/o", Root::Unreadable).is_empty(),
+            "the scan will tell"
+        );
+        // Accepted, until it holds something again.
+        settle(&config, &mut state.meta.baselines, |_| Root::Missing, false);
+        assert_eq!(told(&state, "/o", Root::Missing).len(), 1);
+        settle(&config, &mut state.meta.baselines, |_| Root::Missing, true);
+        assert!(told(&state, "/o", Root::Missing).is_empty());
+        settle(&config, &mut state.meta.baselines, |_| Root::Fine, false);
+        assert_eq!(told(&state, "/o", Root::Missing).len(), 1);
+    }
 }
