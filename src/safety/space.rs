@@ -78,7 +78,12 @@ pub fn judge(config: &Config, rooms: &[Option<Room>; 2]) -> Vec<Stop> {
 
 /// Writes bytes in the largest unit that leaves a whole number before the point.
 fn size(bytes: u64) -> String {
-    let units = [("G", 1u64 << 30), ("M", 1 << 20), ("K", 1 << 10)];
+    let units = [
+        ("T", 1u64 << 40),
+        ("G", 1 << 30),
+        ("M", 1 << 20),
+        ("K", 1 << 10),
+    ];
     match units.into_iter().find(|(_, unit)| bytes >= *unit) {
         Some((letter, unit)) if bytes % unit == 0 => format!("{}{letter}", bytes / unit),
         // A figure for people: a rounded one will do.
