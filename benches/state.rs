@@ -120,6 +120,7 @@ fn row(
         submission_id: Some(Arc::from(format!("{:016x}", random.next()))),
         replaces_outputs: Some(false),
         retry: Default::default(),
+        input_sessions: None,
         foreign: None,
     }
 }

@@ -28,9 +28,10 @@ use crate::executor::{Answer, Executor, ExecutorError, JobReport};
 use crate::manifest::{Decision, Due, Limits, Manifest, Policy, World, limits, pause, plan};
 use crate::reconcile::strays::{self, Strays};
 use crate::request::{self, Circumstances, Prepared};
+use crate::safety::{self, Standing, Stop};
 use crate::script::header_words;
 use crate::state::State;
-use crate::state::audit_log::{AuditLog, Event, knows_job};
+use crate::state::audit_log::{AuditLog, Event, EventKind, knows_job};
 use crate::state::control::Control;
 use crate::state::store::{LockedStore, StateError, Store};
 use crate::submit::{Submitted, Submitter};
@@ -63,6 +64,8 @@ pub struct Wishes {
 pub struct Decided {
     pub strays: Strays,
     pub manifest: Manifest,
+    /// The figures of the manifest, limits aside, for the safety stop.
+    pub standing: Standing,
     /// The due tasks whose scripts exist, in order.
     pub tasks: Vec<Prepared>,
     pub missing_scripts: MissingScripts,
@@ -152,6 +155,7 @@ impl Pass<'_> {
             config.scan_threads,
             tick,
         );
+        let standing = Standing::of(&config.procedures, &manifest, state, Some(sessions.len()));
         let limits = Limits {
             max_jobs: wishes.max_jobs,
             max_submit_per_run: config.max_submit_per_run,
@@ -179,6 +183,7 @@ impl Pass<'_> {
         Ok(Decided {
             strays,
             manifest,
+            standing,
             tasks,
             missing_scripts,
             brakes,
@@ -278,6 +283,34 @@ impl Pass<'_> {
             deadline: deadline - chrono_duration(reserve(self.config.deadline)),
         };
         Ok(submitter.submit(&decided.tasks))
+    }
+
+    /// Saves what was found (the ends of jobs must not be lost), and why nothing is submitted, if
+    /// that is news.
+    pub fn stop(
+        &self,
+        locked: &LockedStore,
+        state: &mut State,
+        looked: &Looked,
+        decided: Option<&Decided>,
+        stops: &[Stop],
+    ) -> Result<(), PassError> {
+        let mut events = decided
+            .map_or(&looked.events, |decided| &decided.events)
+            .clone();
+        if safety::note_stops(state, stops) {
+            events.push(Event {
+                at: (self.clock)(),
+                kind: EventKind::SafetyStop,
+                key: None,
+                job_id: None,
+                old_status: None,
+                new_status: None,
+                detail: Some(safety::message(stops)),
+                extra: Vec::new(),
+            });
+        }
+        self.save(locked, state, &events)
     }
 
     /// Writes the events and then the rows. A crash in between repeats an event, and loses none.

@@ -6,6 +6,7 @@
 pub mod args;
 pub mod context;
 pub mod error;
+mod guard;
 pub mod layout;
 pub mod output;
 pub mod progress;

@@ -7,17 +7,17 @@ use std::collections::BTreeMap;
 use super::args::RunArgs;
 use super::context::{Access, Context};
 use super::error::{Exit, Failure};
+use super::guard;
 use super::manifest::warn_unreadable;
 use super::monitor::{hint_at_failures, tell};
 use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
 use super::views::{self, RunSummary};
-use crate::bids::{Discovery, Session};
+use crate::bids::Session;
 use crate::executor::ExecutorError;
 use crate::pass::{Decided, Looked, MissingScripts, Pass, Wishes};
 use crate::reconcile::strays::Strays;
 use crate::request::{Prepared, Reduced};
-use crate::safety;
 use crate::state::State;
 use crate::state::store::StateError;
 use crate::submit::{Stop, Submitted};
@@ -32,6 +32,8 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
                 .to_owned(),
         });
     }
+    let is_everything = selection.is_everything();
+    let policy = context.policy(selection, args.force)?;
     let started = sys::now();
     let (locked, mut state) = if args.dry_run {
         (None, context.read_state(printer)?)
@@ -45,7 +47,16 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
     };
     let mut executor = context.executor(access)?;
     executor.preflight()?;
-    let found = discover(context, &state, printer)?;
+    guard::before_scan(
+        context,
+        args,
+        executor.as_mut(),
+        locked.as_ref(),
+        &mut state,
+        printer,
+    )?;
+    let found = context.discover(printer)?;
+    context.tell_unmatched(&policy, &found, printer);
     let probe = context.probe()?;
     let project = context.project(&state);
     let mut pass = context.pass(executor.as_mut(), &probe, &project);
@@ -61,19 +72,31 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
         });
     }
     tell(&looked, printer);
-    let is_everything = selection.is_everything();
     let wishes = Wishes {
-        policy: context.policy(selection, args.force),
+        policy,
         max_jobs: args.max_jobs,
         control: context.store.read_control()?,
     };
-    let decided = decide(
+    let mut decided = decide(
         context,
         &mut pass,
         &mut state,
         &found.sessions,
         &looked,
         &wishes,
+        printer,
+    )?;
+
+    if !found.unreadable.is_empty() {
+        decided.standing.sessions = None;
+    }
+    guard::before_submission(
+        context,
+        args,
+        &pass,
+        locked.as_ref(),
+        &mut state,
+        (&looked, &decided),
         printer,
     )?;
 
@@ -127,15 +150,6 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
         exit = Exit::Unreachable;
     }
     Ok(exit)
-}
-
-/// Finds the sessions; stops if a root is gone that the state knows results of.
-fn discover(context: &Context, state: &State, printer: &mut Printer) -> Result<Discovery, Failure> {
-    let roots = safety::look(&context.config);
-    if let Some((message, hint)) = safety::judge(&context.config, &roots, state) {
-        return Err(Failure::Safety { message, hint });
-    }
-    context.discover(printer)
 }
 
 fn decide(

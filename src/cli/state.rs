@@ -113,14 +113,20 @@ fn look(
     rebuilt: &mut Rebuilt,
     printer: &mut Printer,
 ) -> Result<Looked, Failure> {
-    let probe = context.probe()?;
+    let outputs = context.outputs(&rebuilt.state, printer)?;
     // Read-only also with `--yes`: a repair starts no local job.
     let mut executor = context.executor(Access::ReadOnly)?;
     let state = &mut rebuilt.state;
     if state.meta.project.is_none() {
         state.meta.project = Some(context.project(state));
     }
-    let mut looked = pass::look(&context.config, state, executor.as_mut(), &probe, &sys::now);
+    let mut looked = pass::look(
+        &context.config,
+        state,
+        executor.as_mut(),
+        outputs.as_ref(),
+        &sys::now,
+    );
     tell(&looked, printer);
     let mut touched: Vec<TaskKey> = looked
         .changed

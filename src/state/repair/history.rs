@@ -194,6 +194,7 @@ fn new_attempt(record: &Record, before: &[Attempt]) -> Attempt {
             submission_id: None,
             replaces_outputs: None,
             retry: Default::default(),
+            input_sessions: None,
             foreign: None,
         },
         touched: record.at,

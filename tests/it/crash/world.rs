@@ -15,6 +15,7 @@ const CONFIG: &str = "\
 project: crash
 slurm_partition: normal
 scan_threads: 1
+safety: {min_free: 0}
 settle_time: 0s
 output_grace: 0s
 procedures:
