@@ -29,6 +29,7 @@ pub mod local;
 pub mod script;
 pub mod slurm;
 
+pub mod array;
 pub mod manifest;
 pub mod pass;
 pub mod reconcile;

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Duration, Utc};
 
-use crate::executor::{Answer, JobId, JobReport, Observation, Phase, Question};
+use crate::executor::{Answer, JobId, JobReport, Observation, Phase, Question, array};
 use crate::state::{State, TaskRow};
 
 /// This host's clock and the controller's may differ by this much, seconds: munge refuses credentials
@@ -96,6 +96,7 @@ impl<'a> Evidence<'a> {
                 .and_then(|id| queue.get(id).copied())
                 // A line of which only the id could be read says that there is a job, and no more.
                 .filter(|job| fits(row, job) || job.phase == Phase::Unknown)
+                .or_else(|| queue.get(&array_of(row)?).copied().filter(|job| fits(row, job)))
                 .or_else(|| self.marks.get(row.submission_id.as_deref()?).copied()),
         )
     }
@@ -114,21 +115,51 @@ impl<'a> Evidence<'a> {
         let Source::Got(by_id) = &self.accounting else {
             return None;
         };
-        by_id
-            .get(row.job_id.as_ref()?)?
-            .iter()
-            .copied()
-            // A record that has only half arrived has no name yet, and says nothing.
-            .filter(|job| fits(row, job) || job.phase == Phase::Unknown)
-            .max_by_key(|job| job.submitted_at)
+        let newest = |id: &JobId| {
+            by_id
+                .get(id)?
+                .iter()
+                .copied()
+                // A record that has only half arrived has no name yet, and says nothing.
+                .filter(|job| fits(row, job) || job.phase == Phase::Unknown)
+                .max_by_key(|job| job.submitted_at)
+        };
+        newest(row.job_id.as_ref()?).or_else(|| newest(&array_of(row)?))
     }
+
+    /// True if queue or accounting show another task of the row's array: the array was taken whole, and a
+    /// task that stands in neither was cancelled while it waited. Slurm forgets such a one without a trace.
+    pub(super) fn knows_array_of(&self, row: &TaskRow) -> bool {
+        let Some(array) = array_of(row) else {
+            return false;
+        };
+        let is_sibling = |job: &JobReport| {
+            array::split_job_id(&job.id).is_some_and(|(id, _)| id == array.as_str())
+                && row.job_name.as_deref() == Some(&*job.name)
+        };
+        let in_queue = || self.queue.iter().flat_map(|queue| queue.values());
+        let recorded = || match &self.accounting {
+            Source::Got(by_id) => by_id.values().flatten().any(|job| is_sibling(job)),
+            Source::Failed | Source::Off => false,
+        };
+        in_queue().any(|job| is_sibling(job)) || recorded()
+    }
+}
+
+/// Returns the job id of the array that a row's task belongs to. An array that has just been taken, and what
+/// is left of one whose tasks' list was cut, are reported under that.
+fn array_of(row: &TaskRow) -> Option<JobId> {
+    array::split_task_id(row.submission_id.as_deref()?)?;
+    let (id, _) = array::split_job_id(row.job_id.as_ref()?)?;
+    Some(JobId::new(id))
 }
 
 /// Job ids are recycled: a record counts only if its mark fits the row, or, where records carry none,
 /// its name and submit time.
 pub(super) fn fits(row: &TaskRow, job: &JobReport) -> bool {
     if let (Some(id), Some(tag)) = (&row.submission_id, &job.tag) {
-        return **id == *tag.submission_id;
+        let is_array = array::split_task_id(id).is_some_and(|(array, _)| array == tag.submission_id);
+        return is_array || **id == *tag.submission_id;
     }
     let name = match &row.job_name {
         Some(name) => same_name(name, &job.name),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Local, NaiveDateTime, TimeZone, Utc};
 
 use super::job_state::{self, Said, Source};
-use crate::executor::{JobId, JobReport, JobTag, Phase};
+use crate::executor::{JobId, JobReport, JobTag, Phase, array};
 use crate::state::JobFacts;
 
 /// Stands between the fields: cannot be typed into a job name by mistake, as `|` can.
@@ -224,8 +224,15 @@ fn read<'a>(
                 let job = raw.report(id, &mut parsed);
                 parsed.jobs.push(job);
             }
-            Some(Ids::Tasks { tasks, whole }) => {
+            Some(Ids::Tasks {
+                array,
+                tasks,
+                whole,
+            }) => {
+                // The array is there, whichever of its tasks were cut off.
                 if !whole {
+                    let array = raw.report(array, &mut parsed);
+                    parsed.jobs.push(array);
                     parsed.warn(format!(
                         "{program} shows only a part of the array tasks '{id}'"
                     ));
@@ -259,10 +266,10 @@ fn read<'a>(
 }
 
 impl Raw<'_> {
-    fn report(&self, id: JobId, parsed: &mut Parsed) -> JobReport {
+    fn report(&self, job: JobId, parsed: &mut Parsed) -> JobReport {
         let mut times = [self.submit, self.start, self.end].map(|text| {
             time(text).unwrap_or_else(|| {
-                parsed.warn(format!("'{text}' is no time of Slurm's (job {id})"));
+                parsed.warn(format!("'{text}' is no time of Slurm's (job {job})"));
                 None
             })
         });
@@ -290,7 +297,6 @@ impl Raw<'_> {
         let [submitted_at, started_at, ended_at] = times;
         let waits = matches!(phase, Phase::Queued | Phase::Held);
         JobReport {
-            id,
             name: self.name.to_owned(),
             phase,
             pending_reason: reason.filter(|_| waits).map(str::to_owned),
@@ -310,8 +316,20 @@ impl Raw<'_> {
                 }),
                 cluster: None,
             },
-            tag: self.tag.clone(),
+            tag: self.tag.clone().map(|tag| tag_of_task(tag, &job)),
+            id: job,
         }
+    }
+}
+
+/// All tasks of an array of ours carry the array's mark; the index makes it the task's own.
+fn tag_of_task(tag: JobTag, job: &JobId) -> JobTag {
+    match array::split_job_id(job) {
+        Some((_, index)) if array::is_array_id(&tag.submission_id) => JobTag {
+            submission_id: array::task_id(&tag.submission_id, index),
+            ..tag
+        },
+        _ => tag,
     }
 }
 
@@ -343,6 +361,7 @@ enum Ids {
     One(JobId),
     /// `123_[1-5%2]`; not whole if the list was cut.
     Tasks {
+        array: JobId,
         tasks: Vec<JobId>,
         whole: bool,
     },
@@ -392,6 +411,7 @@ fn ids(text: &str) -> Option<Ids> {
                 for task in (first..=last).step_by(step) {
                     if tasks.len() == MOST_TASKS {
                         return Some(Ids::Tasks {
+                            array: JobId::new(array),
                             tasks,
                             whole: false,
                         });
@@ -402,7 +422,11 @@ fn ids(text: &str) -> Option<Ids> {
             None => whole = false,
         }
     }
-    Some(Ids::Tasks { tasks, whole })
+    Some(Ids::Tasks {
+        array: JobId::new(array),
+        tasks,
+        whole,
+    })
 }
 
 /// Reads `7`, `1-5` or `1-99:2`.

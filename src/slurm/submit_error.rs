@@ -62,7 +62,7 @@ const NOT_CREATED: &[(&str, Refusal)] = &[
     ),
     ("node count specification invalid", Refusal::Permanent),
     ("more processors requested than", Refusal::Permanent),
-    ("invalid job array specification", Refusal::Permanent),
+    ("invalid job array specification", Refusal::ArraySize),
     ("or other parameter too long", Refusal::Permanent),
     ("job dependency problem", Refusal::Permanent),
     ("invalid generic resource", Refusal::Permanent),
