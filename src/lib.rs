@@ -13,6 +13,7 @@
 //!
 //! The modules in reading order:
 
+pub mod shell;
 pub mod sys;
 
 pub mod bids;

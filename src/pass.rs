@@ -6,6 +6,7 @@
 //! goes unsaid if a later step fails. Only [`Pass::save`] and [`Pass::carry_out`] write.
 
 mod adopt;
+mod arrays;
 mod disk;
 mod look;
 
@@ -16,15 +17,18 @@ use std::sync::Arc;
 use chrono::{DateTime, Duration, Utc};
 
 pub use adopt::{History, adopt};
+pub use arrays::{clean as clean_arrays, listings};
 pub use disk::Disk;
 pub use look::{Looked, look};
 
+use crate::array::{Batch, group};
 use crate::bids::Session;
 use crate::completion::Completions;
 use crate::config::Config;
 use crate::executor::{Answer, Executor, ExecutorError, JobReport, Question};
 use crate::manifest::{Limits, Manifest, Policy, World, limits, plan};
-use crate::reconcile::strays::{self, Strays};
+use crate::procedure::ArrayMode;
+use crate::reconcile::strays::{self, Records, Strays};
 use crate::request::{self, Circumstances, Prepared};
 use crate::state::State;
 use crate::state::audit_log::{AuditLog, Event, knows_job};
@@ -57,8 +61,8 @@ pub struct Wishes {
 pub struct Decided {
     pub strays: Strays,
     pub manifest: Manifest,
-    /// The due tasks whose scripts exist, in order.
-    pub tasks: Vec<Prepared>,
+    /// The due tasks whose scripts exist, in order; some of them together.
+    pub batches: Vec<Batch>,
     pub missing_scripts: MissingScripts,
     /// To be saved before anything is submitted.
     events: Vec<Event>,
@@ -85,6 +89,13 @@ pub enum PassError {
         path: PathBuf,
         source: std::io::Error,
     },
+}
+
+impl Decided {
+    /// Returns the tasks that are to be submitted.
+    pub fn tasks(&self) -> impl Iterator<Item = &Prepared> {
+        self.batches.iter().flat_map(|batch| &batch.tasks)
+    }
 }
 
 impl Pass<'_> {
@@ -126,18 +137,22 @@ impl Pass<'_> {
             sessions,
             self.project,
             !state.is_stored(),
-            &|id| knows_job(&config.log_file, id),
+            &Records {
+                was_ours: &|id| knows_job(&config.log_file, id),
+                listing: &listings(&store.paths.arrays),
+            },
         );
         let mut events = looked.events.clone();
         if !strays.adopt.is_empty() {
             let history = History::new(&store.read_attempts()?, state);
             events.extend(adopt(state, &strays.adopt, &history, (self.clock)()));
         }
+        let waiting = strays.waiting();
         let world = World {
             sessions,
             rows: state,
             completions: self.completions,
-            foreign_jobs: &strays.foreign,
+            foreign_jobs: &waiting,
             gate: config.gate(),
             now: (self.clock)(),
         };
@@ -163,7 +178,7 @@ impl Pass<'_> {
         Ok(Decided {
             strays,
             manifest,
-            tasks,
+            batches: self.group(tasks, &store.paths.arrays),
             missing_scripts,
             events,
         })
@@ -205,6 +220,20 @@ impl Pass<'_> {
         (tasks, missing)
     }
 
+    /// Makes arrays of the tasks that can be submitted together, if that is wanted.
+    fn group(&mut self, tasks: Vec<Prepared>, dir: &Path) -> Vec<Batch> {
+        let takes_arrays = self.executor.takes_arrays();
+        let procedures = &self.config.procedures;
+        let mode = |name: &str| match procedures.find(name) {
+            Some(id) if takes_arrays => {
+                let rules = &procedures.get(id).rules;
+                (rules.array, rules.array_throttle)
+            }
+            _ => (ArrayMode::Never, None),
+        };
+        group::group(tasks, &mode, &mut || self.executor.array_limit(), dir)
+    }
+
     /// Saves what was found, then submits the tasks. `started` is the beginning of the pass, from
     /// which its deadline counts; `tick` is called after each task.
     pub fn carry_out(
@@ -220,10 +249,10 @@ impl Pass<'_> {
             state.mark_changed();
         }
         self.save(locked, state, &decided.events)?;
-        if decided.tasks.is_empty() {
+        if decided.batches.is_empty() {
             return Ok(Submitted::default());
         }
-        make_log_dirs(&decided.tasks)?;
+        make_log_dirs(decided.tasks())?;
         let mut audit = self.open_audit()?;
         let submitter = Submitter {
             store: locked,
@@ -235,7 +264,7 @@ impl Pass<'_> {
             tick,
             deadline: started + chrono_duration(self.config.deadline),
         };
-        Ok(submitter.submit(&decided.tasks))
+        Ok(submitter.submit(&decided.batches))
     }
 
     /// Writes the events and then the rows. A crash in between repeats an event, and loses none.
@@ -266,9 +295,8 @@ fn queue(looked: &Looked) -> Result<&[JobReport], PassError> {
 }
 
 /// Slurm makes no log directories: a job whose output cannot be opened fails without a trace.
-fn make_log_dirs(tasks: &[Prepared]) -> Result<(), PassError> {
+fn make_log_dirs<'a>(tasks: impl Iterator<Item = &'a Prepared>) -> Result<(), PassError> {
     let dirs: HashSet<&Path> = tasks
-        .iter()
         .filter_map(|task| task.request.log_dir.as_deref())
         .collect();
     for dir in dirs {

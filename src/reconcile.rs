@@ -287,11 +287,9 @@ impl Judge<'_> {
 
     /// True for a task of an array that never started for all we know, and that the queue lacked before.
     fn has_vanished(&self, record: Option<&JobReport>) -> bool {
-        let never_started = self.row.status == TaskStatus::Pending
-            && self.row.facts.started_at.is_none()
+        evidence::never_started(self.row)
             // Accounting keeps the list of waiting tasks as it was when one of them last started.
-            && record.is_none_or(|record| matches!(record.phase, Phase::Queued | Phase::Held));
-        never_started
+            && record.is_none_or(|record| matches!(record.phase, Phase::Queued | Phase::Held))
             && self
                 .row
                 .missing_since

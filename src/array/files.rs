@@ -1,9 +1,6 @@
 //! The directories of arrays beside the state: written once before sbatch, read when a job of one is found
 //! without a row, removed when nobody can need them any more.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "lists the directories of arrays"
-)]
+#![expect(clippy::disallowed_methods, reason = "lists the directories of arrays")]
 
 use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
@@ -188,11 +185,13 @@ mod tests {
             fs::create_dir(arrays.join(name)).unwrap();
             let age = if name == young { 13 } else { 15 };
             let time = SystemTime::now() - Duration::from_secs(age * 24 * 3600);
-            fs::File::open(arrays.join(name)).unwrap().set_modified(time).unwrap();
+            fs::File::open(arrays.join(name))
+                .unwrap()
+                .set_modified(time)
+                .unwrap();
         }
-        let is_old = |metadata: &fs::Metadata| {
-            metadata.modified().unwrap() < SystemTime::now() - KEPT_FOR
-        };
+        let is_old =
+            |metadata: &fs::Metadata| metadata.modified().unwrap() < SystemTime::now() - KEPT_FOR;
         let failed = clean(arrays, &HashSet::from([needed.to_owned()]), &is_old);
         assert!(failed.is_empty(), "{failed:?}");
         let mut left: Vec<String> = fs::read_dir(arrays)
@@ -200,7 +199,15 @@ mod tests {
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         left.sort();
-        assert_eq!(left, ["array-00000000000000bb", "array-00000000000000cc", "array-x", "other"]);
+        assert_eq!(
+            left,
+            [
+                "array-00000000000000bb",
+                "array-00000000000000cc",
+                "array-x",
+                "other"
+            ]
+        );
         assert!(clean(&arrays.join("nowhere"), &HashSet::new(), &is_old).is_empty());
     }
 }

@@ -50,10 +50,11 @@ pub fn group(
             sets.push(vec![task]);
             continue;
         }
-        let fitting = open
-            .iter()
-            .copied()
-            .find(|at| sets.get(*at).and_then(|set| set.first()).is_some_and(|first| is_alike(first, &task)));
+        let fitting = open.iter().copied().find(|at| {
+            sets.get(*at)
+                .and_then(|set| set.first())
+                .is_some_and(|first| is_alike(first, &task))
+        });
         match fitting.and_then(|at| sets.get_mut(at)) {
             Some(set) => set.push(task),
             None => {
@@ -102,7 +103,11 @@ pub fn group(
 /// Counts the tasks that are submitted one by one, by procedure and in their order.
 pub fn singles(batches: &[Batch]) -> Vec<(&str, usize)> {
     let mut counts: Vec<(&str, usize)> = Vec::new();
-    for task in batches.iter().filter(|batch| batch.array.is_none()).flat_map(|batch| &batch.tasks) {
+    for task in batches
+        .iter()
+        .filter(|batch| batch.array.is_none())
+        .flat_map(|batch| &batch.tasks)
+    {
         let name = &*task.request.key.procedure;
         match counts.iter_mut().find(|(known, _)| *known == name) {
             Some((_, count)) => *count += 1,
@@ -124,7 +129,9 @@ impl Batch {
     fn array(tasks: Vec<Prepared>, throttle: Option<u32>, dir: &Path) -> Self {
         let digits = digest(tasks.iter().map(|task| &*task.intent.submission_id));
         let submission_id = array_id(&digits);
-        let procedure = tasks.first().map_or("", |task| &*task.request.key.procedure);
+        let procedure = tasks
+            .first()
+            .map_or("", |task| &*task.request.key.procedure);
         let array = ArrayJob {
             job_name: job_name(procedure, &submission_id),
             throttle,
@@ -134,7 +141,9 @@ impl Batch {
         let tasks = tasks
             .into_iter()
             .enumerate()
-            .map(|(index, task)| renamed(task, task_id(&array.submission_id, index), &array.job_name))
+            .map(|(index, task)| {
+                renamed(task, task_id(&array.submission_id, index), &array.job_name)
+            })
             .collect();
         Self {
             tasks,
@@ -203,5 +212,7 @@ fn digest<'a>(parts: impl Iterator<Item = &'a str>) -> String {
     hex(&hash.finalize()[..8])
 }
 
+#[cfg(test)]
+pub mod testing;
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::executor::JobRequest;
 use crate::executor::array::ArrayJob;
+use crate::shell;
 use crate::state::TaskKey;
 
 /// Is written into each list; one of another version is not read.
@@ -74,7 +75,12 @@ pub fn parse(text: &[u8], submission_id: &str) -> Result<Vec<TaskKey>, String> {
     if list.submission_id != submission_id {
         return Err(format!("it is that of {}", list.submission_id));
     }
-    if list.tasks.iter().enumerate().any(|(at, task)| at != task.index) {
+    if list
+        .tasks
+        .iter()
+        .enumerate()
+        .any(|(at, task)| at != task.index)
+    {
         return Err("its tasks are not numbered in order".to_owned());
     }
     Ok(list
@@ -106,7 +112,7 @@ pub fn shell(tasks: &[&JobRequest], common: &dyn Fn(&str) -> bool) -> Vec<u8> {
 /// Quotes a value for a POSIX shell, on one line.
 pub fn quote(value: &str) -> String {
     // A text with a line break is always put between single quotes.
-    shell_words::quote(value).replace('\n', &format!("'\"${{{NEWLINE}}}\"'"))
+    shell::quote(value).replace('\n', &format!("'\"${{{NEWLINE}}}\"'"))
 }
 
 #[cfg(test)]
@@ -132,8 +138,14 @@ mod tests {
         let text = String::from_utf8(text).unwrap();
         for (broken, id) in [
             (text.clone(), "array-0000000000000000"),
-            (text.replace("\"version\": 1", "\"version\": 2"), "array-0123456789abcdef"),
-            (text.replace("\"index\": 1", "\"index\": 2"), "array-0123456789abcdef"),
+            (
+                text.replace("\"version\": 1", "\"version\": 2"),
+                "array-0123456789abcdef",
+            ),
+            (
+                text.replace("\"index\": 1", "\"index\": 2"),
+                "array-0123456789abcdef",
+            ),
             (text[..text.len() / 2].to_owned(), "array-0123456789abcdef"),
             (String::new(), "array-0123456789abcdef"),
         ] {

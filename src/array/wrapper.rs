@@ -104,7 +104,7 @@ fn body(
     script: &Script,
     shell_list: &[u8],
 ) -> Result<String, String> {
-    let mut text = String::from(HEAD);
+    let mut text = HEAD.replace("@NEWLINE@", NEWLINE);
     let mut set = |name: &str, value: &str| {
         let _ = writeln!(text, "{name}={}", list::quote(value));
     };
@@ -144,7 +144,7 @@ fn sum(bytes: &[u8]) -> String {
 
 const HEAD: &str = r#"# Written by snbb-scheduler, never to be changed: runs one task of a job array with the copy of the
 # job script in this directory, with the task's arguments and variables.
-snbb_array_newline='
+@NEWLINE@='
 '
 "#;
 

@@ -44,7 +44,10 @@ pub fn task_id(array: &str, index: usize) -> String {
 /// True for the submission id of an array itself. Strict, since it becomes the name of a directory.
 pub fn is_array_id(submission_id: &str) -> bool {
     submission_id.strip_prefix(PREFIX).is_some_and(|digits| {
-        digits.len() == DIGITS && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+        digits.len() == DIGITS
+            && digits
+                .bytes()
+                .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
     })
 }
 
@@ -55,6 +58,11 @@ pub fn split_task_id(submission_id: &str) -> Option<(&str, usize)> {
     (is_array_id(array) && is_number)
         .then(|| Some((array, index.parse().ok()?)))
         .flatten()
+}
+
+/// Makes the job id of a task of an array.
+pub fn job_id_of_task(array: &JobId, index: usize) -> JobId {
+    JobId::new(&format!("{array}_{index}"))
 }
 
 /// Splits the job id of an array's task: `123_4`.
@@ -108,7 +116,12 @@ mod tests {
             assert_eq!(split_task_id(text), None, "{text}");
             assert!(!is_array_id(text), "{text}");
         }
-        for name in ["a_sub-01", "a_array_", "_array_01234567", "a_array_0123456z"] {
+        for name in [
+            "a_sub-01",
+            "a_array_",
+            "_array_01234567",
+            "a_array_0123456z",
+        ] {
             assert_eq!(split_job_name(name), None, "{name}");
         }
         let split = |text: &str| {

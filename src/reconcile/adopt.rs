@@ -133,7 +133,11 @@ fn find_array<'a>(row: &TaskRow, evidence: &Evidence<'a>) -> Option<(JobId, &'a 
         .queue
         .iter()
         .flat_map(|queue| queue.values().copied())
-        .chain(records.into_iter().flat_map(|by_id| by_id.values().flatten().copied()))
+        .chain(
+            records
+                .into_iter()
+                .flat_map(|by_id| by_id.values().flatten().copied()),
+        )
         .filter(|job| match &job.tag {
             Some(tag) => {
                 tag.submission_id == array

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use chrono::{DateTime, Duration, Utc};
 
 use crate::executor::{Answer, JobId, JobReport, Observation, Phase, Question, array};
-use crate::state::{State, TaskRow};
+use crate::state::{State, TaskRow, TaskStatus};
 
 /// This host's clock and the controller's may differ by this much, seconds: munge refuses credentials
 /// that are older (its default time to live), so with clocks further apart nothing can be submitted.
@@ -96,7 +96,12 @@ impl<'a> Evidence<'a> {
                 .and_then(|id| queue.get(id).copied())
                 // A line of which only the id could be read says that there is a job, and no more.
                 .filter(|job| fits(row, job) || job.phase == Phase::Unknown)
-                .or_else(|| queue.get(&array_of(row)?).copied().filter(|job| fits(row, job)))
+                .or_else(|| {
+                    queue
+                        .get(&array_of(row)?)
+                        .copied()
+                        .filter(|job| stands_for(row, job))
+                })
                 .or_else(|| self.marks.get(row.submission_id.as_deref()?).copied()),
         )
     }
@@ -115,16 +120,16 @@ impl<'a> Evidence<'a> {
         let Source::Got(by_id) = &self.accounting else {
             return None;
         };
-        let newest = |id: &JobId| {
-            by_id
-                .get(id)?
-                .iter()
-                .copied()
-                // A record that has only half arrived has no name yet, and says nothing.
-                .filter(|job| fits(row, job) || job.phase == Phase::Unknown)
+        let records = |id: &JobId| by_id.get(id).into_iter().flatten().copied();
+        let own = records(row.job_id.as_ref()?)
+            // A record that has only half arrived has no name yet, and says nothing.
+            .filter(|job| fits(row, job) || job.phase == Phase::Unknown)
+            .max_by_key(|job| job.submitted_at);
+        own.or_else(|| {
+            records(&array_of(row)?)
+                .filter(|job| stands_for(row, job))
                 .max_by_key(|job| job.submitted_at)
-        };
-        newest(row.job_id.as_ref()?).or_else(|| newest(&array_of(row)?))
+        })
     }
 
     /// True if queue or accounting show another task of the row's array: the array was taken whole, and a
@@ -146,8 +151,18 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// Returns the job id of the array that a row's task belongs to. An array that has just been taken, and what
-/// is left of one whose tasks' list was cut, are reported under that.
+/// True if a report of an array as a whole is one of this task, too. Its end is that of the tasks which were
+/// cancelled while they waited; those that started have an end of their own.
+fn stands_for(row: &TaskRow, array: &JobReport) -> bool {
+    fits(row, array) && (array.phase.is_live() || never_started(row))
+}
+
+pub(super) fn never_started(row: &TaskRow) -> bool {
+    row.status == TaskStatus::Pending && row.facts.started_at.is_none()
+}
+
+/// Returns the job id of the array that a row's task belongs to. An array that has just been taken, one that
+/// was cancelled before any task started, and one whose list of tasks was cut are reported under that.
 fn array_of(row: &TaskRow) -> Option<JobId> {
     array::split_task_id(row.submission_id.as_deref()?)?;
     let (id, _) = array::split_job_id(row.job_id.as_ref()?)?;
@@ -158,7 +173,8 @@ fn array_of(row: &TaskRow) -> Option<JobId> {
 /// its name and submit time.
 pub(super) fn fits(row: &TaskRow, job: &JobReport) -> bool {
     if let (Some(id), Some(tag)) = (&row.submission_id, &job.tag) {
-        let is_array = array::split_task_id(id).is_some_and(|(array, _)| array == tag.submission_id);
+        let is_array =
+            array::split_task_id(id).is_some_and(|(array, _)| array == tag.submission_id);
         return is_array || **id == *tag.submission_id;
     }
     let name = match &row.job_name {

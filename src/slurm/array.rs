@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 
 use super::client::{Line, SlurmExecutor};
 use crate::array::{files, wrapper};
 use crate::executor::array::ArrayJob;
-use crate::executor::{ExecutorError, JobRequest, Refusal, Submission};
+use crate::executor::{ExecutorError, JobRequest, Submission};
 use crate::script::Script;
 
 /// Slurm's own default: indexes 0 to 1000.
@@ -106,8 +105,14 @@ mod tests {
     fn the_smaller_of_both_limits_counts() {
         for (config, expected) in [
             ("MaxArraySize            = 1001\n", 1001),
-            ("MaxArraySize = 101\nSchedulerParameters     = bf_interval=1,max_array_tasks=50\n", 50),
-            ("MaxArraySize = 3\nSchedulerParameters     = max_array_tasks=50,x\n", 3),
+            (
+                "MaxArraySize = 101\nSchedulerParameters     = bf_interval=1,max_array_tasks=50\n",
+                50,
+            ),
+            (
+                "MaxArraySize = 3\nSchedulerParameters     = max_array_tasks=50,x\n",
+                3,
+            ),
             ("MaxArraySize = 0\n", 0),
             ("SchedulerParameters = (null)\n", 1001),
             ("", 1001),

@@ -285,7 +285,11 @@ mod tests {
                     + &failed("Requested node configuration is not available"),
                 Permanent,
             ),
-            (1, failed("Invalid job array specification"), Permanent),
+            (
+                1,
+                failed("Invalid job array specification"),
+                Refusal::ArraySize,
+            ),
             (
                 1,
                 failed("Pathname of a file, directory or other parameter too long"),

@@ -234,7 +234,7 @@ fn only_ids_of_slurms_are_asked_for() {
 
 #[test]
 fn a_huge_range_fills_no_memory() {
-    let Some(Ids::Tasks { tasks, whole }) = ids("1_[0-4294967295]") else {
+    let Some(Ids::Tasks { tasks, whole, .. }) = ids("1_[0-4294967295]") else {
         panic!("no range");
     };
     assert_eq!((tasks.len(), whole), (MOST_TASKS, false));
