@@ -78,6 +78,13 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
+/// Removes the files of an array that was certainly not accepted.
+pub fn remove(dir: &Path) {
+    if let Err(error) = fs::remove_dir_all(dir) {
+        tracing::debug!("cannot remove {}: {error}", dir.display());
+    }
+}
+
 /// Reads which task each index of an array is. None: there is no such list.
 pub fn read(arrays: &Path, submission_id: &str) -> Result<Option<Vec<TaskKey>>, FilesError> {
     if !is_array_id(submission_id) {

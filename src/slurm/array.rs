@@ -65,7 +65,11 @@ impl SlurmExecutor {
         let files = wrapper::files(array, tasks, &script, &is_common)
             .map_err(|error| format!("{}: {error}", path.display()))?;
         files::write(&array.dir, &files).map_err(|error| error.to_string())?;
-        self.send(&self.array_argv(array, tasks), &common)
+        let sent = self.send(&self.array_argv(array, tasks), &common);
+        if matches!(sent, Ok(Submission::Refused { .. }) | Err(_)) {
+            files::remove(&array.dir);
+        }
+        sent
     }
 }
 

@@ -1,0 +1,1 @@
+//! Job arrays on a real Slurm.
