@@ -123,7 +123,7 @@ pub fn decision_text(decision: &Decision) -> String {
                 outlook_text(*outlook)
             ),
             Skip::ForeignJob(id) => {
-                format!("job {id} has this task's name and is not ours; waits until it ends")
+                format!("job {id} may be this task's and has no row; waits until it ends")
             }
             Skip::NoDicom => "no DICOM directory".to_owned(),
             Skip::Settling { until } => format!(
@@ -174,7 +174,7 @@ fn group(skip: &Skip) -> String {
             format!("in flight ({})", standing(*status, *reason))
         }
         Skip::Failed { reason, .. } => format!("failed ({})", reason_word(*reason)),
-        Skip::ForeignJob(_) => "a job of this name is not ours".to_owned(),
+        Skip::ForeignJob(_) => "a job without a row may be this task's".to_owned(),
         Skip::NoDicom => "no DICOM directory".to_owned(),
         Skip::Settling { .. } => "DICOM files still arrive".to_owned(),
         Skip::TooFewFiles { .. } => "too few DICOM files".to_owned(),
