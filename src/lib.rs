@@ -14,6 +14,7 @@
 //! The modules in reading order:
 
 pub mod parallel;
+pub mod shell;
 pub mod sys;
 
 pub mod bids;
@@ -30,6 +31,7 @@ pub mod local;
 pub mod script;
 pub mod slurm;
 
+pub mod array;
 pub mod manifest;
 pub mod pass;
 pub mod reconcile;

@@ -251,7 +251,7 @@ pub fn default_project(state_file: &std::path::Path) -> String {
     hex(&Sha256::digest(state_file.as_os_str().as_encoded_bytes())[..4])
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

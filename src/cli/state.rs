@@ -13,8 +13,8 @@ use super::error::{Exit, Failure};
 use super::monitor::{open_audit, tell};
 use super::output::{Format, Printer};
 use super::run::tell_strays;
-use crate::pass::{self, History, Looked};
-use crate::reconcile::strays::{self, Strays};
+use crate::pass::{self, History, Looked, listings};
+use crate::reconcile::strays::{self, Records, Strays};
 use crate::state::audit_log::{Event, EventKind, knows_job};
 use crate::state::repair::{self, Origin, Rebuilt};
 use crate::state::sources::Sources;
@@ -175,7 +175,10 @@ fn find_strays(
         &sessions,
         &context.project(state),
         false,
-        &|id| knows_job(&context.config.log_file, id),
+        &Records {
+            was_ours: &|id| knows_job(&context.config.log_file, id),
+            listing: &listings(&context.store.paths.arrays),
+        },
     ))
 }
 

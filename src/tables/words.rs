@@ -129,7 +129,7 @@ pub fn decision_text(decision: &Decision) -> String {
                 outlook_text(*outlook)
             ),
             Skip::ForeignJob(id) => {
-                format!("job {id} has this task's name and is not ours; waits until it ends")
+                format!("job {id} may be this task's and has no row; waits until it ends")
             }
             Skip::NoDicom => "no DICOM directory".to_owned(),
             Skip::Settling { until } => format!(
@@ -193,7 +193,7 @@ fn group(skip: &Skip) -> String {
                 Outlook::Spent(_) => format!("failed ({reason}), no attempts left"),
             }
         }
-        Skip::ForeignJob(_) => "a job of this name is not ours".to_owned(),
+        Skip::ForeignJob(_) => "a job without a row may be this task's".to_owned(),
         Skip::NoDicom => "no DICOM directory".to_owned(),
         Skip::Settling { .. } => "DICOM files still arrive".to_owned(),
         Skip::TooFewFiles { .. } => "too few DICOM files".to_owned(),
