@@ -16,6 +16,7 @@
 pub mod sys;
 
 mod parallel;
+mod threads;
 
 pub mod bids;
 pub mod procedure;

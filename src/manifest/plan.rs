@@ -9,7 +9,7 @@ use crate::bids::dicom::Hold;
 use crate::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use crate::completion::{Completion, SubjectCompletions};
 use crate::executor::JobId;
-use crate::parallel::in_parallel;
+use crate::parallel;
 use crate::procedure::{ProcedureDag, ProcedureId, Scope, SessionsRule};
 use crate::state::{TaskKey, TaskRow, TaskStatus};
 
@@ -28,7 +28,7 @@ pub fn plan(
         .sessions
         .chunk_by(|a, b| a.subject == b.subject)
         .collect();
-    let planned = in_parallel(&subjects, threads, |sessions| {
+    let planned = parallel::map(&subjects, threads, |sessions| {
         let tasks = plan_subject(dag, world, policy, sessions);
         tick();
         tasks

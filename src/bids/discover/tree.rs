@@ -13,7 +13,7 @@ use super::{Dicom, DiscoverError, Discovery, Session};
 use crate::bids::{SessionLabel, SubjectLabel};
 use crate::completion::Unreadable;
 use crate::completion::listing::{self, Dir, words};
-use crate::parallel::in_parallel;
+use crate::parallel;
 
 /// Directories of a subject that hold data of one kind (BIDS specification 1.10, "Datatypes").
 const DATATYPES: [&str; 14] = [
@@ -23,9 +23,6 @@ const DATATYPES: [&str; 14] = [
 
 /// So many names of a kind are shown in a note.
 const SHOWN: usize = 3;
-
-/// The time goes into waiting for the file system, but a thread is not worth its start for less.
-const SUBJECTS_PER_THREAD: usize = 32;
 
 /// Says what to scan, and how.
 pub(super) struct Tree<'a> {
@@ -81,8 +78,7 @@ pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
     };
     let mut skipped_sessions = Skipped::default();
     let mut without_sessions = Vec::new();
-    let threads = tree.threads.min(subjects.len() / SUBJECTS_PER_THREAD);
-    for found in in_parallel(&subjects, threads, |subject| sessions(tree, subject)) {
+    for found in parallel::map(&subjects, tree.threads, |subject| sessions(tree, subject)) {
         discovery.sessions.extend(found.sessions);
         discovery.unreadable.extend(found.unreadable);
         skipped_sessions.extend(found.skipped);
