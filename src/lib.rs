@@ -17,6 +17,8 @@ pub mod parallel;
 pub mod shell;
 pub mod sys;
 
+mod threads;
+
 pub mod bids;
 pub mod procedure;
 
