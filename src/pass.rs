@@ -90,6 +90,14 @@ pub enum PassError {
     },
 }
 
+impl Decided {
+    /// Notes that a person goes on in spite of the safety stop.
+    pub fn note_accepted(&mut self, stops: &[Stop], at: DateTime<Utc>) {
+        let words = format!("accepted by --accept-drop: {}", safety::message(stops));
+        self.events.push(stop_event(at, words));
+    }
+}
+
 impl Pass<'_> {
     /// Asks about the rows in flight and brings them up to date, in memory.
     pub fn look(&mut self, state: &mut State) -> Looked {
@@ -257,16 +265,7 @@ impl Pass<'_> {
             .map_or(&looked.events, |decided| &decided.events)
             .clone();
         if safety::note_stops(state, stops) {
-            events.push(Event {
-                at: (self.clock)(),
-                kind: EventKind::SafetyStop,
-                key: None,
-                job_id: None,
-                old_status: None,
-                new_status: None,
-                detail: Some(safety::message(stops)),
-                extra: Vec::new(),
-            });
+            events.push(stop_event((self.clock)(), safety::message(stops)));
         }
         self.save(locked, state, &events)
     }
@@ -287,6 +286,19 @@ impl Pass<'_> {
 
     fn open_audit(&self) -> Result<AuditLog, PassError> {
         AuditLog::open(&self.config.log_file, self.run_id).map_err(unwritten)
+    }
+}
+
+fn stop_event(at: DateTime<Utc>, words: String) -> Event {
+    Event {
+        at,
+        kind: EventKind::SafetyStop,
+        key: None,
+        job_id: None,
+        old_status: None,
+        new_status: None,
+        detail: Some(words),
+        extra: Vec::new(),
     }
 }
 

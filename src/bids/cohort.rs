@@ -118,7 +118,8 @@ impl CohortError {
     pub fn hint(&self) -> String {
         match self {
             Self::Unreadable { key, .. } => format!(
-                "make a readable text file of one entry per line, or correct '{key}' in the configuration"
+                "make a readable text file of one entry per line, or correct '{key}' in the configuration; \
+                 a single entry there begins with 'sub-'"
             ),
             Self::Entry { error, .. } => error.hint().to_owned(),
             Self::Nothing { .. } => {
@@ -152,6 +153,9 @@ impl Cohort {
 
     /// True if the session is not to be worked on.
     pub fn excludes(&self, session: &Session) -> bool {
+        if self.include.is_none() && self.exclude.entries.is_empty() {
+            return false;
+        }
         let is_in = |list: &List| list.hits(session).next().is_some();
         self.include.as_ref().is_some_and(|list| !is_in(list)) || is_in(&self.exclude)
     }

@@ -12,7 +12,7 @@ use crate::state::State;
 use crate::state::store::LockedStore;
 
 /// Stops a run before the scan if a root is gone that the state knows results of. What became of
-/// the jobs is saved all the same, without a look at outputs.
+/// the jobs is saved all the same, without a look at outputs. Returns what a person accepts.
 pub fn before_scan(
     context: &Context,
     args: &RunArgs,
@@ -20,11 +20,11 @@ pub fn before_scan(
     locked: Option<&LockedStore>,
     state: &mut State,
     printer: &mut Printer,
-) -> Result<(), Failure> {
-    let mut stops = roots::judge(&context.config, state, roots::look);
-    leave_out_accepted(&mut stops, args);
+) -> Result<Vec<Stop>, Failure> {
+    let stops = roots::judge(&context.config, state, roots::look);
+    let (accepted, stops) = accepted(stops, args);
     if stops.is_empty() {
-        return Ok(());
+        return Ok(accepted);
     }
     let blind = Blind::because(&stops);
     let project = context.project(state);
@@ -45,7 +45,8 @@ pub fn before_submission(
     pass: &Pass<'_>,
     locked: Option<&LockedStore>,
     state: &mut State,
-    (looked, decided): (&Looked, &Decided),
+    (looked, decided): (&Looked, &mut Decided),
+    accepted_before: Vec<Stop>,
     printer: &mut Printer,
 ) -> Result<(), Failure> {
     let config = &context.config;
@@ -55,7 +56,7 @@ pub fn before_submission(
         &decided.standing,
         &state.meta.baselines,
     ));
-    leave_out_accepted(&mut stops, args);
+    let (mut accepted, stops) = accepted(stops, args);
     if !stops.is_empty() {
         return Err(stop(
             pass,
@@ -75,11 +76,19 @@ pub fn before_submission(
         state.mark_changed();
     }
     safety::note_stops(state, &[]);
+    accepted.splice(0..0, accepted_before);
+    if !accepted.is_empty() {
+        decided.note_accepted(&accepted, (pass.clock)());
+        printer.note(&format!("accepted: {}", safety::message(&accepted)));
+    }
     Ok(())
 }
 
-fn leave_out_accepted(stops: &mut Vec<Stop>, args: &RunArgs) {
-    stops.retain(|stop| !(args.accept_drop && stop.can_be_accepted));
+/// Takes apart what a person accepts, and what stops the run all the same.
+fn accepted(stops: Vec<Stop>, args: &RunArgs) -> (Vec<Stop>, Vec<Stop>) {
+    stops
+        .into_iter()
+        .partition(|stop| args.accept_drop && stop.can_be_accepted)
 }
 
 fn stop(

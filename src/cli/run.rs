@@ -42,7 +42,7 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
     };
     let mut executor = context.executor(access)?;
     executor.preflight()?;
-    guard::before_scan(
+    let accepted = guard::before_scan(
         context,
         args,
         executor.as_mut(),
@@ -90,7 +90,8 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
         &pass,
         locked.as_ref(),
         &mut state,
-        (&looked, &decided),
+        (&looked, &mut decided),
+        accepted,
         printer,
     )?;
 
