@@ -117,6 +117,8 @@ fn row(
         job_name: Some(Arc::from(job_name)),
         submission_id: Some(Arc::from(format!("{:016x}", random.next()))),
         replaces_outputs: Some(false),
+        retry: Default::default(),
+        input_sessions: None,
         foreign: None,
     }
 }

@@ -418,8 +418,7 @@ fn a_state_without_a_baseline_is_judged_by_its_rows() {
     fs::rename(&away, world.study.at("dicom/sub-03")).unwrap();
     world.study.ok(&["run"]);
     world.lose("derivatives/prep", 10);
-    world
-        .stops("6 of 20 complete tasks of prep have lost their outputs (more than max_drop, 10%)");
+    world.stops("6 of 20 complete tasks of prep have lost their outputs (more than max_drop, 10%)");
 }
 
 #[test]
