@@ -106,6 +106,12 @@ impl Decided {
     pub fn tasks(&self) -> impl Iterator<Item = &Prepared> {
         self.batches.iter().flat_map(|batch| &batch.tasks)
     }
+
+    /// Notes that a person goes on in spite of the safety stop.
+    pub fn note_accepted(&mut self, stops: &[Stop], at: DateTime<Utc>) {
+        let words = format!("accepted by --accept-drop: {}", safety::message(stops));
+        self.events.push(stop_event(at, words));
+    }
 }
 
 impl Pass<'_> {
@@ -328,16 +334,7 @@ impl Pass<'_> {
             .map_or(&looked.events, |decided| &decided.events)
             .clone();
         if safety::note_stops(state, stops) {
-            events.push(Event {
-                at: (self.clock)(),
-                kind: EventKind::SafetyStop,
-                key: None,
-                job_id: None,
-                old_status: None,
-                new_status: None,
-                detail: Some(safety::message(stops)),
-                extra: Vec::new(),
-            });
+            events.push(stop_event((self.clock)(), safety::message(stops)));
         }
         self.save(locked, state, &events)
     }
@@ -364,6 +361,19 @@ impl Pass<'_> {
 /// The last part of a pass, in which no submission starts, so that what was submitted can be saved.
 fn reserve(deadline: std::time::Duration) -> std::time::Duration {
     (deadline / 10).min(std::time::Duration::from_secs(30))
+}
+
+fn stop_event(at: DateTime<Utc>, words: String) -> Event {
+    Event {
+        at,
+        kind: EventKind::SafetyStop,
+        key: None,
+        job_id: None,
+        old_status: None,
+        new_status: None,
+        detail: Some(words),
+        extra: Vec::new(),
+    }
 }
 
 fn queue(looked: &Looked) -> Result<&[JobReport], PassError> {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::args::RunArgs;
 use super::context::{Access, Context};
 use super::error::{Exit, Failure};
-use super::guard;
+use super::guard::Guard;
 use super::manifest::warn_unreadable;
 use super::monitor::{hint_at_failures, tell};
 use super::output::Printer;
@@ -53,14 +53,8 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
     };
     let mut executor = context.executor(access)?;
     executor.preflight()?;
-    guard::before_scan(
-        context,
-        args,
-        executor.as_mut(),
-        locked.as_ref(),
-        &mut state,
-        printer,
-    )?;
+    let mut guard = Guard::new(context, args, locked.as_ref());
+    guard.before_scan(executor.as_mut(), &mut state, printer)?;
     let found = context.discover(printer)?;
     context.tell_unmatched(&policy, &found, printer);
     let probe = context.probe()?;
@@ -96,15 +90,7 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
     if !found.unreadable.is_empty() {
         decided.standing.sessions = None;
     }
-    guard::before_submission(
-        context,
-        args,
-        &pass,
-        locked.as_ref(),
-        &mut state,
-        (&looked, &decided),
-        printer,
-    )?;
+    guard.before_submission(&pass, &mut state, (&looked, &mut decided), printer)?;
 
     let mut summary = RunSummary::of(found.sessions.len(), &decided.manifest);
     summary.dry_run = args.dry_run;

@@ -15,6 +15,7 @@ use super::output::{Format, Printer};
 use super::run::tell_strays;
 use crate::pass::{self, History, Looked, listings};
 use crate::reconcile::strays::{self, Records, Strays};
+use crate::safety;
 use crate::state::audit_log::{Event, EventKind, knows_job};
 use crate::state::repair::{self, Origin, Rebuilt};
 use crate::state::sources::Sources;
@@ -264,6 +265,7 @@ fn save(
     if state.meta.project.is_none() {
         state.meta.project = Some(context.project(state));
     }
+    safety::drop::derive(state);
     let mut events = looked.map_or_else(Vec::new, |looked| looked.events.clone());
     events.push(repaired_event(now, &rebuilt.damage, rows.len()));
     open_audit(context)?

@@ -4,6 +4,8 @@
 //! number of sessions is kept as the most there ever were; the number of complete tasks of a
 //! procedure falls with those that the program itself works on anew.
 
+use std::collections::HashSet;
+
 use sha2::{Digest, Sha256};
 
 use super::{Baselines, Stop};
@@ -198,6 +200,23 @@ pub fn settle(config: &Config, standing: &Standing, baselines: &mut Baselines, a
             0 => baselines.remove(&accepted(name)),
             count => baselines.insert(accepted(name), count),
         };
+    }
+}
+
+/// Gives a state that was rebuilt without its counts the number of sessions that its rows know.
+pub fn derive(state: &mut State) {
+    if state.meta.baselines.contains_key(SESSIONS) {
+        return;
+    }
+    let sessions: HashSet<_> = state
+        .rows()
+        .iter()
+        .filter(|row| !row.key.session.is_empty())
+        .map(|row| (&row.key.subject, &row.key.session))
+        .collect();
+    let count = sessions.len() as u64;
+    if count > 0 {
+        state.meta.baselines.insert(SESSIONS.to_owned(), count);
     }
 }
 

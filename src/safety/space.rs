@@ -85,7 +85,7 @@ fn size(bytes: u64) -> String {
         ("K", 1 << 10),
     ];
     match units.into_iter().find(|(_, unit)| bytes >= *unit) {
-        Some((letter, unit)) if bytes % unit == 0 => format!("{}{letter}", bytes / unit),
+        Some((letter, unit)) if bytes.is_multiple_of(unit) => format!("{}{letter}", bytes / unit),
         // A figure for people: a rounded one will do.
         Some((letter, unit)) => format!("{:.1}{letter}", bytes as f64 / unit as f64),
         None => format!("{bytes} bytes"),

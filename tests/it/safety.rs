@@ -165,6 +165,8 @@ fn sessions_that_vanish_stop_a_run() {
         );
     }
     world.goes_on(&["run", "--accept-drop"], 0);
+    let accepted = "accepted by --accept-drop: there are 14 sessions where there were 20";
+    assert!(world.study.read("scheduler_audit.jsonl").contains(accepted));
     world.goes_on(&["run"], 0);
     // The new number is the one that counts now.
     world.study.scan(&["sub-70/ses-1", "sub-71/ses-1"]);
@@ -403,9 +405,20 @@ fn a_state_without_a_baseline_is_judged_by_its_rows() {
     fs::remove_file(world.study.at("state.parquet")).unwrap();
     let _ = fs::remove_file(world.study.at("state.parquet.bak"));
     world.study.ok(&["state", "repair", "--yes"]);
+    let away = world.study.at("away");
+    fs::rename(world.study.at("dicom/sub-03"), &away).unwrap();
+    world.lose("dicom", 4);
+    let said = world.study.call(&["run"]);
+    let line = "there are 14 sessions where there were 20";
+    assert!(
+        said.code == 6 && said.err.contains(line),
+        "the rows know them: {}",
+        said.err
+    );
+    fs::rename(&away, world.study.at("dicom/sub-03")).unwrap();
+    world.study.ok(&["run"]);
     world.lose("derivatives/prep", 10);
-    world
-        .stops("10 of 20 complete tasks of prep have lost their outputs (more than max_drop, 10%)");
+    world.stops("6 of 20 complete tasks of prep have lost their outputs (more than max_drop, 10%)");
 }
 
 #[test]
