@@ -117,6 +117,7 @@ fn row(
         job_name: Some(Arc::from(job_name)),
         submission_id: Some(Arc::from(format!("{:016x}", random.next()))),
         replaces_outputs: Some(false),
+        retry: Default::default(),
         foreign: None,
     }
 }
