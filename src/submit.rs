@@ -122,7 +122,7 @@ impl Submitter<'_> {
             match self.submit_batch(&batch, &mut run, &mut out) {
                 Ok(Next::Done) => batch.tasks.iter().for_each(|_| (self.tick)()),
                 Ok(Next::Instead(parts)) => {
-                    let intents = parts.iter().flat_map(|part| intents(part));
+                    let intents = parts.iter().flat_map(intents);
                     run.unsynced.extend(intents);
                     for part in parts.into_iter().rev() {
                         left.push_front(Cow::Owned(part));

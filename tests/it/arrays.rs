@@ -343,7 +343,7 @@ fn a_lost_state_is_rebuilt_with_its_arrays() {
     study.write("state.parquet", "no parquet");
     let _ = fs::remove_file(study.at("state.parquet.bak"));
     slurm.set("1001_0", "FAILED 1:0");
-    study.ok(&["state", "repair"]);
+    study.ok(&["state", "repair", "--yes"]);
     each_has_its_job(&study, &slurm, 3);
     study.ok(&["monitor"]);
     assert_eq!(study.statuses()[0], "prep sub-000 ses-1: failed exit_code");
