@@ -43,4 +43,7 @@ pub mod submit;
 
 pub mod tables;
 
+pub mod mail;
+pub mod news;
+
 pub mod cli;

@@ -47,7 +47,7 @@ pub struct Global {
     /// Tell more; twice: also each step
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
-    /// Tell only what went wrong
+    /// Tell only what went wrong; `run`, `monitor` and `retry` say a warning that stands once a day
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
     /// Colour the output
@@ -91,6 +91,10 @@ pub enum Command {
     Status(StatusArgs),
     /// Show a row per session and a column per procedure
     SessionStatus(SessionStatusArgs),
+    /// Print figures for Prometheus: tasks, failures, pauses, the last run
+    ///
+    /// With the key `metrics_file`, `run`, `monitor` and `retry` write them to a file by themselves.
+    Metrics(MetricsArgs),
     /// Check or rebuild the state file
     State(StateArgs),
     /// Run one local job (called by `executor: local`)
@@ -263,6 +267,19 @@ pub struct SessionStatusArgs {
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
+
+#[derive(Debug, Args)]
+#[command(after_help = METRICS_EXAMPLES)]
+pub struct MetricsArgs {
+    /// Write to this file, whole or not at all, instead of printing
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+const METRICS_EXAMPLES: &str = "\
+Examples:
+  snbb-scheduler metrics | grep tasks_failed
+  snbb-scheduler metrics --output /var/lib/node_exporter/snbb_scheduler.prom";
 
 #[derive(Debug, Args)]
 pub struct StateArgs {

@@ -117,13 +117,19 @@ impl Failure {
 
     /// Prints the error and the way out of it.
     pub fn print(&self, printer: &mut Printer) {
-        printer.error(&without_numbers(&self.to_string()));
+        printer.error(&self.sentence());
         for hint in self.hints() {
             printer.hint(&hint);
         }
     }
 
-    fn hints(&self) -> Vec<String> {
+    /// Returns the error in words for people.
+    pub fn sentence(&self) -> String {
+        without_numbers(&self.to_string())
+    }
+
+    /// Returns the ways out of it.
+    pub fn hints(&self) -> Vec<String> {
         let one = |hint: &str| vec![hint.to_owned()];
         match self {
             Self::Config(error) => error.hint.clone().into_iter().collect(),
