@@ -3,10 +3,16 @@
 //! Pure. Any bytes are accepted. A line that cannot be read is a warning and, if at least its job id
 //! can, a job of which nothing is known ([`Phase::Unknown`]): never an absence.
 
+mod ids;
+pub mod steps;
+mod values;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use chrono::{DateTime, Local, NaiveDateTime, TimeZone, Utc};
+pub use ids::is_askable;
+use ids::{Ids, ids};
+use values::{clock, known, requested_memory, tag_of_submit_line, time};
 
 use super::job_state::{self, Said, Source};
 use crate::executor::{JobId, JobReport, JobTag, Phase};
@@ -140,18 +146,6 @@ pub fn accounting(text: &str, with_submit_line: bool, cluster: Option<&Arc<str>>
         Some((id, raw))
     })
     .of_cluster(cluster)
-}
-
-/// Returns true for an id that a query can name (`123`, `123_4`): one that sacct cannot read spoils
-/// the whole query.
-pub fn is_askable(id: &JobId) -> bool {
-    let number = |text: &str| {
-        !text.is_empty() && text.len() <= 10 && text.bytes().all(|b| b.is_ascii_digit())
-    };
-    match id.as_str().split_once('_') {
-        Some((job, task)) => number(job) && number(task),
-        None => number(id.as_str()),
-    }
 }
 
 /// Holds a line's fields as they came, with the few that are read differently per source.
@@ -308,6 +302,9 @@ impl Raw<'_> {
                     let (start, end) = (started_at?, ended_at?);
                     Some((end - start).num_seconds().max(0))
                 }),
+                // Stand with the steps.
+                cpu_time_s: None,
+                alloc_cpus: None,
                 cluster: None,
             },
             tag: self.tag.clone(),
@@ -335,166 +332,6 @@ fn split<const N: usize>(line: &str) -> Option<[&str; N]> {
         *field = parts.next()?;
     }
     Some(fields)
-}
-
-/// What an id field names.
-#[derive(Debug, PartialEq, Eq)]
-enum Ids {
-    One(JobId),
-    /// `123_[1-5%2]`; not whole if the list was cut.
-    Tasks {
-        tasks: Vec<JobId>,
-        whole: bool,
-    },
-    /// A step (`123.batch`), or a further part of a heterogeneous job (`123+1`).
-    Other,
-}
-
-/// More than any array that we submit; a line of noise must not fill the memory.
-const MOST_TASKS: usize = 100_000;
-
-fn ids(text: &str) -> Option<Ids> {
-    let text = text.trim();
-    let id = JobId::new(text);
-    if is_askable(&id) {
-        return Some(Ids::One(id));
-    }
-    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    if let Some((job, _step)) = text.split_once('.')
-        && (is_askable(&JobId::new(job)) || job.split('+').all(digits))
-    {
-        return Some(Ids::Other);
-    }
-    // sbatch printed the leader's id, and the leader is the part of number 0.
-    if let Some((leader, part)) = text.split_once('+') {
-        return match (digits(leader), part) {
-            (true, "0") => Some(Ids::One(JobId::new(leader))),
-            (true, part) if digits(part) => Some(Ids::Other),
-            _ => None,
-        };
-    }
-    let (array, list) = text.split_once("_[")?;
-    if !digits(array) {
-        return None;
-    }
-    let (list, mut whole) = match list.strip_suffix(']') {
-        Some(list) => (list, true),
-        None => (list.trim_end_matches('.'), false),
-    };
-    let list = list.split('%').next().unwrap_or_default();
-    let mut tasks = Vec::new();
-    let parts: Vec<&str> = list.split(',').collect();
-    for (place, part) in parts.iter().enumerate() {
-        let is_cut = !whole && place + 1 == parts.len();
-        // The last number of a cut list may lack digits.
-        match task_range(part).filter(|_| !is_cut) {
-            Some((first, last, step)) => {
-                for task in (first..=last).step_by(step) {
-                    if tasks.len() == MOST_TASKS {
-                        return Some(Ids::Tasks {
-                            tasks,
-                            whole: false,
-                        });
-                    }
-                    tasks.push(JobId::new(&format!("{array}_{task}")));
-                }
-            }
-            None => whole = false,
-        }
-    }
-    Some(Ids::Tasks { tasks, whole })
-}
-
-/// Reads `7`, `1-5` or `1-99:2`.
-fn task_range(text: &str) -> Option<(u32, u32, usize)> {
-    let (range, step) = text.split_once(':').unwrap_or((text, "1"));
-    let (first, last) = range.split_once('-').unwrap_or((range, range));
-    let step: usize = step.parse().ok()?;
-    Some((first.parse().ok()?, last.parse().ok()?, step.max(1)))
-}
-
-/// Returns none for the words with which Slurm says that there is nothing.
-fn known(text: &str) -> Option<&str> {
-    let text = text.trim();
-    let nothing = [
-        "",
-        "None",
-        "NONE",
-        "N/A",
-        "(null)",
-        "Unknown",
-        "None assigned",
-    ];
-    (!nothing.contains(&text)).then_some(text)
-}
-
-/// Reads a time: epoch seconds as asked for (`SLURM_TIME_FORMAT=%s`), or the local time that a wrapper
-/// which drops that variable lets through. The outer none: neither.
-fn time(text: &str) -> Option<Option<DateTime<Utc>>> {
-    let Some(text) = known(text) else {
-        return Some(None);
-    };
-    if let Ok(seconds) = text.parse::<i64>() {
-        // 0: never set.
-        return DateTime::from_timestamp(seconds, 0).map(|time| Some(time).filter(|_| seconds > 0));
-    }
-    let naive = NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S").ok()?;
-    let local = Local.from_local_datetime(&naive).earliest()?;
-    Some(Some(local.with_timezone(&Utc)))
-}
-
-/// Reads squeue's time limit (`1:00`, `4:00:00`, `3-00:00:00`) in seconds; none: no limit, or not known.
-fn clock(text: &str) -> Option<i64> {
-    let (days, rest) = match text.trim().split_once('-') {
-        Some((days, rest)) => (days.parse::<i64>().ok()?, rest),
-        None => (0, text.trim()),
-    };
-    let mut seconds: i64 = 0;
-    for part in rest.split(':') {
-        let part: u32 = part.parse().ok()?;
-        seconds = seconds.checked_mul(60)?.checked_add(i64::from(part))?;
-    }
-    // A lone number is minutes.
-    if !rest.contains(':') {
-        seconds = seconds.checked_mul(60)?;
-    }
-    days.checked_mul(86_400)?.checked_add(seconds)
-}
-
-/// Reads ReqMem in megabytes for the whole job. Newer releases print the total (`4000M`), those before
-/// 21.08 a value per node (`4Gn`) or per CPU (`50Mc`). None: not known, or 0 (all of the node's).
-fn requested_memory(text: &str, nodes: &str, cpus: &str) -> Option<i64> {
-    let text = text.trim();
-    let (text, times) = match text.strip_suffix(['n', 'c']) {
-        Some(rest) if text.ends_with('n') => (rest, nodes.parse::<f64>().ok()?),
-        Some(rest) => (rest, cpus.parse::<f64>().ok()?),
-        None => (text, 1.0),
-    };
-    let (number, unit) = match text.char_indices().next_back()? {
-        (place, unit) if unit.is_ascii_alphabetic() => (text.get(..place)?, unit),
-        _ => (text, 'M'),
-    };
-    let megabytes = match unit.to_ascii_uppercase() {
-        'K' => 1.0 / 1024.0,
-        'M' => 1.0,
-        'G' => 1024.0,
-        'T' => 1024.0 * 1024.0,
-        'P' => 1024.0 * 1024.0 * 1024.0,
-        _ => return None,
-    };
-    let total = (number.parse::<f64>().ok()? * megabytes * times).ceil();
-    // Larger than any machine: noise.
-    (1.0..1e15).contains(&total).then_some(total as i64)
-}
-
-/// Finds our mark in the command line of a submission. Our own comes first, before any other argument.
-fn tag_of_submit_line(line: &str) -> Option<JobTag> {
-    let (_, rest) = line.split_once("--comment=")?;
-    let rest = rest.trim_start_matches(['\'', '"']);
-    let end = rest
-        .find(|c: char| c.is_whitespace() || c == '\'' || c == '"')
-        .unwrap_or(rest.len());
-    JobTag::parse(rest.get(..end)?)
 }
 
 #[cfg(test)]

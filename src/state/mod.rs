@@ -92,6 +92,9 @@ pub struct JobFacts {
     pub max_rss_mb: Option<i64>,
     pub time_limit_s: Option<i64>,
     pub elapsed_s: Option<i64>,
+    /// Of all steps together, user and system.
+    pub cpu_time_s: Option<i64>,
+    pub alloc_cpus: Option<i64>,
     pub cluster: Option<Arc<str>>,
 }
 

@@ -24,7 +24,7 @@ pub const FORMAT_VERSION: u32 = 1;
 
 /// Names and kinds of the columns, in the order of the file. The first six are fixed for ever:
 /// scripts of users rely on them.
-pub const COLUMNS: [(&str, Kind); 24] = [
+pub const COLUMNS: [(&str, Kind); 26] = [
     ("subject", Kind::Text),
     ("session", Kind::Text),
     ("procedure", Kind::Text),
@@ -44,6 +44,8 @@ pub const COLUMNS: [(&str, Kind); 24] = [
     ("max_rss_mb", Kind::Int64),
     ("time_limit_s", Kind::Int64),
     ("elapsed_s", Kind::Int64),
+    ("cpu_time_s", Kind::Int64),
+    ("alloc_cpus", Kind::Int64),
     ("job_name", Kind::UniqueText),
     ("cluster", Kind::Text),
     ("submission_id", Kind::UniqueText),

@@ -127,6 +127,8 @@ fn merge(facts: &mut JobFacts, news: JobFacts) {
         max_rss_mb,
         time_limit_s,
         elapsed_s,
+        cpu_time_s,
+        alloc_cpus,
         cluster
     );
 }

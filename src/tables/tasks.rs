@@ -48,6 +48,8 @@ pub fn rows_frame(
         number("max_rss_mb", |r| r.facts.max_rss_mb),
         number("time_limit_s", |r| r.facts.time_limit_s),
         number("elapsed_s", |r| r.facts.elapsed_s),
+        number("cpu_time_s", |r| r.facts.cpu_time_s),
+        number("alloc_cpus", |r| r.facts.alloc_cpus),
         text("job_name", |r| r.job_name.as_deref()),
         text("cluster", |r| r.facts.cluster.as_deref()),
         text("submission_id", |r| r.submission_id.as_deref()),

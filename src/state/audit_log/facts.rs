@@ -30,6 +30,8 @@ pub fn extras_of(row: &TaskRow) -> Vec<(&'static str, Value)> {
         ("max_rss_mb", facts.max_rss_mb.map(Value::from)),
         ("time_limit_s", facts.time_limit_s.map(Value::from)),
         ("elapsed_s", facts.elapsed_s.map(Value::from)),
+        ("cpu_time_s", facts.cpu_time_s.map(Value::from)),
+        ("alloc_cpus", facts.alloc_cpus.map(Value::from)),
         ("cluster", text(&facts.cluster)),
         ("retry_state", retry(&row.retry)),
     ]
@@ -71,7 +73,8 @@ pub fn fill(row: &mut TaskRow, fields: &Map<String, Value>) {
         facts.exit_code => "exit_code", facts.node_list => "node_list", facts.cluster => "cluster");
     take!(number:
         facts.req_mem_mb => "req_mem_mb", facts.max_rss_mb => "max_rss_mb",
-        facts.time_limit_s => "time_limit_s", facts.elapsed_s => "elapsed_s");
+        facts.time_limit_s => "time_limit_s", facts.elapsed_s => "elapsed_s",
+        facts.cpu_time_s => "cpu_time_s", facts.alloc_cpus => "alloc_cpus");
     take!(time:
         row.submitted_at => "submitted_at", facts.started_at => "started_at",
         facts.ended_at => "ended_at");
@@ -122,6 +125,8 @@ mod tests {
             max_rss_mb: Some(2),
             time_limit_s: Some(3),
             elapsed_s: Some(4),
+            cpu_time_s: Some(5),
+            alloc_cpus: Some(6),
             cluster: Some("alpha".into()),
         };
         let mut bare = TaskRow {
@@ -138,7 +143,7 @@ mod tests {
             .into_iter()
             .map(|(key, value)| (key.to_owned(), value))
             .collect();
-        assert_eq!(fields.len(), 17);
+        assert_eq!(fields.len(), 19);
         fill(&mut bare, &fields);
         assert_eq!(bare, full);
     }

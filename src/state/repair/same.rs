@@ -54,6 +54,8 @@ pub(super) fn merge_rows(old: &TaskRow, news: &TaskRow) -> TaskRow {
     keep!(facts.max_rss_mb);
     keep!(facts.time_limit_s);
     keep!(facts.elapsed_s);
+    keep!(facts.cpu_time_s);
+    keep!(facts.alloc_cpus);
     keep!(facts.cluster);
     if !row.is_in_flight() || row.reason == Some(Reason::AwaitingOutput) {
         keep!(facts.exit_code);

@@ -35,11 +35,13 @@ pub const REQ_MEM_MB: usize = 15;
 pub const MAX_RSS_MB: usize = 16;
 pub const TIME_LIMIT_S: usize = 17;
 pub const ELAPSED_S: usize = 18;
-pub const JOB_NAME: usize = 19;
-pub const CLUSTER: usize = 20;
-pub const SUBMISSION_ID: usize = 21;
-pub const REPLACES_OUTPUTS: usize = 22;
-pub const RETRY_STATE: usize = 23;
+pub const CPU_TIME_S: usize = 19;
+pub const ALLOC_CPUS: usize = 20;
+pub const JOB_NAME: usize = 21;
+pub const CLUSTER: usize = 22;
+pub const SUBMISSION_ID: usize = 23;
+pub const REPLACES_OUTPUTS: usize = 24;
+pub const RETRY_STATE: usize = 25;
 
 pub fn column_name(place: usize) -> &'static str {
     COLUMNS.get(place).map_or("", |(name, _)| name)
@@ -360,6 +362,8 @@ mod tests {
             (MAX_RSS_MB, "max_rss_mb"),
             (TIME_LIMIT_S, "time_limit_s"),
             (ELAPSED_S, "elapsed_s"),
+            (CPU_TIME_S, "cpu_time_s"),
+            (ALLOC_CPUS, "alloc_cpus"),
             (JOB_NAME, "job_name"),
             (CLUSTER, "cluster"),
             (SUBMISSION_ID, "submission_id"),

@@ -121,6 +121,8 @@ impl Decoder {
         let max_rss_mb = columns::integers(self.array(batch, MAX_RSS_MB), MAX_RSS_MB)?;
         let time_limit_s = columns::integers(self.array(batch, TIME_LIMIT_S), TIME_LIMIT_S)?;
         let elapsed_s = columns::integers(self.array(batch, ELAPSED_S), ELAPSED_S)?;
+        let cpu_time_s = columns::integers(self.array(batch, CPU_TIME_S), CPU_TIME_S)?;
+        let alloc_cpus = columns::integers(self.array(batch, ALLOC_CPUS), ALLOC_CPUS)?;
         let job_name = columns::text(
             self.array(batch, JOB_NAME),
             JOB_NAME,
@@ -198,6 +200,8 @@ impl Decoder {
                     max_rss_mb: max_rss_mb.get(at, row, MAX_RSS_MB)?,
                     time_limit_s: time_limit_s.get(at, row, TIME_LIMIT_S)?,
                     elapsed_s: elapsed_s.get(at, row, ELAPSED_S)?,
+                    cpu_time_s: cpu_time_s.get(at, row, CPU_TIME_S)?,
+                    alloc_cpus: alloc_cpus.get(at, row, ALLOC_CPUS)?,
                     cluster: optional(&cluster),
                 },
                 updated_at: updated_at.get(at, row, UPDATED_AT)?,

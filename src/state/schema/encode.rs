@@ -54,6 +54,8 @@ struct Builders {
     max_rss_mb: Int64Builder,
     time_limit_s: Int64Builder,
     elapsed_s: Int64Builder,
+    cpu_time_s: Int64Builder,
+    alloc_cpus: Int64Builder,
     job_name: StringBuilder,
     cluster: StringBuilder,
     submission_id: StringBuilder,
@@ -85,6 +87,8 @@ impl Builders {
             max_rss_mb: Int64Builder::with_capacity(n),
             time_limit_s: Int64Builder::with_capacity(n),
             elapsed_s: Int64Builder::with_capacity(n),
+            cpu_time_s: Int64Builder::with_capacity(n),
+            alloc_cpus: Int64Builder::with_capacity(n),
             job_name: text(40),
             cluster: text(8),
             submission_id: text(20),
@@ -121,6 +125,8 @@ impl Builders {
             max_rss_mb,
             time_limit_s,
             elapsed_s,
+            cpu_time_s,
+            alloc_cpus,
             cluster,
         } = facts;
         self.subject.append_value(&key.subject);
@@ -143,6 +149,8 @@ impl Builders {
         self.max_rss_mb.append_option(*max_rss_mb);
         self.time_limit_s.append_option(*time_limit_s);
         self.elapsed_s.append_option(*elapsed_s);
+        self.cpu_time_s.append_option(*cpu_time_s);
+        self.alloc_cpus.append_option(*alloc_cpus);
         self.job_name.append_option(job_name.as_deref());
         self.cluster.append_option(cluster.as_deref());
         self.submission_id.append_option(submission_id.as_deref());
@@ -172,6 +180,8 @@ impl Builders {
             Arc::new(self.max_rss_mb.finish()),
             Arc::new(self.time_limit_s.finish()),
             Arc::new(self.elapsed_s.finish()),
+            Arc::new(self.cpu_time_s.finish()),
+            Arc::new(self.alloc_cpus.finish()),
             Arc::new(self.job_name.finish()),
             Arc::new(self.cluster.finish()),
             Arc::new(self.submission_id.finish()),

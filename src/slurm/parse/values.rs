@@ -1,0 +1,130 @@
+//! Single values of squeue and sacct: times, durations, sizes, our mark. Pure.
+
+use chrono::{DateTime, Local, NaiveDateTime, TimeZone, Utc};
+
+use crate::executor::JobTag;
+
+/// Returns none for the words with which Slurm says that there is nothing.
+pub(super) fn known(text: &str) -> Option<&str> {
+    let text = text.trim();
+    let nothing = [
+        "",
+        "None",
+        "NONE",
+        "N/A",
+        "(null)",
+        "Unknown",
+        "None assigned",
+    ];
+    (!nothing.contains(&text)).then_some(text)
+}
+
+/// Reads a time: epoch seconds as asked for (`SLURM_TIME_FORMAT=%s`), or the local time that a wrapper
+/// which drops that variable lets through. The outer none: neither.
+pub(super) fn time(text: &str) -> Option<Option<DateTime<Utc>>> {
+    let Some(text) = known(text) else {
+        return Some(None);
+    };
+    if let Ok(seconds) = text.parse::<i64>() {
+        // 0: never set.
+        return DateTime::from_timestamp(seconds, 0).map(|time| Some(time).filter(|_| seconds > 0));
+    }
+    let naive = NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S").ok()?;
+    let local = Local.from_local_datetime(&naive).earliest()?;
+    Some(Some(local.with_timezone(&Utc)))
+}
+
+/// Reads squeue's time limit (`1:00`, `4:00:00`, `3-00:00:00`) in seconds; none: no limit, or not known.
+pub(super) fn clock(text: &str) -> Option<i64> {
+    let (days, rest) = match text.trim().split_once('-') {
+        Some((days, rest)) => (days.parse::<i64>().ok()?, rest),
+        None => (0, text.trim()),
+    };
+    let mut seconds: i64 = 0;
+    for part in rest.split(':') {
+        let part: u32 = part.parse().ok()?;
+        seconds = seconds.checked_mul(60)?.checked_add(i64::from(part))?;
+    }
+    // A lone number is minutes.
+    if !rest.contains(':') {
+        seconds = seconds.checked_mul(60)?;
+    }
+    days.checked_mul(86_400)?.checked_add(seconds)
+}
+
+/// Reads ReqMem in megabytes for the whole job. Newer releases print the total (`4000M`), those before
+/// 21.08 a value per node (`4Gn`) or per CPU (`50Mc`). None: not known, or 0 (all of the node's).
+pub(super) fn requested_memory(text: &str, nodes: &str, cpus: &str) -> Option<i64> {
+    let text = text.trim();
+    let (text, times) = match text.strip_suffix(['n', 'c']) {
+        Some(rest) if text.ends_with('n') => (rest, nodes.parse::<f64>().ok()?),
+        Some(rest) => (rest, cpus.parse::<f64>().ok()?),
+        None => (text, 1.0),
+    };
+    let total = (megabytes(text, 'M')? * times).ceil();
+    // Larger than any machine: noise.
+    (1.0..1e15).contains(&total).then_some(total as i64)
+}
+
+/// Reads memory used, in megabytes rounded up: `3244K`, `12.50M`, `1.2G`; a number alone is bytes. None:
+/// not measured.
+pub(super) fn used_memory(text: &str) -> Option<i64> {
+    let total = megabytes(text.trim(), 'B')?.ceil();
+    (1.0..1e15).contains(&total).then_some(total as i64)
+}
+
+/// `bare`: the unit of a number without one.
+fn megabytes(text: &str, bare: char) -> Option<f64> {
+    let (number, unit) = match text.char_indices().next_back()? {
+        (place, unit) if unit.is_ascii_alphabetic() => (text.get(..place)?, unit),
+        _ => (text, bare),
+    };
+    let factor = match unit.to_ascii_uppercase() {
+        'B' => 1.0 / 1024.0 / 1024.0,
+        'K' => 1.0 / 1024.0,
+        'M' => 1.0,
+        'G' => 1024.0,
+        'T' => 1024.0 * 1024.0,
+        'P' => 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    Some(number.parse::<f64>().ok()? * factor)
+}
+
+/// Reads CPU time in milliseconds: `00:00.108`, `01:02:03`, `1-02:03:04`.
+pub(super) fn cpu_time_ms(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let (days, rest) = match text.split_once('-') {
+        Some((days, rest)) => (i64::from(days.parse::<u32>().ok()?), rest),
+        None => (0, text),
+    };
+    let (rest, thousandths) = match rest.split_once('.') {
+        Some((rest, fraction)) => {
+            let digits: String = fraction.chars().chain("000".chars()).take(3).collect();
+            (rest, i64::from(digits.parse::<u16>().ok()?))
+        }
+        None => (rest, 0),
+    };
+    if rest.split(':').count() > 3 {
+        return None;
+    }
+    let mut seconds: i64 = 0;
+    for part in rest.split(':') {
+        let part: u32 = part.parse().ok()?;
+        seconds = seconds.checked_mul(60)?.checked_add(i64::from(part))?;
+    }
+    days.checked_mul(86_400)?
+        .checked_add(seconds)?
+        .checked_mul(1000)?
+        .checked_add(thousandths)
+}
+
+/// Finds our mark in the command line of a submission. Our own comes first, before any other argument.
+pub(super) fn tag_of_submit_line(line: &str) -> Option<JobTag> {
+    let (_, rest) = line.split_once("--comment=")?;
+    let rest = rest.trim_start_matches(['\'', '"']);
+    let end = rest
+        .find(|c: char| c.is_whitespace() || c == '\'' || c == '"')
+        .unwrap_or(rest.len());
+    JobTag::parse(rest.get(..end)?)
+}
