@@ -10,7 +10,7 @@ use super::reader::{Context, Fields, Value};
 use super::tree::Node;
 use super::{
     AuditConfig, Ceiling, Config, ExecutorKind, Fairness, Overrides, Secret, SessionSource,
-    SlurmConfig, duration, paths, rules, steps, validate,
+    SlurmConfig, duration, log_patterns, paths, rules, steps, validate,
 };
 use crate::procedure::{MemSize, ProcedureDag, Resources, SubmitRules, TimeLimit, builtin};
 
@@ -255,6 +255,7 @@ fn audit(top: &Fields<'_>, context: &Context<'_>, readable_by_all: bool) -> Audi
         smtp_tls: fields.or("smtp_tls", false, Value::flag),
         smtp_username: fields.maybe("smtp_username", Value::text),
         smtp_password: password(&fields, context, readable_by_all),
+        log_patterns: log_patterns::read(&fields),
     }
 }
 

@@ -237,7 +237,7 @@ fn a_huge_range_fills_no_memory() {
     let Some(Ids::Tasks { tasks, whole }) = ids("1_[0-4294967295]") else {
         panic!("no range");
     };
-    assert_eq!((tasks.len(), whole), (MOST_TASKS, false));
+    assert_eq!((tasks.len(), whole), (ids::MOST_TASKS, false));
 }
 
 proptest! {
