@@ -25,6 +25,7 @@ use crate::state::{Reason, State, TaskKey, TaskStatus};
 
 pub use limits::Limits;
 pub use pause::{Pause, PauseCause, Pauses};
+pub(crate) use plan::in_parallel;
 pub use plan::plan;
 pub use retry::Outlook;
 pub use selection::Selection;

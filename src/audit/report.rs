@@ -18,9 +18,11 @@ pub use figures::{
 };
 pub use findings::{
     Dicom, DicomFinding, DicomProblem, Failures, JobDetail, LiveJob, LogFinding, Logs,
-    MarkerResult, MarkerState, NodeFailures, OrphanCause, OrphanRow, Orphans, PatternCount,
-    ReasonCount, ScriptFinding, ScriptLine, ScriptProblem, StaleJob, TaskDetail, UnreadableItem,
+    NodeFailures, OrphanCause, OrphanRow, Orphans, PatternCount, ReasonCount, ScriptFinding,
+    ScriptLine, ScriptProblem, StaleJob, TaskDetail, UnreadableItem,
 };
+
+pub use crate::completion::probe::{MarkerResult, MarkerState};
 
 /// Counts the changes of the format that break readers.
 pub const FORMAT: u32 = 1;
@@ -63,6 +65,8 @@ pub struct Study {
     pub created_at: DateTime<Utc>,
     /// Of this program.
     pub version: &'static str,
+    /// Which parts were asked for: `tasks`, `dicom`, `logs`, `efficiency`. The others are empty.
+    pub parts: Vec<&'static str>,
     /// None: built-in defaults.
     pub config: Option<String>,
     pub dicom_root: String,

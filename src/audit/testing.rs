@@ -68,6 +68,7 @@ pub fn report() -> Report {
             project: "demo".to_owned(),
             created_at: at(60 * 24 * 30),
             version: "0.0.0",
+            parts: super::Parts::ALL.words(),
             config: Some("/study/config.yaml".to_owned()),
             dicom_root: "/study/dicom".to_owned(),
             bids_root: "/study/bids".to_owned(),

@@ -43,7 +43,7 @@ pub fn plan(
 }
 
 /// Runs `work` over all items on a few threads and returns the results in the items' order.
-fn in_parallel<T: Sync, R: Send>(
+pub(crate) fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     threads: usize,
     work: impl Fn(&T) -> R + Sync,

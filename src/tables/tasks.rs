@@ -116,7 +116,7 @@ fn time_text(time: DateTime<Utc>) -> String {
 
 /// Returns where the job's output is: `<log dir>/<procedure>/<job name>_<job id>.out`. Rows of the
 /// Python program have no job name; it is made of the same parts.
-fn log_path(row: &TaskRow, log_dir: &str) -> Option<String> {
+pub(crate) fn log_path(row: &TaskRow, log_dir: &str) -> Option<String> {
     let id = row.job_id.as_ref()?;
     let key = &row.key;
     let name = match &row.job_name {

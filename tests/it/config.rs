@@ -117,6 +117,10 @@ fn every_known_key_is_read() {
                 format!("audit: {{{name}: [[[]]]}}"),
                 format!("audit.{name}"),
             ),
+            Section::LogPattern => (
+                format!("audit: {{log_patterns: [{{name: a, regex: a, {name}: [[[]]]}}]}}"),
+                format!("audit.log_patterns[0].{name}"),
+            ),
             Section::Procedure => (
                 format!("procedures: [{{name: a, output_dir: a, script: a, {name}: [[[]]]}}]"),
                 format!("procedures[0].{name}"),

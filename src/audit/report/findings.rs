@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::{Count, maybe_time, time};
+use crate::completion::probe::MarkerResult;
 
 /// Tells all about one task: of those that failed, are in flight, cannot be read, were complete and lost
 /// their outputs, or are due with part of their outputs there. With `--markers`, of every task.
@@ -26,31 +27,6 @@ pub struct TaskDetail {
     pub job: Option<JobDetail>,
     /// The last lines of the log of a failed task, the newest last; at most 4 KiB.
     pub log_tail: Vec<String>,
-}
-
-/// Says what one rule of completion found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct MarkerResult {
-    /// The pattern as configured, or the file of a built-in check, below the output directory (or, for a
-    /// built-in check, below the procedure's own).
-    pub marker: String,
-    pub state: MarkerState,
-    /// A file that matched, else the nearest directory that is there.
-    pub path: Option<String>,
-    /// What kept a match from counting, or the system's words about what cannot be read.
-    pub note: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MarkerState {
-    Found,
-    Missing,
-    /// Not asked for: nothing matches its `when`.
-    Excused,
-    /// A file that must not be there is there.
-    Forbidden,
-    Unreadable,
 }
 
 /// Holds what is known of an attempt.
@@ -113,7 +89,7 @@ pub enum DicomProblem {
 }
 
 /// Holds what the logs of failed tasks say.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Logs {
     /// Failed tasks whose logs were looked for; those without a known log path are not among them.
     pub tasks: usize,
