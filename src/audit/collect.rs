@@ -14,7 +14,7 @@ use super::logs;
 use super::matters;
 use super::patterns::Patterns;
 use super::progress::progress;
-use super::report::{FORMAT, HealthSummary, Orphans, Report, Study, UnreadableItem};
+use super::report::{FORMAT, Orphans, Report, Study, UnreadableItem};
 use super::summary::{self, Selected};
 use super::{Parts, health};
 use crate::bids::Discovery;
@@ -112,11 +112,7 @@ pub fn collect(input: Input<'_>) -> Report {
         row.job_id.clone()
     };
     let matrix = summary::matrix(&selected, &|number| numbers.get(&number).copied(), &job);
-    let health = if parts.tasks {
-        health::summary(matrix.sessions.iter().map(|row| row.health))
-    } else {
-        HealthSummary::default()
-    };
+    let health = health::summary(matrix.sessions.iter().map(|row| row.health));
     let dicom = parts.dicom.then(|| {
         let (least, threads) = (config.audit.dicom_min_files, config.scan_threads);
         inputs::dicom(&selected.sessions, least, threads, input.tick)

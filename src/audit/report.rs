@@ -245,3 +245,33 @@ fn maybe_time<S: Serializer>(at: &Option<DateTime<Utc>>, serializer: S) -> Resul
         None => serializer.serialize_none(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::audit::testing::report;
+    use crate::audit::trend::{Snapshot, trend};
+
+    #[test]
+    fn the_json_follows_the_documented_schema() {
+        let schema = include_str!("../../docs/schema/audit.schema.json");
+        let schema = serde_json::from_str(schema).unwrap();
+        let validator = jsonschema::draft202012::new(&schema).unwrap();
+        let mut full = report();
+        let snapshot = Snapshot::of(&full);
+        full.trend = Some(trend(&snapshot, "/study/reports/x.json", &snapshot));
+        let mut bare = report();
+        (bare.dicom, bare.logs, bare.progress) = (None, None, None);
+        bare.orphans.jobs = None;
+        for report in [full, bare] {
+            let json = serde_json::from_slice(&report.to_json().unwrap()).unwrap();
+            let problems: Vec<String> = validator
+                .iter_errors(&json)
+                .map(|error| format!("{error} at {}", error.instance_path()))
+                .collect();
+            assert_eq!(problems, Vec::<String>::new());
+            let mut wrong: serde_json::Value = json;
+            wrong["totals"]["surprise"] = 1.into();
+            assert!(!validator.is_valid(&wrong));
+        }
+    }
+}

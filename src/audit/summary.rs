@@ -290,3 +290,6 @@ fn statuses<'a>(rows: impl Iterator<Item = &'a TaskRow>) -> StatusCounts {
     }
     counts
 }
+
+#[cfg(test)]
+mod tests;

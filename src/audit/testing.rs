@@ -312,3 +312,35 @@ pub fn report() -> Report {
         }],
     }
 }
+
+/// Returns the same study with nothing in it.
+pub fn bare(report: &Report) -> Report {
+    Report {
+        format: FORMAT,
+        study: report.study.clone(),
+        totals: Totals {
+            subjects: 0,
+            sessions: 0,
+            tasks: 0,
+            decisions: Vec::new(),
+            rows: StatusCounts::default(),
+        },
+        procedures: Vec::new(),
+        health: HealthSummary::default(),
+        matrix: Matrix {
+            procedures: Vec::new(),
+            sessions: Vec::new(),
+        },
+        tasks: Vec::new(),
+        dicom: None,
+        logs: None,
+        stale: Vec::new(),
+        orphans: Orphans::default(),
+        scripts: Vec::new(),
+        failures: Failures::default(),
+        efficiency: Vec::new(),
+        progress: None,
+        trend: None,
+        unreadable: Vec::new(),
+    }
+}

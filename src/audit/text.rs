@@ -159,11 +159,38 @@ mod tests {
     }
 
     #[test]
-    fn a_report_of_nothing_has_its_head() {
+    fn the_text_in_each_form() {
         let mut report = crate::audit::testing::report();
-        report.matrix.sessions.clear();
-        report.tasks.clear();
-        report.procedures.clear();
+        let mut before = crate::audit::trend::Snapshot::of(&report);
+        before.created_at -= chrono::Duration::days(1);
+        report.totals.decisions[2].count += 1;
+        report.totals.tasks += 1;
+        let now = crate::audit::trend::Snapshot::of(&report);
+        report.trend = Some(crate::audit::trend::trend(&before, "x", &now));
+        insta::assert_snapshot!("table", table(&report, None));
+        insta::assert_snapshot!("table_100", table(&report, Some(100)));
+        insta::assert_snapshot!("markdown", markdown(&report));
+        report.study.parts = crate::audit::Parts {
+            efficiency: true,
+            ..crate::audit::Parts::NONE
+        }
+        .words();
+        insta::assert_snapshot!("efficiency", table(&only_efficiency(report), None));
+    }
+
+    fn only_efficiency(report: Report) -> Report {
+        let bare = crate::audit::testing::bare(&report);
+        Report {
+            study: report.study,
+            totals: report.totals,
+            efficiency: report.efficiency,
+            ..bare
+        }
+    }
+
+    #[test]
+    fn a_report_of_nothing_has_its_head() {
+        let report = crate::audit::testing::bare(&crate::audit::testing::report());
         for text in [table(&report, None), markdown(&report)] {
             assert!(text.contains("Audit of demo"), "{text}");
         }
