@@ -59,7 +59,8 @@ fn one_study_in_all_its_parts() {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let counts = |list: &Value| -> Vec<String> {
         let list = list.as_array().unwrap().iter();
-        list.map(|c| format!("{} {}", c["count"], text(&c["word"]))).collect()
+        list.map(|c| format!("{} {}", c["count"], text(&c["word"])))
+            .collect()
     };
     assert_eq!(
         counts(&json["totals"]["decisions"]),
@@ -108,15 +109,21 @@ fn one_study_in_all_its_parts() {
     // Slurm's own lines mean nothing to the local executor.
     assert_eq!(json["scripts"], Value::Array(Vec::new()));
     let progress = &json["progress"]["procedures"];
-    assert_eq!(progress[0]["days"].as_array().unwrap().last().unwrap()["completed_so_far"], 2);
+    assert_eq!(
+        progress[0]["days"].as_array().unwrap().last().unwrap()["completed_so_far"],
+        2
+    );
     assert_eq!(json["orphans"]["jobs"], Value::Array(Vec::new()));
 
     let table = study.ok(&["audit"]).out;
     assert!(table.contains("3 sessions of 3 subjects, 6 tasks: 3 complete, 1 blocked, 2 failed"));
     assert!(table.contains("std::bad_alloc"), "{table}");
     let markdown = study.ok(&["audit", "--format", "markdown"]).out;
-    assert!(markdown.contains("| report | sub-02 | ses-01 | exit\\_code |")
-        || markdown.contains("| report | sub-02 | ses-01 | exit_code |"), "{markdown}");
+    assert!(
+        markdown.contains("| report | sub-02 | ses-01 | exit\\_code |")
+            || markdown.contains("| report | sub-02 | ses-01 | exit_code |"),
+        "{markdown}"
+    );
 
     one_part_each(&study);
     selections_choose(&study);
@@ -143,10 +150,21 @@ fn one_part_each(study: &Study) {
 }
 
 fn selections_choose(study: &Study) {
-    let json = report(&study.ok(&["audit", "--subject", "02", "--procedure", "report", "--format", "json"]));
+    let json = report(&study.ok(&[
+        "audit",
+        "--subject",
+        "02",
+        "--procedure",
+        "report",
+        "--format",
+        "json",
+    ]));
     assert_eq!(json["totals"]["tasks"], 1);
     assert_eq!(json["totals"]["rows"]["failed"], 1);
-    assert_eq!(json["study"]["selection"], "--subject 02 --procedure report");
+    assert_eq!(
+        json["study"]["selection"],
+        "--subject 02 --procedure report"
+    );
     assert_eq!(json["matrix"]["procedures"], serde_json::json!(["report"]));
     let all = report(&study.ok(&["audit", "--markers", "--format", "json"]));
     assert_eq!(all["tasks"].as_array().unwrap().len(), 6);
@@ -167,7 +185,10 @@ fn history_compares(study: &Study) {
     assert_eq!(reports().len(), 1);
     // As if it were of another day, and had fewer failures.
     let old = std::fs::read_to_string(&reports()[0]).unwrap();
-    let fewer = old.replace(r#"{"word":"failed","count":2}"#, r#"{"word":"failed","count":1}"#);
+    let fewer = old.replace(
+        r#"{"word":"failed","count":2}"#,
+        r#"{"word":"failed","count":1}"#,
+    );
     assert_ne!(old, fewer);
     std::fs::remove_file(&reports()[0]).unwrap();
     study.write("reports/audit_20260101_000000.json", &fewer);
@@ -175,21 +196,34 @@ fn history_compares(study: &Study) {
     assert_eq!(next["trend"]["worse"], true);
     assert_eq!(reports().len(), 2);
     let saved: Value = serde_json::from_slice(&std::fs::read(&reports()[1]).unwrap()).unwrap();
-    assert_eq!(saved["trend"]["worse"], true, "what is saved is what was shown");
+    assert_eq!(
+        saved["trend"]["worse"], true,
+        "what is saved is what was shown"
+    );
     let table = study.ok(&["audit", "--history"]).out;
     assert!(table.contains("+1"), "{table}");
 }
 
 fn files_go_where_they_may(study: &Study) {
     let file = study.at("report.md");
-    let said = study.ok(&["audit", "--format", "markdown", "--output", file.to_str().unwrap()]);
+    let said = study.ok(&[
+        "audit",
+        "--format",
+        "markdown",
+        "--output",
+        file.to_str().unwrap(),
+    ]);
     assert_eq!(said.out, "");
     assert!(study.read("report.md").starts_with("# Audit of "));
     for below in ["bids/x.md", "derivatives/new/x.md", "dicom/../dicom/x.md"] {
         let below = study.at(below);
         let said = study.call(&["audit", "--output", below.to_str().unwrap()]);
         assert_eq!(said.code, 2, "{}", said.err);
-        assert!(said.err.contains("where nothing is written"), "{}", said.err);
+        assert!(
+            said.err.contains("where nothing is written"),
+            "{}",
+            said.err
+        );
         assert!(!below.try_exists().unwrap());
     }
     let said = study.call(&["audit", "--output", study.at("none/x").to_str().unwrap()]);

@@ -430,7 +430,7 @@ fn the_example_loads_and_shows_every_key() {
     for key in KEYS {
         let nested = matches!(
             key.section,
-            Section::Dependency | Section::Marker | Section::RetryRule
+            Section::Dependency | Section::LogPattern | Section::Marker | Section::RetryRule
         );
         let word = format!("{}:", key.name);
         let written = lines
