@@ -45,7 +45,7 @@ pub fn markdown(report: &Report) -> String {
     for block in sections(report, MARKDOWN_ROWS) {
         match block {
             Block::Title(text) => writeln!(out, "# {}\n", escaped(&text)),
-            Block::Heading(text) => writeln!(out, "\n## {}\n", escaped(&text)),
+            Block::Heading(text) => writeln!(out, "\n## {}\n", escaped(&capital(&text))),
             Block::Line(text) => writeln!(out, "{}  ", escaped(&text)),
             Block::Table(header, rows) => {
                 let titles: Vec<String> = header.iter().map(|(title, _)| escaped(title)).collect();
@@ -125,6 +125,12 @@ fn clean(text: &str) -> String {
         }
     }
     safe
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|c| c.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
 }
 
 /// Keeps what Markdown would read as its own.

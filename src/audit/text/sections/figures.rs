@@ -36,7 +36,7 @@ impl Text<'_> {
             ("before", Right),
             ("now", Right),
             ("change", Right),
-            ("", Left),
+            ("so it is", Left),
         ];
         self.list(&format!("changes since {since}"), header, rows);
     }
@@ -119,6 +119,10 @@ impl Text<'_> {
                     usage.asked.map_or(String::new(), text),
                     usage.over_asked.to_string(),
                     usage.under_asked.to_string(),
+                    usage.suggested_text.clone().map_or(String::new(), |value| {
+                        let key = if what == "memory" { "mem" } else { "time" };
+                        format!("{key}: {value}")
+                    }),
                     match usage.verdict {
                         Verdict::OverAsked => "over-asked",
                         Verdict::UnderAsked => "under-asked",
@@ -126,10 +130,6 @@ impl Text<'_> {
                         Verdict::Unknown => "",
                     }
                     .to_owned(),
-                    usage.suggested_text.clone().map_or(String::new(), |value| {
-                        let key = if what == "memory" { "mem" } else { "time" };
-                        format!("{key}: {value}")
-                    }),
                 ]);
             }
             if let Some(cpu) = &found.cpu {
@@ -156,10 +156,10 @@ impl Text<'_> {
             ("p95", Right),
             ("max", Right),
             ("asked", Right),
-            ("half unused", Right),
-            ("too little", Right),
-            ("verdict", Left),
+            ("over", Right),
+            ("short", Right),
             ("suggested", Left),
+            ("verdict", Left),
         ];
         self.list("efficiency of completed jobs", header, rows);
         if is_empty && self.has("efficiency") && !self.has("tasks") {
