@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::listing::{self, Dir, Kind};
-use super::probe::{Newest, SubjectProbe};
+use super::probe::{Mark, Newest, SubjectProbe};
 use super::{Unreadable, find};
 use crate::bids::SessionLabel;
 use crate::procedure::Procedure;
@@ -62,7 +62,7 @@ pub(super) fn complete(
 pub(super) fn marks(
     subject: &SubjectProbe<'_>,
     procedure: &Procedure,
-) -> Result<Vec<(String, Result<bool, Unreadable>)>, Unreadable> {
+) -> Result<Vec<Mark>, Unreadable> {
     let out = subject.derivatives(procedure);
     let name = subject.subject.as_str();
     let mark = |run: &str| {

@@ -21,6 +21,7 @@ use crate::bids::{SessionLabel, SubjectLabel};
 use crate::config::Config;
 use crate::procedure::{Check, Procedure, ProcedureDag, ProcedureId, Scope};
 
+pub(super) use markers::Mark;
 pub use markers::{MarkerResult, MarkerState, Markers};
 
 /// Answers questions about outputs for one pass. Make a new one for each pass: it remembers.

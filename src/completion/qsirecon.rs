@@ -11,7 +11,7 @@ use serde_yaml::Value;
 
 use super::Unreadable;
 use super::listing::{self, Dir, Kind};
-use super::probe::{Newest, SubjectProbe};
+use super::probe::{Mark, Newest, SubjectProbe};
 use crate::bids::SessionLabel;
 use crate::procedure::Procedure;
 
@@ -135,7 +135,7 @@ pub(super) fn reports(
     subject: &SubjectProbe<'_>,
     procedure: &Procedure,
     session: &SessionLabel,
-) -> Vec<(String, Result<bool, Unreadable>)> {
+) -> Vec<Mark> {
     let derivatives = subject.derivatives(procedure).join("derivatives");
     let html = html_name(subject, session);
     let suffixes = subject.probe.suffixes();

@@ -40,6 +40,9 @@ pub enum MarkerState {
     Unreadable,
 }
 
+/// Names a file of a built-in check and says whether it is good.
+pub(in crate::completion) type Mark = (String, Result<bool, Unreadable>);
+
 /// Tells of the markers of one subject's tasks; reads nothing twice.
 pub struct Markers<'a>(SubjectProbe<'a>);
 
@@ -193,10 +196,7 @@ impl Markers<'_> {
 }
 
 /// Turns the marks of a built-in check into results; `base` is what their names are below.
-fn checked(
-    marks: Result<Vec<(String, Result<bool, Unreadable>)>, Unreadable>,
-    base: &Path,
-) -> Vec<MarkerResult> {
+fn checked(marks: Result<Vec<Mark>, Unreadable>, base: &Path) -> Vec<MarkerResult> {
     let marks = match marks {
         Ok(marks) => marks,
         Err(unreadable) => return vec![unread("<check>", unreadable)],

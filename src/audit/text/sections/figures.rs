@@ -4,6 +4,9 @@ use super::{Left, Right, Text, percent, plural};
 use crate::audit::efficiency::{memory_text, time_limit_text};
 use crate::audit::report::{Usage, Verdict, time_text};
 
+/// Prints a value in the unit of the configuration.
+type Show = fn(i64) -> String;
+
 impl Text<'_> {
     pub(super) fn trend(&mut self) {
         let Some(trend) = &self.report.trend else {
@@ -96,7 +99,7 @@ impl Text<'_> {
         let mut rows = Vec::new();
         for found in &self.report.efficiency {
             let name = found.procedure.to_string();
-            let usages: [(&str, &Option<Usage>, fn(i64) -> String); 2] = [
+            let usages: [(&str, &Option<Usage>, Show); 2] = [
                 ("memory", &found.memory, memory_text),
                 ("time", &found.time, time_limit_text),
             ];
