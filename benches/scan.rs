@@ -16,6 +16,9 @@ use snbb_scheduler::procedure::Scope;
 mod harness_tree;
 #[path = "../tests/it/scan/pipeline.rs"]
 mod pipeline;
+#[path = "../examples/scan-floor/walk.rs"]
+#[expect(dead_code, reason = "the tests count its calls")]
+mod walk;
 
 /// Judges every task of the study; the number of complete ones.
 fn judge_all(config: &Config) -> usize {
@@ -57,6 +60,10 @@ fn scan(criterion: &mut Criterion) {
         let mut config = harness_tree::config(tmp.path());
         config.procedures = pipeline::pipeline();
         group.throughput(Throughput::Elements(sessions));
+        // What the others are held against: the same reads without any thought.
+        group.bench_function(BenchmarkId::new("floor", sessions), |b| {
+            b.iter(|| walk::walk(tmp.path(), config.scan_threads))
+        });
         group.bench_function(BenchmarkId::new("discover", sessions), |b| {
             b.iter(|| discover(&config))
         });

@@ -4,6 +4,8 @@
 //! memory. The words here are neutral: Slurm's own vocabulary ends in `slurm/job_state.rs`.
 //! "The query failed", "the job is unknown" and "the job ended" are different values on purpose.
 
+pub mod array;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -12,6 +14,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
+use self::array::ArrayJob;
 use crate::procedure::Resources;
 use crate::state::{JobFacts, Reason, TaskKey};
 
@@ -27,9 +30,39 @@ pub trait Executor {
     /// that were searched. Nothing is started.
     fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError>;
 
+    /// Begins a pass: no call lasts longer than this from now on, all together. Without it each call has
+    /// its own limit only.
+    fn set_deadline(&mut self, left: std::time::Duration) {
+        let _ = left;
+    }
+
     /// Hands one job over. Never panics, never loses an answer: whatever is not certain is
     /// [`Submission::InDoubt`].
     fn submit(&mut self, request: &JobRequest) -> Submission;
+
+    /// True if [`Self::submit_array`] can do anything.
+    fn takes_arrays(&self) -> bool {
+        false
+    }
+
+    /// Asks how many tasks a job array may have; 0: there are none. To be called only if one is to be made.
+    fn array_limit(&mut self) -> usize {
+        0
+    }
+
+    /// Returns the exact command line that [`Self::submit_array`] would run.
+    fn array_command_line(&self, _array: &ArrayJob, _tasks: &[&JobRequest]) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Hands several tasks over as one job array, whose indexes are their places; [`Submission::Accepted`]
+    /// names the array's own id. Its task list is on disk before. As careful as [`Self::submit`].
+    fn submit_array(&mut self, _array: &ArrayJob, _tasks: &[&JobRequest]) -> Submission {
+        Submission::Refused {
+            kind: Refusal::ArraySize,
+            message: "this executor has no job arrays".to_owned(),
+        }
+    }
 
     /// Asks queue and accounting, once, for everything that a pass needs to know.
     fn observe(&mut self, question: &Question) -> Observation;
@@ -90,6 +123,8 @@ pub enum Refusal {
     Permanent,
     /// A limit of the site: submit nothing more in this run.
     Limit,
+    /// A job array has more tasks than the site takes in one.
+    ArraySize,
     /// The controller cannot be reached or is busy: a few tries, then stop.
     Transient,
 }
@@ -101,6 +136,8 @@ pub struct Question {
     pub jobs: Vec<JobRef>,
     /// Submissions whose outcome is not known.
     pub in_doubt: Vec<Doubt>,
+    /// Further clusters where jobs may be, beside the default one and those of the jobs.
+    pub clusters: Vec<Arc<str>>,
     /// A finished job that accounting must know: proves that it answers.
     pub canary: Option<JobRef>,
     /// The earliest submission among the jobs, to bound the accounting query.
@@ -182,6 +219,13 @@ pub enum ExecutorError {
         script: String,
         searched: Vec<String>,
     },
+    #[error("script {} has '#SBATCH {option}' in line {line}: {why}", .path.display())]
+    ScriptUnfit {
+        path: PathBuf,
+        line: usize,
+        option: String,
+        why: &'static str,
+    },
     #[error("{program} was not found (looked in {searched})")]
     ProgramMissing { program: String, searched: String },
     #[error("{command} failed: {message}")]
@@ -202,6 +246,10 @@ impl ExecutorError {
                 "give the script's absolute path, or set script_dir to the directory of the scripts"
                     .to_owned(),
             ),
+            Self::ScriptUnfit { path, line, .. } => Some(format!(
+                "take it out of line {line} of {}; nothing of this procedure is submitted until then",
+                path.display()
+            )),
             Self::ProgramMissing { program, .. } => Some(format!(
                 "set slurm_bin_dir to the directory of {program}; cron's PATH is shorter than a login shell's"
             )),
@@ -240,6 +288,16 @@ impl JobTag {
 impl fmt::Display for JobTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", Self::WORD, self.project, self.submission_id)
+    }
+}
+
+impl JobRef {
+    /// Returns the command line with which a person ends the job.
+    pub fn scancel_line(&self) -> String {
+        match &self.cluster {
+            Some(cluster) => format!("scancel -M {cluster} {}", self.id),
+            None => format!("scancel {}", self.id),
+        }
     }
 }
 

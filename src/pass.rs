@@ -6,6 +6,8 @@
 //! goes unsaid if a later step fails. Only [`Pass::save`] and [`Pass::carry_out`] write.
 
 mod adopt;
+mod arrays;
+pub mod brakes;
 mod disk;
 mod look;
 
@@ -16,18 +18,25 @@ use std::sync::Arc;
 use chrono::{DateTime, Duration, Utc};
 
 pub use adopt::{History, adopt};
+pub use arrays::{clean as clean_arrays, listings};
+pub use brakes::Brakes;
 pub use disk::Disk;
-pub use look::{Looked, look};
+pub use look::{Looked, look, queue_question};
 
+use crate::array::{Batch, group};
 use crate::bids::Session;
 use crate::completion::Completions;
 use crate::config::Config;
-use crate::executor::{Answer, Executor, ExecutorError, JobReport, Question};
-use crate::manifest::{Limits, Manifest, Policy, World, limits, plan};
-use crate::reconcile::strays::{self, Strays};
+use crate::executor::{Answer, Executor, ExecutorError, JobReport};
+use crate::manifest::{Decision, Due, Limits, Manifest, Policy, World, limits, pause, plan};
+use crate::procedure::ArrayMode;
+use crate::reconcile::strays::{self, Records, Strays};
 use crate::request::{self, Circumstances, Prepared};
+use crate::safety::{self, Standing, Stop};
+use crate::script::header_words;
 use crate::state::State;
-use crate::state::audit_log::{AuditLog, Event, knows_job};
+use crate::state::audit_log::{AuditLog, Event, EventKind, knows_job};
+use crate::state::control::Control;
 use crate::state::store::{LockedStore, StateError, Store};
 use crate::submit::{Submitted, Submitter};
 
@@ -50,6 +59,8 @@ pub struct Pass<'a> {
 pub struct Wishes {
     pub policy: Policy,
     pub max_jobs: Option<usize>,
+    /// What is paused, as it was read under the same lock as the state.
+    pub control: Control,
 }
 
 /// Holds what a run would do now, and what it found on the way.
@@ -57,9 +68,12 @@ pub struct Wishes {
 pub struct Decided {
     pub strays: Strays,
     pub manifest: Manifest,
-    /// The due tasks whose scripts exist, in order.
-    pub tasks: Vec<Prepared>,
+    /// The figures of the manifest, limits aside, for the safety stop.
+    pub standing: Standing,
+    /// The due tasks whose scripts exist, in order; some of them together.
+    pub batches: Vec<Batch>,
     pub missing_scripts: MissingScripts,
+    pub brakes: Brakes,
     /// To be saved before anything is submitted.
     events: Vec<Event>,
 }
@@ -87,6 +101,19 @@ pub enum PassError {
     },
 }
 
+impl Decided {
+    /// Returns the tasks that are to be submitted.
+    pub fn tasks(&self) -> impl Iterator<Item = &Prepared> {
+        self.batches.iter().flat_map(|batch| &batch.tasks)
+    }
+
+    /// Notes that a person goes on in spite of the safety stop.
+    pub fn note_accepted(&mut self, stops: &[Stop], at: DateTime<Utc>) {
+        let words = format!("accepted by --accept-drop: {}", safety::message(stops));
+        self.events.push(stop_event(at, words));
+    }
+}
+
 impl Pass<'_> {
     /// Asks about the rows in flight and brings them up to date, in memory.
     pub fn look(&mut self, state: &mut State) -> Looked {
@@ -100,11 +127,8 @@ impl Pass<'_> {
     }
 
     /// Asks for the queue only: the rows stay as they are.
-    pub fn look_at_queue(&mut self) -> Looked {
-        Looked {
-            observation: self.executor.observe(&Question::default()),
-            ..Looked::default()
-        }
+    pub fn look_at_queue(&mut self, state: &State) -> Looked {
+        look::look_at_queue(self.config, state, self.executor)
     }
 
     /// Adopts living jobs that no row owns, in memory, and decides about every task. `tick` is
@@ -126,18 +150,22 @@ impl Pass<'_> {
             sessions,
             self.project,
             !state.is_stored(),
-            &|id| knows_job(&config.log_file, id),
+            &Records {
+                was_ours: &|id| knows_job(&config.log_file, id),
+                listing: &listings(&store.paths.arrays),
+            },
         );
         let mut events = looked.events.clone();
         if !strays.adopt.is_empty() {
             let history = History::new(&store.read_attempts()?, state);
             events.extend(adopt(state, &strays.adopt, &history, (self.clock)()));
         }
+        let waiting = strays.waiting();
         let world = World {
             sessions,
             rows: state,
             completions: self.completions,
-            foreign_jobs: &strays.foreign,
+            foreign_jobs: &waiting,
             gate: config.gate(),
             now: (self.clock)(),
         };
@@ -148,29 +176,49 @@ impl Pass<'_> {
             config.scan_threads,
             tick,
         );
+        let standing = Standing::of(&config.procedures, &manifest, state, Some(sessions.len()));
         let limits = Limits {
             max_jobs: wishes.max_jobs,
             max_submit_per_run: config.max_submit_per_run,
             max_in_flight: config.max_in_flight,
+            max_queued_user_jobs: config.max_queued_user_jobs,
+            fair: config.fair,
         };
-        limits::apply(&mut manifest, &limits, &config.procedures, state);
         // Most passes find nothing due, and the file of earlier attempts only grows.
+        let is_due = manifest.due().next().is_some();
+        let attempts = if is_due || brakes::are_wanted(state, &wishes.control, world.now) {
+            store.read_attempts()?
+        } else {
+            Vec::new()
+        };
+        let brakes = Brakes::judge(config, &wishes.control, &attempts, state, world.now);
+        events.extend(brakes.events(world.now));
+        pause::apply(&mut manifest, &brakes.control, &config.procedures);
+        let queued = living(looked);
+        limits::apply(&mut manifest, &limits, &config.procedures, state, queued);
         let history = match manifest.due().next() {
-            Some(_) => History::new(&store.read_attempts()?, state),
+            Some(_) => History::new(&attempts, state),
             None => History::default(),
         };
-        let (tasks, missing_scripts) = self.prepare(&manifest, &history);
+        let (tasks, missing_scripts) = self.prepare(&manifest, &history, state);
         Ok(Decided {
             strays,
             manifest,
-            tasks,
+            standing,
+            batches: self.group(tasks, &store.paths.arrays),
             missing_scripts,
+            brakes,
             events,
         })
     }
 
     /// Builds the requests of all due tasks whose scripts exist; the others are counted by procedure.
-    fn prepare(&self, manifest: &Manifest, history: &History) -> (Vec<Prepared>, MissingScripts) {
+    fn prepare(
+        &self,
+        manifest: &Manifest,
+        history: &History,
+        state: &State,
+    ) -> (Vec<Prepared>, MissingScripts) {
         // Also those of steps that are not due yet: a typing error should not wait for its day.
         let mut missing: MissingScripts = self
             .config
@@ -182,6 +230,7 @@ impl Pass<'_> {
             })
             .collect();
         let mut tasks = Vec::new();
+        let mut headers: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         let now = (self.clock)();
         for planned in manifest.due() {
             let procedure = self.config.procedures.get(planned.procedure);
@@ -189,7 +238,17 @@ impl Pass<'_> {
                 *count += 1;
                 continue;
             }
-            let (attempt, last_reason) = history.next(&request::key(self.config, planned));
+            let key = request::key(self.config, planned);
+            let (attempt, last_reason) = history.next(&key);
+            let is_retry = matches!(planned.decision, Decision::Submit(Due::Retry { .. }));
+            let script: &[String] = if is_retry {
+                headers.entry(&procedure.script).or_insert_with(|| {
+                    let path = self.executor.find_script(&procedure.script);
+                    path.map(|path| header_words(&path)).unwrap_or_default()
+                })
+            } else {
+                &[]
+            };
             tasks.push(request::prepare(
                 self.config,
                 planned,
@@ -197,12 +256,28 @@ impl Pass<'_> {
                     project: self.project,
                     attempt,
                     last_reason,
+                    row: state.get(&key),
+                    script,
                     now,
                     run_id: self.run_id,
                 },
             ));
         }
         (tasks, missing)
+    }
+
+    /// Makes arrays of the tasks that can be submitted together, if that is wanted.
+    fn group(&mut self, tasks: Vec<Prepared>, dir: &Path) -> Vec<Batch> {
+        let takes_arrays = self.executor.takes_arrays();
+        let procedures = &self.config.procedures;
+        let mode = |name: &str| match procedures.find(name) {
+            Some(id) if takes_arrays => {
+                let rules = &procedures.get(id).rules;
+                (rules.array, rules.array_throttle)
+            }
+            _ => (ArrayMode::Never, None),
+        };
+        group::group(tasks, &mode, &mut || self.executor.array_limit(), dir)
     }
 
     /// Saves what was found, then submits the tasks. `started` is the beginning of the pass, from
@@ -220,10 +295,17 @@ impl Pass<'_> {
             state.mark_changed();
         }
         self.save(locked, state, &decided.events)?;
-        if decided.tasks.is_empty() {
+        if !decided.brakes.tripped.is_empty() {
+            locked.save_control(&mut decided.brakes.control.clone())?;
+        }
+        if decided.batches.is_empty() {
             return Ok(Submitted::default());
         }
-        make_log_dirs(&decided.tasks)?;
+        make_log_dirs(decided.tasks())?;
+        let deadline = started + chrono_duration(self.config.deadline);
+        let left = deadline - (self.clock)();
+        self.executor
+            .set_deadline(left.to_std().unwrap_or_default());
         let mut audit = self.open_audit()?;
         let submitter = Submitter {
             store: locked,
@@ -233,9 +315,28 @@ impl Pass<'_> {
             clock: self.clock,
             pause: self.pause,
             tick,
-            deadline: started + chrono_duration(self.config.deadline),
+            deadline: deadline - chrono_duration(reserve(self.config.deadline)),
         };
-        Ok(submitter.submit(&decided.tasks))
+        Ok(submitter.submit(&decided.batches))
+    }
+
+    /// Saves what was found (the ends of jobs must not be lost), and why nothing is submitted, if
+    /// that is news.
+    pub fn stop(
+        &self,
+        locked: &LockedStore,
+        state: &mut State,
+        looked: &Looked,
+        decided: Option<&Decided>,
+        stops: &[Stop],
+    ) -> Result<(), PassError> {
+        let mut events = decided
+            .map_or(&looked.events, |decided| &decided.events)
+            .clone();
+        if safety::note_stops(state, stops) {
+            events.push(stop_event((self.clock)(), safety::message(stops)));
+        }
+        self.save(locked, state, &events)
     }
 
     /// Writes the events and then the rows. A crash in between repeats an event, and loses none.
@@ -257,6 +358,24 @@ impl Pass<'_> {
     }
 }
 
+/// The last part of a pass, in which no submission starts, so that what was submitted can be saved.
+fn reserve(deadline: std::time::Duration) -> std::time::Duration {
+    (deadline / 10).min(std::time::Duration::from_secs(30))
+}
+
+fn stop_event(at: DateTime<Utc>, words: String) -> Event {
+    Event {
+        at,
+        kind: EventKind::SafetyStop,
+        key: None,
+        job_id: None,
+        old_status: None,
+        new_status: None,
+        detail: Some(words),
+        extra: Vec::new(),
+    }
+}
+
 fn queue(looked: &Looked) -> Result<&[JobReport], PassError> {
     match &looked.observation.queue {
         Answer::Got(jobs) => Ok(jobs),
@@ -265,10 +384,16 @@ fn queue(looked: &Looked) -> Result<&[JobReport], PassError> {
     }
 }
 
+/// Counts the user's living jobs, of whatever program, on all clusters that were asked; array tasks
+/// one by one.
+fn living(looked: &Looked) -> usize {
+    let jobs = looked.observation.queue.got().into_iter().flatten();
+    jobs.filter(|job| job.phase.is_live()).count()
+}
+
 /// Slurm makes no log directories: a job whose output cannot be opened fails without a trace.
-fn make_log_dirs(tasks: &[Prepared]) -> Result<(), PassError> {
+fn make_log_dirs<'a>(tasks: impl Iterator<Item = &'a Prepared>) -> Result<(), PassError> {
     let dirs: HashSet<&Path> = tasks
-        .iter()
         .filter_map(|task| task.request.log_dir.as_deref())
         .collect();
     for dir in dirs {

@@ -18,7 +18,7 @@ use evidence::{Evidence, Source};
 /// Says what the disk shows of a task whose job is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outputs {
-    /// All markers stand; the newest modification time among them, if it is known.
+    /// All markers stand; the newest modification time among them, if it was asked for and is known.
     Complete {
         newest: Option<DateTime<Utc>>,
     },
@@ -31,7 +31,8 @@ pub enum Outputs {
 
 /// Looks at the disk, only for those tasks that need it.
 pub trait OutputSource {
-    fn outputs(&self, key: &TaskKey) -> Outputs;
+    /// `wants_age`: the newest modification time is needed too, for which all matches are looked at.
+    fn outputs(&self, key: &TaskKey, wants_age: bool) -> Outputs;
 
     /// How long the task's outputs may take to appear after its job's end.
     fn output_grace(&self, key: &TaskKey) -> Duration;
@@ -58,12 +59,16 @@ pub struct Reconciled {
 /// records.
 const CANARY_AGE: Duration = Duration::days(30);
 
+/// How long a waiting task of an array must be missing from the queue, at two looks, to count as cancelled.
+const VANISHED_AFTER: Duration = Duration::seconds(5);
+
 /// True if a job that has a row's id is the row's own and not a later one with a recycled id.
 pub fn is_own(row: &TaskRow, job: &JobReport) -> bool {
     evidence::fits(row, job)
 }
 
-/// Makes the question of one pass: one queue call, accounting for what is in flight.
+/// Makes the question of one pass: one queue call, accounting for what is in flight. Of rows in doubt
+/// nobody knows on which cluster their job may be: who asks adds those that the configuration names.
 pub fn question(rows: &State) -> Question {
     let mut question = Question::default();
     let mut canary: Option<&TaskRow> = None;
@@ -81,6 +86,11 @@ pub fn question(rows: &State) -> Question {
             && canary.is_none_or(|best| best.facts.ended_at < row.facts.ended_at)
         {
             canary = Some(row);
+        }
+    }
+    for cluster in question.jobs.iter().filter_map(|job| job.cluster.clone()) {
+        if !question.clusters.contains(&cluster) {
+            question.clusters.push(cluster);
         }
     }
     if let Some(newest) = newest {
@@ -156,20 +166,44 @@ fn in_flight(
     if let Some(job) = queued.filter(|job| job.phase.is_live()) {
         return judge.live(job);
     }
-    let record = evidence.in_accounting(row);
+    let record = evidence
+        .in_accounting(row)
+        .filter(|record| !is_of_earlier_run(record, row, queued));
+    // One that has only half arrived (its name is not the job's yet) may stay so: the controller died before
+    // it sent the rest. One that could not be read (it has no name) says nothing.
+    let is_unsure =
+        record.is_some_and(|r| r.phase == Phase::Unknown && (is_own(row, r) || r.name.is_empty()));
     match (record.filter(|r| !r.phase.is_live()), queued) {
+        (Some(ended), _) if evidence.may_be_half_told(ended, now) => None,
         // Accounting knows more (exit code, node, memory) than the queue's memory of a finished job.
         (Some(ended), _) => judge.ended(ended),
-        (None, Some(ended)) if evidence.may_still_come(ended, now) => None,
+        // It also knows whether a cancelled job was ever launched; the queue does not.
+        (None, Some(ended)) if ended.phase == Phase::Failed(Reason::Cancelled) && is_unsure => None,
+        (None, Some(ended)) if evidence.may_still_come(ended, now) => judge.started_at_least(ended),
         (None, Some(ended)) => judge.ended(ended),
-        (None, None) if record.is_some_and(|r| r.phase == Phase::Unknown) => None,
+        (None, None) if is_unsure => None,
         (None, None) if matches!(evidence.accounting, Source::Failed) => judge.gone_from_queue(),
         // The two contradict each other, and the queue's answer may have been cut.
         (None, None) if record.is_some() && judge.has_outputs_for_the_first_time() => {
             Some(judge.unknown_for_now(row.missing_since))
         }
+        (None, None) if judge.has_vanished(record) && evidence.knows_array_of(row) => {
+            judge.cancelled_while_it_waited()
+        }
         (None, None) => judge.unaccounted(evidence.accounting_alive, patience),
     }
+}
+
+/// True for the end of a run after which the job came back: accounting may know of the later run much
+/// later than the queue.
+fn is_of_earlier_run(record: &JobReport, row: &TaskRow, queued: Option<&JobReport>) -> bool {
+    let was_submitted_again = queued
+        .is_some_and(|job| record.submitted_at.is_some() && job.submitted_at > record.submitted_at);
+    let has_started_again = record
+        .facts
+        .ended_at
+        .is_some_and(|ended| row.facts.started_at.is_some_and(|started| started > ended));
+    !record.phase.is_live() && (was_submitted_again || has_started_again)
 }
 
 /// Judges one row in flight whose job was asked about.
@@ -183,6 +217,20 @@ impl Judge<'_> {
     fn live(&self, job: &JobReport) -> Option<Change> {
         let (to, reason) = live_status(job.phase)?;
         Some(self.change(to, reason, live_facts(job), None))
+    }
+
+    /// Notes the start of a run whose end is not judged yet: the queue will soon forget it.
+    fn started_at_least(&self, job: &JobReport) -> Option<Change> {
+        let facts = JobFacts {
+            started_at: Some(job.facts.started_at?),
+            ..JobFacts::default()
+        };
+        Some(self.change(
+            self.row.status,
+            self.row.reason?,
+            facts,
+            self.row.missing_since,
+        ))
     }
 
     fn ended(&self, job: &JobReport) -> Option<Change> {
@@ -279,6 +327,26 @@ impl Judge<'_> {
             )
     }
 
+    /// True for a task of an array that never started for all we know, and that the queue lacked before.
+    fn has_vanished(&self, record: Option<&JobReport>) -> bool {
+        evidence::never_started(self.row)
+            // Accounting keeps the list of waiting tasks as it was when one of them last started.
+            && record.is_none_or(|record| matches!(record.phase, Phase::Queued | Phase::Held))
+            && self
+                .row
+                .missing_since
+                .is_some_and(|since| self.now - since >= VANISHED_AFTER)
+    }
+
+    fn cancelled_while_it_waited(&self) -> Option<Change> {
+        let (status, reason) = match self.outputs(self.row.submitted_at) {
+            Outputs::Complete { .. } => (TaskStatus::Complete, Reason::Verified),
+            Outputs::Unreadable => return None,
+            Outputs::Missing | Outputs::NoRule => (TaskStatus::Failed, Reason::Cancelled),
+        };
+        Some(self.change(status, reason, JobFacts::default(), None))
+    }
+
     fn unknown_for_now(&self, since: Option<DateTime<Utc>>) -> Change {
         self.change(
             self.row.status,
@@ -291,8 +359,9 @@ impl Judge<'_> {
     /// Looks at the disk. Outputs that were there before the job prove nothing unless one of them
     /// is newer than its start.
     fn outputs(&self, started: Option<DateTime<Utc>>) -> Outputs {
-        match self.disk.outputs(&self.row.key) {
-            Outputs::Complete { newest } if self.row.replaces_outputs == Some(true) => {
+        let replaces = self.row.replaces_outputs == Some(true);
+        match self.disk.outputs(&self.row.key, replaces) {
+            Outputs::Complete { newest } if replaces => {
                 let slack = Duration::seconds(5);
                 match (newest, started) {
                     (Some(newest), Some(started)) if newest >= started - slack => {

@@ -1,23 +1,45 @@
 //! From a due task to the job that is asked for: name, arguments, environment, resources. Pure.
 
+mod resources;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use sha2::{Digest, Sha256};
 
+use crate::bids::SessionLabel;
 use crate::config::Config;
 use crate::executor::JobRequest;
-use crate::manifest::{Decision, Due, Planned};
-use crate::procedure::{Procedure, Scope};
+use crate::manifest::{Decision, Due, Planned, retry};
+use crate::procedure::{Procedure, Scope, options};
 use crate::state::journal::Intent;
-use crate::state::{Reason, RetryState, TaskKey};
+use crate::state::{Reason, RetryState, TaskKey, TaskRow};
+
+pub use resources::Reduced;
+
+use resources::Failed;
 
 /// Pairs what is journalled before a submission with what is handed to the executor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prepared {
     pub intent: Intent,
     pub request: JobRequest,
+    pub notes: Notes,
+}
+
+/// Says how a request differs from what is configured, for people and the audit log.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Notes {
+    /// The failure after which the rules try again.
+    pub retry_of: Option<Reason>,
+    /// How a retry differs from the attempt before: `--mem 32G -> 48G`.
+    pub changes: Vec<String>,
+    /// What was above the site's ceiling.
+    pub reduced: Vec<Reduced>,
+    /// True if a retry asks for other resources than a first attempt would.
+    pub has_own_resources: bool,
 }
 
 /// Holds what the request needs to know of the task's past and of this run.
@@ -28,6 +50,10 @@ pub struct Circumstances<'a> {
     pub attempt: i32,
     /// Why the attempt before failed, if it did.
     pub last_reason: Option<Reason>,
+    /// The task's row, if it has one.
+    pub row: Option<&'a TaskRow>,
+    /// The words of the script's `#SBATCH` lines; needed for retries only.
+    pub script: &'a [String],
     pub now: DateTime<Utc>,
     /// Makes submission ids of different processes different.
     pub run_id: &'a str,
@@ -48,7 +74,24 @@ pub fn prepare(config: &Config, planned: &Planned, about: &Circumstances<'_>) ->
     let key = key(config, planned);
     let submission_id = submission_id(&key, about);
     let job_name = key.job_name();
-    let resources = procedure.resources.clone();
+    let retried = retried(procedure, planned, about.row);
+    let asked = resources::ask(
+        procedure,
+        &config.ceiling,
+        retried.as_ref().map(|(row, _, state)| Failed {
+            row,
+            state,
+            script: about.script,
+        }),
+    );
+    let notes = Notes {
+        retry_of: retried.as_ref().map(|(_, reason, _)| *reason),
+        has_own_resources: retried.is_some()
+            && asked.resources != resources::ask(procedure, &config.ceiling, None).resources,
+        changes: asked.changes,
+        reduced: asked.reduced,
+    };
+    let resources = asked.resources;
     let intent = Intent {
         submission_id: submission_id.as_str().into(),
         job_name: job_name.as_str().into(),
@@ -56,17 +99,14 @@ pub fn prepare(config: &Config, planned: &Planned, about: &Circumstances<'_>) ->
         submitted_at: about.now,
         replaces_outputs: matches!(
             planned.decision,
-            Decision::Submit(Due::Forced { complete: true })
+            Decision::Submit(
+                Due::Forced { complete: true } | Due::Retry { complete: true, .. } | Due::Stale
+            )
         ),
-        req_mem_mb: resources
-            .mem
-            .as_ref()
-            .and_then(|mem| i64::try_from(mem.megabytes()).ok()),
-        time_limit_s: resources
-            .time
-            .as_ref()
-            .and_then(|time| i64::try_from(time.seconds()?).ok()),
-        retry: RetryState::default(),
+        req_mem_mb: options::mem(&resources).and_then(|mem| i64::try_from(mem.bound()?).ok()),
+        time_limit_s: options::time(&resources).and_then(|time| i64::try_from(time.bound()?).ok()),
+        retry: retried.map(|(_, _, state)| state).unwrap_or_default(),
+        input_sessions: planned.input_sessions.as_deref().map(input_sessions),
         key: key.clone(),
     };
     let request = JobRequest {
@@ -81,7 +121,43 @@ pub fn prepare(config: &Config, planned: &Planned, about: &Circumstances<'_>) ->
         log_dir: log_dir(config, procedure),
         key,
     };
-    Prepared { intent, request }
+    Prepared {
+        intent,
+        request,
+        notes,
+    }
+}
+
+/// Returns what a task that is tried again by the rules brings along.
+fn retried<'a>(
+    procedure: &Procedure,
+    planned: &Planned,
+    row: Option<&'a TaskRow>,
+) -> Option<(&'a TaskRow, Reason, RetryState)> {
+    let Decision::Submit(Due::Retry { reason, .. }) = planned.decision else {
+        return None;
+    };
+    let (row, rules) = row.zip(procedure.rules.retry.as_ref())?;
+    Some((row, reason, retry::next(rules, row, &procedure.resources)))
+}
+
+impl Notes {
+    /// Says why and how a retry is made, without the task: `attempt 2 after out_of_memory: --mem 32G
+    /// -> 48G`. None: it is no retry.
+    pub fn retry_text(&self, attempt: i32) -> Option<String> {
+        let mut text = format!("attempt {attempt} after {}", self.retry_of?);
+        if !self.changes.is_empty() {
+            text.push_str(": ");
+            text.push_str(&self.changes.join(", "));
+        }
+        Some(text)
+    }
+}
+
+/// Returns what a row remembers of the sessions that its attempt works on: labels between blanks.
+fn input_sessions(sessions: &[SessionLabel]) -> Arc<str> {
+    let labels: Vec<&str> = sessions.iter().map(SessionLabel::as_str).collect();
+    labels.join(" ").into()
 }
 
 /// Returns where the logs of a procedure's jobs go, if the site has a log directory.
@@ -175,7 +251,7 @@ pub fn default_project(state_file: &std::path::Path) -> String {
     hex(&Sha256::digest(state_file.as_os_str().as_encoded_bytes())[..4])
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

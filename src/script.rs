@@ -2,6 +2,8 @@
 //!
 //! The rules are sbatch's, so that a script that the local executor takes is also one that Slurm takes.
 
+pub mod header;
+
 use std::ffi::OsStr;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -86,6 +88,34 @@ pub fn find_script(
         script: script.to_owned(),
         searched,
     })
+}
+
+/// Refuses a script whose `#SBATCH` lines keep sbatch from answering as it must. A script that
+/// cannot be read is left to sbatch.
+pub fn check_header(path: &Path) -> Result<(), ExecutorError> {
+    match beginning(path).and_then(|text| header::unfit(&text)) {
+        None => Ok(()),
+        Some(unfit) => Err(ExecutorError::ScriptUnfit {
+            path: path.to_owned(),
+            line: unfit.line,
+            option: unfit.option,
+            why: unfit.why,
+        }),
+    }
+}
+
+/// Returns the words of a script's `#SBATCH` lines; none if it cannot be read.
+pub fn header_words(path: &Path) -> Vec<String> {
+    let text = beginning(path).unwrap_or_default();
+    header::lines(&text).flat_map(|line| line.words()).collect()
+}
+
+fn beginning(path: &Path) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(MAX_SIZE).read_to_end(&mut text))
+        .ok()?;
+    Some(text)
 }
 
 impl Script {

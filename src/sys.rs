@@ -33,6 +33,14 @@ pub fn effective_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// Returns the user's name as the environment tells it, else the user id.
+pub fn user_name() -> String {
+    ["LOGNAME", "USER"].into_iter().find_map(env).map_or_else(
+        || format!("user {}", effective_uid()),
+        |name| name.to_string_lossy().into_owned(),
+    )
+}
+
 /// Returns the host's name as the kernel knows it.
 pub fn host_name() -> String {
     rustix::system::uname()

@@ -3,6 +3,7 @@
 //! Pure. Nothing here knows the terminal, colour or files; [`words`] is the one place where
 //! decisions become words. The columns are documented in `docs/output.md`; scripts rely on them.
 
+pub mod exit;
 pub mod health;
 pub mod sessions;
 pub mod tasks;
@@ -13,12 +14,14 @@ use std::sync::Arc;
 use polars::frame::PivotColumnNaming;
 use polars::prelude::*;
 
+pub use exit::failure_text;
 pub use sessions::{decision_counts, session_status, session_status_json};
 pub use tasks::{rows_frame, status_counts};
 pub use words::{decision_cell, decision_text, decision_word, reason_summary};
 
 use crate::manifest::{Decision, Manifest};
 use crate::procedure::ProcedureDag;
+use crate::threads;
 
 /// Says that a table could not be made. It has no cause that a user can remove.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +30,9 @@ pub enum TableError {
     Frame(#[from] PolarsError),
     #[error("cannot write a table as JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// The system gives polars no threads (a limit on processes).
+    #[error("cannot make a table: {0}")]
+    Threads(String),
 }
 
 /// Returns the tasks that are due: `subject, session, procedure, priority` (0 is first).
@@ -57,18 +63,22 @@ pub fn manifest_frame(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFra
 /// value is an empty field, an empty text is `""`.
 pub fn to_csv(frame: &DataFrame) -> Result<Vec<u8>, TableError> {
     let mut bytes = Vec::new();
-    CsvWriter::new(&mut bytes)
-        .with_quote_style(QuoteStyle::Necessary)
-        .finish(&mut frame.clone())?;
+    with_threads(|| {
+        CsvWriter::new(&mut bytes)
+            .with_quote_style(QuoteStyle::Necessary)
+            .finish(&mut frame.clone())
+    })?;
     Ok(bytes)
 }
 
 /// Writes a frame as a JSON array with one object per row, one row per line.
 pub fn to_json(frame: &DataFrame) -> Result<Vec<u8>, TableError> {
     let mut lines = Vec::new();
-    JsonWriter::new(&mut lines)
-        .with_json_format(JsonFormat::JsonLines)
-        .finish(&mut frame.clone())?;
+    with_threads(|| {
+        JsonWriter::new(&mut lines)
+            .with_json_format(JsonFormat::JsonLines)
+            .finish(&mut frame.clone())
+    })?;
     // A line end inside a value is written as `\n`, so each line is one object.
     Ok(json_array(
         lines
@@ -120,7 +130,7 @@ fn counts<R: AsRef<str>, C: AsRef<str>>(
     let total = counts
         .clone()
         .fold(lit(0).cast(DataType::Int64), |sum, count| sum + count);
-    Ok(order
+    let counted = order
         .lazy()
         .join(wide, [col(index)], [col(index)], keep_left_order())
         .with_columns(
@@ -128,8 +138,12 @@ fn counts<R: AsRef<str>, C: AsRef<str>>(
                 .map(|count| count.fill_null(lit(0)))
                 .collect::<Vec<_>>(),
         )
-        .with_column(total.alias("total"))
-        .collect()?)
+        .with_column(total.alias("total"));
+    with_threads(|| counted.collect())
+}
+
+fn with_threads<T>(work: impl FnOnce() -> PolarsResult<T>) -> Result<T, TableError> {
+    Ok(threads::with_threads(work).map_err(TableError::Threads)??)
 }
 
 /// Turns a long frame into a wide one: a row per `index`, a column per value of `on` that is in

@@ -8,10 +8,11 @@ use super::summary::{Selected, reason};
 use crate::bids::SubjectLabel;
 use crate::completion::probe::{MarkerResult, Probe};
 use crate::config::Config;
-use crate::manifest::{Decision, Due, Planned, Skip, in_parallel};
+use crate::manifest::{Decision, Due, Planned, Skip};
+use crate::parallel;
 use crate::request;
 use crate::state::{State, TaskRow};
-use crate::tables::{decision_text, decision_word, tasks::log_path};
+use crate::tables::{decision_text, decision_word, failure_text, tasks::log_path};
 
 /// Says what is needed to tell of tasks.
 pub struct Details<'a> {
@@ -47,7 +48,7 @@ impl Details<'_> {
             }
         }
         let subjects: Vec<(&SubjectLabel, Vec<usize>)> = by_subject.into_iter().collect();
-        let found = in_parallel(&subjects, self.config.scan_threads, |(subject, numbers)| {
+        let found = parallel::map(&subjects, self.config.scan_threads, |(subject, numbers)| {
             let markers = self.probe.markers(subject);
             let details: Vec<(usize, TaskDetail)> = numbers
                 .iter()
@@ -82,7 +83,9 @@ impl Details<'_> {
             return Worth::Yes;
         }
         match &task.decision {
-            Decision::Skip(Skip::Complete | Skip::NotApplicable | Skip::NotSelected) => Worth::No,
+            Decision::Skip(
+                Skip::Complete | Skip::NotApplicable | Skip::NotSelected | Skip::Excluded,
+            ) => Worth::No,
             Decision::Skip(Skip::Failed { .. } | Skip::InFlight { .. } | Skip::Unreadable(_)) => {
                 Worth::Yes
             }
@@ -136,6 +139,7 @@ pub fn job_detail(row: &TaskRow, log_dir: Option<&Path>) -> JobDetail {
         max_rss_mb: facts.max_rss_mb,
         req_mem_mb: facts.req_mem_mb,
         node_list: facts.node_list.clone(),
+        failure: failure_text(row),
         output: logs.as_ref().map(|(output, _)| output.clone()),
         error: logs.map(|(_, error)| error),
     }

@@ -19,8 +19,8 @@ pub fn of<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Option<Health> {
     let (mut complete, mut of) = (0, 0);
     for decision in decisions {
         match decision {
-            Decision::Skip(Skip::NotApplicable | Skip::NotSelected) => {}
-            Decision::Skip(Skip::Complete) => {
+            Decision::Skip(Skip::NotApplicable | Skip::NotSelected | Skip::Excluded) => {}
+            Decision::Skip(Skip::Complete | Skip::Stale(_)) => {
                 complete += 1;
                 of += 1;
             }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::report::{Dicom, DicomFinding, DicomProblem, ScriptFinding, ScriptLine, ScriptProblem};
 use crate::bids::{self, Session, dicom};
-use crate::completion::listing::words;
+use crate::completion::reader::words;
 use crate::executor::ExecutorError;
-use crate::manifest::in_parallel;
+use crate::parallel;
 use crate::procedure::Procedure;
 use crate::script::{Script, ignored_directives};
 
@@ -24,7 +24,7 @@ pub fn dicom(
         .copied()
         .filter(|session| session.dicom != bids::Dicom::NotNeeded)
         .collect();
-    let found = in_parallel(&needed, threads, |session| {
+    let found = parallel::map(&needed, threads, |session| {
         let finding = dicom_of(session, min_files);
         tick();
         finding

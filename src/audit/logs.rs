@@ -9,7 +9,7 @@ use super::details::log_files;
 use super::patterns::{Found, Patterns, most_telling, read_tail};
 use super::report::{LogFinding, Logs, PatternCount, UnreadableItem};
 use crate::completion::Unreadable;
-use crate::manifest::in_parallel;
+use crate::parallel;
 use crate::state::{TaskKey, TaskRow, TaskStatus};
 
 /// Lines and bytes of a log that stand in the report.
@@ -46,7 +46,7 @@ pub fn read(
         .collect();
     failed.sort_by_key(|(row, _)| Reverse(row.submitted_at));
     let numbered: Vec<_> = failed.iter().enumerate().collect();
-    let looked = in_parallel(&numbered, threads, |(number, (row, files))| {
+    let looked = parallel::map(&numbered, threads, |(number, (row, files))| {
         let one = look(row, files, patterns, *number < TAILS);
         tick();
         one

@@ -161,6 +161,7 @@ pub fn report() -> Report {
                 max_rss_mb: Some(8100),
                 req_mem_mb: Some(8192),
                 node_list: Some("node003".into()),
+                failure: Some("needed more memory than it asked for".to_owned()),
                 output: Some("/study/logs/bids/bids_sub-0002_ses-01_4812.out".to_owned()),
                 error: Some("/study/logs/bids/bids_sub-0002_ses-01_4812.err".to_owned()),
             }),

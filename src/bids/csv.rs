@@ -17,7 +17,8 @@ use polars::prelude::{
 
 use super::discover::{Dicom, Discovery, Session};
 use super::{SessionLabel, SubjectLabel};
-use crate::completion::listing::words;
+use crate::completion::reader::words;
+use crate::threads::with_threads;
 
 /// Column of the DICOM directories.
 const DICOM_COL: &str = "dicom_path";
@@ -129,7 +130,12 @@ fn from_bytes(
         file: file.to_owned(),
         error,
     };
-    let table = table(records.text).map_err(|error| not_a_table(error.to_string()))?;
+    let table = with_threads(|| table(records.text))
+        .map_err(|error| CsvError::Unreadable {
+            file: file.to_owned(),
+            error,
+        })?
+        .map_err(|error| not_a_table(error.to_string()))?;
     if table.height() != records.lines.len() {
         return Err(not_a_table(format!(
             "{} rows where {} were expected",

@@ -8,7 +8,7 @@ use chrono::{DateTime, Duration, Utc};
 use walkdir::WalkDir;
 
 use crate::completion::Unreadable;
-use crate::completion::listing::words;
+use crate::completion::reader::words;
 
 /// Describes a DICOM directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::csv::{self, CsvError};
 use super::{SessionLabel, SubjectLabel};
 use crate::completion::Unreadable;
+use crate::completion::reader::Reader;
 use crate::config::{Config, SessionSource};
 
 /// Holds what was found, sorted by subject and session, without doubles.
@@ -81,6 +82,14 @@ impl DiscoverError {
 /// # Errors
 /// A root that is missing or cannot be read; a sessions file that cannot be understood.
 pub fn discover(config: &Config) -> Result<Discovery, DiscoverError> {
+    discover_by(&Reader::default(), config)
+}
+
+/// Does the same by a reader that keeps account.
+///
+/// # Errors
+/// As [`discover`].
+pub fn discover_by(reader: &Reader, config: &Config) -> Result<Discovery, DiscoverError> {
     match &config.sessions {
         SessionSource::Dicom => tree::scan(&tree::Tree {
             key: "dicom_root",
@@ -92,6 +101,7 @@ pub fn discover(config: &Config) -> Result<Discovery, DiscoverError> {
             },
             is_source: true,
             threads: config.scan_threads,
+            reader,
         }),
         SessionSource::Bids => tree::scan(&tree::Tree {
             key: "bids_root",
@@ -99,6 +109,7 @@ pub fn discover(config: &Config) -> Result<Discovery, DiscoverError> {
             level: tree::SessionLevel::OrDatatypes,
             is_source: false,
             threads: config.scan_threads,
+            reader,
         }),
         SessionSource::Csv {
             file,

@@ -53,6 +53,9 @@ pub struct Global {
     /// Colour the output
     #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
     pub color: ColorChoice,
+    /// Write a line per directory that is read into this new file, to find out what is slow
+    #[arg(long, global = true, value_name = "FILE")]
+    pub trace_scan: Option<PathBuf>,
     /// Work without a lock (for the tests of what then happens)
     #[arg(long, global = true, hide = true)]
     pub lock_always_granted_for_tests: bool,
@@ -72,6 +75,16 @@ pub enum Command {
     Wait(WaitArgs),
     /// Clear failed tasks, so that the next run submits them again
     Retry(RetryArgs),
+    /// Submit nothing, or nothing of a procedure, until `resume`
+    ///
+    /// Jobs in flight go on. A procedure whose jobs fail one after the other pauses by itself
+    /// (`pause_after_failures`)
+    Pause(PauseArgs),
+    /// End a pause
+    ///
+    /// Without --procedure that of the whole study. Failures of before do not count any more for
+    /// the next pause
+    Resume(ResumeArgs),
     /// Show the tasks that are due now
     Manifest(ManifestArgs),
     /// Show counts and rows of the state; reads only
@@ -132,6 +145,9 @@ pub struct RunArgs {
     /// Submit at most this many jobs
     #[arg(long, value_name = "N")]
     pub max_jobs: Option<usize>,
+    /// Go on although sessions or complete tasks became fewer; takes today's numbers as the new ones
+    #[arg(long, conflicts_with_all = ["subjects", "sessions", "procedures", "force"])]
+    pub accept_drop: bool,
 }
 
 #[derive(Debug, Args)]
@@ -166,9 +182,30 @@ pub struct WaitArgs {
     /// Give up after this time, such as 2h
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
-    /// How often to ask
+    /// How often to ask; a second at least
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
     pub interval: Duration,
+}
+
+#[derive(Debug, Args)]
+pub struct PauseArgs {
+    /// Only this procedure, not the whole study; globs allowed; repeatable
+    #[arg(long = "procedure", value_name = "NAME")]
+    pub procedures: Vec<String>,
+    /// Why, for everybody who asks
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
+    #[command(flatten)]
+    pub write: WriteArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ResumeArgs {
+    /// Only this procedure, not the whole study; globs allowed; repeatable
+    #[arg(long = "procedure", value_name = "NAME")]
+    pub procedures: Vec<String>,
+    #[command(flatten)]
+    pub write: WriteArgs,
 }
 
 #[derive(Debug, Args)]

@@ -15,6 +15,7 @@ use crate::audit::{Parts, history, html, text};
 use crate::bids::Discovery;
 use crate::executor::{Answer, Question};
 use crate::manifest::{Manifest, Selection};
+use crate::shell::quote;
 use crate::state::TaskRow;
 use crate::sys;
 
@@ -266,11 +267,14 @@ fn selection_text(select: &SelectArgs) -> Option<String> {
         ("--session", &select.sessions),
         ("--procedure", &select.procedures),
     ];
-    let words: Vec<&str> = groups
+    let words: Vec<String> = groups
         .iter()
-        .flat_map(|(option, values)| values.iter().flat_map(|value| [*option, value.as_str()]))
+        .flat_map(|(option, values)| {
+            let values = values.iter();
+            values.map(move |value| format!("{option} {}", quote(value)))
+        })
         .collect();
-    (!words.is_empty()).then(|| shell_words::join(words))
+    (!words.is_empty()).then(|| words.join(" "))
 }
 
 fn unwritten((path, source): (PathBuf, std::io::Error)) -> Failure {

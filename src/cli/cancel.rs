@@ -7,11 +7,16 @@ use std::time::Duration;
 use super::args::CancelArgs;
 use super::context::{Access, Context};
 use super::error::{Exit, Failure};
+use super::monitor::{open_audit, update_or_read};
 use super::output::Printer;
 use crate::executor::{Answer, Executor, JobRef, Question};
 use crate::manifest::Selection;
+use crate::pass::queue_question;
 use crate::reconcile::is_own;
+use crate::state::audit_log::{Event, EventKind};
+use crate::state::store::check_owner;
 use crate::state::{State, TaskRow};
+use crate::sys;
 
 /// How often and how long the end of the jobs is waited for; what takes longer is left to `monitor`.
 const LOOKS: usize = 10;
@@ -48,9 +53,16 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
         }
         return Ok(Exit::Done);
     }
+    if !args.write.as_owner {
+        // Before anything is asked of Slurm: it may hide the owner's jobs from this user.
+        check_owner(&context.store.paths, &state.meta, sys::effective_uid())?;
+    }
+    printer.tell_once();
     let mut executor = context.executor(Access::ReadWrite)?;
     executor.preflight()?;
-    let (own, others) = own_jobs(executor.as_mut(), &jobs)?;
+    executor.set_deadline(context.config.deadline);
+    let question = queue_question(&context.config, &state);
+    let (own, others) = own_jobs(executor.as_mut(), &question, &jobs)?;
     for row in &others {
         printer.warning(&format!(
             "{}: job {} is another job by now and was not touched; `monitor` finds out what became of the task's own",
@@ -61,6 +73,10 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
     let references: Vec<JobRef> = own.iter().filter_map(|row| reference(row)).collect();
     if !references.is_empty() {
         executor.cancel(&references)?;
+        let events: Vec<Event> = own.iter().map(|row| cancelled_event(row)).collect();
+        open_audit(context)?
+            .append(&events)
+            .map_err(|(path, source)| Failure::Write { path, source })?;
     }
     let ending = wait_for_end(context, args, &selection, printer)?;
     printer.talk(&format!(
@@ -85,9 +101,10 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
 /// queue does not show any more has ended, and asking for its end does no harm.
 fn own_jobs<'a>(
     executor: &mut dyn Executor,
+    question: &Question,
     rows: &'a [TaskRow],
 ) -> Result<(Vec<&'a TaskRow>, Vec<&'a TaskRow>), Failure> {
-    let queue = match executor.observe(&Question::default()).queue {
+    let queue = match executor.observe(question).queue {
         Answer::Got(jobs) => jobs,
         Answer::Failed(message) => return Err(Failure::QueueUnknown { message }),
         Answer::Off => Vec::new(),
@@ -95,7 +112,9 @@ fn own_jobs<'a>(
     Ok(rows.iter().partition(|row| {
         queue
             .iter()
-            .filter(|job| Some(&job.id) == row.job_id.as_ref())
+            .filter(|job| {
+                Some(&job.id) == row.job_id.as_ref() && job.facts.cluster == row.facts.cluster
+            })
             .all(|job| is_own(row, job))
     }))
 }
@@ -124,13 +143,28 @@ fn wait_for_end(
         if look > 0 {
             std::thread::sleep(PAUSE);
         }
-        let (_, state) = super::monitor::update(context, "cancel", &args.write, printer)?;
+        let (looked, state) = update_or_read(context, "cancel", &args.write, printer)?;
         left = chosen(&state, selection).0.len();
-        if left == 0 {
+        // Without an answer nothing is learned by asking again.
+        if left == 0 || looked.is_some_and(|looked| looked.queue_failed.is_some()) {
             break;
         }
     }
     Ok(left)
+}
+
+/// Asked for, not yet confirmed: the status changes when Slurm says so.
+fn cancelled_event(row: &TaskRow) -> Event {
+    Event {
+        at: sys::now(),
+        kind: EventKind::Cancelled,
+        key: Some(row.key.clone()),
+        job_id: row.job_id.clone(),
+        old_status: Some(row.status),
+        new_status: None,
+        detail: Some(format!("asked for by {}", sys::user_name())),
+        extra: Vec::new(),
+    }
 }
 
 fn reference(row: &TaskRow) -> Option<JobRef> {

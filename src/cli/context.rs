@@ -1,20 +1,26 @@
 //! What commands share: the configuration, the executor, the look at the data trees.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::args::{Global, SelectArgs, WriteArgs};
 use super::error::Failure;
 use super::output::Printer;
-use crate::bids::Discovery;
-use crate::bids::discover::discover;
+use super::pause::{Tense, tell_pauses};
+use super::profile;
+use crate::bids::discover::discover_by;
+use crate::bids::{Cohort, Discovery};
 use crate::completion::Completions;
+use crate::completion::account::Account;
 use crate::completion::probe::Probe;
-use crate::config::{self, Config, ExecutorKind, Overrides, Source};
+use crate::completion::reader::Reader;
+use crate::config::{self, Config, ExecutorKind, Overrides, SessionSource, Source};
 use crate::executor::Executor;
 use crate::local::{LocalExecutor, LocalSettings};
-use crate::manifest::{Manifest, Policy, Selection, World, plan};
-use crate::pass::Pass;
+use crate::manifest::{Manifest, Policy, Selection, World, pause, plan};
+use crate::pass::{Brakes, Pass};
 use crate::request;
+use crate::safety::{self, Blind, Standing, roots};
 use crate::slurm::SlurmExecutor;
 use crate::state::State;
 use crate::state::lock::{Lock, LockError};
@@ -27,6 +33,9 @@ pub struct Context {
     pub store: Store,
     /// In every event of this call.
     pub run_id: String,
+    /// What looking at the data trees has cost so far, if somebody wants to know.
+    pub account: Option<Arc<Account>>,
+    reader: Reader,
     is_lock_useless: bool,
 }
 
@@ -58,6 +67,12 @@ impl Context {
             ));
         }
         let store = Store::at(&config.state_file)?;
+        let account = profile::account(&config, global)?.map(Arc::new);
+        let reader = Reader::new(account.clone()).counting(config.annex);
+        let reader = match config.sessions {
+            SessionSource::Bids => reader.handing_over(),
+            _ => reader,
+        };
         let now = sys::now();
         Ok(Self {
             run_id: format!(
@@ -68,6 +83,8 @@ impl Context {
             ),
             config,
             store,
+            account,
+            reader,
             is_lock_useless: global.lock_always_granted_for_tests,
         })
     }
@@ -86,6 +103,18 @@ impl Context {
         args: &WriteArgs,
         printer: &mut Printer,
     ) -> Result<(LockedStore, State), Failure> {
+        let (locked, state) = self.lock_beside_state(command, args, printer)?;
+        self.tell_first(&state, printer);
+        Ok((locked, state))
+    }
+
+    /// Takes the lock and reads the state, for a command that writes another file.
+    pub fn lock_beside_state(
+        &self,
+        command: &str,
+        args: &WriteArgs,
+        printer: &mut Printer,
+    ) -> Result<(LockedStore, State), Failure> {
         let timeout = args.lock_timeout.unwrap_or(self.config.lock_timeout);
         let locked = if self.is_lock_useless {
             self.store.clone().locked_by(Lock::unlocked())
@@ -95,7 +124,6 @@ impl Context {
         };
         let mut state = locked.read()?;
         tell_warnings(&state, printer);
-        self.tell_first(&state, printer);
         if !args.as_owner {
             check_owner(&self.store.paths, &state.meta, sys::effective_uid())?;
         }
@@ -186,7 +214,7 @@ impl Context {
 
     /// Finds the sessions and tells what is odd about them.
     pub fn discover(&self, printer: &mut Printer) -> Result<Discovery, Failure> {
-        let found = discover(&self.config)?;
+        let found = discover_by(&self.reader, &self.config)?;
         for note in &found.notes {
             printer.note(note);
         }
@@ -200,8 +228,26 @@ impl Context {
         Ok(found)
     }
 
+    /// Looks at outputs for those who judge rows; at none if a root is gone that the state knows
+    /// results of, since jobs would seem to have left nothing.
+    pub fn outputs(
+        &self,
+        state: &State,
+        printer: &mut Printer,
+    ) -> Result<Box<dyn Completions>, Failure> {
+        let stops = roots::judge(&self.config, state, roots::look);
+        if stops.is_empty() {
+            return Ok(Box::new(self.probe()?));
+        }
+        printer.warning(&format!(
+            "{}; outputs are not judged",
+            safety::message(&stops)
+        ));
+        Ok(Box::new(Blind::because(&stops)))
+    }
+
     pub fn probe(&self) -> Result<Probe, Failure> {
-        Ok(Probe::new(&self.config)?)
+        Ok(Probe::new(&self.config)?.reading_by(self.reader.clone()))
     }
 
     pub fn selection(&self, args: &SelectArgs) -> Result<Selection, Failure> {
@@ -243,7 +289,10 @@ impl Context {
         printer: &mut Printer,
     ) -> Result<(Discovery, Manifest), Failure> {
         let state = self.read_state(printer)?;
+        let policy = self.policy(selection, false)?;
+        let mut stops = roots::judge(&self.config, &state, roots::look);
         let found = self.discover(printer)?;
+        self.tell_unmatched(&policy, &found, printer);
         let probe = self.probe()?;
         let world = World {
             sessions: &found.sessions,
@@ -255,23 +304,70 @@ impl Context {
         };
         let subjects = found.sessions.chunk_by(|a, b| a.subject == b.subject);
         let progress = printer.progress(Some(subjects.count() as u64), "looking at outputs");
-        let manifest = plan(
+        let mut manifest = plan(
             &self.config.procedures,
             &world,
-            &self.policy(selection, false),
+            &policy,
             self.config.scan_threads,
             &|| progress.inc(1),
         );
         progress.finish();
+        let standing = Standing::of(
+            &self.config.procedures,
+            &manifest,
+            &state,
+            found.unreadable.is_empty().then_some(found.sessions.len()),
+        );
+        stops.extend(safety::drop::judge(
+            &self.config,
+            &standing,
+            &state.meta.baselines,
+        ));
+        if !stops.is_empty() {
+            printer.warning(&format!(
+                "{}; 'run' would submit nothing (safety stop)",
+                safety::message(&stops)
+            ));
+            printer.hint(&safety::hints(&stops));
+        }
+        let is_due = manifest.due().next().is_some();
+        let brakes = Brakes::look(&self.config, &self.store, &state, is_due, world.now)?;
+        pause::apply(&mut manifest, &brakes.control, &self.config.procedures);
+        tell_pauses(self, &brakes, Some(&manifest), Tense::NextRun, printer);
         Ok((found, manifest))
     }
 
-    pub fn policy(&self, selection: Selection, force: bool) -> Policy {
-        Policy {
+    /// Puts together what configuration and command line say about the decision.
+    pub fn policy(&self, selection: Selection, force: bool) -> Result<Policy, Failure> {
+        Ok(Policy {
             selection,
             force,
             resubmit_failed: self.config.resubmit_failed,
+            cohort: Cohort::load(&self.config.cohort)?,
+        })
+    }
+
+    /// Tells which entries of `include` and `exclude` name nothing that there is.
+    pub fn tell_unmatched(&self, policy: &Policy, found: &Discovery, printer: &mut Printer) {
+        const SHOWN: usize = 3;
+        // What could not be read may hold their sessions.
+        if !found.unreadable.is_empty() {
+            return;
         }
+        let unmatched = policy.cohort.unmatched(&found.sessions);
+        if unmatched.is_empty() {
+            return;
+        }
+        let shown: Vec<String> = unmatched
+            .iter()
+            .take(SHOWN)
+            .map(ToString::to_string)
+            .collect();
+        let more = match unmatched.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        printer.warning(&format!("matches no session: {}{more}", shown.join(", ")));
     }
 }
 

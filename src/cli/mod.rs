@@ -6,6 +6,7 @@
 pub mod args;
 pub mod context;
 pub mod error;
+mod guard;
 pub mod layout;
 pub mod output;
 pub mod progress;
@@ -15,6 +16,8 @@ mod audit;
 mod cancel;
 mod manifest;
 mod monitor;
+mod pause;
+mod profile;
 mod retry;
 mod run;
 mod session_status;
@@ -66,17 +69,28 @@ pub fn main() -> ExitCode {
 
 fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
     let context = Context::load(&cli.global, printer)?;
+    let result = carry_out(cli, &context, printer);
+    // Also after an error: it may be the slow or broken directory that is looked for.
+    if let Some(account) = &context.account {
+        profile::tell(account, &cli.global, printer);
+    }
+    result
+}
+
+fn carry_out(cli: &Cli, context: &Context, printer: &mut Printer) -> Result<Exit, Failure> {
     match &cli.command {
-        Command::Run(args) => run::run(&context, args, printer),
-        Command::Monitor(args) => monitor::run(&context, args, printer),
-        Command::Cancel(args) => cancel::run(&context, args, printer),
-        Command::Wait(args) => wait::run(&context, args, printer),
-        Command::Retry(args) => retry::run(&context, args, printer),
-        Command::Manifest(args) => manifest::run(&context, args, printer),
-        Command::Status(args) => status::run(&context, args, printer),
-        Command::SessionStatus(args) => session_status::run(&context, args, printer),
-        Command::Audit(args) => audit::run(&context, args, printer),
-        Command::State(args) => state::run(&context, args, printer),
+        Command::Run(args) => run::run(context, args, printer),
+        Command::Monitor(args) => monitor::run(context, args, printer),
+        Command::Cancel(args) => cancel::run(context, args, printer),
+        Command::Wait(args) => wait::run(context, args, printer),
+        Command::Retry(args) => retry::run(context, args, printer),
+        Command::Pause(args) => pause::pause(context, args, printer),
+        Command::Resume(args) => pause::resume(context, args, printer),
+        Command::Manifest(args) => manifest::run(context, args, printer),
+        Command::Status(args) => status::run(context, args, printer),
+        Command::SessionStatus(args) => session_status::run(context, args, printer),
+        Command::Audit(args) => audit::run(context, args, printer),
+        Command::State(args) => state::run(context, args, printer),
         Command::LocalSupervise { .. } => Ok(Exit::Done),
     }
 }

@@ -7,55 +7,120 @@ use super::args::{MonitorArgs, WriteArgs};
 use super::context::{Access, Context};
 use super::error::{Exit, Failure};
 use super::output::{Printer, Verbosity};
+use super::pause::tell_what_is_paused;
 use super::views;
 use crate::executor::JobId;
+use crate::manifest::retry;
 use crate::pass::Looked;
 use crate::state::audit_log::AuditLog;
 use crate::state::{State, TaskKey, TaskRow, TaskStatus};
+use crate::sys;
+use crate::tables::failure_text;
 
 pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    loop {
-        let (looked, state) = update(context, "monitor", &args.write, printer)?;
-        if args.watch.is_some() && printer.clears_screen() {
+    let Some(seconds) = args.watch else {
+        let (looked, state) = look(context, "monitor", &args.write, printer)?;
+        tell_all(&looked, &state, context, printer)?;
+        let is_silent = looked.queue_failed.is_some() || looked.accounting_failed.is_some();
+        return Ok(if is_silent {
+            Exit::Unreachable
+        } else {
+            Exit::Done
+        });
+    };
+    let redraws = printer.clears_screen();
+    if !redraws {
+        printer.tell_once();
+    }
+    while !printer.is_closed() {
+        let looked = look(context, "monitor", &args.write, printer);
+        // Cleared only now: the old picture stands while Slurm is asked.
+        if redraws {
             printer.clear_screen();
         }
-        if printer.verbosity() > Verbosity::Quiet {
-            views::print_counts(printer, state.rows(), &context.config.procedures)?;
-            hint_at_failures(state.rows(), context, printer);
-        }
-        match args.watch {
-            Some(seconds) if !printer.is_closed() => {
-                std::thread::sleep(Duration::from_secs(seconds.get().into()));
+        printer.line(&sys::now().format("%Y-%m-%d %H:%M:%S UTC").to_string());
+        match looked {
+            Ok((looked, state)) => tell_all(&looked, &state, context, printer)?,
+            // Another call is at work and may be for minutes; this one only watches.
+            Err(failure) if failure.exit() == Exit::Locked => {
+                let state = context.read_state(printer)?;
+                printer.note(&format!("{failure}; these are the rows on record"));
+                tell_all(&Looked::default(), &state, context, printer)?;
             }
-            _ if looked.queue_failed.is_some() || looked.accounting_failed.is_some() => {
-                return Ok(Exit::Unreachable);
-            }
-            _ => return Ok(Exit::Done),
+            Err(failure) => return Err(failure),
         }
+        std::thread::sleep(Duration::from_secs(seconds.get().into()));
     }
+    Ok(Exit::Done)
 }
 
-/// Takes the lock, brings the rows up to date, saves them, and lets the lock go.
+fn tell_all(
+    looked: &Looked,
+    state: &State,
+    context: &Context,
+    printer: &mut Printer,
+) -> Result<(), Failure> {
+    tell_queue(looked, printer);
+    tell_what_is_paused(context, state, printer);
+    if printer.verbosity() > Verbosity::Quiet {
+        views::print_counts(printer, state.rows(), &context.config.procedures)?;
+        hint_at_failures(state, context, printer);
+    }
+    Ok(())
+}
+
+/// Takes the lock, brings the rows up to date, saves them, lets the lock go, and tells what changed.
 pub fn update(
     context: &Context,
     command: &str,
     args: &WriteArgs,
     printer: &mut Printer,
 ) -> Result<(Looked, State), Failure> {
+    let (looked, state) = look(context, command, args, printer)?;
+    tell_queue(&looked, printer);
+    Ok((looked, state))
+}
+
+/// As [`update`]; while another call is at work, the rows on record must do, and nothing was asked.
+pub fn update_or_read(
+    context: &Context,
+    command: &str,
+    args: &WriteArgs,
+    printer: &mut Printer,
+) -> Result<(Option<Looked>, State), Failure> {
+    match update(context, command, args, printer) {
+        Ok((looked, state)) => Ok((Some(looked), state)),
+        Err(failure) if failure.exit() == Exit::Locked => {
+            printer.note(&failure.to_string());
+            Ok((None, context.read_state(printer)?))
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+fn look(
+    context: &Context,
+    command: &str,
+    args: &WriteArgs,
+    printer: &mut Printer,
+) -> Result<(Looked, State), Failure> {
     let (locked, mut state) = context.lock_state(command, args, printer)?;
-    let probe = context.probe()?;
+    let outputs = context.outputs(&state, printer)?;
     let mut executor = context.executor(Access::ReadWrite)?;
     let project = context.project(&state);
-    let mut pass = context.pass(executor.as_mut(), &probe, &project);
+    let mut pass = context.pass(executor.as_mut(), outputs.as_ref(), &project);
     let looked = pass.look(&mut state);
+    pass.save(&locked, &mut state, &looked.events)?;
+    Ok((looked, state))
+}
+
+fn tell_queue(looked: &Looked, printer: &mut Printer) {
     if let Some(message) = &looked.queue_failed {
         printer.warning(&format!(
             "the queue does not answer: {message}; statuses stay as they are"
         ));
     }
-    tell(&looked, printer);
-    pass.save(&locked, &mut state, &looked.events)?;
-    Ok((looked, state))
+    tell(looked, printer);
 }
 
 pub fn open_audit(context: &Context) -> Result<AuditLog, Failure> {
@@ -85,8 +150,9 @@ pub fn tell(looked: &Looked, printer: &mut Printer) {
             .job_id
             .as_ref()
             .map_or_else(String::new, |id| format!(", job {id}"));
+        let why = failure_text(row).map_or_else(String::new, |text| format!(": {text}"));
         printer.detail(&format!(
-            "{}: {} -> {}{job}",
+            "{}: {} -> {}{job}{why}",
             row.key,
             word(status, *reason),
             word(&row.status, row.reason),
@@ -108,20 +174,28 @@ pub fn tell(looked: &Looked, printer: &mut Printer) {
 }
 
 /// Says what to do about failed tasks, in one line. Not with `-q`.
-pub fn hint_at_failures(rows: &[TaskRow], context: &Context, printer: &mut Printer) {
-    let failed = rows
-        .iter()
-        .filter(|row| row.status == TaskStatus::Failed)
-        .count();
+pub fn hint_at_failures(state: &State, context: &Context, printer: &mut Printer) {
+    let is_failed = |row: &&TaskRow| row.status == TaskStatus::Failed;
+    let failed = state.rows().iter().filter(is_failed).count();
     if failed == 0 || printer.is_quiet() {
         return;
     }
+    let procedures = &context.config.procedures;
+    let is_retried = |row: &&TaskRow| {
+        let id = procedures.find(&row.key.procedure);
+        let rules = id.and_then(|id| procedures.get(id).rules.retry.as_ref());
+        retry::outlook(rules, row, state.meta.owner_uid, sys::now()).is_retry()
+    };
+    let again = match state.rows().iter().filter(is_retried).count() {
+        0 => String::new(),
+        count => format!(", of which {count} will be tried again by the retry rules"),
+    };
     let logs = match &context.config.slurm.log_dir {
         Some(dir) => format!(", their logs are below {}", dir.display()),
         None => String::new(),
     };
     printer.hint(&format!(
-        "`snbb-scheduler status --status failed` shows the {failed} failed task(s){logs}; \
+        "`snbb-scheduler status --status failed` shows the {failed} failed task(s){again}{logs}; \
          once the cause is mended, `snbb-scheduler retry` makes them due again"
     ));
 }

@@ -4,6 +4,7 @@
 //! jobs: what is left of the data is dropped, the work goes on, and the exit code is the
 //! command's own. Any other error of stdout is kept for [`Printer::finish`].
 
+use std::collections::HashSet;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
@@ -59,6 +60,8 @@ pub struct Printer {
     err: Box<dyn Write + Send>,
     options: PrinterOptions,
     bar: Option<ProgressBar>,
+    /// What was told already, if nothing is to be told twice.
+    told: Option<HashSet<String>>,
     /// The first error of stdout; nothing more is written after it.
     failure: Option<io::Error>,
 }
@@ -106,6 +109,7 @@ impl Printer {
             err,
             options,
             bar: None,
+            told: None,
             failure: None,
         }
     }
@@ -207,7 +211,18 @@ impl Printer {
         self.write_err(Some(("hint", AnsiColor::Green)), text);
     }
 
+    /// From now on, the same note, warning or hint is told once: for commands that look again and again.
+    pub fn tell_once(&mut self) {
+        self.told.get_or_insert_default();
+    }
+
     fn write_err(&mut self, label: Option<(&str, AnsiColor)>, text: &str) {
+        if label.is_some()
+            && let Some(told) = &mut self.told
+            && !told.insert(text.to_owned())
+        {
+            return;
+        }
         let mut message = String::new();
         if let Some((word, color)) = label {
             let style = if self.options.err_color {

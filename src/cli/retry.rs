@@ -9,8 +9,9 @@ use super::context::{Access, Context};
 use super::error::{Exit, Failure};
 use super::monitor::open_audit;
 use super::output::Printer;
-use crate::executor::{JobId, Question};
-use crate::pass::Disk;
+use super::pause::tell_what_is_paused;
+use crate::executor::JobId;
+use crate::pass::{Disk, queue_question};
 use crate::reconcile::{OutputSource as _, Outputs};
 use crate::state::audit_log::{self, Event, EventKind};
 use crate::state::transition::{self, Cause, Change, Outcome};
@@ -59,11 +60,11 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
         config: &context.config,
         completions: &probe,
     };
-    let live = live_jobs(context, &chosen)?;
+    let live = live_jobs(context, &state, &chosen)?;
     let mut events = Vec::new();
     let (mut cleared, mut accepted, mut complete, mut kept) = (0, 0, 0, Vec::new());
     for row in &chosen {
-        let on_disk = matches!(disk.outputs(&row.key), Outputs::Complete { .. });
+        let on_disk = matches!(disk.outputs(&row.key, false), Outputs::Complete { .. });
         match judge(row, on_disk, args.accept_outputs, live.as_ref()) {
             Verdict::MayLive => kept.push(row),
             Verdict::Accept => {
@@ -87,6 +88,9 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
         locked.save(&mut state)?;
     }
     tell(printer, args.dry_run, cleared, accepted, complete);
+    if cleared > 0 {
+        tell_what_is_paused(context, &state, printer);
+    }
     Ok(if kept.is_empty() {
         Exit::Done
     } else {
@@ -125,12 +129,17 @@ fn wanted(chosen: RetryStatus, status: TaskStatus) -> bool {
 
 /// Asks the queue which jobs live; only needed if rows in flight are to be cleared.
 /// None: nobody can tell.
-fn live_jobs(context: &Context, chosen: &[TaskRow]) -> Result<Option<HashSet<JobId>>, Failure> {
+fn live_jobs(
+    context: &Context,
+    state: &State,
+    chosen: &[TaskRow],
+) -> Result<Option<HashSet<JobId>>, Failure> {
     if !chosen.iter().any(TaskRow::is_in_flight) {
         return Ok(Some(HashSet::new()));
     }
     let mut executor = context.executor(Access::ReadOnly)?;
-    let observation = executor.observe(&Question::default());
+    executor.set_deadline(context.config.deadline);
+    let observation = executor.observe(&queue_question(&context.config, state));
     Ok(observation.queue.got().map(|jobs| {
         jobs.iter()
             .filter(|job| job.phase.is_live())

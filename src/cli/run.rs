@@ -2,21 +2,32 @@
 //!
 //! A dry run goes the same way up to the submission, takes no lock and writes nothing.
 
+use std::collections::BTreeMap;
+
 use super::args::RunArgs;
 use super::context::{Access, Context};
 use super::error::{Exit, Failure};
+use super::guard::Guard;
 use super::manifest::warn_unreadable;
 use super::monitor::{hint_at_failures, tell};
 use super::output::Printer;
+use super::pause::{Tense, tell_pauses};
 use super::views::{self, RunSummary};
-use crate::bids::{Discovery, Session};
-use crate::pass::{Decided, Looked, MissingScripts, Pass, Wishes};
+use crate::array::{Batch, group};
+use crate::bids::Session;
+use crate::executor::{Executor, ExecutorError, JobRequest};
+use crate::pass::{Decided, Looked, MissingScripts, Pass, Wishes, clean_arrays};
+use crate::procedure::{ArrayMode, ProcedureDag};
 use crate::reconcile::strays::Strays;
-use crate::safety;
+use crate::request::{Prepared, Reduced};
+use crate::shell;
 use crate::state::State;
 use crate::state::store::StateError;
 use crate::submit::{Stop, Submitted};
 use crate::sys;
+
+/// More single jobs of one procedure in one run are worth a word about arrays.
+const MANY_SINGLES: usize = 100;
 
 pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let selection = context.selection(&args.select)?;
@@ -27,6 +38,8 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
                 .to_owned(),
         });
     }
+    let is_everything = selection.is_everything();
+    let policy = context.policy(selection, args.force)?;
     let started = sys::now();
     let (locked, mut state) = if args.dry_run {
         (None, context.read_state(printer)?)
@@ -40,13 +53,16 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
     };
     let mut executor = context.executor(access)?;
     executor.preflight()?;
-    let found = discover(context, &state, printer)?;
+    let mut guard = Guard::new(context, args, locked.as_ref());
+    guard.before_scan(executor.as_mut(), &mut state, printer)?;
+    let found = context.discover(printer)?;
+    context.tell_unmatched(&policy, &found, printer);
     let probe = context.probe()?;
     let project = context.project(&state);
     let mut pass = context.pass(executor.as_mut(), &probe, &project);
 
     let looked = if args.skip_monitor {
-        pass.look_at_queue()
+        pass.look_at_queue(&state)
     } else {
         pass.look(&mut state)
     };
@@ -56,12 +72,12 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
         });
     }
     tell(&looked, printer);
-    let is_everything = selection.is_everything();
     let wishes = Wishes {
-        policy: context.policy(selection, args.force),
+        policy,
         max_jobs: args.max_jobs,
+        control: context.store.read_control()?,
     };
-    let decided = decide(
+    let mut decided = decide(
         context,
         &mut pass,
         &mut state,
@@ -71,31 +87,58 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
         printer,
     )?;
 
+    if !found.unreadable.is_empty() {
+        decided.standing.sessions = None;
+    }
+    guard.before_submission(&pass, &mut state, (&looked, &mut decided), printer)?;
+
     let mut summary = RunSummary::of(found.sessions.len(), &decided.manifest);
     summary.dry_run = args.dry_run;
+    let tense = match locked {
+        Some(_) => Tense::Now,
+        None => Tense::Would,
+    };
+    tell_pauses(
+        context,
+        &decided.brakes,
+        Some(&decided.manifest),
+        tense,
+        printer,
+    );
     let mut exit = warn_unreadable(&decided.manifest, found.unreadable.is_empty(), printer);
     if tell_missing(&decided.missing_scripts, &mut summary, printer) {
         exit = Exit::Refused;
     }
+    tell_reduced(decided.tasks(), printer);
     if let Some(locked) = &locked {
-        let count = decided.tasks.len() as u64;
+        let count = decided.tasks().count() as u64;
         let progress = printer.progress(Some(count), "submitting");
         let submitted = pass.carry_out(locked, &mut state, &decided, started, &|| progress.inc(1));
         progress.finish();
-        exit = report(&submitted?, &mut summary, printer, exit);
-    } else {
-        summary.submitted = decided.tasks.len();
-        for task in &decided.tasks {
-            printer.line(&shell_words::join(
-                pass.executor.command_line(&task.request),
-            ));
+        for task in decided.tasks() {
+            if let Some(text) = task.notes.retry_text(task.intent.attempt) {
+                printer.detail(&format!("{}: {text}", task.intent.key));
+            }
         }
+        exit = report(&submitted?, &mut summary, printer, exit);
+        clean_arrays(
+            &locked.store.paths.arrays,
+            &state,
+            &looked.observation,
+            started,
+        );
+    } else {
+        summary.submitted = decided.tasks().count();
+        show(&decided.batches, pass.executor, printer);
+    }
+    if pass.executor.takes_arrays() {
+        hint_at_arrays(&decided.batches, &context.config.procedures, printer);
     }
     if summary.tasks == 0 && !is_everything {
         printer.warning("no task of the study matches the selection");
     }
     views::print_run_summary(printer, &summary);
-    hint_at_failures(state.rows(), context, printer);
+    hint_at_failures(&state, context, printer);
     if looked.accounting_failed.is_some() && exit == Exit::Done {
         // Submission went on; what the jobs did is not known.
         exit = Exit::Unreachable;
@@ -103,13 +146,46 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
     Ok(exit)
 }
 
-/// Finds the sessions; stops if a root is gone that the state knows results of.
-fn discover(context: &Context, state: &State, printer: &mut Printer) -> Result<Discovery, Failure> {
-    let roots = safety::look(&context.config);
-    if let Some((message, hint)) = safety::judge(&context.config, &roots, state) {
-        return Err(Failure::Safety { message, hint });
+/// Prints the command lines that would be run; below that of an array, its tasks as comments.
+fn show(batches: &[Batch], executor: &dyn Executor, printer: &mut Printer) {
+    for Batch { tasks, array } in batches {
+        for task in tasks {
+            if let Some(text) = task.notes.retry_text(task.intent.attempt) {
+                printer.line(&format!("# {}: {text}", task.intent.key));
+            }
+        }
+        let requests: Vec<&JobRequest> = tasks.iter().map(|task| &task.request).collect();
+        let Some(array) = array else {
+            for request in requests {
+                printer.line(&shell::join(&executor.command_line(request)));
+            }
+            continue;
+        };
+        printer.line(&shell::join(&executor.array_command_line(array, &requests)));
+        for (index, request) in requests.iter().enumerate() {
+            let arguments = shell::join(&request.arguments).replace('\n', "\\n");
+            printer.line(&format!("#   {index}: {} {arguments}", request.script));
+        }
     }
-    context.discover(printer)
+}
+
+/// Says once that there are arrays, where they would have spared the controller many jobs.
+fn hint_at_arrays(batches: &[Batch], dag: &ProcedureDag, printer: &mut Printer) {
+    let is_never = |name: &str| {
+        dag.find(name)
+            .is_some_and(|id| dag.get(id).rules.array == ArrayMode::Never)
+    };
+    let many: Vec<String> = group::singles(batches)
+        .into_iter()
+        .filter(|(procedure, count)| *count > MANY_SINGLES && is_never(procedure))
+        .map(|(procedure, count)| format!("{count} of {procedure}"))
+        .collect();
+    if !many.is_empty() {
+        printer.hint(&format!(
+            "many single jobs ({}): with 'array: auto' each such group is one job array",
+            many.join(", ")
+        ));
+    }
 }
 
 fn decide(
@@ -136,13 +212,15 @@ pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &
     for (key, job) in &strays.adopt {
         printer.note(&format!("{key}: adopted its living job {}", job.id));
     }
-    for (key, id) in &strays.doubled {
+    for (key, job) in &strays.doubled {
         let own = state
             .get(key)
             .and_then(|row| row.job_id.as_ref())
             .map_or_else(String::new, |id| format!(" beside job {id}"));
         printer.warning(&format!(
-            "{key}: a second job, {id}, is alive{own}; one of them should go: scancel {id}"
+            "{key}: a second job, {}, is alive{own}; one of them should go: {}",
+            job.id,
+            job.scancel_line()
         ));
     }
     for (key, id) in &strays.foreign {
@@ -158,15 +236,40 @@ pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &
             context.store.paths.state.display()
         ));
     }
-    for (name, id) in &strays.orphans {
+    for (procedure, (count, id)) in &strays.unlisted {
         printer.warning(&format!(
-            "job {id} ({name}) was submitted for a task that {} no longer has; if it is not wanted: scancel {id}",
+            "{procedure}: {count} task(s) of a job array of this study live (such as job {id}), and its task list \
+             below {} is gone, so nobody knows which tasks they are; all tasks of {procedure} wait until they end",
+            context.store.paths.arrays.display()
+        ));
+    }
+    for (name, job) in &strays.orphans {
+        printer.warning(&format!(
+            "job {} ({name}) was submitted for a task that {} no longer has; if it is not wanted: {}",
+            job.id,
             context
                 .config
                 .file
                 .as_deref()
                 .map_or_else(|| "the study".to_owned(), |file| file.display().to_string()),
+            job.scancel_line()
         ));
+    }
+}
+
+/// Tells what is above the site's ceiling, in one line per procedure and kind.
+fn tell_reduced<'a>(tasks: impl Iterator<Item = &'a Prepared>, printer: &mut Printer) {
+    let mut groups: BTreeMap<(&str, &Reduced), usize> = BTreeMap::new();
+    for task in tasks {
+        for reduced in &task.notes.reduced {
+            *groups
+                .entry((&task.intent.key.procedure, reduced))
+                .or_default() += 1;
+        }
+    }
+    for ((procedure, reduced), count) in groups {
+        let tasks = if count == 1 { "task" } else { "tasks" };
+        printer.note(&format!("{procedure}: {reduced} for {count} {tasks}"));
     }
 }
 
@@ -185,9 +288,15 @@ fn tell_missing(missing: &MissingScripts, summary: &mut RunSummary, printer: &mu
         }
         if *count > 0 {
             refused = true;
+            let what = match error {
+                ExecutorError::ScriptUnfit { option, .. } => {
+                    format!("script with '#SBATCH {option}'")
+                }
+                _ => "script not found".to_owned(),
+            };
             summary
                 .refused
-                .push((format!("{procedure}: script not found"), *count));
+                .push((format!("{procedure}: {what}"), *count));
         }
     }
     refused
@@ -212,9 +321,41 @@ fn report(
             .push((format!("{procedure}: {message}"), *count));
         exit = Exit::Refused;
     }
-    for (key, message) in &submitted.in_doubt {
+    for retry in &submitted.refused_retries {
+        let more = match retry.count {
+            1 => String::new(),
+            count => format!(" (and {} more)", count - 1),
+        };
         printer.warning(&format!(
-            "{key}: nobody knows yet whether its job was accepted ({message}); the next passes look for it"
+            "{}{more}: the next attempt was refused: {}",
+            retry.key, retry.message
+        ));
+        printer.hint(
+            "it asks for what the retry rules say (`run --dry-run` shows it); `retry` starts anew without them",
+        );
+        summary.refused.push((
+            format!("{}, tried again: {}", retry.key.procedure, retry.message),
+            retry.count,
+        ));
+        exit = Exit::Refused;
+    }
+    for doubted in submitted
+        .in_doubt
+        .chunk_by(|(a, said), (b, says)| a.procedure == b.procedure && said == says)
+    {
+        let Some((key, message)) = doubted.first() else {
+            continue;
+        };
+        let (who, whose) = match doubted.len() {
+            1 => (key.to_string(), "its job was"),
+            count => (
+                format!("{count} tasks of {}", key.procedure),
+                "their jobs were",
+            ),
+        };
+        printer.warning(&format!(
+            "{who}: nobody knows yet whether {whose} accepted ({message}); the next passes look for {}",
+            if doubted.len() == 1 { "it" } else { "them" }
         ));
     }
     if let Some(error) = &submitted.audit_error {

@@ -10,7 +10,7 @@ use super::output::{Format, Printer};
 use crate::bids::Session;
 use crate::manifest::{Decision, Manifest, Skip};
 use crate::procedure::ProcedureDag;
-use crate::state::TaskRow;
+use crate::state::{TaskRow, TaskStatus};
 use crate::tables::words::{first_word, short_cell};
 use crate::tables::{self, TableError};
 
@@ -20,7 +20,9 @@ pub struct RunSummary {
     pub sessions: usize,
     pub tasks: usize,
     pub complete: usize,
-    /// Limits aside: tasks over a limit are due, and held back.
+    /// Of the complete ones, those of subject scope that a session came after.
+    pub stale: usize,
+    /// Limits and pauses aside: such tasks are due, and held back.
     pub due: usize,
     /// With `dry_run`: how many would be.
     pub submitted: usize,
@@ -43,11 +45,14 @@ impl RunSummary {
         Self {
             sessions,
             tasks: count(|decision| !matches!(decision, Decision::Skip(Skip::NotSelected))),
-            complete: count(|decision| matches!(decision, Decision::Skip(Skip::Complete))),
+            complete: count(|decision| {
+                matches!(decision, Decision::Skip(Skip::Complete | Skip::Stale(_)))
+            }),
+            stale: count(|decision| matches!(decision, Decision::Skip(Skip::Stale(_)))),
             due: count(|decision| {
                 matches!(
                     decision,
-                    Decision::Submit(_) | Decision::Skip(Skip::OverLimit(_))
+                    Decision::Submit(_) | Decision::Skip(Skip::OverLimit(_) | Skip::Paused(_))
                 )
             }),
             held_back: tables::reason_summary(manifest),
@@ -55,6 +60,29 @@ impl RunSummary {
         }
     }
 }
+
+/// What the table of rows shows.
+const STATUS_COLUMNS: [&str; 8] = [
+    "procedure",
+    "subject",
+    "session",
+    "status",
+    "reason",
+    "attempt",
+    "job_id",
+    "submitted_at",
+];
+
+/// The same if all of them failed: what happened says more than when it began.
+const FAILURE_COLUMNS: [&str; 7] = [
+    "procedure",
+    "subject",
+    "session",
+    "reason",
+    "attempt",
+    "job_id",
+    "failure",
+];
 
 /// Prints the rows of the state; as a table, first the counts per procedure and status.
 /// `selected`: there are other rows, which were not asked for.
@@ -80,17 +108,14 @@ pub fn print_status(
     }
     print_counts(printer, rows, dag)?;
     printer.line("");
-    let rows = frame.select([
-        "procedure",
-        "subject",
-        "session",
-        "status",
-        "reason",
-        "attempt",
-        "job_id",
-        "submitted_at",
-    ])?;
-    printer.frame(&rows, format, &["status"], &["attempt", "submitted_at"])
+    let failed = rows.iter().all(|row| row.status == TaskStatus::Failed);
+    let (columns, optional): (&[&str], &[&str]) = if failed {
+        (&FAILURE_COLUMNS, &["attempt", "job_id"])
+    } else {
+        (&STATUS_COLUMNS, &["attempt", "submitted_at"])
+    };
+    let rows = frame.select(columns.iter().copied())?;
+    printer.frame(&rows, format, &["status"], optional)
 }
 
 /// Prints the counts per procedure and status.
@@ -186,6 +211,13 @@ pub fn print_run_summary(printer: &mut Printer, summary: &RunSummary) {
         return;
     }
     printer.talk(&head);
+    if summary.stale > 0 {
+        printer.note(&format!(
+            "{} complete, but stale: sessions have come since ('session-status' shows where; \
+             rerun_when_stale runs them again)",
+            plural(summary.stale, "task")
+        ));
+    }
     print_group(printer, "refused", refused, &summary.refused);
     print_group(printer, "held back", held_back, &summary.held_back);
 }

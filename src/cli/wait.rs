@@ -5,19 +5,38 @@ use std::time::Duration;
 use super::args::WaitArgs;
 use super::context::Context;
 use super::error::{Exit, Failure};
+use super::monitor::update_or_read;
 use super::output::Printer;
 use crate::manifest::Selection;
 use crate::state::{State, TaskStatus};
 use crate::sys;
 
+/// Slurm is not asked more often.
+const SHORTEST: Duration = Duration::from_secs(1);
+
 pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let state = context.read_state(printer)?;
     let selection = context.selection_among(&args.select, Some(&state))?;
     let started = sys::now();
+    let mut before = count(&state, &selection);
+    if before.all() == 0 {
+        printer.warning(if selection.is_everything() {
+            "no tasks on record: nothing to wait for"
+        } else {
+            "no task on record matches the selection: nothing to wait for"
+        });
+    }
+    let ended = |counts: &Counts| (counts.all() - counts.in_flight) as u64;
+    let progress = printer.progress(Some(before.all() as u64), "waiting");
+    progress.inc(ended(&before));
+    // What is wrong is told at the first look, not every half minute.
+    printer.tell_once();
+    printer.detail(&before.text());
     loop {
-        let (_, state) = super::monitor::update(context, "wait", &args.write, printer)?;
+        let (_, state) = update_or_read(context, "wait", &args.write, printer)?;
         let counts = count(&state, &selection);
         if counts.in_flight == 0 {
+            progress.finish();
             printer.talk(&format!(
                 "{} complete, {} failed",
                 counts.complete, counts.failed
@@ -28,9 +47,16 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
                 Exit::Error
             });
         }
+        progress.set_total(counts.all() as u64);
+        progress.inc(ended(&counts).saturating_sub(ended(&before)));
+        if counts != before {
+            printer.detail(&counts.text());
+        }
         let waited = (sys::now() - started).to_std().unwrap_or(Duration::ZERO);
+        let interval = args.interval.max(SHORTEST);
         let pause = match args.timeout {
             Some(timeout) if waited >= timeout => {
+                progress.finish();
                 printer.warning(&format!(
                     "{} task(s) are still in flight after {} s",
                     counts.in_flight,
@@ -38,21 +64,32 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
                 ));
                 return Ok(Exit::TimeOut);
             }
-            Some(timeout) => args.interval.min(timeout - waited),
-            None => args.interval,
+            Some(timeout) => interval.min(timeout - waited),
+            None => interval,
         };
-        printer.detail(&format!(
-            "{} in flight, {} complete, {} failed",
-            counts.in_flight, counts.complete, counts.failed
-        ));
+        before = counts;
         std::thread::sleep(pause);
     }
 }
 
+#[derive(PartialEq, Eq)]
 struct Counts {
     in_flight: usize,
     complete: usize,
     failed: usize,
+}
+
+impl Counts {
+    fn all(&self) -> usize {
+        self.in_flight + self.complete + self.failed
+    }
+
+    fn text(&self) -> String {
+        format!(
+            "{} in flight, {} complete, {} failed",
+            self.in_flight, self.complete, self.failed
+        )
+    }
 }
 
 fn count(state: &State, selection: &Selection) -> Counts {

@@ -7,8 +7,9 @@ use std::path::Path;
 use rustix::fs::{FileType, Stat};
 
 use super::Unreadable;
-use super::listing::{self, Dir, Entry, Kind, Listings};
+use super::listing::{Dir, Entry, Kind, Listing, Listings};
 use super::marker::{Component, Pattern};
+use super::reader::Reader;
 
 /// Shows one match to the caller: `Ok(true)` ends the search. After an error the search goes on,
 /// since another match may make it irrelevant.
@@ -20,7 +21,7 @@ pub type Visit<'v> = dyn FnMut(&Path, Kind) -> Result<bool, Unreadable> + 'v;
 /// # Errors
 /// The first thing that could not be read, if nothing contented `visit`.
 pub fn find(
-    listings: &Listings,
+    listings: &Listings<'_>,
     base: &Path,
     pattern: &Pattern,
     visit: &mut Visit<'_>,
@@ -38,13 +39,15 @@ pub fn find(
 }
 
 /// True if something matches: anything but a link that leads nowhere.
-pub fn any(listings: &Listings, base: &Path, pattern: &Pattern) -> Result<bool, Unreadable> {
-    find(listings, base, pattern, &mut is_there)
+pub fn any(listings: &Listings<'_>, base: &Path, pattern: &Pattern) -> Result<bool, Unreadable> {
+    find(listings, base, pattern, &mut |path, kind| {
+        is_there(listings.reader, path, kind)
+    })
 }
 
 /// True if the entry is not a link that leads nowhere.
-pub fn is_there(path: &Path, kind: Kind) -> Result<bool, Unreadable> {
-    Ok(kind != Kind::Link || listing::stat(path)?.is_some())
+pub fn is_there(reader: &Reader, path: &Path, kind: Kind) -> Result<bool, Unreadable> {
+    Ok(kind != Kind::Link || reader.stat(path)?.is_some())
 }
 
 pub fn is_directory(stat: &Stat) -> bool {
@@ -52,7 +55,7 @@ pub fn is_directory(stat: &Stat) -> bool {
 }
 
 struct Search<'a, 'v> {
-    listings: &'a Listings,
+    listings: &'a Listings<'a>,
     directories_only: bool,
     visit: &'a mut Visit<'v>,
     error: Option<Unreadable>,
@@ -103,11 +106,7 @@ impl Search<'_, '_> {
         })
     }
 
-    fn over(
-        &mut self,
-        dir: &Path,
-        judge: impl FnOnce(&mut Self, &listing::Listing) -> bool,
-    ) -> bool {
+    fn over(&mut self, dir: &Path, judge: impl FnOnce(&mut Self, &Listing) -> bool) -> bool {
         match &*self.listings.get(dir) {
             Dir::There(listing) => judge(self, listing),
             Dir::Absent => false,
@@ -122,7 +121,7 @@ impl Search<'_, '_> {
         let path = dir.join(entry.name);
         let shown = match (self.directories_only, entry.kind) {
             (false, _) | (true, Kind::Directory) => (self.visit)(&path, entry.kind),
-            (true, Kind::Link) => match listing::stat(&path) {
+            (true, Kind::Link) => match self.listings.reader.stat(&path) {
                 Ok(Some(stat)) if is_directory(&stat) => (self.visit)(&path, entry.kind),
                 Ok(_) => Ok(false),
                 Err(unreadable) => Err(unreadable),

@@ -10,8 +10,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::listing::{self, Dir, Kind};
+use super::listing::{Dir, Kind};
 use super::probe::{Mark, Newest, SubjectProbe};
+use super::reader::Reader;
 use super::{Unreadable, find};
 use crate::bids::SessionLabel;
 use crate::procedure::Procedure;
@@ -26,7 +27,8 @@ pub(super) fn complete(
     procedure: &Procedure,
     mut newest: Option<&mut Newest>,
 ) -> Result<bool, Unreadable> {
-    let mut is_good = |dir: &Path| is_good(dir, newest.as_deref_mut());
+    let reader = subject.reader();
+    let mut is_good = |dir: &Path| is_good(reader, dir, newest.as_deref_mut());
     let out = subject.derivatives(procedure);
     let name = subject.subject.as_str();
     let sessions = match scanned(subject)? {
@@ -47,7 +49,7 @@ pub(super) fn complete(
         }
     }
     let template = out.join(name);
-    if !is_good(&template)? || !names_all(&template.join("base-tps"), &runs)? {
+    if !is_good(&template)? || !names_all(reader, &template.join("base-tps"), &runs)? {
         return Ok(false);
     }
     for run in &runs {
@@ -63,10 +65,11 @@ pub(super) fn marks(
     subject: &SubjectProbe<'_>,
     procedure: &Procedure,
 ) -> Result<Vec<Mark>, Unreadable> {
+    let reader = subject.reader();
     let out = subject.derivatives(procedure);
     let name = subject.subject.as_str();
     let mark = |run: &str| {
-        let good = is_good(&out.join(run), None);
+        let good = is_good(reader, &out.join(run), None);
         (format!("{run}/scripts/recon-all.done"), good)
     };
     let sessions = match scanned(subject)? {
@@ -81,7 +84,7 @@ pub(super) fn marks(
         .collect();
     let mut marks: Vec<_> = runs.iter().map(|run| mark(run)).collect();
     marks.push(mark(name));
-    let time_points = names_all(&out.join(name).join("base-tps"), &runs);
+    let time_points = names_all(reader, &out.join(name).join("base-tps"), &runs);
     marks.push((format!("{name}/base-tps"), time_points));
     marks.extend(runs.iter().map(|run| mark(&format!("{run}.long.{name}"))));
     Ok(marks)
@@ -114,7 +117,10 @@ fn scanned(subject: &SubjectProbe<'_>) -> Result<Scanned, Unreadable> {
         let dir = bids.join(&label);
         let is_session = match entry.kind {
             Kind::Directory => true,
-            Kind::Link => listing::stat(&dir)?.is_some_and(|stat| find::is_directory(&stat)),
+            Kind::Link => subject
+                .reader()
+                .stat(&dir)?
+                .is_some_and(|stat| find::is_directory(&stat)),
             Kind::File | Kind::Other => false,
         };
         if is_session {
@@ -149,14 +155,14 @@ fn has_t1w(subject: &SubjectProbe<'_>, dir: &Path) -> Result<bool, Unreadable> {
 }
 
 /// True if the run in `dir` has ended well.
-fn is_good(dir: &Path, newest: Option<&mut Newest>) -> Result<bool, Unreadable> {
+fn is_good(reader: &Reader, dir: &Path, newest: Option<&mut Newest>) -> Result<bool, Unreadable> {
     let mark = dir.join("scripts/recon-all.done");
-    let Some(text) = listing::head(&mark, HEAD)? else {
+    let Some(text) = reader.first_line(&mark, HEAD)? else {
         return Ok(false);
     };
     let good = says_success(&text);
     if let Some(newest) = newest.filter(|_| good) {
-        newest.add_file(&mark)?;
+        newest.add_file(reader, &mark)?;
     }
     Ok(good)
 }
@@ -175,8 +181,8 @@ fn says_success(text: &[u8]) -> bool {
 }
 
 /// True if the template was made from all of these runs.
-fn names_all(base_tps: &Path, runs: &[String]) -> Result<bool, Unreadable> {
-    let Some(text) = listing::head(base_tps, HEAD)? else {
+fn names_all(reader: &Reader, base_tps: &Path, runs: &[String]) -> Result<bool, Unreadable> {
+    let Some(text) = reader.head(base_tps, HEAD)? else {
         return Ok(false);
     };
     let text = String::from_utf8_lossy(&text);

@@ -4,12 +4,15 @@
 //! Nothing here knows jobs: whether markers may be believed while a job lives is decided in
 //! [`crate::manifest`] and [`crate::reconcile`].
 
+pub mod account;
+pub mod annex;
 pub mod find;
 pub mod freesurfer;
 pub mod listing;
 pub mod marker;
 pub mod probe;
 pub mod qsirecon;
+pub mod reader;
 
 use std::path::PathBuf;
 
@@ -41,6 +44,15 @@ pub struct Unreadable {
 /// be shared between its tasks and forgotten afterwards. May be asked from several threads.
 pub trait Completions: Sync {
     fn for_subject<'a>(&'a self, subject: &'a SubjectLabel) -> Box<dyn SubjectCompletions + 'a>;
+
+    /// Does the same for a subject that is asked about again later in the pass: what was read is
+    /// kept until then.
+    fn for_subject_now_and_later<'a>(
+        &'a self,
+        subject: &'a SubjectLabel,
+    ) -> Box<dyn SubjectCompletions + 'a> {
+        self.for_subject(subject)
+    }
 }
 
 /// Answers for one subject. Nothing is read before it is asked for, and nothing twice.

@@ -4,18 +4,21 @@
 //! first marker that is surely missing answers, and nothing is read before it is asked for.
 
 mod markers;
+mod memory;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
 use regex::bytes::Regex;
 use rustix::fs::Stat;
 
-use super::listing::{self, Dir, Kind, Listings, SharedListings};
+use memory::{Answers, Kept, Memory};
+
+use super::listing::{Dir, Kind, Listings, SharedListings};
 use super::marker::{CompletionRule, Marker, Required};
 use super::qsirecon::{self, SpecError};
+use super::reader::Reader;
 use super::{Completion, Completions, SubjectCompletions, Unreadable, find, freesurfer};
 use crate::bids::{SessionLabel, SubjectLabel};
 use crate::config::Config;
@@ -32,15 +35,19 @@ pub struct Probe {
     procedures: ProcedureDag,
     /// Suffixes of the QSIRecon workflow; none: any workflow's report will do.
     suffixes: Vec<String>,
+    reader: Reader,
     shared: SharedListings,
+    /// What was read of subjects that are asked about again.
+    memory: Memory,
 }
 
-/// Answers for one subject; forgets everything when dropped.
+/// Answers for one subject; forgets everything when dropped, or leaves it to the probe.
 pub(super) struct SubjectProbe<'a> {
     pub(super) probe: &'a Probe,
     pub(super) subject: &'a SubjectLabel,
-    pub(super) listings: Listings,
-    answers: RefCell<HashMap<(ProcedureId, SessionLabel), Completion>>,
+    pub(super) listings: Listings<'a>,
+    answers: RefCell<Answers>,
+    is_asked_again: bool,
 }
 
 /// Collects modification times.
@@ -60,6 +67,7 @@ impl Probe {
             config.procedures.clone(),
             config.qsirecon_spec.as_deref(),
         )
+        .map(|probe| probe.reading_by(Reader::default().counting(config.annex)))
     }
 
     /// Does the same without a whole configuration.
@@ -84,8 +92,26 @@ impl Probe {
             derivatives_root,
             procedures,
             suffixes,
+            reader: Reader::default(),
             shared: SharedListings::default(),
+            memory: Memory::default(),
         })
+    }
+
+    /// Reads by this reader, which keeps account.
+    pub fn reading_by(self, reader: Reader) -> Self {
+        Self { reader, ..self }
+    }
+
+    fn subject<'a>(&'a self, subject: &'a SubjectLabel, is_asked_again: bool) -> SubjectProbe<'a> {
+        let kept = self.memory.take(subject);
+        SubjectProbe {
+            probe: self,
+            subject,
+            listings: Listings::new(&self.reader, kept.dirs),
+            answers: RefCell::new(kept.answers),
+            is_asked_again,
+        }
     }
 
     pub(super) fn suffixes(&self) -> &[String] {
@@ -99,12 +125,26 @@ impl Probe {
 
 impl Completions for Probe {
     fn for_subject<'a>(&'a self, subject: &'a SubjectLabel) -> Box<dyn SubjectCompletions + 'a> {
-        Box::new(SubjectProbe {
-            probe: self,
-            subject,
-            listings: Listings::default(),
-            answers: RefCell::default(),
-        })
+        Box::new(self.subject(subject, false))
+    }
+
+    fn for_subject_now_and_later<'a>(
+        &'a self,
+        subject: &'a SubjectLabel,
+    ) -> Box<dyn SubjectCompletions + 'a> {
+        Box::new(self.subject(subject, true))
+    }
+}
+
+impl Drop for SubjectProbe<'_> {
+    fn drop(&mut self) {
+        if self.is_asked_again {
+            let found = Kept {
+                dirs: self.listings.take(),
+                answers: self.answers.take(),
+            };
+            self.probe.memory.keep(self.subject, found);
+        }
     }
 }
 
@@ -178,7 +218,8 @@ impl SubjectProbe<'_> {
                         continue;
                     }
                     all_excused = false;
-                    let mut satisfies = |path: &Path, kind| Ok(weigh(marker, path, kind)?.counts());
+                    let mut satisfies =
+                        |path: &Path, kind| Ok(weigh(self.reader(), marker, path, kind)?.counts());
                     if !find::find(&self.listings, &output, &marker.pattern, &mut satisfies)? {
                         return Ok(Completion::Incomplete);
                     }
@@ -237,7 +278,7 @@ impl SubjectProbe<'_> {
             Dir::There(listing) => {
                 let mut error = None;
                 for entry in listing.iter() {
-                    match find::is_there(&output.join(entry.name), entry.kind) {
+                    match find::is_there(self.reader(), &output.join(entry.name), entry.kind) {
                         Ok(true) => return Ok(true),
                         Ok(false) => {}
                         Err(unreadable) => error = error.or(Some(unreadable)),
@@ -261,7 +302,7 @@ impl SubjectProbe<'_> {
             Required::NonEmptyDirectory => {
                 if let Dir::There(listing) = &*self.listings.get(&output) {
                     for entry in listing.iter() {
-                        newest.add_file(&output.join(entry.name))?;
+                        newest.add_file(self.reader(), &output.join(entry.name))?;
                     }
                 }
             }
@@ -271,9 +312,9 @@ impl SubjectProbe<'_> {
                         continue;
                     }
                     let mut note = |path: &Path, kind| {
-                        match weigh(marker, path, kind)? {
+                        match weigh(self.reader(), marker, path, kind)? {
                             Weight::Counts(Some(stat)) => newest.add(&stat),
-                            Weight::Counts(None) => newest.add_file(path)?,
+                            Weight::Counts(None) => newest.add_file(self.reader(), path)?,
                             Weight::CountsNot => {}
                         }
                         Ok(false)
@@ -308,6 +349,10 @@ impl SubjectProbe<'_> {
         self.probe.derivatives_root.join(&procedure.output_dir)
     }
 
+    pub(super) fn reader(&self) -> &Reader {
+        &self.probe.reader
+    }
+
     /// Returns the subject's directory below `bids_root`.
     pub(super) fn bids(&self) -> PathBuf {
         self.probe.bids_root.join(self.subject)
@@ -322,8 +367,8 @@ impl Newest {
             .max(DateTime::from_timestamp(stat.st_mtime, nanoseconds));
     }
 
-    pub(super) fn add_file(&mut self, path: &Path) -> Result<(), Unreadable> {
-        if let Some(stat) = listing::stat(path)? {
+    pub(super) fn add_file(&mut self, reader: &Reader, path: &Path) -> Result<(), Unreadable> {
+        if let Some(stat) = reader.stat(path)? {
             self.add(&stat);
         }
         Ok(())
@@ -342,7 +387,7 @@ impl Weight {
     }
 }
 
-fn weigh(marker: &Marker, path: &Path, kind: Kind) -> Result<Weight, Unreadable> {
+fn weigh(reader: &Reader, marker: &Marker, path: &Path, kind: Kind) -> Result<Weight, Unreadable> {
     let wants_text = marker.contains.is_some() || marker.not_contains.is_some();
     if kind == Kind::Directory {
         return Ok(if wants_text {
@@ -354,14 +399,14 @@ fn weigh(marker: &Marker, path: &Path, kind: Kind) -> Result<Weight, Unreadable>
     if kind == Kind::File && marker.min_size == 0 && !wants_text {
         return Ok(Weight::Counts(None));
     }
-    let Some(stat) = listing::stat(path)? else {
+    let Some(stat) = reader.stat(path)? else {
         return Ok(Weight::CountsNot);
     };
     let counts = if find::is_directory(&stat) {
         !wants_text
     } else {
         u64::try_from(stat.st_size).is_ok_and(|size| size >= marker.min_size)
-            && (!wants_text || text_fits(marker, path)?)
+            && (!wants_text || text_fits(reader, marker, path)?)
     };
     Ok(if counts {
         Weight::Counts(Some(stat))
@@ -370,7 +415,7 @@ fn weigh(marker: &Marker, path: &Path, kind: Kind) -> Result<Weight, Unreadable>
     })
 }
 
-fn text_fits(marker: &Marker, path: &Path) -> Result<bool, Unreadable> {
+fn text_fits(reader: &Reader, marker: &Marker, path: &Path) -> Result<bool, Unreadable> {
     let search = |part: &Option<String>| {
         let part = part.as_deref()?;
         Some((Regex::new(&regex::escape(part)).ok()?, part.len()))
@@ -379,7 +424,7 @@ fn text_fits(marker: &Marker, path: &Path) -> Result<bool, Unreadable> {
     let longest = [&wanted, &unwanted].into_iter().flatten();
     let longest = longest.map(|(_, len)| *len).max().unwrap_or(0);
     let (mut has_wanted, mut has_unwanted) = (wanted.is_none(), false);
-    let is_file = listing::windows(path, longest, &mut |text| {
+    let is_file = reader.windows(path, longest, &mut |text| {
         let finds = |(expression, _): &(Regex, usize)| expression.is_match(text);
         has_wanted |= wanted.as_ref().is_some_and(finds);
         has_unwanted |= unwanted.as_ref().is_some_and(finds);

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use serde_yaml::Value;
 
 use super::Unreadable;
-use super::listing::{self, Dir, Kind};
+use super::listing::{Dir, Kind};
 use super::probe::{Mark, Newest, SubjectProbe};
+use super::reader::words;
 use crate::bids::SessionLabel;
 use crate::procedure::Procedure;
 
@@ -45,7 +46,7 @@ pub fn suffixes(file: &Path) -> Result<Vec<String>, SpecError> {
     let path = || file.to_owned();
     let text = std::fs::read_to_string(file).map_err(|error| SpecError::Unreadable {
         path: path(),
-        error: listing::words(&error),
+        error: words(&error),
     })?;
     let spec: Value = serde_yaml::from_str(&text).map_err(|error| SpecError::NotYaml {
         path: path(),
@@ -210,7 +211,7 @@ fn has_report(
     if entry.kind == Kind::File && min_size == 0 && newest.is_none() {
         return Ok(true);
     }
-    let Some(stat) = listing::stat(&dir.join(html))? else {
+    let Some(stat) = subject.reader().stat(&dir.join(html))? else {
         return Ok(false);
     };
     if super::find::is_directory(&stat) || stat.st_size < min_size {
@@ -223,7 +224,7 @@ fn has_report(
 }
 
 fn read(subject: &SubjectProbe<'_>, dir: &Path) -> Result<Arc<Dir>, Unreadable> {
-    let dir = subject.probe.shared().get(dir);
+    let dir = subject.probe.shared().get(subject.reader(), dir);
     match &*dir {
         Dir::Failed(unreadable) => Err(unreadable.clone()),
         _ => Ok(dir),

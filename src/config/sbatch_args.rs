@@ -5,6 +5,8 @@
 //! `--job-n=x`, `-Jx` and `-QJx` too. Source of names: sbatch(1).
 
 use super::reader::Value;
+use crate::procedure::options::SHORT_WITH_VALUE;
+use crate::slurm::clusters;
 
 /// Options that are refused: long name, short letter, and why.
 const REFUSED: &[(&str, Option<char>, &str)] = &[
@@ -28,11 +30,6 @@ const REFUSED: &[(&str, Option<char>, &str)] = &[
     ),
     ("output", Some('o'), "'slurm_log_dir' says where logs go"),
     ("error", Some('e'), "'slurm_log_dir' says where logs go"),
-    (
-        "clusters",
-        Some('M'),
-        "jobs are looked for on the default cluster",
-    ),
     ("quiet", Some('Q'), "the job id would not be printed"),
     ("uid", None, "jobs are looked for among the user's own"),
     ("gid", None, "jobs are looked for among the user's own"),
@@ -51,9 +48,6 @@ const OWN_KEY: &[(&str, char, &str)] = &[
     ("cpus-per-task", 'c', "cpus_per_task"),
     ("gres", '\0', "gres"),
 ];
-
-/// Short options that take a value: a separate one may follow.
-const SHORT_WITH_VALUE: &str = "AbBcCdDFGiLmnNpqStwxJaoeM";
 
 /// Long options that take none, or only one after `=`: what follows them would be the script.
 const LONG_WITHOUT_VALUE: &[&str] = &[
@@ -118,6 +112,13 @@ pub(super) fn read(value: &Value<'_>) -> Option<Vec<String>> {
         last.problem(format!(
             "'{option}' has no value: sbatch would take the script for it"
         ));
+    }
+    // Its answers name no cluster, so that nobody could tell whose job an id is.
+    if clusters::named_in(&arguments).contains(&"all") {
+        value.problem_with(
+            "--clusters=all: the clusters must be named",
+            "list them: --clusters=first,second",
+        );
     }
     Some(arguments)
 }

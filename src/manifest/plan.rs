@@ -1,17 +1,19 @@
 //! The decision itself, one subject at a time: tasks of different subjects never look at each other.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Blocked, Decision, Due, Manifest, Outlook, Planned, Policy, Skip, Waiting, World};
+use super::{
+    Blocked, Decision, Due, Manifest, Outlook, Planned, Policy, Skip, Waiting, World, retry,
+};
 use crate::bids::dicom::Hold;
 use crate::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use crate::completion::{Completion, SubjectCompletions};
 use crate::executor::JobId;
+use crate::parallel;
 use crate::procedure::{ProcedureDag, ProcedureId, Scope, SessionsRule};
-use crate::state::{TaskKey, TaskRow, TaskStatus};
+use crate::state::{Reason, TaskKey, TaskRow, TaskStatus};
 
 /// Gives each task of each session its one decision, in order of priority, subject and session.
 ///
@@ -28,7 +30,7 @@ pub fn plan(
         .sessions
         .chunk_by(|a, b| a.subject == b.subject)
         .collect();
-    let planned = in_parallel(&subjects, threads, |sessions| {
+    let planned = parallel::map(&subjects, threads, |sessions| {
         let tasks = plan_subject(dag, world, policy, sessions);
         tick();
         tasks
@@ -40,43 +42,6 @@ pub fn plan(
     Manifest {
         tasks: by_priority.into_iter().flatten().collect(),
     }
-}
-
-/// Runs `work` over all items on a few threads and returns the results in the items' order.
-pub(crate) fn in_parallel<T: Sync, R: Send>(
-    items: &[T],
-    threads: usize,
-    work: impl Fn(&T) -> R + Sync,
-) -> Vec<R> {
-    if threads <= 1 || items.len() <= 1 {
-        return items.iter().map(work).collect();
-    }
-    let next = AtomicUsize::new(0);
-    let mut parts: Vec<(usize, R)> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.min(items.len()))
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut done = Vec::new();
-                    while let Some((at, item)) = {
-                        let at = next.fetch_add(1, Ordering::Relaxed);
-                        items.get(at).map(|item| (at, item))
-                    } {
-                        done.push((at, work(item)));
-                    }
-                    done
-                })
-            })
-            .collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| match worker.join() {
-                Ok(done) => done,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-            .collect()
-    });
-    parts.sort_unstable_by_key(|(at, _)| *at);
-    parts.into_iter().map(|(_, result)| result).collect()
 }
 
 fn plan_subject(
@@ -93,6 +58,10 @@ fn plan_subject(
         world,
         policy,
         sessions,
+        wanted: sessions
+            .iter()
+            .filter(|session| !policy.cohort.excludes(session))
+            .collect(),
         label: &first.subject,
         disk: world.completions.for_subject(&first.subject),
         standings: RefCell::default(),
@@ -105,12 +74,15 @@ fn plan_subject(
             Scope::Session => sessions.iter().map(Target::Session).collect(),
         };
         for target in targets {
+            let decision = subject.decide(procedure, target);
+            let works_on = matches!((&decision, target), (Decision::Submit(_), Target::Subject));
             tasks.push(Planned {
                 procedure,
                 subject: first.subject.clone(),
                 session: target.label(),
                 dicom_path: target.dicom_path(),
-                decision: subject.decide(procedure, target),
+                input_sessions: works_on.then(|| subject.ready_sessions(procedure, |_| true)),
+                decision,
             });
         }
     }
@@ -123,6 +95,8 @@ struct Subject<'a> {
     world: &'a World<'a>,
     policy: &'a Policy,
     sessions: &'a [Session],
+    /// Those that the site does not exclude.
+    wanted: Vec<&'a Session>,
     label: &'a SubjectLabel,
     disk: Box<dyn SubjectCompletions + 'a>,
     standings: RefCell<HashMap<(ProcedureId, SessionLabel), Standing>>,
@@ -141,6 +115,8 @@ enum Target<'a> {
 enum Standing {
     InFlight(Box<Skip>),
     Failed(Box<Skip>),
+    /// Failed, and to be tried again: its markers are not believed.
+    Retry(Due),
     Disk(Completion),
 }
 
@@ -159,18 +135,24 @@ impl Subject<'_> {
         if let Some(row) = row.filter(|row| row.is_in_flight()) {
             return Decision::Skip(in_flight(row));
         }
+        if self.is_excluded(target) {
+            return Decision::Skip(Skip::Excluded);
+        }
         if let Some(job) = self.foreign_job(procedure, &session) {
             return Decision::Skip(Skip::ForeignJob(job.clone()));
         }
-        if let Some(row) = row.filter(|row| self.blocks(row)) {
-            return Decision::Skip(failed(row));
+        if let Some(row) = row
+            && let Some(outlook) = self.blocks(procedure, row)
+            && outlook != Outlook::Now
+        {
+            return Decision::Skip(failed(row, outlook));
         }
         if !self.has_dicom(target) {
             return Decision::Skip(Skip::NoDicom);
         }
         // The outputs of a task that waits are not looked at: that is what makes a pass cheap.
         if let Some(waiting) = self.waits_for(procedure, target) {
-            return Decision::Skip(Skip::WaitingFor(Box::new(waiting)));
+            return Decision::Skip(waiting);
         }
         let decision = self.by_disk(procedure, &session, row);
         match decision {
@@ -182,9 +164,13 @@ impl Subject<'_> {
 
     /// Returns why the target's DICOM files are not ready to be worked on.
     fn held(&self, target: Target<'_>) -> Option<Skip> {
-        let sessions = match target {
-            Target::Session(session) => std::slice::from_ref(session),
-            Target::Subject => self.sessions,
+        let one;
+        let sessions: &[&Session] = match target {
+            Target::Session(session) => {
+                one = [session];
+                &one
+            }
+            Target::Subject => &self.wanted,
         };
         sessions
             .iter()
@@ -223,6 +209,7 @@ impl Subject<'_> {
                 return Decision::Skip(*skip);
             }
             Standing::InFlight(_) | Standing::Failed(_) => self.disk.completion(procedure, session),
+            Standing::Retry(due) => return Decision::Submit(due),
             Standing::Disk(completion) => completion,
         };
         let failed_before = row.is_some_and(|row| row.status == TaskStatus::Failed);
@@ -232,13 +219,36 @@ impl Subject<'_> {
             Completion::Complete if self.policy.force => {
                 Decision::Submit(Due::Forced { complete: true })
             }
-            Completion::Complete => Decision::Skip(Skip::Complete),
+            Completion::Complete => self.complete(procedure, row),
             Completion::Incomplete if self.policy.force => {
                 Decision::Submit(Due::Forced { complete: false })
             }
             Completion::Incomplete if failed_before => Decision::Submit(Due::FailedBefore),
             Completion::Incomplete if row.is_some() => Decision::Submit(Due::OutputsGone),
             Completion::Incomplete => Decision::Submit(Due::New),
+        }
+    }
+
+    /// Judges a task whose outputs are complete: a subject may have sessions since that it did not
+    /// work on. Rows that do not say on which ones it did are not judged.
+    fn complete(&self, procedure: ProcedureId, row: Option<&TaskRow>) -> Decision {
+        let known = row
+            .filter(|row| row.status == TaskStatus::Complete)
+            .and_then(|row| row.input_sessions.as_deref());
+        let declared = self.dag.get(procedure);
+        let (Some(known), Scope::Subject) = (known, declared.scope) else {
+            return Decision::Skip(Skip::Complete);
+        };
+        let known: HashSet<&str> = known.split(' ').collect();
+        let later = self.ready_sessions(procedure, |session| {
+            !session.is_none() && !known.contains(session.as_str())
+        });
+        if later.is_empty() {
+            Decision::Skip(Skip::Complete)
+        } else if declared.rules.rerun_when_stale {
+            Decision::Submit(Due::Stale)
+        } else {
+            Decision::Skip(Skip::Stale(later))
         }
     }
 
@@ -258,13 +268,16 @@ impl Subject<'_> {
                 Standing::InFlight(Box::new(Skip::ForeignJob(job.clone())))
             }
             Some(row) if row.is_in_flight() => Standing::InFlight(Box::new(in_flight(row))),
-            Some(row) if self.blocks(row) => Standing::Failed(Box::new(failed(row))),
+            Some(row) if let Some(outlook) = self.blocks(procedure, row) => match row.reason {
+                Some(reason) if outlook == Outlook::Now => self.retry(procedure, session, reason),
+                _ => Standing::Failed(Box::new(failed(row, outlook))),
+            },
             _ => match (self.disk.completion(procedure, session), row) {
                 // The Python program's failed rows have no reason: the disk decides about them.
                 (Completion::Incomplete, Some(row))
                     if row.status == TaskStatus::Failed && !self.policy.resubmit_failed =>
                 {
-                    Standing::Failed(Box::new(failed(row)))
+                    Standing::Failed(Box::new(failed(row, Outlook::None)))
                 }
                 (completion, _) => Standing::Disk(completion),
             },
@@ -273,12 +286,36 @@ impl Subject<'_> {
         standing
     }
 
-    /// True if a failed row keeps its task from being looked at on disk.
-    fn blocks(&self, row: &TaskRow) -> bool {
-        row.status == TaskStatus::Failed
+    /// Returns where a failed task stands that is tried again. Whether its input is there and its
+    /// directory can be read does not depend on what the failed attempt left.
+    fn retry(&self, procedure: ProcedureId, session: &SessionLabel, reason: Reason) -> Standing {
+        match self.disk.completion(procedure, session) {
+            Completion::Complete => Standing::Retry(Due::Retry {
+                reason,
+                complete: true,
+            }),
+            Completion::Incomplete => Standing::Retry(Due::Retry {
+                reason,
+                complete: false,
+            }),
+            other => Standing::Disk(other),
+        }
+    }
+
+    /// Returns what becomes of a failed row, if it keeps its task's outputs from being believed.
+    fn blocks(&self, procedure: ProcedureId, row: &TaskRow) -> Option<Outlook> {
+        let blocks = row.status == TaskStatus::Failed
             && row.reason.is_some()
             && !self.policy.resubmit_failed
-            && !self.is_forced(row)
+            && !self.is_forced(row);
+        blocks.then(|| {
+            retry::outlook(
+                self.dag.get(procedure).rules.retry.as_ref(),
+                row,
+                self.world.rows.meta.owner_uid,
+                self.world.now,
+            )
+        })
     }
 
     fn is_forced(&self, row: &TaskRow) -> bool {
@@ -290,12 +327,62 @@ impl Subject<'_> {
             )
     }
 
-    /// Returns the first dependency that is not ready, if there is one.
-    fn waits_for(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Waiting> {
+    /// Returns what the task waits for: the first dependency that is not ready, or more sessions.
+    fn waits_for(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Skip> {
         self.dag
             .dependencies(procedure)
             .iter()
             .find_map(|(dependency, rule)| self.missing(*dependency, *rule, target))
+            .map(|waiting| Skip::WaitingFor(Box::new(waiting)))
+            .or_else(|| self.lacks_sessions(procedure, target))
+    }
+
+    fn lacks_sessions(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Skip> {
+        let needed = self.dag.get(procedure).rules.min_sessions;
+        // One there is: the dependencies and the DICOM files are looked at for that.
+        if needed < 2 || matches!(target, Target::Session(_)) {
+            return None;
+        }
+        let ready = self.ready_sessions(procedure, |_| true).len();
+        (ready < needed).then_some(Skip::TooFewSessions { needed, ready })
+    }
+
+    /// Returns the sessions that a task of subject scope works on, of those that are `asked` for:
+    /// wanted, with DICOM files, and complete in the session-scoped procedures that it depends on.
+    fn ready_sessions(
+        &self,
+        procedure: ProcedureId,
+        asked: impl Fn(&SessionLabel) -> bool,
+    ) -> Vec<SessionLabel> {
+        let dependencies: Vec<ProcedureId> = self
+            .dag
+            .dependencies(procedure)
+            .iter()
+            .map(|(dependency, _)| *dependency)
+            .filter(|dependency| self.dag.get(*dependency).scope == Scope::Session)
+            .collect();
+        let is_ready = |session: &&&Session| {
+            if session.dicom == Dicom::Missing || !asked(&session.session) {
+                return false;
+            }
+            if dependencies.is_empty() {
+                return !matches!(self.hold(session), Some(Hold::TooFewFiles { .. }));
+            }
+            let mut is_complete = false;
+            let none_lacks = dependencies.iter().all(|dependency| {
+                match self.readiness(*dependency, &session.session) {
+                    Ready::Yes => {
+                        is_complete = true;
+                        true
+                    }
+                    Ready::NotApplicable => true,
+                    Ready::No(_) => false,
+                }
+            });
+            none_lacks && is_complete
+        };
+        let ready = self.wanted.iter().filter(is_ready);
+        ready.map(|session| session.session.clone()).collect()
     }
 
     fn missing(
@@ -316,17 +403,28 @@ impl Subject<'_> {
         };
         match (declared.scope, target) {
             (Scope::Subject, _) => one(&SessionLabel::none()),
-            (Scope::Session, Target::Session(session)) => one(&session.session),
-            (Scope::Session, Target::Subject) => self.missing_sessions(dependency, rule),
+            (Scope::Session, Target::Session(session)) => match rule {
+                SessionsRule::Same | SessionsRule::ByScope => one(&session.session),
+                SessionsRule::All | SessionsRule::Any => {
+                    self.missing_sessions(dependency, rule, false)
+                }
+            },
+            (Scope::Session, Target::Subject) => self.missing_sessions(dependency, rule, true),
         }
     }
 
-    /// Judges a session-scoped dependency of a subject-scoped task: over all sessions that have
-    /// DICOM files, whatever was selected on the command line.
-    fn missing_sessions(&self, dependency: ProcedureId, rule: SessionsRule) -> Option<Waiting> {
+    /// Judges a session-scoped dependency over all wanted sessions that have DICOM files, whatever
+    /// was selected on the command line. `needs_one`: where it is applicable to none, it is missing.
+    fn missing_sessions(
+        &self,
+        dependency: ProcedureId,
+        rule: SessionsRule,
+        needs_one: bool,
+    ) -> Option<Waiting> {
         let mut ready = 0usize;
         let mut missing: Vec<(SessionLabel, Option<Blocked>)> = Vec::new();
-        for session in self.sessions.iter().filter(|s| s.dicom != Dicom::Missing) {
+        let counted = self.wanted.iter().filter(|s| s.dicom != Dicom::Missing);
+        for session in counted {
             match self.readiness(dependency, &session.session) {
                 Ready::Yes if rule == SessionsRule::Any => return None,
                 Ready::Yes => ready += 1,
@@ -337,7 +435,7 @@ impl Subject<'_> {
                 Ready::No(blocked) => missing.push((session.session.clone(), blocked)),
             }
         }
-        if ready > 0 && missing.is_empty() {
+        if missing.is_empty() && (ready > 0 || !needs_one) {
             return None;
         }
         let sessions_missing = missing.len();
@@ -364,7 +462,8 @@ impl Subject<'_> {
                     .and_then(|target| self.waits_for(procedure, target));
                 match waits {
                     None => Ready::NotApplicable,
-                    Some(waiting) => Ready::No(waiting.blocked),
+                    Some(Skip::WaitingFor(waiting)) => Ready::No(waiting.blocked),
+                    Some(_) => Ready::No(None),
                 }
             }
             Standing::Disk(Completion::Complete) if !self.will_be_replaced(procedure, session) => {
@@ -373,17 +472,19 @@ impl Subject<'_> {
             Standing::Disk(Completion::Unreadable(what)) => {
                 Ready::No(Some(Blocked::Unreadable(what.path.clone())))
             }
-            Standing::Disk(_) | Standing::InFlight(_) => Ready::No(None),
-            Standing::Failed(skip) => Ready::No(Some(Blocked::Failed(match *skip {
-                Skip::Failed { reason, .. } => reason,
-                _ => None,
-            }))),
+            Standing::Disk(_) | Standing::InFlight(_) | Standing::Retry(_) => Ready::No(None),
+            Standing::Failed(skip) => Ready::No(match *skip {
+                Skip::Failed { outlook, .. } if outlook.is_retry() => None,
+                Skip::Failed { reason, .. } => Some(Blocked::Failed(reason)),
+                _ => Some(Blocked::Failed(None)),
+            }),
         }
     }
 
     /// True if this very run writes the task's outputs anew, so that nothing may build on them.
     fn will_be_replaced(&self, procedure: ProcedureId, session: &SessionLabel) -> bool {
-        if !self.policy.force {
+        let declared = self.dag.get(procedure);
+        if !self.policy.force && !declared.rules.rerun_when_stale {
             return false;
         }
         self.target(procedure, session)
@@ -404,7 +505,14 @@ impl Subject<'_> {
     fn has_dicom(&self, target: Target<'_>) -> bool {
         match target {
             Target::Session(session) => session.dicom != Dicom::Missing,
-            Target::Subject => self.sessions.iter().any(|s| s.dicom != Dicom::Missing),
+            Target::Subject => self.wanted.iter().any(|s| s.dicom != Dicom::Missing),
+        }
+    }
+
+    fn is_excluded(&self, target: Target<'_>) -> bool {
+        match target {
+            Target::Session(session) => self.policy.cohort.excludes(session),
+            Target::Subject => self.wanted.is_empty(),
         }
     }
 
@@ -464,11 +572,11 @@ fn in_flight(row: &TaskRow) -> Skip {
     }
 }
 
-fn failed(row: &TaskRow) -> Skip {
+fn failed(row: &TaskRow, outlook: Outlook) -> Skip {
     Skip::Failed {
         reason: row.reason,
         attempt: row.attempt.unwrap_or(1),
-        outlook: Outlook::None,
+        outlook,
     }
 }
 

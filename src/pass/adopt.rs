@@ -8,7 +8,7 @@ use super::look::event;
 use crate::executor::{JobReport, Phase};
 use crate::state::audit_log::Event;
 use crate::state::transition::Cause;
-use crate::state::{JobFacts, Reason, RetryState, State, TaskKey, TaskRow, TaskStatus};
+use crate::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 
 /// Gives rows to living jobs of ours that have none (the state was rolled back or deleted).
 pub fn adopt(
@@ -20,6 +20,8 @@ pub fn adopt(
     jobs.iter()
         .map(|(key, job)| {
             let old = state.get(key).map(|row| row.status);
+            // What earlier retries have used up is not given back.
+            let retry = state.get(key).map(|row| row.retry.clone());
             let (status, reason) = match job.phase {
                 Phase::Running | Phase::Suspended => (TaskStatus::Running, Reason::Running),
                 _ => (TaskStatus::Pending, Reason::Queued),
@@ -44,7 +46,8 @@ pub fn adopt(
                     .map(|tag| tag.submission_id.as_str().into()),
                 // Nobody knows what was there before: outputs must be newer than the job's start.
                 replaces_outputs: Some(true),
-                retry: RetryState::default(),
+                retry: retry.unwrap_or_default(),
+                input_sessions: None,
                 foreign: None,
             };
             let event = Event {

@@ -1,11 +1,15 @@
 //! The disk as those see it who judge rows.
 
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+
 use chrono::Duration;
 
 use super::chrono_duration;
 use crate::bids::{SessionLabel, SubjectLabel};
 use crate::completion::{Completion, Completions};
 use crate::config::Config;
+use crate::parallel;
 use crate::reconcile::{OutputSource, Outputs};
 use crate::state::TaskKey;
 
@@ -15,8 +19,37 @@ pub struct Disk<'a> {
     pub completions: &'a dyn Completions,
 }
 
+/// Notes which outputs are asked for, and whether their age matters; calls all of them missing.
+#[derive(Debug, Default)]
+pub(super) struct Asked(RefCell<BTreeSet<(TaskKey, bool)>>);
+
+/// Shows what was looked at ahead, and the disk for the rest.
+pub(super) struct Ahead<'a> {
+    disk: &'a Disk<'a>,
+    known: HashMap<(TaskKey, bool), Outputs>,
+}
+
+impl Disk<'_> {
+    /// Looks at all outputs that were asked for, those of several subjects at a time.
+    pub(super) fn ahead(&self, asked: Asked, threads: usize) -> Ahead<'_> {
+        let asked: Vec<(TaskKey, bool)> = asked.0.into_inner().into_iter().collect();
+        // Tasks of one subject share what is read.
+        let subjects: Vec<&[(TaskKey, bool)]> = asked
+            .chunk_by(|(a, _), (b, _)| a.subject == b.subject)
+            .collect();
+        let found = parallel::map(&subjects, threads, |tasks| {
+            let look = |(key, wants_age): &(TaskKey, bool)| self.outputs(key, *wants_age);
+            tasks.iter().map(look).collect::<Vec<_>>()
+        });
+        Ahead {
+            disk: self,
+            known: asked.into_iter().zip(found.into_iter().flatten()).collect(),
+        }
+    }
+}
+
 impl OutputSource for Disk<'_> {
-    fn outputs(&self, key: &TaskKey) -> Outputs {
+    fn outputs(&self, key: &TaskKey, wants_age: bool) -> Outputs {
         let Some(procedure) = self.config.procedures.find(&key.procedure) else {
             return Outputs::NoRule;
         };
@@ -31,10 +64,12 @@ impl OutputSource for Disk<'_> {
                 Err(_) => return Outputs::NoRule,
             }
         };
-        let disk = self.completions.for_subject(&subject);
+        let disk = self.completions.for_subject_now_and_later(&subject);
         match disk.completion(procedure, &session) {
             Completion::Complete | Completion::NotApplicable => Outputs::Complete {
-                newest: disk.newest_output(procedure, &session),
+                newest: wants_age
+                    .then(|| disk.newest_output(procedure, &session))
+                    .flatten(),
             },
             Completion::Incomplete => Outputs::Missing,
             Completion::Unreadable(_) => Outputs::Unreadable,
@@ -48,5 +83,29 @@ impl OutputSource for Disk<'_> {
             .find(&key.procedure)
             .and_then(|procedure| self.config.procedures.get(procedure).output_grace);
         chrono_duration(own.unwrap_or(self.config.output_grace))
+    }
+}
+
+impl OutputSource for Asked {
+    fn outputs(&self, key: &TaskKey, wants_age: bool) -> Outputs {
+        self.0.borrow_mut().insert((key.clone(), wants_age));
+        Outputs::Missing
+    }
+
+    fn output_grace(&self, _: &TaskKey) -> Duration {
+        Duration::zero()
+    }
+}
+
+impl OutputSource for Ahead<'_> {
+    fn outputs(&self, key: &TaskKey, wants_age: bool) -> Outputs {
+        match self.known.get(&(key.clone(), wants_age)) {
+            Some(outputs) => *outputs,
+            None => self.disk.outputs(key, wants_age),
+        }
+    }
+
+    fn output_grace(&self, key: &TaskKey) -> Duration {
+        self.disk.output_grace(key)
     }
 }

@@ -7,11 +7,12 @@ use std::collections::HashMap;
 use chrono::{DateTime, Duration, Utc};
 
 use super::chrono_duration;
-use super::disk::Disk;
+use super::disk::{Asked, Disk};
 use crate::completion::Completions;
 use crate::config::Config;
-use crate::executor::{Answer, Executor, JobId, Observation, Phase};
-use crate::reconcile::{self, Patience};
+use crate::executor::{Answer, Executor, JobId, Observation, Phase, Question};
+use crate::reconcile::{self, OutputSource, Patience};
+use crate::slurm::clusters;
 use crate::state::audit_log::{self, Event, EventKind};
 use crate::state::transition::{self, Cause, Outcome};
 use crate::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
@@ -47,7 +48,8 @@ pub fn look(
     completions: &dyn Completions,
     clock: &dyn Fn() -> DateTime<Utc>,
 ) -> Looked {
-    let question = reconcile::question(state);
+    let question = question(config, state);
+    executor.set_deadline(config.deadline);
     // A second clean answer counts from its beginning.
     let asked_at = clock();
     let observation = executor.observe(&question);
@@ -59,7 +61,13 @@ pub fn look(
         lost_grace: chrono_duration(config.lost_grace),
         settle_time: config.settle_time.map_or(SETTLE_TIME, chrono_duration),
     };
-    let found = reconcile::reconcile(state, &question, &observation, &disk, &patience, asked_at);
+    let judge = |outputs: &dyn OutputSource| {
+        reconcile::reconcile(state, &question, &observation, outputs, &patience, asked_at)
+    };
+    // The first time only to learn which outputs it asks for: those are looked at all together.
+    let asked = Asked::default();
+    judge(&asked);
+    let found = judge(&disk.ahead(asked, config.scan_threads));
     let mut looked = Looked {
         queue_failed: failure(&observation.queue),
         accounting_failed: failure(&observation.accounting),
@@ -89,14 +97,54 @@ pub fn look(
     looked
 }
 
+/// Asks for the queue only.
+pub(super) fn look_at_queue(config: &Config, state: &State, executor: &mut dyn Executor) -> Looked {
+    executor.set_deadline(config.deadline);
+    let observation = executor.observe(&queue_question(config, state));
+    Looked {
+        queue_failed: failure(&observation.queue),
+        warnings: observation.warnings.clone(),
+        observation,
+        ..Looked::default()
+    }
+}
+
+/// Makes the question of one pass, about every cluster where a job of this configuration may be.
+fn question(config: &Config, state: &State) -> Question {
+    let mut question = reconcile::question(state);
+    add_clusters(config, &mut question);
+    question
+}
+
+/// Makes the question for the queue alone.
+pub fn queue_question(config: &Config, state: &State) -> Question {
+    let mut question = Question {
+        clusters: reconcile::question(state).clusters,
+        ..Question::default()
+    };
+    add_clusters(config, &mut question);
+    question
+}
+
+fn add_clusters(config: &Config, question: &mut Question) {
+    for cluster in clusters::of_procedures(&config.procedures) {
+        if !question.clusters.contains(&cluster) {
+            question.clusters.push(cluster);
+        }
+    }
+}
+
 fn held(state: &State, observation: &Observation) -> Vec<(TaskKey, JobId, String)> {
-    let reasons: HashMap<&JobId, &str> = observation
+    let reasons: HashMap<(&JobId, Option<&str>), &str> = observation
         .queue
         .got()
         .into_iter()
         .flatten()
         .filter(|job| job.phase == Phase::Held)
-        .map(|job| (&job.id, job.pending_reason.as_deref().unwrap_or("held")))
+        .map(|job| {
+            let place = (&job.id, job.facts.cluster.as_deref());
+            (place, job.pending_reason.as_deref().unwrap_or("held"))
+        })
         .collect();
     state
         .rows()
@@ -104,7 +152,8 @@ fn held(state: &State, observation: &Observation) -> Vec<(TaskKey, JobId, String
         .filter(|row| row.reason == Some(Reason::Held))
         .filter_map(|row| {
             let id = row.job_id.as_ref()?;
-            Some((row.key.clone(), id.clone(), (*reasons.get(id)?).to_owned()))
+            let reason = reasons.get(&(id, row.facts.cluster.as_deref()))?;
+            Some((row.key.clone(), id.clone(), (*reason).to_owned()))
         })
         .collect()
 }

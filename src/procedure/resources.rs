@@ -63,8 +63,24 @@ impl MemSize {
         })
     }
 
+    /// Makes a size in the shortest words: `48G`, `1500M`.
+    pub fn of_megabytes(megabytes: u64) -> Self {
+        let text = match megabytes {
+            0 => "0".to_owned(),
+            _ if megabytes.is_multiple_of(1 << 20) => format!("{}T", megabytes >> 20),
+            _ if megabytes.is_multiple_of(1 << 10) => format!("{}G", megabytes >> 10),
+            _ => format!("{megabytes}M"),
+        };
+        Self { text, megabytes }
+    }
+
     pub fn megabytes(&self) -> u64 {
         self.megabytes
+    }
+
+    /// Returns the size in megabytes; none for 0, which is all memory of a node (sbatch(1)).
+    pub fn bound(&self) -> Option<u64> {
+        (self.megabytes > 0).then_some(self.megabytes)
     }
 }
 
@@ -103,9 +119,28 @@ impl TimeLimit {
         })
     }
 
+    /// Makes a limit as Slurm prints it: `4:00:00`, `1-12:00:00`.
+    pub fn of_seconds(seconds: u64) -> Self {
+        let (days, rest) = (seconds / 86_400, seconds % 86_400);
+        let (hours, minutes, left) = (rest / 3600, rest / 60 % 60, rest % 60);
+        let text = match days {
+            0 => format!("{hours}:{minutes:02}:{left:02}"),
+            _ => format!("{days}-{hours:02}:{minutes:02}:{left:02}"),
+        };
+        Self {
+            text,
+            seconds: Some(seconds),
+        }
+    }
+
     /// Returns the limit in seconds; none: unlimited.
     pub fn seconds(&self) -> Option<u64> {
         self.seconds
+    }
+
+    /// Returns the limit in seconds; none also for 0, which is no limit (sbatch(1)).
+    pub fn bound(&self) -> Option<u64> {
+        self.seconds.filter(|seconds| *seconds > 0)
     }
 }
 
@@ -164,6 +199,34 @@ mod tests {
         ] {
             assert!(MemSize::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_is_made_reads_back() {
+        for (megabytes, text) in [
+            (0, "0"),
+            (1, "1M"),
+            (1500, "1500M"),
+            (49_152, "48G"),
+            (1 << 21, "2T"),
+        ] {
+            let size = MemSize::of_megabytes(megabytes);
+            assert_eq!(size.to_string(), text);
+            assert_eq!(MemSize::parse(text).unwrap(), size);
+        }
+        for (seconds, text) in [
+            (90, "0:01:30"),
+            (14_400, "4:00:00"),
+            (86_399, "23:59:59"),
+            (129_600, "1-12:00:00"),
+        ] {
+            let limit = TimeLimit::of_seconds(seconds);
+            assert_eq!(limit.to_string(), text);
+            assert_eq!(TimeLimit::parse(text).unwrap(), limit);
+        }
+        assert_eq!(TimeLimit::parse("0").unwrap().bound(), None);
+        assert_eq!(TimeLimit::parse("UNLIMITED").unwrap().bound(), None);
+        assert_eq!(MemSize::parse("0G").unwrap().bound(), None);
     }
 
     #[test]

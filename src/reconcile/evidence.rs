@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Duration, Utc};
 
-use crate::executor::{Answer, JobId, JobReport, Observation, Phase, Question};
-use crate::state::{State, TaskRow};
+use crate::executor::{Answer, JobId, JobReport, Observation, Phase, Question, array};
+use crate::state::{Reason, State, TaskRow, TaskStatus};
 
 /// This host's clock and the controller's may differ by this much, seconds: munge refuses credentials
 /// that are older (its default time to live), so with clocks further apart nothing can be submitted.
@@ -16,21 +16,24 @@ pub(super) const CLOCK_SLACK_S: i64 = 300;
 /// How long after a job's end its record may take to arrive in accounting, seconds.
 const ACCOUNTING_LAG_S: i64 = 60;
 
+/// Names a job at a multi-cluster site: each cluster counts by itself.
+pub(super) type Place<'a> = (&'a JobId, Option<&'a str>);
+
 /// Holds the answers, indexed by job.
 pub(super) struct Evidence<'a> {
-    pub(super) queue: Option<HashMap<&'a JobId, &'a JobReport>>,
+    pub(super) queue: Option<HashMap<Place<'a>, &'a JobReport>>,
     /// The queue's living jobs by our mark: it names the job whatever its id and name became.
     marks: HashMap<&'a str, &'a JobReport>,
     pub(super) accounting: Source<'a>,
     /// True if accounting gave a job that it must know: an empty answer means something.
     pub(super) accounting_alive: bool,
-    /// Jobs that rows own, by id and name (ids are recycled; no name: written by another program):
+    /// Jobs that rows own, by place and name (ids are recycled; no name: written by another program):
     /// no other row may adopt them.
-    pub(super) owned: HashSet<(&'a JobId, Option<&'a str>)>,
+    owned: HashSet<(Place<'a>, Option<&'a str>)>,
 }
 
 pub(super) enum Source<'a> {
-    Got(HashMap<&'a JobId, Vec<&'a JobReport>>),
+    Got(HashMap<Place<'a>, Vec<&'a JobReport>>),
     Failed,
     Off,
 }
@@ -40,22 +43,25 @@ impl<'a> Evidence<'a> {
         let queue = observation
             .queue
             .got()
-            .map(|jobs| jobs.iter().map(|job| (&job.id, job)).collect());
+            .map(|jobs| jobs.iter().map(|job| (place(job), job)).collect());
         let accounting = match &observation.accounting {
             Answer::Got(records) => {
-                let mut by_id: HashMap<&JobId, Vec<&JobReport>> = HashMap::new();
+                let mut by_place: HashMap<Place<'_>, Vec<&JobReport>> = HashMap::new();
                 for record in records {
-                    by_id.entry(&record.id).or_default().push(record);
+                    by_place.entry(place(record)).or_default().push(record);
                 }
-                Source::Got(by_id)
+                Source::Got(by_place)
             }
             Answer::Failed(_) => Source::Failed,
             Answer::Off => Source::Off,
         };
         let accounting_alive = match &accounting {
-            Source::Got(by_id) => {
+            Source::Got(by_place) => {
                 question.canary.is_some()
-                    || question.jobs.iter().any(|job| by_id.contains_key(&job.id))
+                    || question
+                        .jobs
+                        .iter()
+                        .any(|job| by_place.contains_key(&(&job.id, job.cluster.as_deref())))
             }
             Source::Failed => false,
             Source::Off => true,
@@ -76,14 +82,15 @@ impl<'a> Evidence<'a> {
             owned: rows
                 .rows()
                 .iter()
-                .filter_map(|row| Some((row.job_id.as_ref()?, row.job_name.as_deref())))
+                .filter_map(|row| Some((place_of(row)?, row.job_name.as_deref())))
                 .collect(),
         }
     }
 
     pub(super) fn is_owned(&self, job: &'a JobReport) -> bool {
-        self.owned.contains(&(&job.id, Some(job.name.as_str())))
-            || self.owned.contains(&(&job.id, None))
+        let place = place(job);
+        self.owned.contains(&(place, Some(job.name.as_str())))
+            || self.owned.contains(&(place, None))
     }
 
     /// Returns what the queue says of this row's job: none if the query failed, an inner none if
@@ -91,13 +98,26 @@ impl<'a> Evidence<'a> {
     pub(super) fn in_queue(&self, row: &TaskRow) -> Option<Option<&'a JobReport>> {
         let queue = self.queue.as_ref()?;
         Some(
-            row.job_id
-                .as_ref()
-                .and_then(|id| queue.get(id).copied())
+            place_of(row)
+                .and_then(|place| queue.get(&place).copied())
                 // A line of which only the id could be read says that there is a job, and no more.
                 .filter(|job| fits(row, job) || job.phase == Phase::Unknown)
+                .or_else(|| {
+                    queue
+                        .get(&(&array_of(row)?, row.facts.cluster.as_deref()))
+                        .copied()
+                        .filter(|job| stands_for(row, job))
+                })
                 .or_else(|| self.marks.get(row.submission_id.as_deref()?).copied()),
         )
+    }
+
+    /// True if the verdict rests on what accounting does not say (a job that ended without a trace of its
+    /// script), and that may still arrive.
+    pub(super) fn may_be_half_told(&self, ended: &JobReport, now: DateTime<Utc>) -> bool {
+        ended.phase == Phase::Failed(Reason::LaunchFailed)
+            && ended.facts.exit_code.as_deref() == Some("0:0")
+            && self.may_still_come(ended, now)
     }
 
     /// True if accounting answers and will know of this end soon, with its exit code.
@@ -111,24 +131,78 @@ impl<'a> Evidence<'a> {
 
     /// Returns the newest record of this row's job.
     pub(super) fn in_accounting(&self, row: &TaskRow) -> Option<&'a JobReport> {
-        let Source::Got(by_id) = &self.accounting else {
+        let Source::Got(by_place) = &self.accounting else {
             return None;
         };
-        by_id
-            .get(row.job_id.as_ref()?)?
-            .iter()
-            .copied()
+        let cluster = row.facts.cluster.as_deref();
+        let records = |id: &JobId| -> Vec<&'a JobReport> {
+            by_place.get(&(id, cluster)).cloned().unwrap_or_default()
+        };
+        let own = records(row.job_id.as_ref()?)
+            .into_iter()
             // A record that has only half arrived has no name yet, and says nothing.
             .filter(|job| fits(row, job) || job.phase == Phase::Unknown)
-            .max_by_key(|job| job.submitted_at)
+            .max_by_key(|job| job.submitted_at);
+        own.or_else(|| {
+            records(&array_of(row)?)
+                .into_iter()
+                .filter(|job| stands_for(row, job))
+                .max_by_key(|job| job.submitted_at)
+        })
     }
+
+    /// True if queue or accounting show another task of the row's array: the array was taken whole, and a
+    /// task that stands in neither was cancelled while it waited. Slurm forgets such a one without a trace.
+    pub(super) fn knows_array_of(&self, row: &TaskRow) -> bool {
+        let Some(array) = array_of(row) else {
+            return false;
+        };
+        let is_sibling = |job: &JobReport| {
+            array::split_job_id(&job.id).is_some_and(|(id, _)| id == array.as_str())
+                && row.job_name.as_deref() == Some(&*job.name)
+        };
+        let in_queue = || self.queue.iter().flat_map(|queue| queue.values());
+        let recorded = || match &self.accounting {
+            Source::Got(by_place) => by_place.values().flatten().any(|job| is_sibling(job)),
+            Source::Failed | Source::Off => false,
+        };
+        in_queue().any(|job| is_sibling(job)) || recorded()
+    }
+}
+
+/// True if a report of an array as a whole is one of this task, too. Its end is that of the tasks which were
+/// cancelled while they waited; those that started have an end of their own.
+fn stands_for(row: &TaskRow, array: &JobReport) -> bool {
+    fits(row, array) && (array.phase.is_live() || never_started(row))
+}
+
+pub(super) fn never_started(row: &TaskRow) -> bool {
+    row.status == TaskStatus::Pending && row.facts.started_at.is_none()
+}
+
+/// Returns the job id of the array that a row's task belongs to. An array that has just been taken, one that
+/// was cancelled before any task started, and one whose list of tasks was cut are reported under that.
+fn array_of(row: &TaskRow) -> Option<JobId> {
+    array::split_task_id(row.submission_id.as_deref()?)?;
+    let (id, _) = array::split_job_id(row.job_id.as_ref()?)?;
+    Some(JobId::new(id))
+}
+
+fn place(job: &JobReport) -> Place<'_> {
+    (&job.id, job.facts.cluster.as_deref())
+}
+
+fn place_of(row: &TaskRow) -> Option<Place<'_>> {
+    Some((row.job_id.as_ref()?, row.facts.cluster.as_deref()))
 }
 
 /// Job ids are recycled: a record counts only if its mark fits the row, or, where records carry none,
 /// its name and submit time.
 pub(super) fn fits(row: &TaskRow, job: &JobReport) -> bool {
     if let (Some(id), Some(tag)) = (&row.submission_id, &job.tag) {
-        return **id == *tag.submission_id;
+        let is_array =
+            array::split_task_id(id).is_some_and(|(array, _)| array == tag.submission_id);
+        return is_array || **id == *tag.submission_id;
     }
     let name = match &row.job_name {
         Some(name) => same_name(name, &job.name),

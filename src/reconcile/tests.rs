@@ -1,5 +1,7 @@
 //! The verdict as a table of all combinations of what queue, accounting and disk can say.
 
+mod arrays;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -7,10 +9,12 @@ use crate::executor::{Answer, JobId, JobTag};
 use crate::state::testing::{at, row};
 use crate::state::transition::{self, Outcome};
 
+mod places;
+
 struct Disk(Outputs);
 
 impl OutputSource for Disk {
-    fn outputs(&self, _: &TaskKey) -> Outputs {
+    fn outputs(&self, _: &TaskKey, _: bool) -> Outputs {
         self.0
     }
 
@@ -23,7 +27,7 @@ impl OutputSource for Disk {
 struct Untouchable;
 
 impl OutputSource for Untouchable {
-    fn outputs(&self, key: &TaskKey) -> Outputs {
+    fn outputs(&self, key: &TaskKey, _: bool) -> Outputs {
         panic!("the markers of {key} were looked at while its job may be writing")
     }
 
@@ -102,6 +106,23 @@ impl Case {
         self
     }
 
+    /// Returns what queue and accounting say of the row's own job.
+    fn evidence_of_row(self) -> (Option<Phase>, Option<Phase>) {
+        let mut state = State::default();
+        state.put(self.row.clone());
+        let observation = Observation {
+            queue: self.queue,
+            accounting: self.accounting,
+            warnings: vec![],
+        };
+        let question = question(&state);
+        let evidence = Evidence::new(&state, &question, &observation);
+        (
+            evidence.in_queue(&self.row).flatten().map(|job| job.phase),
+            evidence.in_accounting(&self.row).map(|job| job.phase),
+        )
+    }
+
     /// Runs one pass and says what the row is then: `running unaccounted`.
     fn verdict(self) -> String {
         let (state, _) = self.pass();
@@ -151,6 +172,28 @@ impl Case {
 
 fn failed() -> Answer<Vec<JobReport>> {
     Answer::Failed("slurmctld: connection refused".into())
+}
+
+/// A node fails, the job comes back, runs and ends, and accounting knows of the first run only.
+#[test]
+fn the_end_of_an_earlier_run_is_not_that_of_the_job() {
+    let first_run = |case: Case| case.accounting(Phase::Failed(Reason::NodeFail));
+    let again = |phase| JobReport {
+        submitted_at: Some(at(6)),
+        ..report(phase)
+    };
+    let queued = first_run(Case::new()).with(|case| {
+        case.queue = Answer::Got(vec![again(Phase::Failed(Reason::Timeout))]);
+        case.now = 60;
+    });
+    assert_eq!(queued.verdict(), "failed timeout");
+    // The queue has forgotten it, but has shown its start.
+    let gone = first_run(Case::new()).with(|case| {
+        case.row.facts.started_at = Some(at(8));
+        case.now = 60;
+    });
+    assert_eq!(gone.verdict(), "running unaccounted");
+    assert_eq!(first_run(Case::new()).verdict(), "failed node_fail");
 }
 
 #[test]

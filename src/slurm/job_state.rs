@@ -169,6 +169,26 @@ fn why_cancelled(said: Said<'_>, cancelled_by: bool) -> Reason {
     Reason::Cancelled
 }
 
+/// Returns the uid of who cancelled a job, from Slurm's word for its state (`CANCELLED by 1000`). None: not
+/// cancelled, or nobody asked for it (a failed dependency, a restart of the controller).
+///
+/// Root's means an administrator, unless the job is root's own. Prolog failures carry root's uid too; those
+/// are told apart before they reach a row, by their reason `launch_failed`.
+pub fn cancelled_by(slurm_state: &str) -> Option<i64> {
+    let mut parts = slurm_state.split_ascii_whitespace();
+    let word = parts.next()?.to_ascii_uppercase();
+    if !matches!(word.as_str(), "CANCELLED" | "CA") || parts.next() != Some("by") {
+        return None;
+    }
+    let uid: i64 = parts.next()?.parse().ok()?;
+    // 20.11 prints large uids as negative numbers.
+    Some(if (i64::from(i32::MIN)..0).contains(&uid) {
+        uid + (1 << 32)
+    } else {
+        uid
+    })
+}
+
 /// Finds a word in any of its forms, and says whether it names who cancelled the job.
 fn meaning(state: &str) -> Option<(Meaning, bool)> {
     let mut parts = state.split_ascii_whitespace();
@@ -355,6 +375,24 @@ mod tests {
                 has_run,
             };
             assert_eq!(phase(said).0, Phase::Failed(expected), "{said:?}");
+        }
+    }
+
+    #[test]
+    fn who_cancelled_a_job_stands_in_its_word() {
+        for (word, uid) in [
+            ("CANCELLED by 1000", Some(1000)),
+            ("CANCELLED by 0", Some(0)),
+            ("CANCELLED by -2", Some(4_294_967_294)),
+            ("CANCELLED by 4294967294", Some(4_294_967_294)),
+            ("CANCELLED by root", None),
+            ("CANCELLED by", None),
+            ("CANCELLED", None),
+            ("CANCELLED+", None),
+            ("COMPLETED by 5", None),
+            ("", None),
+        ] {
+            assert_eq!(cancelled_by(word), uid, "{word}");
         }
     }
 

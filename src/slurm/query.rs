@@ -3,8 +3,8 @@
 //! One squeue per cluster, one sacct per thousand jobs. A query that failed, or that does not know the
 //! job that it must know, is no answer.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, Days, Local, Utc};
@@ -12,7 +12,7 @@ use chrono::{DateTime, Days, Local, Utc};
 use super::client::SlurmExecutor;
 use super::parse::{self, Parsed, SEPARATOR};
 use super::submit_error::{self, End};
-use crate::executor::{Answer, Doubt, JobId, JobReport, Question};
+use crate::executor::{Answer, Doubt, JobId, JobReport, Question, array};
 
 /// One argument holds 128 KiB at most, and the database is asked for so many rows at a time.
 pub(super) const IDS_PER_CALL: usize = 1000;
@@ -22,11 +22,15 @@ const NAMES_PER_CALL: usize = 300;
 
 impl SlurmExecutor {
     /// Runs a query; the error is a text for people.
-    pub(super) fn ask(&self, program: &str, arguments: &[String]) -> Result<String, String> {
+    pub(super) fn ask(&mut self, program: &str, arguments: &[String]) -> Result<String, String> {
+        let limit = self.time.for_query(program)?;
         let ended = self
             .commands
-            .query(program, arguments, self.query_timeout)
+            .query(program, arguments, limit)
             .map_err(|error| error.to_string())?;
+        if let End::TimedOut { .. } = ended.end {
+            self.time.note_silence(program);
+        }
         let said = submit_error::one_line(&ended.stderr);
         let what = match ended.end {
             End::Exit(0) => return Ok(ended.stdout),
@@ -35,7 +39,9 @@ impl SlurmExecutor {
             End::TimedOut { seconds } => {
                 format!("{program} did not answer within {seconds} s and was ended")
             }
-            End::Unseen => format!("the exit status of {program} could not be had"),
+            End::Unseen => format!(
+                "the exit status of {program} could not be had (does the calling program ignore SIGCHLD?)"
+            ),
         };
         Err(if said.is_empty() {
             what
@@ -44,7 +50,7 @@ impl SlurmExecutor {
         })
     }
 
-    fn ask_queue(&self, cluster: Option<&Arc<str>>) -> Result<Parsed, String> {
+    fn ask_queue(&mut self, cluster: Option<&Arc<str>>) -> Result<Parsed, String> {
         let format = parse::QUEUE_FORMAT.join(&SEPARATOR.to_string());
         let mut arguments = cluster_option(cluster);
         arguments.extend(["--all", "-h", "-r", "--states=all"].map(str::to_owned));
@@ -55,7 +61,7 @@ impl SlurmExecutor {
 
     /// Asks accounting for the jobs that fit some conditions (`--jobs=1,2`).
     fn ask_accounting(
-        &self,
+        &mut self,
         conditions: &[String],
         since: Option<DateTime<Utc>>,
         with_submit_line: bool,
@@ -70,14 +76,14 @@ impl SlurmExecutor {
         arguments.extend(["-X", "-D", "-n", "-P"].map(str::to_owned));
         arguments.push(format!("--delimiter={SEPARATOR}"));
         arguments.extend_from_slice(conditions);
-        arguments.extend(since.map(|since| format!("--starttime={}", a_day_before(since))));
+        arguments.extend(since_option(since));
         arguments.push(format!("--format={}", fields.join(",")));
         let text = self.ask("sacct", &arguments)?;
         Ok(parse::accounting(&text, with_submit_line, cluster))
     }
 
     pub(super) fn observe_queue(
-        &self,
+        &mut self,
         clusters: &[Option<Arc<str>>],
         warnings: &mut Vec<String>,
     ) -> Answer<Vec<JobReport>> {
@@ -132,18 +138,21 @@ impl SlurmExecutor {
                 .canary
                 .as_ref()
                 .filter(|canary| canary.cluster == *cluster && parse::is_askable(&canary.id));
-            let ids: Vec<&JobId> = question
+            // One id stands for all tasks of an array; their records come with it.
+            let mut ids: Vec<&str> = question
                 .jobs
                 .iter()
                 .filter(|job| job.cluster == *cluster && parse::is_askable(&job.id))
-                .map(|job| &job.id)
+                .map(|job| array::split_job_id(&job.id).map_or(job.id.as_str(), |(id, _)| id))
                 .collect();
-            let mut chunks: Vec<&[&JobId]> = ids.chunks(IDS_PER_CALL).collect();
+            let mut seen = HashSet::new();
+            ids.retain(|id| seen.insert(*id));
+            let mut chunks: Vec<&[&str]> = ids.chunks(IDS_PER_CALL).collect();
             if chunks.is_empty() && canary.is_some() {
                 chunks.push(&[]);
             }
             for chunk in chunks {
-                let mut asked: Vec<&str> = chunk.iter().map(|id| id.as_str()).collect();
+                let mut asked: Vec<&str> = chunk.to_vec();
                 asked.extend(canary.map(|canary| canary.id.as_str()));
                 let condition = [format!("--jobs={}", asked.join(","))];
                 let parsed =
@@ -167,7 +176,9 @@ impl SlurmExecutor {
                 note(parsed, &mut found);
             }
         }
-        self.look_for(&question.in_doubt, &mut found, &mut note)?;
+        for cluster in clusters {
+            self.look_for(&question.in_doubt, cluster.as_ref(), &mut found, &mut note)?;
+        }
         Ok(each_once(found))
     }
 
@@ -175,6 +186,7 @@ impl SlurmExecutor {
     fn look_for(
         &mut self,
         doubts: &[Doubt],
+        cluster: Option<&Arc<str>>,
         found: &mut Vec<JobReport>,
         note: &mut impl FnMut(Parsed, &mut Vec<JobReport>),
     ) -> Result<(), String> {
@@ -189,15 +201,18 @@ impl SlurmExecutor {
                 .any(|field| field.eq_ignore_ascii_case(parse::SUBMIT_LINE)),
         };
         self.has_submit_line = Some(has_submit_line);
-        for chunk in doubts.chunks(NAMES_PER_CALL) {
-            let names: Vec<&str> = chunk.iter().map(|doubt| &*doubt.job_name).collect();
+        let mut all: Vec<&str> = doubts.iter().map(|doubt| &*doubt.job_name).collect();
+        // The tasks of an array share its name.
+        all.sort_unstable();
+        all.dedup();
+        for names in all.chunks(NAMES_PER_CALL) {
             let conditions = [
                 format!("--name={}", names.join(",")),
                 // Root is shown everybody's jobs otherwise.
                 format!("--uid={}", self.uid),
             ];
             let mut parsed =
-                self.ask_accounting(&conditions, Some(since), has_submit_line, None)?;
+                self.ask_accounting(&conditions, Some(since), has_submit_line, cluster)?;
             // Slurm compares names without case.
             parsed.jobs.retain(|job| names.contains(&job.name.as_str()));
             note(parsed, found);
@@ -229,11 +244,31 @@ fn each_once(jobs: Vec<JobReport>) -> Vec<JobReport> {
     once
 }
 
+/// Returns the clusters that a question is about: the default one, and those of its jobs and its own.
+pub(super) fn clusters(question: &Question) -> Vec<Option<Arc<str>>> {
+    let mut clusters: Vec<Option<Arc<str>>> = vec![None];
+    let of_jobs = question.jobs.iter().chain(&question.canary);
+    let named = of_jobs
+        .map(|job| job.cluster.clone())
+        .chain(question.clusters.iter().cloned().map(Some));
+    for cluster in named {
+        if !clusters.contains(&cluster) {
+            clusters.push(cluster);
+        }
+    }
+    clusters
+}
+
 pub(super) fn cluster_option(cluster: Option<&Arc<str>>) -> Vec<String> {
     cluster
         .map(|cluster| format!("--clusters={cluster}"))
         .into_iter()
         .collect()
+}
+
+/// Bounds the search in time: records that ended before are another job's.
+pub(super) fn since_option(since: Option<DateTime<Utc>>) -> Option<String> {
+    since.map(|since| format!("--starttime={}", a_day_before(since)))
 }
 
 /// Returns the local time, a day earlier: clocks differ, and summer time has an hour twice.

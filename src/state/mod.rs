@@ -1,9 +1,10 @@
 //! What is known of every task: rows, their statuses and reasons, and the table that holds them.
 //!
-//! The types are here; files are read and written in [`store`], [`journal`], [`lock`] and
-//! [`audit_log`] only, and a status changes in [`transition`] only.
+//! The types are here; files are read and written in [`store`], [`journal`], [`lock`], [`control`]
+//! and [`audit_log`] only, and a status changes in [`transition`] only.
 
 pub mod audit_log;
+pub mod control;
 pub mod durable;
 pub mod journal;
 pub mod lock;
@@ -74,6 +75,9 @@ pub struct TaskRow {
     pub replaces_outputs: Option<bool>,
     /// The automatic retries that led to this attempt.
     pub retry: RetryState,
+    /// For subject scope: the sessions that the attempt works on, as labels between blanks. None:
+    /// not known.
+    pub input_sessions: Option<Arc<str>>,
     /// Index of this row in the table of columns that are not ours (see [`schema`]).
     pub foreign: Option<u32>,
 }

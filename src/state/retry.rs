@@ -1,8 +1,6 @@
 //! What automatic retries have used up and changed so far: part of a task's row, so that the budget
 //! of a task needs no other file. Pure.
 
-use std::collections::BTreeSet;
-
 use serde::{Deserialize, Serialize};
 
 /// Holds the retries that led to an attempt. The default is an attempt that a person or the first
@@ -22,9 +20,10 @@ pub struct RetryState {
     /// Time limit that a retry rule raised to, seconds; later attempts keep it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_s: Option<u64>,
-    /// Nodes that the attempts of this task stay away from.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub exclude: BTreeSet<String>,
+    /// Nodes that the attempts of this task stay away from, as Slurm prints them (`n[1-3]`); the
+    /// newest is last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
 }
 
 impl RetryState {

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use super::audit_log;
+use super::control::Control;
 use super::durable;
 use super::journal::{self, JournalError, Salvaged};
 use super::schema::{Contents, Identity, file};
@@ -22,6 +23,7 @@ pub struct Sources {
     /// Inode and length of the journal.
     pub journal_mark: Option<(u64, u64)>,
     pub audit: Found<audit_log::Contents>,
+    pub control: Found<Control>,
     pub audit_path: std::path::PathBuf,
     /// Temporary files of calls that write now, or died while they did.
     pub temporary: Vec<std::path::PathBuf>,
@@ -101,9 +103,16 @@ impl Sources {
             &paths.backup,
             &paths.attempts,
             &paths.journal,
+            &paths.control,
         ]);
+        let control = match store.read_control() {
+            Ok(_) if paths.control.symlink_metadata().is_err() => Found::Missing,
+            Ok(control) => Found::Read(control),
+            Err(error) => Found::Unusable(error),
+        };
         Self {
             audit,
+            control,
             journal,
             journal_mark,
             state: load(store, &paths.state),

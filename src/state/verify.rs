@@ -52,6 +52,7 @@ pub fn verify(sources: &Sources) -> Vec<Finding> {
     backup(sources, &mut out);
     journal(sources, &mut out);
     audit_log(sources, &mut out);
+    control_file(sources, &mut out);
     if let Some(contents) = sources.state.read() {
         let attempts = sources
             .attempts
@@ -272,6 +273,17 @@ fn audit_log(sources: &Sources, out: &mut Findings) {
             ),
             Some("nothing: a call that died while writing leaves such a line, and readers pass over it"),
         ),
+    }
+}
+
+fn control_file(sources: &Sources, out: &mut Findings) {
+    let part = "control file";
+    match &sources.control {
+        Found::Missing => out.ok(part, "none: nothing is paused"),
+        Found::Read(control) => out.ok(part, format!("pauses: {}", control.pauses().count())),
+        Found::Damaged { error, .. } | Found::Unusable(error) => {
+            out.unusable(Level::Error, part, error);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use polars::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::words::{WORDS, decision_cell, decision_text, decision_word};
-use super::{TableError, counts, json_array, keep_left_order, numbers, pivot, texts};
+use super::{TableError, counts, json_array, keep_left_order, numbers, pivot, texts, with_threads};
 use crate::bids::{Session, SessionLabel, SubjectLabel};
 use crate::executor::JobId;
 use crate::manifest::{Decision, Manifest, Planned, Skip};
@@ -53,11 +53,11 @@ pub fn session_status(
     let wide = pivot(long.lazy(), TASK, &titles, AT, CELL, element().first())?;
     let columns = ["subject", "session"].into_iter();
     let columns = columns.chain(titles.iter().map(String::as_str));
-    Ok(index
+    let table = index
         .lazy()
         .join(wide, [col(AT)], [col(AT)], keep_left_order())
-        .select(columns.map(col).collect::<Vec<_>>())
-        .collect()?)
+        .select(columns.map(col).collect::<Vec<_>>());
+    with_threads(|| table.collect())
 }
 
 /// Returns a JSON array with an object per session: `subject, session, procedures`, the last an
@@ -155,6 +155,9 @@ fn decision_json(decision: &Decision) -> Value {
             Skip::Failed { reason, .. } => (*reason, None),
             Skip::ForeignJob(id) => (None, Some(id)),
             Skip::Complete
+            | Skip::Stale(_)
+            | Skip::Excluded
+            | Skip::TooFewSessions { .. }
             | Skip::NotApplicable
             | Skip::NoDicom
             | Skip::Settling { .. }

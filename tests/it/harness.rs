@@ -1,5 +1,7 @@
 //! What the tests share: a study on disk, the program, its output.
 
+pub mod rows;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -15,6 +15,8 @@ use std::sync::{Mutex, OnceLock};
 
 use snbb_scheduler::slurm::{SlurmExecutor, SlurmSettings};
 
+use crate::harness::Study;
+
 /// A running cluster.
 pub struct Cluster {
     pub dir: PathBuf,
@@ -42,6 +44,13 @@ pub fn cluster() -> Option<&'static Cluster> {
         );
     }
     cluster
+}
+
+/// Starts a cluster of a test's own, for what would disturb others; none where there can be none.
+pub fn private_cluster(name: &str) -> Option<Cluster> {
+    cluster()?;
+    let settings = [("SNBB_DEV_MESSAGE_TIMEOUT", "3"), ("SNBB_DEV_CPUS", "8")];
+    Some(Cluster::start(name, &settings).expect("there is a shared one already"))
 }
 
 /// Writes past the test runner, which hides the output of tests that pass.
@@ -155,6 +164,121 @@ impl Cluster {
             String::from_utf8_lossy(&output.stderr)
         );
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Runs a command that may fail; its exit code and all that it said.
+    pub fn try_run(&self, program: &str, arguments: &[&str]) -> (Option<i32>, String) {
+        let output = self
+            .command(program)
+            .args(arguments)
+            .output()
+            .expect("the command starts");
+        let said = [output.stdout, output.stderr].concat();
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&said).into_owned(),
+        )
+    }
+
+    pub fn scontrol(&self, arguments: &[&str]) -> String {
+        self.run("scontrol", arguments)
+    }
+
+    /// Changes accounts, limits and the like without a question.
+    pub fn sacctmgr(&self, arguments: &[&str]) {
+        self.run("sacctmgr", &[&["-i"], arguments].concat());
+    }
+
+    /// Appends lines to slurm.conf and has them read; a later value of a key replaces an earlier one.
+    /// For a private cluster.
+    pub fn set_conf(&self, lines: &str) {
+        let path = self.conf();
+        let keys: Vec<&str> = lines
+            .lines()
+            .filter_map(|line| line.split_once('='))
+            .map(|(key, _)| key)
+            .collect();
+        let mut text: String = std::fs::read_to_string(&path)
+            .expect("slurm.conf is there")
+            .lines()
+            .filter(|line| {
+                !line
+                    .split_once('=')
+                    .is_some_and(|(key, _)| keys.contains(&key))
+            })
+            .map(|line| format!("{line}\n"))
+            .collect();
+        // An empty value takes the key out.
+        for line in lines.lines().filter(|line| !line.ends_with('=')) {
+            text.push_str(line);
+            text.push('\n');
+        }
+        std::fs::write(path, text).expect("slurm.conf can be written");
+        self.scontrol(&["reconfigure"]);
+    }
+
+    pub fn conf(&self) -> PathBuf {
+        let conf = self.env.iter().find(|(name, _)| name == "SLURM_CONF");
+        PathBuf::from(&conf.expect("it is set").1)
+    }
+
+    /// The name of its only node.
+    pub fn node(&self) -> String {
+        let text = std::fs::read_to_string(self.dir.join("settings")).expect("the cluster is up");
+        text.lines()
+            .find_map(|line| line.strip_prefix("NAME="))
+            .expect("it has a name")
+            .to_owned()
+    }
+
+    /// Sends a signal to one of its daemons: `STOP`, `CONT`, `KILL`.
+    pub fn signal(&self, daemon: &str, signal: &str) {
+        let status = Command::new("kill")
+            .args([&format!("-{signal}"), &self.daemon(daemon)])
+            .status();
+        assert!(status.expect("kill starts").success(), "{daemon} {signal}");
+    }
+
+    /// Starts slurmctld, slurmdbd or slurmd anew, with what it has saved.
+    pub fn restart(&self, daemon: &str) {
+        let output = Command::new(script())
+            .arg("restart")
+            .arg(&self.dir)
+            .arg(daemon)
+            .output()
+            .expect("the script runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+    }
+
+    /// Runs a statement in the accounting database.
+    pub fn sql(&self, statement: &str) {
+        let socket = format!(
+            "--socket={}",
+            self.conf().with_file_name("db.sock").display()
+        );
+        self.run(
+            "mariadb",
+            &[
+                "--no-defaults",
+                "--user=root",
+                &socket,
+                "slurm_acct_db",
+                "-e",
+                statement,
+            ],
+        );
+    }
+
+    /// A study whose jobs run here, as root or another user of the cluster's.
+    pub fn study(&self, config: &str) -> Study {
+        let mut study = Study::new();
+        let conf = self.conf().to_string_lossy().into_owned();
+        study.env.push(("SLURM_CONF".into(), conf));
+        study.configure(&format!(
+            "slurm_partition: debug\nslurm_account: snbb\n{config}"
+        ));
+        study
     }
 
     /// The pid of one of its daemons.

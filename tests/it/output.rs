@@ -12,7 +12,7 @@ use snbb_scheduler::cli::views::{
 };
 use snbb_scheduler::executor::JobId;
 use snbb_scheduler::manifest::{
-    Blocked, Decision, Due, Limit, Manifest, Outlook, Pause, PauseCause, Skip,
+    Blocked, Budget, Decision, Due, Limit, Manifest, Outlook, Pause, PauseCause, Skip,
 };
 use snbb_scheduler::procedure::Scope;
 use snbb_scheduler::state::{Reason, TaskStatus};
@@ -45,6 +45,21 @@ fn status_in_each_format() {
         let (out, err) = status_view(options, format);
         assert_eq!(err, "");
         insta::assert_snapshot!(name, out);
+    }
+}
+
+#[test]
+fn status_of_failures_says_what_happened() {
+    let failed: Vec<_> = rows()
+        .into_iter()
+        .filter(|row| row.status == TaskStatus::Failed)
+        .collect();
+    for (name, options) in [("failed_piped", PIPED), ("failed_narrow", terminal(76))] {
+        let (out, _) = shown(options, |printer| {
+            print_status(printer, &failed, &pipeline(), None, true, Format::Table).unwrap();
+        });
+        let rows = out.split("\n\n").nth(1).unwrap().to_owned();
+        insta::assert_snapshot!(name, rows);
     }
 }
 
@@ -214,14 +229,36 @@ fn every_decision_has_a_word_a_cell_and_a_sentence() {
         }))),
         skip(failed_with(Outlook::At(at("2026-03-01T04:05:06Z")))),
         skip(failed_with(Outlook::Now)),
-        skip(failed_with(Outlook::Spent {
-            attempts: 3,
+        skip(failed_with(Outlook::Spent(Budget {
+            used: 3,
             allowed: 3,
-        })),
+            infrastructure: false,
+        }))),
+        skip(failed_with(Outlook::Spent(Budget {
+            used: 5,
+            allowed: 5,
+            infrastructure: true,
+        }))),
+        Decision::Submit(Due::Retry {
+            reason: Reason::Timeout,
+            complete: true,
+        }),
         Decision::Submit(Due::Retry {
             reason: Reason::Timeout,
             complete: false,
         }),
+        Decision::Submit(Due::Stale),
+        skip(Skip::Stale(vec![session_label("ses-03")])),
+        skip(Skip::Stale(
+            ["ses-03", "ses-04", "ses-05", "ses-06", "ses-07"]
+                .map(session_label)
+                .into(),
+        )),
+        skip(Skip::TooFewSessions {
+            needed: 2,
+            ready: 1,
+        }),
+        skip(Skip::Excluded),
         skip(Skip::NotSelected),
     ]
     .iter()

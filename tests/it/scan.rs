@@ -1,9 +1,12 @@
 //! What the scan finds in trees of real and of odd shapes.
 
 mod checks;
+mod cost;
+mod faults;
 mod generated;
 mod naive;
 mod pipeline;
+mod strace;
 
 use std::fs;
 

@@ -637,13 +637,20 @@ fn a_state_of_another_user_is_read_and_not_written() {
         let said = as_nobody(&["status"]);
         assert_eq!(said.code, 0, "{}", said.err);
         assert_eq!(said.out.matches("pending").count(), NEW + 1, "{}", said.out);
-        for command in ["run", "monitor", "retry"] {
-            let said = as_nobody(&[command]);
-            assert_eq!(said.code, 1, "{command}: {}", said.err);
+        for command in [
+            &["run"][..],
+            &["monitor"],
+            &["retry"],
+            &["pause"],
+            &["resume"],
+            &["cancel", "--all"],
+        ] {
+            let said = as_nobody(command);
+            assert_eq!(said.code, 1, "{command:?}: {}", said.err);
             assert!(
                 said.err.contains("belongs to user 0, this is user 65534")
                     && said.err.contains("--as-owner"),
-                "{command}: {}",
+                "{command:?}: {}",
                 said.err
             );
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::shown;
 use crate::completion::Unreadable;
-use crate::completion::listing::words;
+use crate::completion::reader::words;
 
 /// So much of a log is read, from its end.
 pub const TAIL: u64 = 256 * 1024;

@@ -51,6 +51,8 @@ pub struct JobDetail {
     pub max_rss_mb: Option<i64>,
     pub req_mem_mb: Option<i64>,
     pub node_list: Option<Arc<str>>,
+    /// What a failure means, in words.
+    pub failure: Option<String>,
     /// Paths of the job's output and error file, if `slurm_log_dir` is set.
     pub output: Option<String>,
     pub error: Option<String>,

@@ -42,6 +42,8 @@ fn decision() -> impl Strategy<Value = Decision> {
         Decision::Skip(Skip::Complete),
         Decision::Skip(Skip::Complete),
         Decision::Skip(Skip::NotApplicable),
+        Decision::Skip(Skip::Excluded),
+        Decision::Skip(Skip::Stale(Vec::new())),
         Decision::Skip(Skip::NotSelected),
         Decision::Skip(Skip::NoDicom),
         Decision::Skip(Skip::OverLimit(Limit::MaxJobs(1))),
@@ -119,6 +121,7 @@ proptest! {
                     subject: session.subject.clone(),
                     session: if of_subject { SessionLabel::none() } else { session.session.clone() },
                     dicom_path: None,
+                    input_sessions: None,
                     decision: decisions.next().unwrap(),
                 });
             }
@@ -176,7 +179,7 @@ proptest! {
         for row in &matrix.sessions {
             let cells: Vec<_> = row.cells.iter().flatten().map(|cell| cell.decision).collect();
             let complete = cells.iter().filter(|word| **word == "complete").count();
-            let of = cells.iter().filter(|word| **word != "not-applicable").count();
+            let of = cells.iter().filter(|word| !matches!(**word, "not-applicable" | "excluded")).count();
             match row.health {
                 None => prop_assert_eq!(of, 0),
                 Some(health) => {

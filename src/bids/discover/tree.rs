@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
+use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::{Dicom, DiscoverError, Discovery, Session};
 use crate::bids::{SessionLabel, SubjectLabel};
 use crate::completion::Unreadable;
-use crate::completion::listing::{self, Dir, words};
+use crate::completion::find::is_directory;
+use crate::completion::listing::{self, Dir};
+use crate::completion::reader::{Reader, words};
+use crate::parallel;
 
 /// Directories of a subject that hold data of one kind (BIDS specification 1.10, "Datatypes").
 const DATATYPES: [&str; 14] = [
@@ -34,6 +34,7 @@ pub(super) struct Tree<'a> {
     /// The session directories hold the DICOM files.
     pub is_source: bool,
     pub threads: usize,
+    pub reader: &'a Reader,
 }
 
 /// Says what a subject without `ses-*` is.
@@ -51,12 +52,12 @@ pub(super) enum SessionLevel {
 pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
     let key = tree.key;
     let path = tree.root.to_owned();
-    match std::fs::metadata(tree.root) {
-        Ok(root) if root.is_dir() => {}
+    match tree.reader.raw_stat(tree.root) {
+        Ok(root) if is_directory(&root) => {}
         Ok(_) => return Err(DiscoverError::RootNotADirectory { key, path }),
-        Err(error) => return Err(root_error(key, path, &error)),
+        Err(errno) => return Err(root_error(key, path, errno)),
     }
-    let top = match children(tree.root, SubjectLabel::PREFIX, &[tree.root]) {
+    let top = match children(tree.reader, tree.root, SubjectLabel::PREFIX, &[tree.root]) {
         Ok(Some(children)) => children,
         Ok(None) => return Err(DiscoverError::RootMissing { key, path }),
         Err(Unreadable { error, .. }) => {
@@ -79,7 +80,7 @@ pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
     };
     let mut skipped_sessions = Skipped::default();
     let mut without_sessions = Vec::new();
-    for found in in_parallel(&subjects, tree.threads, |subject| sessions(tree, subject)) {
+    for found in parallel::map(&subjects, tree.threads, |subject| sessions(tree, subject)) {
         discovery.sessions.extend(found.sessions);
         discovery.unreadable.extend(found.unreadable);
         skipped_sessions.extend(found.skipped);
@@ -101,14 +102,14 @@ pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
     Ok(discovery)
 }
 
-fn root_error(key: &'static str, path: PathBuf, error: &std::io::Error) -> DiscoverError {
-    match Errno::from_io_error(error) {
-        Some(Errno::NOENT | Errno::LOOP) => DiscoverError::RootMissing { key, path },
-        Some(Errno::NOTDIR) => DiscoverError::RootNotADirectory { key, path },
+fn root_error(key: &'static str, path: PathBuf, errno: Errno) -> DiscoverError {
+    match errno {
+        Errno::NOENT | Errno::LOOP => DiscoverError::RootMissing { key, path },
+        Errno::NOTDIR => DiscoverError::RootNotADirectory { key, path },
         _ => DiscoverError::RootUnreadable {
             key,
             path,
-            error: words(error),
+            error: words(&errno.into()),
         },
     }
 }
@@ -141,7 +142,7 @@ fn no_sessions(tree: &Tree<'_>, subjects: &[SubjectLabel]) -> String {
 fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> Found {
     let dir = tree.root.join(subject);
     let mut found = Found::default();
-    let children = match children(&dir, SessionLabel::PREFIX, &[tree.root, &dir]) {
+    let children = match children(tree.reader, &dir, SessionLabel::PREFIX, &[tree.root, &dir]) {
         Ok(Some(children)) => children,
         // Gone since the root was read.
         Ok(None) => return found,
@@ -204,11 +205,17 @@ struct Children {
 
 /// Reads a directory in one go; none if it is not there. `above` are the directories that a link
 /// may not lead back to.
-fn children(dir: &Path, prefix: &str, above: &[&Path]) -> Result<Option<Children>, Unreadable> {
-    let listing = match listing::read(dir) {
+fn children(
+    reader: &Reader,
+    dir: &Path,
+    prefix: &str,
+    above: &[&Path],
+) -> Result<Option<Children>, Unreadable> {
+    let there = reader.dir_for_later(dir);
+    let listing = match &*there {
         Dir::There(listing) => listing,
         Dir::Absent => return Ok(None),
-        Dir::Failed(unreadable) => return Err(unreadable),
+        Dir::Failed(unreadable) => return Err(unreadable.clone()),
     };
     let mut children = Children::default();
     for entry in listing.iter() {
@@ -222,7 +229,7 @@ fn children(dir: &Path, prefix: &str, above: &[&Path]) -> Result<Option<Children
         let path = dir.join(name);
         let found = match entry.kind {
             listing::Kind::Directory => Entry::Directory,
-            listing::Kind::Link => follow(&path, above),
+            listing::Kind::Link => follow(reader, &path, above),
             listing::Kind::File | listing::Kind::Other => Entry::Skipped(Kind::NotADirectory),
         };
         if is_datatype {
@@ -237,7 +244,7 @@ fn children(dir: &Path, prefix: &str, above: &[&Path]) -> Result<Option<Children
 enum Entry {
     Directory,
     Skipped(Kind),
-    Unreadable(std::io::Error),
+    Unreadable(Errno),
 }
 
 impl Children {
@@ -247,22 +254,24 @@ impl Children {
         match entry {
             Entry::Directory => self.directories.push(shown(name)),
             Entry::Skipped(kind) => self.skipped.add(kind, shown(name)),
-            Entry::Unreadable(error) => self.unreadable.push(Unreadable {
+            Entry::Unreadable(errno) => self.unreadable.push(Unreadable {
                 path: path.to_owned(),
-                error: words(&error),
+                error: words(&errno.into()),
             }),
         }
     }
 }
 
 /// Looks where a link leads; not back to one of the directories above it.
-fn follow(link: &Path, above: &[&Path]) -> Entry {
-    let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino());
-    match std::fs::metadata(link) {
-        Ok(target) if !target.is_dir() => Entry::Skipped(Kind::NotADirectory),
+fn follow(reader: &Reader, link: &Path, above: &[&Path]) -> Entry {
+    let identity = |stat: &Stat| (stat.st_dev, stat.st_ino);
+    match reader.raw_stat(link) {
+        Ok(target) if !is_directory(&target) => Entry::Skipped(Kind::NotADirectory),
         Ok(target) => {
             let leads_back = above.iter().any(|dir| {
-                std::fs::metadata(dir).is_ok_and(|dir| identity(&dir) == identity(&target))
+                reader
+                    .raw_stat(dir)
+                    .is_ok_and(|dir| identity(&dir) == identity(&target))
             });
             if leads_back {
                 Entry::Skipped(Kind::Loop)
@@ -270,11 +279,9 @@ fn follow(link: &Path, above: &[&Path]) -> Entry {
                 Entry::Directory
             }
         }
-        Err(error) => match Errno::from_io_error(&error) {
-            Some(Errno::NOENT | Errno::NOTDIR) => Entry::Skipped(Kind::Dangling),
-            Some(Errno::LOOP) => Entry::Skipped(Kind::Loop),
-            _ => Entry::Unreadable(error),
-        },
+        Err(Errno::NOENT | Errno::NOTDIR) => Entry::Skipped(Kind::Dangling),
+        Err(Errno::LOOP) => Entry::Skipped(Kind::Loop),
+        Err(errno) => Entry::Unreadable(errno),
     }
 }
 
@@ -363,42 +370,4 @@ fn note(kind: Kind, names: &[String], root: &Path, what: &str) -> String {
         root.display(),
         first.join(", "),
     )
-}
-
-/// Maps over subjects with several threads, since the time goes into waiting for the file system.
-/// The result is in the subjects' order whatever the number of threads.
-fn in_parallel(
-    subjects: &[SubjectLabel],
-    threads: usize,
-    work: impl Fn(&SubjectLabel) -> Found + Sync,
-) -> Vec<Found> {
-    /// A thread is not worth its start for less.
-    const SUBJECTS_PER_THREAD: usize = 32;
-    let threads = threads.min(subjects.len() / SUBJECTS_PER_THREAD);
-    if threads < 2 {
-        return subjects.iter().map(work).collect();
-    }
-    let next = AtomicUsize::new(0);
-    let take = || {
-        let mut mine = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(subject) = subjects.get(index) else {
-                return mine;
-            };
-            mine.push((index, work(subject)));
-        }
-    };
-    let mut all: Vec<(usize, Found)> = thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(take)).collect();
-        handles
-            .into_iter()
-            .flat_map(|handle| match handle.join() {
-                Ok(found) => found,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-            .collect()
-    });
-    all.sort_unstable_by_key(|(index, _)| *index);
-    all.into_iter().map(|(_, found)| found).collect()
 }

@@ -3,14 +3,13 @@
 //! Judges as the probe does, but does not stop at the first rule that is not met: a task is complete
 //! when every result here is found or excused.
 
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::{Probe, SubjectProbe, weigh};
 use crate::bids::{SessionLabel, SubjectLabel};
-use crate::completion::listing::{Dir, Listings};
+use crate::completion::listing::Dir;
 use crate::completion::marker::{Component, Marker, Pattern, Required};
 use crate::completion::{Unreadable, find, freesurfer, qsirecon};
 use crate::procedure::{Check, Procedure, ProcedureId};
@@ -49,12 +48,7 @@ pub struct Markers<'a>(SubjectProbe<'a>);
 impl Probe {
     /// Returns what tells of a subject's markers one by one.
     pub fn markers<'a>(&'a self, subject: &'a SubjectLabel) -> Markers<'a> {
-        Markers(SubjectProbe {
-            probe: self,
-            subject,
-            listings: Listings::default(),
-            answers: RefCell::default(),
-        })
+        Markers(self.subject(subject, false))
     }
 }
 
@@ -129,7 +123,7 @@ impl Markers<'_> {
             output,
             &marker.pattern,
             &mut |path, kind| {
-                let counts = weigh(marker, path, kind)?.counts();
+                let counts = weigh(self.0.reader(), marker, path, kind)?.counts();
                 let place = if counts { &mut hit } else { &mut miss };
                 place.get_or_insert_with(|| path.to_owned());
                 Ok(counts)
@@ -152,7 +146,7 @@ impl Markers<'_> {
     fn forbidden(&self, pattern: &Pattern, output: &Path) -> Option<MarkerResult> {
         let mut hit = None;
         let found = find::find(&self.0.listings, output, pattern, &mut |path, kind| {
-            let is_there = find::is_there(path, kind)?;
+            let is_there = find::is_there(self.0.reader(), path, kind)?;
             if is_there {
                 hit = Some(path.to_owned());
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use tempfile::TempDir;
 
-use super::super::listing::spy;
+use super::super::reader::spy;
 use super::*;
 use crate::completion::marker::Pattern;
 use crate::procedure::Resources;

@@ -15,6 +15,8 @@ use crate::executor::{Answer, Doubt, JobId, Phase};
 use crate::procedure::{MemSize, Resources, TimeLimit};
 use crate::state::TaskKey;
 
+mod passes;
+
 struct Fakes {
     dir: TempDir,
 }
@@ -97,6 +99,7 @@ fn asked(jobs: &[&str], canary: Option<&str>) -> Question {
     Question {
         jobs: jobs.iter().map(|id| job(id)).collect(),
         in_doubt: Vec::new(),
+        clusters: Vec::new(),
         canary: canary.map(job),
         since: DateTime::from_timestamp(1_700_000_000, 0),
     }
@@ -542,4 +545,34 @@ fn an_answer_of_the_queue_that_was_cut_is_none() {
     fakes.write("squeue", "echo 'Welcome to our cluster'");
     let answer = fakes.executor().observe(&asked(&["5"], None)).queue;
     assert!(answer.got().is_some(), "a banner is no job: {answer:?}");
+}
+
+#[test]
+fn accounting_is_asked_once_for_all_tasks_of_an_array() {
+    let fakes = Fakes::new();
+    fakes.write("sacct", "echo \"$@\" >> \"$here/sacct.asked\"");
+    let mut question = asked(&["7_0", "9", "7_12", "8_1"], None);
+    let doubt = |index: usize| Doubt {
+        submission_id: format!("array-0123456789abcdef.{index}").into(),
+        job_name: "a_array_01234567".into(),
+        intent_at: DateTime::from_timestamp(1_700_000_000, 0).unwrap(),
+    };
+    question.in_doubt = (0..700).map(doubt).collect();
+    fakes.executor().observe(&question);
+    let calls = fakes.read("sacct.asked");
+    let lines: Vec<&str> = calls.lines().collect();
+    assert!(lines[0].contains("--jobs=7,9,8 "), "{calls}");
+    assert_eq!(
+        lines
+            .iter()
+            .filter(|line| line.contains("--name=a_array_01234567 "))
+            .count(),
+        1,
+        "{calls}"
+    );
+    assert_eq!(
+        lines.len(),
+        3,
+        "and the question whether there are submit lines: {calls}"
+    );
 }

@@ -5,13 +5,15 @@ use crate::executor::JobId;
 /// Returns true for an id that a query can name (`123`, `123_4`): one that sacct cannot read spoils
 /// the whole query.
 pub fn is_askable(id: &JobId) -> bool {
-    let number = |text: &str| {
-        !text.is_empty() && text.len() <= 10 && text.bytes().all(|b| b.is_ascii_digit())
-    };
     match id.as_str().split_once('_') {
-        Some((job, task)) => number(job) && number(task),
-        None => number(id.as_str()),
+        Some((job, task)) => is_number(job) && is_number(task),
+        None => is_number(id.as_str()),
     }
+}
+
+/// True for a number that Slurm may use for a job or a task: it has 32 bits.
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 10 && text.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// What an id field names.
@@ -20,6 +22,7 @@ pub(super) enum Ids {
     One(JobId),
     /// `123_[1-5%2]`; not whole if the list was cut.
     Tasks {
+        array: JobId,
         tasks: Vec<JobId>,
         whole: bool,
     },
@@ -36,22 +39,21 @@ pub(super) fn ids(text: &str) -> Option<Ids> {
     if is_askable(&id) {
         return Some(Ids::One(id));
     }
-    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     if let Some((job, _step)) = text.split_once('.')
-        && (is_askable(&JobId::new(job)) || job.split('+').all(digits))
+        && (is_askable(&JobId::new(job)) || job.split('+').all(is_number))
     {
         return Some(Ids::Other);
     }
     // sbatch printed the leader's id, and the leader is the part of number 0.
     if let Some((leader, part)) = text.split_once('+') {
-        return match (digits(leader), part) {
+        return match (is_number(leader), part) {
             (true, "0") => Some(Ids::One(JobId::new(leader))),
-            (true, part) if digits(part) => Some(Ids::Other),
+            (true, part) if is_number(part) => Some(Ids::Other),
             _ => None,
         };
     }
     let (array, list) = text.split_once("_[")?;
-    if !digits(array) {
+    if !is_number(array) {
         return None;
     }
     let (list, mut whole) = match list.strip_suffix(']') {
@@ -69,6 +71,7 @@ pub(super) fn ids(text: &str) -> Option<Ids> {
                 for task in (first..=last).step_by(step) {
                     if tasks.len() == MOST_TASKS {
                         return Some(Ids::Tasks {
+                            array: JobId::new(array),
                             tasks,
                             whole: false,
                         });
@@ -79,7 +82,11 @@ pub(super) fn ids(text: &str) -> Option<Ids> {
             None => whole = false,
         }
     }
-    Some(Ids::Tasks { tasks, whole })
+    Some(Ids::Tasks {
+        array: JobId::new(array),
+        tasks,
+        whole,
+    })
 }
 
 /// Reads `7`, `1-5` or `1-99:2`.

@@ -49,6 +49,7 @@ impl Known {
                 submitted_at: at,
                 replaces_outputs: false,
                 retry: Default::default(),
+                input_sessions: None,
                 req_mem_mb: None,
                 time_limit_s: None,
             }),
@@ -103,6 +104,7 @@ fn sources(known: &[Known], sound: bool) -> Sources {
     };
     let log: String = known.iter().filter(|k| k.log).map(Known::line).collect();
     Sources {
+        control: Found::Missing,
         paths: StatePaths::of(std::path::Path::new("/nowhere/state.parquet")).unwrap(),
         state: if sound {
             contents(rows(|k| k.state))

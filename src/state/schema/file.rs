@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::sync::{Arc, mpsc};
+use std::thread::Builder;
 
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -89,8 +90,11 @@ pub fn write(
     } else {
         std::thread::scope(|scope| {
             let (sender, batches) = mpsc::sync_channel(1);
-            let digest = &mut digest;
-            let encoding = scope.spawn(move || {
+            let (hand_over, handed) = mpsc::channel::<&mut Digest>();
+            let encoding = Builder::new().spawn_scoped(scope, move || {
+                let Ok(digest) = handed.recv() else {
+                    return Ok(());
+                };
                 for rows in rows.chunks(GROUP_ROWS) {
                     let batch = encode(rows, digest)?;
                     if sender.send(batch).is_err() {
@@ -99,6 +103,13 @@ pub fn write(
                 }
                 Ok::<(), ParquetError>(())
             });
+            let Ok(encoding) = encoding else {
+                return rows
+                    .chunks(GROUP_ROWS)
+                    .try_for_each(|rows| writer.write(&encode(rows, &mut digest)?));
+            };
+            // It fails only if the thread has ended, and that is found out below.
+            let _ = hand_over.send(&mut digest);
             for batch in batches {
                 writer.write(&batch)?;
             }
@@ -283,16 +294,21 @@ fn read_here(
     Ok(digest)
 }
 
-/// Unpacks and hashes in a second thread while this one makes rows.
+/// Unpacks and hashes in a second thread while this one makes rows; all in this one if the system
+/// gives no thread.
 fn read_with_thread(
     reader: ParquetRecordBatchReader,
-    mut digest: Option<Digest>,
+    digest: Option<Digest>,
     found: &mut Found,
 ) -> Result<Option<Digest>, ReadError> {
     std::thread::scope(|scope| {
         let (sender, batches) = mpsc::sync_channel(1);
-        let unpacking = scope.spawn(move || {
+        let (hand_over, handed) = mpsc::channel::<(ParquetRecordBatchReader, Option<Digest>)>();
+        let unpacking = Builder::new().spawn_scoped(scope, move || {
             guarded(|| {
+                let Ok((reader, mut digest)) = handed.recv() else {
+                    return Ok(None);
+                };
                 for batch in reader {
                     let batch = batch.map_err(|error| ReadError::Damaged(error.to_string()))?;
                     if sender.send(batch.clone()).is_err() {
@@ -307,6 +323,11 @@ fn read_with_thread(
                 Ok(digest)
             })
         });
+        let Ok(unpacking) = unpacking else {
+            return read_here(reader, digest, found);
+        };
+        // It fails only if the thread has ended, and that is found out below.
+        let _ = hand_over.send((reader, digest));
         let mut outcome = Ok(());
         for batch in batches {
             outcome = found.append(&batch);

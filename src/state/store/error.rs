@@ -38,6 +38,8 @@ pub enum StateError {
     Path { path: PathBuf, reason: &'static str },
     #[error("cannot write {}: {message}", .path.display())]
     Encode { path: PathBuf, message: String },
+    #[error("{} cannot be used: {message}", .path.display())]
+    Control { path: PathBuf, message: String },
     #[error(transparent)]
     Journal(#[from] JournalError),
     #[error(transparent)]
@@ -70,11 +72,15 @@ impl StateError {
             Self::Path { .. } => Some("set state_file to the path of a file, such as .scheduler_state.parquet".to_owned()),
             Self::Journal(error) => Some(error.hint().to_owned()),
             Self::Lock(error) => Some(error.hint().to_owned()),
+            Self::Control { path, .. } => Some(format!(
+                "it says what is paused, so nothing is submitted without it; correct it, or move {} away and call `snbb-scheduler pause` for what is to stay paused",
+                path.display()
+            )),
             Self::Encode { .. } => None,
         }
     }
 
-    pub(super) fn from_replacement(target: &Path, error: ReplaceError) -> Self {
+    pub(in crate::state) fn from_replacement(target: &Path, error: ReplaceError) -> Self {
         match error {
             ReplaceError::Changed => Self::Conflict {
                 path: target.to_owned(),

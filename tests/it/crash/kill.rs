@@ -20,6 +20,11 @@ fn run_that_is_killed_anywhere_on_a_grown_study() {
 }
 
 #[test]
+fn run_that_is_killed_anywhere_while_it_submits_an_array() {
+    killed("kill-run-array", &World::array(), &["run"]);
+}
+
+#[test]
 fn monitor_that_is_killed_anywhere() {
     killed("kill-monitor", &World::with_ended_jobs(), &["monitor"]);
 }
@@ -27,6 +32,20 @@ fn monitor_that_is_killed_anywhere() {
 #[test]
 fn retry_that_is_killed_anywhere() {
     killed("kill-retry", &World::failed(), &["retry"]);
+}
+
+#[test]
+fn pause_that_is_killed_anywhere() {
+    killed("kill-pause", &World::grown(), &["pause"]);
+}
+
+#[test]
+fn run_that_pauses_and_is_killed_anywhere() {
+    let start = World::failing();
+    let calm = start.copy();
+    calm.study.ok(&["run"]);
+    assert!(calm.store().paths.control.symlink_metadata().is_ok());
+    killed("kill-run-pause", &start, &["run"]);
 }
 
 fn killed(name: &str, start: &World, command: &[&str]) {

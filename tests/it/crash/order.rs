@@ -64,6 +64,7 @@ fn looking_writes_nothing() {
         ("fresh", World::fresh()),
         ("grown", World::grown()),
         ("crashed", crashed()),
+        ("failing", World::failing()),
     ] {
         for command in [
             &["run", "--dry-run"][..],

@@ -15,6 +15,7 @@ const CONFIG: &str = "\
 project: crash
 slurm_partition: normal
 scan_threads: 1
+safety: {min_free: 0}
 settle_time: 0s
 output_grace: 0s
 procedures:
@@ -42,6 +43,8 @@ pub struct Picture {
     pub attempts: Vec<String>,
     /// Names of all jobs that sbatch ever accepted.
     pub jobs: Vec<String>,
+    /// What is paused: procedures, or `the study`.
+    pub paused: Vec<String>,
 }
 
 impl Picture {
@@ -51,6 +54,7 @@ impl Picture {
             (&self.rows, &expected.rows),
             (&self.attempts, &expected.attempts),
             (&self.jobs, &expected.jobs),
+            (&self.paused, &expected.paused),
         ];
         let complaints: Vec<String> = parts
             .iter()
@@ -107,6 +111,13 @@ impl World {
         world
     }
 
+    /// Makes a study without a state, in which three tasks are due that become one array.
+    pub fn array() -> Self {
+        let world = Self::fresh();
+        world.study.configure(&format!("array: always\n{CONFIG}"));
+        world
+    }
+
     /// Makes a study without a state, in which two tasks are due.
     pub fn two_due() -> Self {
         let world = Self::new();
@@ -135,6 +146,23 @@ impl World {
         world.end("convert_sub-01_ses-01", "FAILED 2:0");
         world.end("convert_sub-02_ses-02", "TIMEOUT 0:15");
         world.study.ok(&["monitor"]);
+        world
+    }
+
+    /// Makes a study whose next run pauses the procedure: its last job failed, and a task is due.
+    pub fn failing() -> Self {
+        let world = Self::with_ended_jobs();
+        world.study.ok(&["monitor"]);
+        world.study.ok(&["retry"]);
+        // What ends in the same second as a success does not count as after it.
+        std::thread::sleep(std::time::Duration::from_millis(1100));
+        world.study.ok(&["run"]);
+        world.end("convert_sub-01_ses-01", "FAILED 2:0");
+        world.study.ok(&["monitor"]);
+        world
+            .study
+            .configure(&format!("pause_after_failures: 1\n{CONFIG}"));
+        world.study.ok(&["retry"]);
         world
     }
 
@@ -322,9 +350,16 @@ impl World {
             list.sort();
             list
         };
-        let mut names: Vec<String> = jobs.into_values().collect();
+        let mut names: Vec<String> = jobs.values().map(|name| timeless_name(name)).collect();
         names.sort();
+        let control = self.store().read_control();
+        let paused = control
+            .map_err(|error| error.to_string())?
+            .pauses()
+            .map(|(name, _)| name.map_or_else(|| "the study".to_owned(), ToString::to_string))
+            .collect();
         Ok(Picture {
+            paused,
             rows: words(&rows),
             attempts: words(&attempts),
             jobs: names,
@@ -362,6 +397,14 @@ impl World {
     }
 }
 
+/// Returns a job's name without the digits that tell one array from another.
+fn timeless_name(name: &str) -> String {
+    match name.split_once("_array_") {
+        Some((procedure, _)) => format!("{procedure}_array"),
+        None => name.to_owned(),
+    }
+}
+
 /// Says of a row what must not depend on when and how often the program was called.
 fn timeless(row: &TaskRow) -> String {
     format!(
@@ -371,7 +414,7 @@ fn timeless(row: &TaskRow) -> String {
         row.reason,
         row.attempt,
         row.job_id.is_some(),
-        row.job_name,
+        row.job_name.as_deref().map(timeless_name),
         row.facts.slurm_state,
         row.facts.exit_code,
         row.replaces_outputs,

@@ -167,7 +167,11 @@ fn every_live_job_is_accounted_for(told: &Told, state: &State, world: &World) {
                 && (row.job_id.as_ref() == Some(id)
                     || row.submission_id.as_deref() == Some(submission))
         });
-        let is_shown = decided.strays.doubled.iter().any(|(_, shown)| shown == id);
+        let is_shown = decided
+            .strays
+            .doubled
+            .iter()
+            .any(|(_, shown)| shown.id == *id);
         assert!(
             !lives || has_row || is_shown,
             "job {id} lives and is nowhere; rows: {:#?}",

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use crate::harness::rows::bare;
 use chrono::{DateTime, Utc};
 use snbb_scheduler::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use snbb_scheduler::cli::output::{Printer, PrinterOptions, Verbosity};
@@ -52,20 +53,11 @@ pub(super) fn row(
     job_id: Option<&str>,
 ) -> TaskRow {
     TaskRow {
-        key: TaskKey::new(subject, session, procedure),
-        status,
         submitted_at: time("2026-01-02T03:04:05.999999Z"),
         job_id: job_id.map(JobId::new),
         reason,
         attempt: Some(1),
-        facts: JobFacts::default(),
-        updated_at: None,
-        missing_since: None,
-        job_name: None,
-        submission_id: None,
-        replaces_outputs: None,
-        retry: Default::default(),
-        foreign: None,
+        ..bare(TaskKey::new(subject, session, procedure), status)
     }
 }
 
@@ -157,6 +149,7 @@ pub(super) fn planned(
         subject: SubjectLabel::new(subject).unwrap(),
         session: session_label(session),
         dicom_path: None,
+        input_sessions: None,
         decision,
     }
 }

@@ -1,13 +1,18 @@
 //! A study of `scripts/gen-tree` holds the tasks that its `expected.json` says.
 #![expect(clippy::disallowed_methods, reason = "starts the generator")]
 
+use std::collections::HashMap;
 use std::process::Command;
 
 use serde_json::Value;
+use snbb_scheduler::bids::dicom::Gate;
 use snbb_scheduler::bids::{SessionLabel, discover};
 use snbb_scheduler::completion::probe::Probe;
 use snbb_scheduler::completion::{Completion, Completions, SubjectCompletions};
+use snbb_scheduler::manifest::{Policy, World, plan};
 use snbb_scheduler::procedure::{ProcedureDag, ProcedureId, Scope};
+use snbb_scheduler::state::State;
+use tempfile::TempDir;
 
 use super::pipeline::pipeline;
 use crate::harness_tree::config;
@@ -21,21 +26,15 @@ const STEPS: [&str; 6] = [
     "qsirecon",
 ];
 
-#[test]
-fn the_generated_study_has_the_expected_tasks() {
+/// Makes a study of so many sessions.
+fn generate(sessions: &str, seed: &str) -> TempDir {
     let tmp = tempfile::tempdir().unwrap();
     let generator = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/gen-tree");
     let made = Command::new("python3")
         .arg(generator)
         .arg(tmp.path())
-        .args([
-            "--sessions",
-            "301",
-            "--dicom-files",
-            "1",
-            "--partial",
-            "0.3",
-        ])
+        .args(["--sessions", sessions, "--seed", seed])
+        .args(["--dicom-files", "1", "--partial", "0.3"])
         .output()
         .expect("the tests need python3");
     assert!(
@@ -43,6 +42,56 @@ fn the_generated_study_has_the_expected_tasks() {
         "{}",
         String::from_utf8_lossy(&made.stderr)
     );
+    tmp
+}
+
+#[test]
+fn the_decisions_are_the_same_for_any_number_of_threads() {
+    for (sessions, seed) in [("1", "1"), ("2", "2"), ("7", "3"), ("120", "4")] {
+        let study = generate(sessions, seed);
+        // Things that tasks stumble over, in an order that must not depend on the threads.
+        let odd = |path: &str| study.path().join(path);
+        std::os::unix::fs::symlink("loop", odd("bids/loop")).unwrap();
+        std::os::unix::fs::symlink("../dicom/sub-0001", odd("dicom/sub-x")).unwrap();
+        std::os::unix::fs::symlink(".", odd("dicom/sub-0001/ses-loop")).unwrap();
+        std::fs::create_dir_all(odd("derivatives/qsirecon/derivatives/qsirecon-x")).unwrap();
+        let decide = |threads: usize| {
+            let mut config = config(study.path());
+            config.procedures = pipeline();
+            config.scan_threads = threads;
+            let found = discover(&config).unwrap();
+            let probe = Probe::new(&config).unwrap();
+            let world = World {
+                sessions: &found.sessions,
+                rows: &State::default(),
+                completions: &probe,
+                foreign_jobs: &HashMap::new(),
+                gate: Gate::default(),
+                now: chrono::DateTime::UNIX_EPOCH,
+            };
+            let manifest = plan(
+                &config.procedures,
+                &world,
+                &Policy::default(),
+                threads,
+                &|| {},
+            );
+            (found.sessions, found.notes, manifest.tasks)
+        };
+        let one = decide(1);
+        assert!(!one.2.is_empty());
+        for threads in [2, 3, 16, 64, 512] {
+            assert!(
+                decide(threads) == one,
+                "{sessions} sessions, {threads} threads"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_generated_study_has_the_expected_tasks() {
+    let tmp = generate("301", "20240607");
     let text = std::fs::read_to_string(tmp.path().join("expected.json")).unwrap();
     let expected: Value = serde_json::from_str(&text).unwrap();
 

@@ -78,7 +78,7 @@ impl Text<'_> {
                     task.procedure.to_string(),
                     task.subject.to_string(),
                     task.session.to_string(),
-                    task.reason.unwrap_or("unknown").to_owned(),
+                    job.failure.clone().unwrap_or("unknown".to_owned()),
                     job.job_id.as_deref().unwrap_or_default().to_owned(),
                     job.node_list.as_deref().unwrap_or_default().to_owned(),
                     of(
@@ -97,7 +97,7 @@ impl Text<'_> {
             ("procedure", Left),
             ("subject", Left),
             ("session", Left),
-            ("reason", Left),
+            ("why", Left),
             ("job", Left),
             ("node", Left),
             ("time", Left),

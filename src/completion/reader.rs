@@ -1,0 +1,398 @@
+//! Reading directories and files: what is there, what is not, what cannot be read.
+//!
+//! The one place where the trees are touched for completion. A directory costs four calls (open,
+//! two reads, close). Only absences are absences: no such file, a file where a directory was
+//! expected, a loop of links. Everything else is [`Unreadable`].
+
+use std::ffi::OsStr;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, openat, readlinkat, statat};
+use rustix::io::Errno;
+
+use super::Unreadable;
+use super::account::{Account, Visit};
+use super::annex::{self, Annex};
+use super::listing::{Dir, Dirs, Kind, Listing};
+
+/// Reads directories and files, and keeps account of it if that is wanted. For all threads.
+#[derive(Debug, Clone, Default)]
+pub struct Reader {
+    account: Option<Arc<Account>>,
+    /// What discovery has read and rules may need; each is taken once.
+    handed: Option<Arc<Mutex<Dirs>>>,
+    annex: Annex,
+}
+
+impl Reader {
+    pub fn new(account: Option<Arc<Account>>) -> Self {
+        Self {
+            account,
+            handed: None,
+            annex: Annex::default(),
+        }
+    }
+
+    /// Hands over what discovery reads to those who judge outputs: for studies whose sessions are
+    /// found below the root that the rules look at.
+    pub fn handing_over(self) -> Self {
+        Self {
+            handed: Some(Arc::default()),
+            ..self
+        }
+    }
+
+    /// Reads a directory that [`Self::dir_once`] may be asked for later.
+    pub fn dir_for_later(&self, path: &Path) -> Arc<Dir> {
+        let dir = Arc::new(self.dir(path));
+        if let Some(handed) = &self.handed {
+            let mut handed = handed.lock().unwrap_or_else(PoisonError::into_inner);
+            handed.insert(path.to_owned(), Arc::clone(&dir));
+        }
+        dir
+    }
+
+    /// Reads a directory, or takes what was handed over.
+    pub fn dir_once(&self, path: &Path) -> Arc<Dir> {
+        let handed = self.handed.as_ref().and_then(|handed| {
+            let mut handed = handed.lock().unwrap_or_else(PoisonError::into_inner);
+            handed.remove(path)
+        });
+        handed.unwrap_or_else(|| Arc::new(self.dir(path)))
+    }
+
+    /// Counts files of git-annex whose content is elsewhere as this says.
+    pub fn counting(self, annex: Annex) -> Self {
+        Self { annex, ..self }
+    }
+
+    /// Reads a directory.
+    pub fn dir(&self, path: &Path) -> Dir {
+        let mut calls = 0;
+        let mut read = || attempt(path, &mut calls, |calls| list(path, calls));
+        let result = match &self.account {
+            None => read(),
+            Some(account) => {
+                let started = Instant::now();
+                let result = read();
+                account.directory(&Visit {
+                    path,
+                    calls,
+                    took: started.elapsed(),
+                    found: result.as_ref().map(Listing::len).map_err(|errno| *errno),
+                });
+                result
+            }
+        };
+        match classify(path, result) {
+            Ok(Some(listing)) => Dir::There(listing),
+            Ok(None) => Dir::Absent,
+            Err(unreadable) => Dir::Failed(unreadable),
+        }
+    }
+
+    /// Asks for a file's size, type and times, through links; none if it is not there or the link
+    /// leads nowhere. A file of git-annex whose content is elsewhere is a regular one with the
+    /// link's times and the size that git-annex notes (the greatest, if it does not know it),
+    /// unless it is to count as absent.
+    pub fn stat(&self, path: &Path) -> Result<Option<Stat>, Unreadable> {
+        match classify(path, self.raw_stat(path))? {
+            None if self.annex == Annex::Present => {
+                classify(path, self.elsewhere(path)).map(Option::flatten)
+            }
+            found => Ok(found),
+        }
+    }
+
+    fn elsewhere(&self, path: &Path) -> Result<Option<Stat>, Errno> {
+        self.file(path, |calls| {
+            *calls += 1;
+            let target = match readlinkat(CWD, path, Vec::new()) {
+                Ok(target) => target,
+                // It is no link.
+                Err(Errno::INVAL) => return Ok(None),
+                Err(errno) => return Err(errno),
+            };
+            let Some(file) = annex::elsewhere(target.as_bytes()) else {
+                return Ok(None);
+            };
+            *calls += 1;
+            let mut stat = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
+            stat.st_mode = FileType::RegularFile.as_raw_mode() | 0o444;
+            let size = file.size.and_then(|size| i64::try_from(size).ok());
+            stat.st_size = size.unwrap_or(i64::MAX);
+            Ok(Some(stat))
+        })
+    }
+
+    /// Does the same, and tells apart the ways of not being there.
+    pub fn raw_stat(&self, path: &Path) -> Result<Stat, Errno> {
+        self.file(path, |calls| {
+            *calls += 1;
+            statat(CWD, path, AtFlags::empty())
+        })
+    }
+
+    /// Reads at most `limit` bytes of a file; none if it is not there or is a directory. Never
+    /// waits for the other end of a pipe.
+    pub fn head(&self, path: &Path, limit: usize) -> Result<Option<Vec<u8>>, Unreadable> {
+        self.beginning(path, limit, &|_| false)
+    }
+
+    /// Does the same for the first line, and may return more than that.
+    pub fn first_line(&self, path: &Path, limit: usize) -> Result<Option<Vec<u8>>, Unreadable> {
+        self.beginning(path, limit, &|text| text.contains(&b'\n'))
+    }
+
+    fn beginning(
+        &self,
+        path: &Path,
+        limit: usize,
+        is_enough: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<Option<Vec<u8>>, Unreadable> {
+        let text = self.file(path, |calls| {
+            let file = File::open(path, calls)?;
+            let mut text = Vec::new();
+            while text.len() < limit
+                && !is_enough(&text)
+                && file.read_more(&mut text, limit.min(4096), calls)?
+            {}
+            text.truncate(limit);
+            Ok(text)
+        });
+        match text {
+            Err(Errno::ISDIR) => Ok(None),
+            other => classify(path, other),
+        }
+    }
+
+    /// Shows a file's text part by part, each with the last `overlap` bytes of the part before it;
+    /// false if there is no such file.
+    pub fn windows(
+        &self,
+        path: &Path,
+        overlap: usize,
+        see: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool, Unreadable> {
+        let seen = self.file(path, |calls| {
+            let file = File::open(path, calls)?;
+            let mut text = Vec::new();
+            while file.read_more(&mut text, 64 * 1024, calls)? {
+                see(&text);
+                text.drain(..text.len().saturating_sub(overlap));
+            }
+            Ok(())
+        });
+        match seen {
+            Err(Errno::ISDIR) => Ok(false),
+            other => Ok(classify(path, other)?.is_some()),
+        }
+    }
+
+    fn file<T>(
+        &self,
+        path: &Path,
+        call: impl FnMut(&mut u64) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let mut calls = 0;
+        let Some(account) = &self.account else {
+            return attempt(path, &mut calls, call);
+        };
+        let started = Instant::now();
+        let result = attempt(path, &mut calls, call);
+        account.file(path, calls, started.elapsed());
+        result
+    }
+}
+
+/// Is a file that is open for reading.
+struct File(OwnedFd);
+
+impl File {
+    /// Counts the close too.
+    fn open(path: &Path, calls: &mut u64) -> Result<Self, Errno> {
+        Ok(Self(open(path, OFlags::NONBLOCK, calls)?))
+    }
+
+    /// Appends at most `most` bytes; false at the end of the file.
+    fn read_more(&self, text: &mut Vec<u8>, most: usize, calls: &mut u64) -> Result<bool, Errno> {
+        let old = text.len();
+        text.resize(old + most, 0);
+        let part = text.get_mut(old..).unwrap_or_default();
+        *calls += 1;
+        let result = rustix::io::retry_on_intr(|| rustix::io::read(&self.0, &mut *part));
+        text.truncate(old + result.unwrap_or(0));
+        Ok(result? > 0)
+    }
+}
+
+/// Puts an error into the system's words: `Permission denied`.
+pub fn words(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" (os error ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
+/// True if the error says that there is nothing of that kind at the path.
+pub(super) fn is_absence(errno: Errno) -> bool {
+    matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
+}
+
+fn classify<T>(path: &Path, result: Result<T, Errno>) -> Result<Option<T>, Unreadable> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(errno) if is_absence(errno) => Ok(None),
+        Err(errno) => Err(Unreadable {
+            path: path.to_owned(),
+            error: words(&errno.into()),
+        }),
+    }
+}
+
+/// Makes a call; tries once more after a stale handle, with the parent opened anew so that an NFS
+/// client asks its server what stands there now.
+fn attempt<T>(
+    path: &Path,
+    calls: &mut u64,
+    mut call: impl FnMut(&mut u64) -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    match once(path, calls, &mut call) {
+        Err(Errno::STALE) => {
+            if let Some(parent) = path.parent() {
+                drop(open(parent, OFlags::DIRECTORY, calls));
+            }
+            once(path, calls, &mut call)
+        }
+        result => result,
+    }
+}
+
+#[cfg(not(test))]
+fn once<T>(
+    _path: &Path,
+    calls: &mut u64,
+    call: &mut impl FnMut(&mut u64) -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    call(calls)
+}
+
+#[cfg(test)]
+fn once<T>(
+    path: &Path,
+    calls: &mut u64,
+    call: &mut impl FnMut(&mut u64) -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    match spy::note(path) {
+        Some(errno) => Err(errno),
+        None => call(calls),
+    }
+}
+
+/// Counts two calls if it succeeds: a file that is open is closed.
+fn open(path: &Path, flags: OFlags, calls: &mut u64) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | flags;
+    *calls += 1;
+    let fd = rustix::io::retry_on_intr(|| openat(CWD, path, flags, Mode::empty()))?;
+    *calls += 1;
+    Ok(fd)
+}
+
+fn list(path: &Path, calls: &mut u64) -> Result<Listing, Errno> {
+    const BUFFER: usize = 32 * 1024;
+    let fd = open(path, OFlags::DIRECTORY, calls)?;
+    let mut buffer = [MaybeUninit::<u8>::uninit(); BUFFER];
+    let mut dir = RawDir::new(fd.as_fd(), &mut buffer);
+    let mut listing = Listing::build();
+    loop {
+        *calls += u64::from(dir.is_buffer_empty());
+        let Some(entry) = dir.next() else {
+            return Ok(listing.finish());
+        };
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(Errno::INTR) => continue,
+            Err(errno) => return Err(errno),
+        };
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." {
+            continue;
+        }
+        if let Some(kind) = kind(entry.file_type(), &fd, name, calls)? {
+            listing.add(name, kind)?;
+        }
+    }
+}
+
+/// Takes the type from the entry. File systems that do not tell it are asked, by the open
+/// directory; an entry that has vanished meanwhile is none.
+fn kind(
+    file_type: FileType,
+    dir: &OwnedFd,
+    name: &[u8],
+    calls: &mut u64,
+) -> Result<Option<Kind>, Errno> {
+    Ok(Some(match file_type {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Link,
+        FileType::Unknown => {
+            *calls += 1;
+            match statat(dir, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
+                    FileType::RegularFile => Kind::File,
+                    FileType::Directory => Kind::Directory,
+                    FileType::Symlink => Kind::Link,
+                    _ => Kind::Other,
+                },
+                Err(Errno::NOENT) => return Ok(None),
+                Err(errno) => return Err(errno),
+            }
+        }
+        _ => Kind::Other,
+    }))
+}
+
+/// Records which paths this thread's tests touch, and makes chosen ones fail.
+#[cfg(test)]
+pub(crate) mod spy {
+    use std::cell::RefCell;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    thread_local! {
+        static CALLS: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
+        static FAULTS: RefCell<Vec<(PathBuf, Errno, usize)>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Makes the next `times` calls on `path` fail.
+    pub fn fail(path: impl Into<PathBuf>, errno: Errno, times: usize) {
+        FAULTS.with_borrow_mut(|faults| faults.push((path.into(), errno, times)));
+    }
+
+    /// Returns the paths that were touched since the last call, in order.
+    pub fn calls() -> Vec<PathBuf> {
+        CALLS.take()
+    }
+
+    pub(super) fn note(path: &Path) -> Option<Errno> {
+        CALLS.with_borrow_mut(|calls| calls.push(path.to_owned()));
+        FAULTS.with_borrow_mut(|faults| {
+            let (_, errno, times) = faults
+                .iter_mut()
+                .find(|(at, _, times)| at == path && *times > 0)?;
+            *times -= 1;
+            Some(*errno)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

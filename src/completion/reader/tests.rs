@@ -1,0 +1,84 @@
+use super::*;
+
+fn read(path: &Path) -> Dir {
+    Reader::default().dir(path)
+}
+
+fn stat(path: &Path) -> Result<Option<Stat>, Unreadable> {
+    Reader::default().stat(path)
+}
+
+fn head(path: &Path, limit: usize) -> Result<Option<Vec<u8>>, Unreadable> {
+    Reader::default().head(path, limit)
+}
+
+#[test]
+fn only_absences_are_absences() {
+    let tmp = tempfile::tempdir().unwrap();
+    let at = |name: &str| tmp.path().join(name);
+    std::fs::write(at("file"), "text").unwrap();
+    std::os::unix::fs::symlink("loop", at("loop")).unwrap();
+    for absent in ["nothing", "file", "file/below", "loop", "loop/below"] {
+        assert!(matches!(read(&at(absent)), Dir::Absent), "{absent}");
+    }
+    assert!(stat(&at("loop")).unwrap().is_none());
+    assert_eq!(head(tmp.path(), 10), Ok(None), "a directory has no text");
+    assert_eq!(head(&at("file"), 2), Ok(Some(b"te".to_vec())));
+    for errno in [Errno::ACCESS, Errno::IO, Errno::MFILE] {
+        spy::fail(at("x"), errno, 1);
+        let Dir::Failed(unreadable) = read(&at("x")) else {
+            panic!("{errno:?}")
+        };
+        assert_eq!(unreadable.path, at("x"));
+        assert!(!unreadable.error.contains("os error"));
+    }
+}
+
+#[test]
+fn a_pipe_does_not_block() {
+    let tmp = tempfile::tempdir().unwrap();
+    let pipe = tmp.path().join("pipe");
+    rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    assert_eq!(head(&pipe, 10), Ok(Some(Vec::new())));
+    assert!(matches!(read(&pipe), Dir::Absent));
+}
+
+#[test]
+fn a_stale_handle_is_tried_once_more() {
+    let tmp = tempfile::tempdir().unwrap();
+    spy::fail(tmp.path(), Errno::STALE, 1);
+    assert!(matches!(read(tmp.path()), Dir::There(_)));
+    spy::fail(tmp.path(), Errno::STALE, 2);
+    let Dir::Failed(unreadable) = read(tmp.path()) else {
+        panic!()
+    };
+    assert_eq!(unreadable.error, "Stale file handle");
+    spy::fail(tmp.path(), Errno::STALE, 2);
+    assert!(stat(tmp.path()).is_err());
+}
+
+#[test]
+fn calls_are_counted_as_they_are_made() {
+    let tmp = tempfile::tempdir().unwrap();
+    let at = |name: &str| tmp.path().join(name);
+    std::fs::write(at("text"), "line\nmore").unwrap();
+    let account = Arc::new(Account::of(&[("bids_root", tmp.path())]));
+    let reader = Reader::new(Some(Arc::clone(&account)));
+    let mut before = 0;
+    let mut cost = || {
+        let calls = account.spent()[0].calls;
+        calls - std::mem::replace(&mut before, calls)
+    };
+    reader.dir(tmp.path());
+    assert_eq!(cost(), 4, "open, two reads, close");
+    reader.dir(&at("nothing"));
+    assert_eq!(cost(), 1);
+    reader.stat(&at("text")).unwrap();
+    assert_eq!(cost(), 1);
+    assert!(reader.first_line(&at("text"), 100).unwrap().is_some());
+    assert_eq!(cost(), 3, "open, read, close");
+    reader.head(&at("text"), 100).unwrap();
+    assert_eq!(cost(), 4, "the end must be seen");
+    let spent = &account.spent()[0];
+    assert_eq!((spent.directories, spent.absent), (1, 1));
+}

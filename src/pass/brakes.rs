@@ -1,0 +1,116 @@
+//! Whether procedures are paused, or must be now: what the control file says and what the attempts tell.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use crate::config::Config;
+use crate::manifest::breaker::{self, Streak};
+use crate::manifest::{Pause, PauseCause};
+use crate::state::audit_log::{Event, EventKind};
+use crate::state::control::Control;
+use crate::state::store::{StateError, Store};
+use crate::state::{State, TaskKey, TaskRow};
+
+/// Holds what is paused, with what must be paused now.
+#[derive(Debug, Clone, Default)]
+pub struct Brakes {
+    /// Also holds the pauses of [`Self::tripped`].
+    pub control: Control,
+    /// Failures in a row, by procedure, as far as they were looked for.
+    pub streaks: BTreeMap<Arc<str>, Streak>,
+    /// Procedures that failed so often in a row that they are paused from now on.
+    pub tripped: Vec<Arc<str>>,
+}
+
+impl Brakes {
+    /// Judges all attempts: those of the attempts file, those that have just left the table, and the
+    /// rows.
+    pub fn judge(
+        config: &Config,
+        control: &Control,
+        attempts: &[TaskRow],
+        state: &State,
+        now: DateTime<Utc>,
+    ) -> Self {
+        let all = state
+            .rows()
+            .iter()
+            .chain(state.superseded())
+            .chain(attempts);
+        let streaks = breaker::streaks(all, control, now);
+        let mut control = control.clone();
+        control.forget_before(breaker::horizon(now));
+        let tripped = breaker::trip(&streaks, &config.procedures, &control, now);
+        for (name, pause) in &tripped {
+            control.switch_mut(Some(name)).paused = Some(pause.clone());
+        }
+        Self {
+            control,
+            streaks,
+            tripped: tripped.into_iter().map(|(name, _)| name).collect(),
+        }
+    }
+
+    /// Judges by the files, for commands that only look; the attempts file is read if it matters.
+    pub fn look(
+        config: &Config,
+        store: &Store,
+        state: &State,
+        is_due: bool,
+        now: DateTime<Utc>,
+    ) -> Result<Self, StateError> {
+        let control = store.read_control()?;
+        let attempts = if is_due || are_wanted(state, &control, now) {
+            store.read_attempts()?
+        } else {
+            Vec::new()
+        };
+        Ok(Self::judge(config, &control, &attempts, state, now))
+    }
+
+    /// Returns the events of what is paused from now on.
+    pub fn events(&self, now: DateTime<Utc>) -> impl Iterator<Item = Event> {
+        self.tripped.iter().filter_map(move |name| {
+            let pause = self.control.procedures.get(name)?.paused.as_ref()?;
+            Some(event(now, EventKind::Paused, Some(name), Some(pause)))
+        })
+    }
+}
+
+/// True if the rows alone show a failure after the last success of a procedure, so that earlier
+/// attempts matter too.
+pub(super) fn are_wanted(state: &State, control: &Control, now: DateTime<Utc>) -> bool {
+    !breaker::streaks(state.rows().iter(), control, now).is_empty()
+}
+
+/// Makes the event of a pause or of its end. None: the study.
+pub fn event(
+    now: DateTime<Utc>,
+    kind: EventKind,
+    procedure: Option<&Arc<str>>,
+    pause: Option<&Pause>,
+) -> Event {
+    let (detail, extra) = match pause.map(|pause| &pause.cause) {
+        None => (None, Vec::new()),
+        Some(PauseCause::Person { by, note }) => (
+            note.clone(),
+            vec![("cause", "person".into()), ("by", by.as_str().into())],
+        ),
+        Some(PauseCause::Failures { count }) => (
+            Some(format!("{count} jobs in a row failed")),
+            vec![("cause", "failures".into()), ("count", (*count).into())],
+        ),
+    };
+    Event {
+        at: now,
+        kind,
+        key: procedure.map(|name| TaskKey::new("", "", name)),
+        job_id: None,
+        old_status: None,
+        new_status: None,
+        detail,
+        extra,
+    }
+}

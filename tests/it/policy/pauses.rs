@@ -1,0 +1,327 @@
+//! Pauses by a person and by the circuit breaker, and the file that they stand in.
+#![expect(clippy::disallowed_methods, reason = "starts a call to kill it")]
+
+use std::fs;
+
+use super::{STEP, control, events, files, finish, says, study};
+
+#[test]
+fn ten_failures_in_a_row_pause_a_procedure_until_a_person_resumes_it() {
+    let (study, slurm) = study(30, &format!("max_submit_per_run: 9\n{STEP}"));
+    let run = |id: &str| {
+        let said = study.ok(&["run", "--procedure", "prep"]);
+        slurm.set_all(id);
+        said
+    };
+    run("FAILED 1:0");
+    // Nine failed: they are told of, and the next ones go.
+    let said = run("TIMEOUT 0:15");
+    assert!(!said.err.contains("paused"), "{}", said.err);
+    assert_eq!(slurm.jobs().len(), 18);
+
+    let said = study.ok(&["monitor"]);
+    says(
+        &said,
+        &[
+            "prep will be paused by the next `run`",
+            "18 jobs in a row failed",
+        ],
+    );
+    assert!(control(&study).is_none(), "monitor only warns");
+
+    // A dry run shows it, and writes nothing.
+    let before = files(&study);
+    let said = study.ok(&["run", "--dry-run"]);
+    says(
+        &said,
+        &[
+            "prep would be paused now: 18 jobs in a row failed",
+            "12 due task(s) held back",
+        ],
+    );
+    assert!(!said.out.contains("prep_"), "{}", said.out);
+    assert!(said.out.contains("--job-name=qc_sub-01"), "{}", said.out);
+    let said = study.ok(&["session-status", "--format", "csv"]);
+    assert!(
+        said.out.contains("sub-19,ses-01,paused,due"),
+        "{}",
+        said.out
+    );
+    assert!(files(&study) == before, "nothing was written");
+
+    let said = study.ok(&["run", "-q"]);
+    says(
+        &said,
+        &[
+            "warning: prep is paused from now on: 18 jobs in a row failed (9 exit_code, 9 timeout; the last one: prep sub-",
+            "12 due task(s) held back",
+            "logs/prep, mend the cause, then `snbb-scheduler resume --procedure prep`",
+        ],
+    );
+    assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+    assert_eq!(slurm.jobs().len(), 27, "the other procedure goes on");
+    let paused = control(&study).unwrap();
+    let prep = &paused["procedures"]["prep"]["paused"];
+    assert_eq!(prep["cause"]["failures"]["count"], 18);
+    let event = &events(&study, "paused")[0];
+    assert_eq!(
+        (&event["procedure"], &event["subject"]),
+        (&"prep".into(), &"".into())
+    );
+    assert_eq!(event["detail"], "18 jobs in a row failed");
+
+    // It stays so, whatever comes later, and force does not go through it.
+    slurm.set("1001", "PENDING");
+    study.ok(&["retry", "--subject", "01"]);
+    let said = study.ok(&["retry", "--subject", "02"]);
+    says(&said, &["prep is paused since"]);
+    finish(&study, "prep", "sub-02", "ses-01");
+    let said = study.ok(&["run", "--force", "--subject", "03", "--procedure", "prep"]);
+    says(&said, &["prep is paused since", "1 due task(s) held back"]);
+    assert_eq!(slurm.calls("sbatch"), 27);
+    assert_eq!(control(&study).unwrap(), paused);
+    assert_eq!(events(&study, "paused").len(), 1);
+    says(&study.ok(&["status"]), &["prep is paused since"]);
+    says(&study.ok(&["manifest"]), &["prep is paused since"]);
+    assert_eq!(
+        study
+            .ok(&["manifest", "--procedure", "prep", "--format", "json"])
+            .out,
+        "[]\n"
+    );
+
+    let said = study.ok(&["resume", "--procedure", "prep"]);
+    says(&said, &["prep is resumed", "`snbb-scheduler retry`"]);
+    assert_eq!(events(&study, "resumed")[0]["by"], "ada");
+    let said = study.ok(&["run", "--procedure", "prep"]);
+    assert!(!said.err.contains("paused"), "{}", said.err);
+    assert_eq!(slurm.jobs().len(), 36, "old failures do not count any more");
+    // The next nine fail too, and one of the tenth: paused again.
+    slurm.set_all("FAILED 1:0");
+    study.ok(&["run", "--procedure", "prep", "--max-jobs", "1"]);
+    slurm.set_all("FAILED 1:0");
+    let said = study.ok(&["run"]);
+    says(
+        &said,
+        &["prep is paused from now on: 10 jobs in a row failed (10 exit_code"],
+    );
+}
+
+#[test]
+fn successes_and_other_peoples_cancels_break_the_row() {
+    let (study, slurm) = study(40, &format!("pause_after_failures: 3\n{STEP}"));
+    let step = |end: &str, count: &str| {
+        study.ok(&["run", "--procedure", "prep", "--max-jobs", count]);
+        for (id, _) in slurm.jobs().iter().rev().take(count.parse().unwrap()) {
+            slurm.set(id, end);
+        }
+        study.ok(&["monitor"]);
+    };
+    step("FAILED 1:0", "2");
+    finish(&study, "prep", "sub-03", "ses-01");
+    // What ends in the same second is not after.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    study.ok(&["run", "--procedure", "prep", "--subject", "03", "--force"]);
+    slurm.set("1003", "COMPLETED");
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    finish(&study, "prep", "sub-03", "ses-01");
+    study.ok(&["monitor"]);
+    assert!(
+        study
+            .statuses()
+            .contains(&"prep sub-03 ses-01: complete verified".to_owned())
+    );
+    step("FAILED 1:0", "2");
+    step("CANCELLED", "4");
+    study.ok(&["run", "--procedure", "prep", "--max-jobs", "1"]);
+    assert!(control(&study).is_none(), "two failed since the success");
+    slurm.set_all("PREEMPTED");
+    study.ok(&["monitor"]);
+    // Cleared failures count as well: nothing that ran is forgotten.
+    study.ok(&["retry"]);
+    step("FAILED 1:0", "1");
+    let said = study.ok(&["run"]);
+    says(
+        &said,
+        &["prep is paused from now on: 3 jobs in a row failed"],
+    );
+    study.configure(&format!("pause_after_failures: 0\n{STEP}"));
+    study.ok(&["resume", "--procedure", "prep"]);
+    let said = study.ok(&["run"]);
+    assert!(!said.err.contains("paused"), "{}", said.err);
+}
+
+#[test]
+fn a_person_pauses_the_study_or_a_procedure_and_everybody_is_told() {
+    let (study, slurm) = study(2, STEP);
+    let said = study.ok(&["resume"]);
+    says(&said, &["the study is not paused"]);
+    assert!(control(&study).is_none());
+
+    let said = study.ok(&["pause", "--note", "the file server\u{1b}[31m moves"]);
+    says(
+        &said,
+        &[
+            "the study is paused by ada since",
+            "the file server\\u{1b}[31m moves",
+        ],
+    );
+    let first = control(&study).unwrap();
+    let said = study.ok(&["pause"]);
+    says(&said, &["the study was paused already", "the file server"]);
+    assert_eq!(
+        control(&study).unwrap(),
+        first,
+        "pausing twice changes nothing"
+    );
+    assert_eq!(events(&study, "paused").len(), 1);
+    study.ok(&["pause", "--note", "longer than planned"]);
+    assert_eq!(
+        control(&study).unwrap()["study"]["paused"]["since"],
+        first["study"]["paused"]["since"]
+    );
+
+    let before = slurm.calls("sbatch");
+    let said = study.ok(&["run"]);
+    says(
+        &said,
+        &[
+            "the study is paused by ada since",
+            "longer than planned; 4 due task(s) held back; `snbb-scheduler resume` goes on",
+            "4 due, 0 submitted",
+            "4  paused",
+        ],
+    );
+    assert_eq!(
+        said.err.matches("paused by").count(),
+        1,
+        "one line: {}",
+        said.err
+    );
+    assert_eq!(slurm.calls("sbatch"), before);
+    assert_eq!(study.ok(&["run", "--dry-run"]).out, "");
+    let said = study.ok(&["manifest", "--format", "csv"]);
+    assert_eq!(said.out.lines().count(), 1, "{}", said.out);
+    let said = study.ok(&["session-status", "--format", "json"]);
+    assert!(said.out.contains("longer than planned"), "{}", said.out);
+    says(
+        &study.ok(&["status", "--format", "json"]),
+        &["the study is paused"],
+    );
+
+    study.ok(&["pause", "--procedure", "q*"]);
+    let said = study.ok(&["resume"]);
+    says(&said, &["the study is resumed", "qc is paused by ada"]);
+    study.ok(&["run"]);
+    let names: Vec<String> = slurm.jobs().into_iter().map(|(_, name)| name).collect();
+    assert_eq!(names, ["prep_sub-01_ses-01", "prep_sub-02_ses-01"]);
+    let said = study.ok(&["resume", "--procedure", "prep"]);
+    says(&said, &["prep is not paused", "qc is paused by ada"]);
+    study.ok(&["resume", "--procedure", "qc"]);
+    assert!(control(&study).is_none(), "nothing is left to say");
+    study.ok(&["run"]);
+    assert_eq!(slurm.jobs().len(), 4);
+    assert_eq!(events(&study, "resumed").len(), 2);
+
+    let said = study.call(&["pause", "--procedure", "qv"]);
+    assert_eq!(said.code, 2);
+    says(
+        &said,
+        &["--procedure 'qv' matches none of the procedures (prep, qc)"],
+    );
+}
+
+#[test]
+fn a_pause_of_a_procedure_that_left_the_configuration_can_be_ended() {
+    let (study, _) = study(1, STEP);
+    study.ok(&["pause", "--procedure", "qc"]);
+    study.configure("procedures: [{name: prep, output_dir: prep, script: step.sh}]\n");
+    says(&study.ok(&["run"]), &["qc is paused by ada"]);
+    study.ok(&["resume", "--procedure", "qc"]);
+    assert!(control(&study).is_none());
+}
+
+#[test]
+fn a_damaged_control_file_stops_submission_and_is_not_touched() {
+    let (study, slurm) = study(2, STEP);
+    study.ok(&["pause", "--procedure", "qc"]);
+    let whole = study.read("state.control.json");
+    let unknown = whole.replacen("{", "{ \"holidays\": true,", 1);
+    let newer = whole.replace("\"format\": 1", "\"format\": 2");
+    for text in ["", "{", &whole[..whole.len() / 2], &unknown, &newer, "null"] {
+        study.write("state.control.json", text);
+        for command in [
+            &["run"][..],
+            &["run", "--dry-run"],
+            &["manifest"],
+            &["session-status"],
+            &["pause"],
+            &["resume", "--procedure", "qc"],
+        ] {
+            let said = study.call(command);
+            assert_eq!(said.code, 1, "{command:?}: {}", said.err);
+            says(&said, &["state.control.json cannot be used", "hint: "]);
+        }
+        // The jobs go on, and so does the look at them.
+        for command in ["monitor", "status"] {
+            let said = study.ok(&[command]);
+            says(&said, &["warning: ", "state.control.json cannot be used"]);
+        }
+        assert_eq!(study.read("state.control.json"), text);
+    }
+    assert_eq!(slurm.calls("sbatch"), 0);
+    study.write("state.control.json", &whole);
+    study.ok(&["run"]);
+    assert_eq!(slurm.jobs().len(), 2);
+}
+
+#[test]
+fn a_run_that_is_killed_after_it_paused_has_submitted_nothing() {
+    let (study, slurm) = study(20, &format!("pause_after_failures: 2\n{STEP}"));
+    study.ok(&["run", "--procedure", "prep", "--max-jobs", "2"]);
+    slurm.set_all("FAILED 1:0");
+    // Killed at the first sbatch: that of the other procedure.
+    let gate = study.at("gate");
+    fs::write(&gate, "").unwrap();
+    let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin("snbb-scheduler"))
+        .arg("run")
+        .env_clear()
+        .env(
+            "PATH",
+            std::env::join_paths(
+                study
+                    .path
+                    .iter()
+                    .cloned()
+                    .chain(["/usr/bin".into(), "/bin".into()]),
+            )
+            .unwrap(),
+        )
+        .env("SNBB_CONFIG", study.at("config.yaml"))
+        .env("FAKE_WAIT", "sbatch")
+        .env("FAKE_WAIT_FILE", &gate)
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while fs::metadata(study.at("gate.reached")).is_err() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let at_death = control(&study).expect("written before the first sbatch");
+    run.kill().unwrap();
+    run.wait().unwrap();
+    fs::remove_file(&gate).unwrap();
+    assert_eq!(
+        at_death["procedures"]["prep"]["paused"]["cause"]["failures"]["count"],
+        2
+    );
+    study.ok(&["run"]);
+    assert_eq!(control(&study).unwrap(), at_death);
+    assert!(
+        slurm
+            .jobs()
+            .iter()
+            .filter(|(_, name)| name.starts_with("prep"))
+            .count()
+            == 2
+    );
+}

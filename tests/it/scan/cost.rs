@@ -1,0 +1,248 @@
+//! What a scan costs: the calls that must be made, and hardly one more.
+#![expect(clippy::disallowed_methods, reason = "starts the generator")]
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use super::strace;
+use crate::fake_slurm::FakeSlurm;
+use crate::harness::Study;
+
+#[path = "../../../examples/scan-floor/walk.rs"]
+mod walk;
+
+/// Is made by debug builds of the standard library at each close.
+const DEBUG_ONLY: &str = "fcntl";
+
+#[test]
+fn a_manifest_makes_the_calls_that_it_must() {
+    let name = "a_manifest_makes_the_calls_that_it_must";
+    if !strace::works(name) {
+        return;
+    }
+    let study = Study::new();
+    let made = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/gen-tree"))
+        .arg(study.at("tree"))
+        .args(["--sessions", "61", "--dicom-files", "1", "--partial", "0.3"])
+        .output()
+        .expect("the tests need python3");
+    assert!(made.status.success());
+    let root = study.at("tree");
+    let config = root.join("config.yaml");
+    let trace = study.at("trace");
+    let said = strace::call(
+        &study,
+        &["-y", "-o", trace.to_str().unwrap()],
+        &[
+            "-v",
+            "--config",
+            config.to_str().unwrap(),
+            "manifest",
+            "--format",
+            "csv",
+        ],
+    );
+    assert_eq!(said.code, 0, "{}", said.err);
+
+    let floor = walk::walk(&root, 2);
+    assert_eq!(said.out.lines().count() as u64 - 1, floor.due);
+    let roots = ["dicom", "bids", "derivatives"].map(|name| format!("{}/{name}", root.display()));
+    let calls: Vec<(String, String)> = strace::calls(&trace)
+        .into_iter()
+        .filter(|(name, line)| name != DEBUG_ONLY && roots.iter().any(|root| line.contains(root)))
+        .collect();
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for (name, _) in &calls {
+        *counts.entry(name).or_default() += 1;
+    }
+    // The first call asks whether the root is there, the next ones are the floor's.
+    let ratio = calls.len() as f64 / floor.calls() as f64;
+    assert!((1.0..1.02).contains(&ratio), "{ratio} {counts:?} {floor:?}");
+
+    // The program's own account is of the same calls.
+    let told: u64 = said
+        .err
+        .lines()
+        .filter_map(|line| {
+            line.split_once(" calls, ")?
+                .0
+                .rsplit(' ')
+                .next()?
+                .parse::<u64>()
+                .ok()
+        })
+        .sum();
+    assert_eq!(told, calls.len() as u64, "{}", said.err);
+}
+
+#[test]
+fn in_a_converted_dataset_discovery_and_rules_share_what_is_read() {
+    let name = "in_a_converted_dataset_discovery_and_rules_share_what_is_read";
+    if !strace::works(name) {
+        return;
+    }
+    let study = Study::new();
+    study.configure(
+        "discover: bids\nprocedures:\n\
+         - {name: freesurfer, output_dir: freesurfer, script: s.sh, scope: subject}\n\
+         - {name: mean, output_dir: '', script: s.sh, scope: subject, completion_marker: [mean.txt, '**/*_T1w.nii.gz']}\n",
+    );
+    for session in ["sub-01/ses-1", "sub-01/ses-2", "sub-02", "sub-03/ses-1"] {
+        study.write(&format!("bids/{session}/anat/x_T1w.nii.gz"), "x");
+    }
+    study.write("bids/sub-02/mean.txt", "x");
+    let trace = study.at("trace");
+    let said = strace::call(
+        &study,
+        &["-e", "trace=openat", "-o", trace.to_str().unwrap()],
+        &["manifest", "--format", "csv"],
+    );
+    assert_eq!(said.out.lines().count(), 1 + 3 + 2, "{}", said.out);
+    let mut opened: Vec<String> = strace::calls(&trace)
+        .iter()
+        .filter_map(|(_, line)| line.split('"').nth(1)?.split_once("/bids/"))
+        .map(|(_, path)| path.to_owned())
+        .collect();
+    opened.sort();
+    assert_eq!(
+        opened,
+        [
+            "sub-01",
+            "sub-01/ses-1/anat",
+            "sub-01/ses-2/anat",
+            "sub-02",
+            "sub-02/anat",
+            "sub-03",
+            "sub-03/ses-1/anat",
+        ]
+    );
+}
+
+/// Twelve sessions with two steps, of which the first runs in all.
+fn running() -> (Study, FakeSlurm) {
+    let mut study = Study::new();
+    let slurm = FakeSlurm::new(&mut study);
+    study.configure(
+        "slurm_partition: normal\nprocedures:\n\
+         - {name: convert, output_dir: '', script: s.sh, completion_marker: ['anat/*_T1w.nii.gz', 'anat/*.json']}\n\
+         - {name: check, output_dir: '', script: s.sh, completion_marker: 'anat/*.json'}\n\
+         - {name: prep, output_dir: prep, script: s.sh, depends_on: [convert], completion_marker: '**/*.html'}\n",
+    );
+    study.script("s.sh", "true");
+    let sessions: Vec<String> = (0..12)
+        .map(|n| format!("sub-{:02}/ses-{}", n / 2, n % 2))
+        .collect();
+    study.scan(&sessions.iter().map(String::as_str).collect::<Vec<_>>());
+    study.ok(&["run"]);
+    for session in &sessions {
+        study.write(&format!("bids/{session}/anat/x_T1w.nii.gz"), "x");
+        study.write(&format!("bids/{session}/anat/x_T1w.json"), "x");
+    }
+    slurm.set_all("COMPLETED");
+    (study, slurm)
+}
+
+#[test]
+fn a_run_that_judges_ended_jobs_reads_each_directory_once() {
+    let name = "a_run_that_judges_ended_jobs_reads_each_directory_once";
+    if !strace::works(name) {
+        return;
+    }
+    let (study, slurm) = running();
+    let trace = study.at("trace");
+    let said = strace::call(
+        &study,
+        &[
+            "-y",
+            "-e",
+            "trace=openat,newfstatat,statx",
+            "-o",
+            trace.to_str().unwrap(),
+        ],
+        &["run", "-v"],
+    );
+    assert_eq!(said.code, 0, "{}", said.err);
+    for root in ["dicom_root", "bids_root", "derivatives_root"] {
+        let told = said.err.lines().any(|line| line.starts_with(root));
+        assert!(told, "{}", said.err);
+    }
+    // 12 of each of the first two, then 12 that waited for them.
+    assert_eq!(slurm.calls("sbatch"), 36);
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    let below = ["dicom/", "bids/", "derivatives/"]
+        .map(|root| format!("{}/{root}", study.dir.path().display()));
+    for (name, line) in strace::calls(&trace) {
+        let Some(path) = line.split('"').nth(1) else {
+            continue;
+        };
+        if below.iter().any(|root| path.starts_with(root)) {
+            *seen.entry(format!("{name} {path}")).or_default() += 1;
+        }
+    }
+    assert!(seen.len() > 12 * 3, "{seen:?}");
+    let again: Vec<_> = seen
+        .iter()
+        // Two rules that look at one file ask for its size each.
+        .filter(|(call, count)| **count > if call.starts_with("openat") { 1 } else { 2 })
+        .collect();
+    assert!(again.is_empty(), "{again:?}");
+}
+
+#[test]
+fn a_trace_names_each_directory_and_never_replaces_a_file() {
+    let study = Study::new();
+    study.scan(&["sub-01/ses-01"]);
+    study.configure(
+        "procedures: [{name: p, output_dir: p, script: p.sh, completion_marker: a/b}]\n",
+    );
+    let trace = study.at("scan.tsv");
+    let call = ["manifest", "--trace-scan", trace.to_str().unwrap()];
+    study.ok(&call);
+    let text = study
+        .read("scan.tsv")
+        .replace(&study.dir.path().display().to_string(), "ROOT");
+    let lines: Vec<Vec<&str>> = text
+        .lines()
+        .map(|line| line.split('\t').collect())
+        .collect();
+    assert!(
+        lines
+            .iter()
+            .skip(1)
+            .all(|line| line[2].parse::<u64>().is_ok()),
+        "{text}"
+    );
+    let without_time: Vec<String> = lines
+        .iter()
+        .map(|line| format!("{} {} {}", line[0], line[1], line[3]))
+        .collect();
+    assert_eq!(
+        without_time,
+        [
+            "path entries error",
+            "ROOT/dicom 1 ",
+            "ROOT/dicom/sub-01 1 ",
+            "ROOT/derivatives/p/sub-01/ses-01/a  No such file or directory",
+        ]
+    );
+    let again = study.call(&call);
+    assert_eq!(again.code, 2);
+    assert!(
+        again.err.contains("scan.tsv exists already"),
+        "{}",
+        again.err
+    );
+    assert_eq!(
+        study.read("scan.tsv").lines().count(),
+        4,
+        "nothing was added"
+    );
+    let told = study.ok(&["-v", "manifest"]);
+    assert!(told.err.contains("2 directories read, "), "{}", told.err);
+    let said = study.ok(&["manifest", "--trace-scan", "/dev/stderr"]);
+    assert!(
+        said.err.contains("path\tentries\tmicroseconds\terror"),
+        "{}",
+        said.err
+    );
+}
