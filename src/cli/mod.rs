@@ -12,6 +12,7 @@ pub mod output;
 pub mod progress;
 pub mod views;
 
+mod audit;
 mod cancel;
 mod manifest;
 mod monitor;
@@ -88,6 +89,7 @@ fn carry_out(cli: &Cli, context: &Context, printer: &mut Printer) -> Result<Exit
         Command::Manifest(args) => manifest::run(context, args, printer),
         Command::Status(args) => status::run(context, args, printer),
         Command::SessionStatus(args) => session_status::run(context, args, printer),
+        Command::Audit(args) => audit::run(context, args, printer),
         Command::State(args) => state::run(context, args, printer),
         Command::LocalSupervise { .. } => Ok(Exit::Done),
     }

@@ -118,6 +118,11 @@ impl Printer {
         self.options.verbosity
     }
 
+    /// Returns the width of the terminal that stdout is; none: it is no terminal.
+    pub fn width(&self) -> Option<u16> {
+        self.options.width
+    }
+
     pub fn is_quiet(&self) -> bool {
         self.options.verbosity == Verbosity::Quiet
     }

@@ -119,7 +119,7 @@ fn time_text(time: DateTime<Utc>) -> String {
 /// Returns where the job's output is: `<log dir>/<procedure>/<job name>_<job id>.out`. Rows of the
 /// Python program have no job name; it is made of the same parts. So is that of an array's task, whose log
 /// has its own name and not the one that the array's tasks share.
-fn log_path(row: &TaskRow, log_dir: &str) -> Option<String> {
+pub(crate) fn log_path(row: &TaskRow, log_dir: &str) -> Option<String> {
     let id = row.job_id.as_ref()?;
     let key = &row.key;
     let is_of_array = row

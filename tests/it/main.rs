@@ -2,6 +2,7 @@
 //! A file per subject; what they share is in `harness`.
 
 mod arrays;
+mod audit;
 mod baddays;
 mod config;
 mod crash;
