@@ -136,7 +136,7 @@ pub(super) fn complete(
 }
 
 /// Looks into `derivatives/*/`: a glob, so a report without content does not count.
-fn any_workflow(
+pub(super) fn any_workflow(
     subject: &SubjectProbe<'_>,
     derivatives: &Path,
     html: &str,
@@ -166,7 +166,7 @@ fn any_workflow(
     }
 }
 
-fn has_report(
+pub(super) fn has_report(
     subject: &SubjectProbe<'_>,
     dir: &Path,
     html: &str,
