@@ -39,4 +39,8 @@ pub mod submit;
 
 pub mod tables;
 
+pub mod explain;
+pub mod history;
+pub mod logs;
+
 pub mod cli;
