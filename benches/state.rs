@@ -110,6 +110,8 @@ fn row(
             max_rss_mb: Some(1000 + random.below(7000)),
             time_limit_s: Some(14_400),
             elapsed_s: Some(elapsed),
+            cpu_time_s: None,
+            alloc_cpus: None,
             cluster: None,
         },
         updated_at: Some(started + TimeDelta::seconds(elapsed + random.below(600))),
@@ -118,6 +120,7 @@ fn row(
         submission_id: Some(Arc::from(format!("{:016x}", random.next()))),
         replaces_outputs: Some(false),
         retry: Default::default(),
+        input_sessions: None,
         foreign: None,
     }
 }

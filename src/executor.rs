@@ -4,6 +4,8 @@
 //! memory. The words here are neutral: Slurm's own vocabulary ends in `slurm/job_state.rs`.
 //! "The query failed", "the job is unknown" and "the job ended" are different values on purpose.
 
+pub mod array;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -12,6 +14,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
+use self::array::ArrayJob;
 use crate::procedure::Resources;
 use crate::state::{JobFacts, Reason, TaskKey};
 
@@ -36,6 +39,30 @@ pub trait Executor {
     /// Hands one job over. Never panics, never loses an answer: whatever is not certain is
     /// [`Submission::InDoubt`].
     fn submit(&mut self, request: &JobRequest) -> Submission;
+
+    /// True if [`Self::submit_array`] can do anything.
+    fn takes_arrays(&self) -> bool {
+        false
+    }
+
+    /// Asks how many tasks a job array may have; 0: there are none. To be called only if one is to be made.
+    fn array_limit(&mut self) -> usize {
+        0
+    }
+
+    /// Returns the exact command line that [`Self::submit_array`] would run.
+    fn array_command_line(&self, _array: &ArrayJob, _tasks: &[&JobRequest]) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Hands several tasks over as one job array, whose indexes are their places; [`Submission::Accepted`]
+    /// names the array's own id. Its task list is on disk before. As careful as [`Self::submit`].
+    fn submit_array(&mut self, _array: &ArrayJob, _tasks: &[&JobRequest]) -> Submission {
+        Submission::Refused {
+            kind: Refusal::ArraySize,
+            message: "this executor has no job arrays".to_owned(),
+        }
+    }
 
     /// Asks queue and accounting, once, for everything that a pass needs to know.
     fn observe(&mut self, question: &Question) -> Observation;
@@ -96,6 +123,8 @@ pub enum Refusal {
     Permanent,
     /// A limit of the site: submit nothing more in this run.
     Limit,
+    /// A job array has more tasks than the site takes in one.
+    ArraySize,
     /// The controller cannot be reached or is busy: a few tries, then stop.
     Transient,
 }

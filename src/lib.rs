@@ -14,7 +14,10 @@
 //! The modules in reading order:
 
 pub mod parallel;
+pub mod shell;
 pub mod sys;
+
+mod threads;
 
 pub mod bids;
 pub mod procedure;
@@ -30,6 +33,7 @@ pub mod local;
 pub mod script;
 pub mod slurm;
 
+pub mod array;
 pub mod manifest;
 pub mod pass;
 pub mod reconcile;

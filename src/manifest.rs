@@ -18,7 +18,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::bids::dicom::Gate;
-use crate::bids::{Session, SessionLabel, SubjectLabel};
+use crate::bids::{Cohort, Session, SessionLabel, SubjectLabel};
 use crate::completion::{Completions, Unreadable};
 use crate::executor::JobId;
 use crate::procedure::ProcedureId;
@@ -50,6 +50,8 @@ pub struct Policy {
     pub force: bool,
     /// Failed tasks are due again at every run, as the Python program had it.
     pub resubmit_failed: bool,
+    /// Which sessions the site wants worked on.
+    pub cohort: Cohort,
 }
 
 /// Holds one decision for each task, in order: priority, subject, session.
@@ -67,6 +69,8 @@ pub struct Planned {
     pub session: SessionLabel,
     /// Of the session, for session scope.
     pub dicom_path: Option<Arc<std::path::Path>>,
+    /// For a due task of subject scope: the sessions that it works on.
+    pub input_sessions: Option<Vec<SessionLabel>>,
     pub decision: Decision,
 }
 
@@ -95,6 +99,8 @@ pub enum Due {
     OutputsGone,
     /// Failed before, and `resubmit_failed` is on.
     FailedBefore,
+    /// Complete, a session has come since, and `rerun_when_stale` is on: outputs will be replaced.
+    Stale,
     /// Failed before, and the procedure's `retry` rules allow another attempt. `complete`: the outputs of
     /// the failed attempt look complete and will be replaced.
     Retry { reason: Reason, complete: bool },
@@ -106,6 +112,8 @@ pub enum Due {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Skip {
     Complete,
+    /// Complete, of subject scope, and these sessions have come since.
+    Stale(Vec<SessionLabel>),
     NotApplicable,
     InFlight {
         job_id: Option<JobId>,
@@ -131,11 +139,18 @@ pub enum Skip {
     },
     /// The first dependency that is not complete, and where: for a subject-scoped task, the session.
     WaitingFor(Box<Waiting>),
+    /// The subject has fewer sessions that are ready than the procedure's `min_sessions`.
+    TooFewSessions {
+        needed: usize,
+        ready: usize,
+    },
     Unreadable(Box<Unreadable>),
     OverLimit(Limit),
     /// The procedure or the study is paused until a person resumes it.
     Paused(Box<Pause>),
     NotSelected,
+    /// The site does not want the session worked on (`include`, `exclude`).
+    Excluded,
 }
 
 /// Names what a task waits for.

@@ -6,6 +6,7 @@
 //! goes unsaid if a later step fails. Only [`Pass::save`] and [`Pass::carry_out`] write.
 
 mod adopt;
+mod arrays;
 pub mod brakes;
 mod disk;
 mod look;
@@ -17,20 +18,24 @@ use std::sync::Arc;
 use chrono::{DateTime, Duration, Utc};
 
 pub use adopt::{History, adopt};
+pub use arrays::{clean as clean_arrays, listings};
 pub use brakes::Brakes;
 pub use disk::Disk;
 pub use look::{Looked, look, queue_question};
 
+use crate::array::{Batch, group};
 use crate::bids::Session;
 use crate::completion::Completions;
 use crate::config::Config;
 use crate::executor::{Answer, Executor, ExecutorError, JobReport};
 use crate::manifest::{Decision, Due, Limits, Manifest, Policy, World, limits, pause, plan};
-use crate::reconcile::strays::{self, Strays};
+use crate::procedure::ArrayMode;
+use crate::reconcile::strays::{self, Records, Strays};
 use crate::request::{self, Circumstances, Prepared};
+use crate::safety::{self, Standing, Stop};
 use crate::script::header_words;
 use crate::state::State;
-use crate::state::audit_log::{AuditLog, Event, knows_job};
+use crate::state::audit_log::{AuditLog, Event, EventKind, knows_job};
 use crate::state::control::Control;
 use crate::state::store::{LockedStore, StateError, Store};
 use crate::submit::{Submitted, Submitter};
@@ -63,8 +68,10 @@ pub struct Wishes {
 pub struct Decided {
     pub strays: Strays,
     pub manifest: Manifest,
-    /// The due tasks whose scripts exist, in order.
-    pub tasks: Vec<Prepared>,
+    /// The figures of the manifest, limits aside, for the safety stop.
+    pub standing: Standing,
+    /// The due tasks whose scripts exist, in order; some of them together.
+    pub batches: Vec<Batch>,
     pub missing_scripts: MissingScripts,
     pub brakes: Brakes,
     /// To be saved before anything is submitted.
@@ -92,6 +99,19 @@ pub enum PassError {
         path: PathBuf,
         source: std::io::Error,
     },
+}
+
+impl Decided {
+    /// Returns the tasks that are to be submitted.
+    pub fn tasks(&self) -> impl Iterator<Item = &Prepared> {
+        self.batches.iter().flat_map(|batch| &batch.tasks)
+    }
+
+    /// Notes that a person goes on in spite of the safety stop.
+    pub fn note_accepted(&mut self, stops: &[Stop], at: DateTime<Utc>) {
+        let words = format!("accepted by --accept-drop: {}", safety::message(stops));
+        self.events.push(stop_event(at, words));
+    }
 }
 
 impl Pass<'_> {
@@ -130,18 +150,22 @@ impl Pass<'_> {
             sessions,
             self.project,
             !state.is_stored(),
-            &|id| knows_job(&config.log_file, id),
+            &Records {
+                was_ours: &|id| knows_job(&config.log_file, id),
+                listing: &listings(&store.paths.arrays),
+            },
         );
         let mut events = looked.events.clone();
         if !strays.adopt.is_empty() {
             let history = History::new(&store.read_attempts()?, state);
             events.extend(adopt(state, &strays.adopt, &history, (self.clock)()));
         }
+        let waiting = strays.waiting();
         let world = World {
             sessions,
             rows: state,
             completions: self.completions,
-            foreign_jobs: &strays.foreign,
+            foreign_jobs: &waiting,
             gate: config.gate(),
             now: (self.clock)(),
         };
@@ -152,6 +176,7 @@ impl Pass<'_> {
             config.scan_threads,
             tick,
         );
+        let standing = Standing::of(&config.procedures, &manifest, state, Some(sessions.len()));
         let limits = Limits {
             max_jobs: wishes.max_jobs,
             max_submit_per_run: config.max_submit_per_run,
@@ -179,7 +204,8 @@ impl Pass<'_> {
         Ok(Decided {
             strays,
             manifest,
-            tasks,
+            standing,
+            batches: self.group(tasks, &store.paths.arrays),
             missing_scripts,
             brakes,
             events,
@@ -240,6 +266,20 @@ impl Pass<'_> {
         (tasks, missing)
     }
 
+    /// Makes arrays of the tasks that can be submitted together, if that is wanted.
+    fn group(&mut self, tasks: Vec<Prepared>, dir: &Path) -> Vec<Batch> {
+        let takes_arrays = self.executor.takes_arrays();
+        let procedures = &self.config.procedures;
+        let mode = |name: &str| match procedures.find(name) {
+            Some(id) if takes_arrays => {
+                let rules = &procedures.get(id).rules;
+                (rules.array, rules.array_throttle)
+            }
+            _ => (ArrayMode::Never, None),
+        };
+        group::group(tasks, &mode, &mut || self.executor.array_limit(), dir)
+    }
+
     /// Saves what was found, then submits the tasks. `started` is the beginning of the pass, from
     /// which its deadline counts; `tick` is called after each task.
     pub fn carry_out(
@@ -258,10 +298,10 @@ impl Pass<'_> {
         if !decided.brakes.tripped.is_empty() {
             locked.save_control(&mut decided.brakes.control.clone())?;
         }
-        if decided.tasks.is_empty() {
+        if decided.batches.is_empty() {
             return Ok(Submitted::default());
         }
-        make_log_dirs(&decided.tasks)?;
+        make_log_dirs(decided.tasks())?;
         let deadline = started + chrono_duration(self.config.deadline);
         let left = deadline - (self.clock)();
         self.executor
@@ -277,7 +317,26 @@ impl Pass<'_> {
             tick,
             deadline: deadline - chrono_duration(reserve(self.config.deadline)),
         };
-        Ok(submitter.submit(&decided.tasks))
+        Ok(submitter.submit(&decided.batches))
+    }
+
+    /// Saves what was found (the ends of jobs must not be lost), and why nothing is submitted, if
+    /// that is news.
+    pub fn stop(
+        &self,
+        locked: &LockedStore,
+        state: &mut State,
+        looked: &Looked,
+        decided: Option<&Decided>,
+        stops: &[Stop],
+    ) -> Result<(), PassError> {
+        let mut events = decided
+            .map_or(&looked.events, |decided| &decided.events)
+            .clone();
+        if safety::note_stops(state, stops) {
+            events.push(stop_event((self.clock)(), safety::message(stops)));
+        }
+        self.save(locked, state, &events)
     }
 
     /// Writes the events and then the rows. A crash in between repeats an event, and loses none.
@@ -304,6 +363,19 @@ fn reserve(deadline: std::time::Duration) -> std::time::Duration {
     (deadline / 10).min(std::time::Duration::from_secs(30))
 }
 
+fn stop_event(at: DateTime<Utc>, words: String) -> Event {
+    Event {
+        at,
+        kind: EventKind::SafetyStop,
+        key: None,
+        job_id: None,
+        old_status: None,
+        new_status: None,
+        detail: Some(words),
+        extra: Vec::new(),
+    }
+}
+
 fn queue(looked: &Looked) -> Result<&[JobReport], PassError> {
     match &looked.observation.queue {
         Answer::Got(jobs) => Ok(jobs),
@@ -320,9 +392,8 @@ fn living(looked: &Looked) -> usize {
 }
 
 /// Slurm makes no log directories: a job whose output cannot be opened fails without a trace.
-fn make_log_dirs(tasks: &[Prepared]) -> Result<(), PassError> {
+fn make_log_dirs<'a>(tasks: impl Iterator<Item = &'a Prepared>) -> Result<(), PassError> {
     let dirs: HashSet<&Path> = tasks
-        .iter()
         .filter_map(|task| task.request.log_dir.as_deref())
         .collect();
     for dir in dirs {

@@ -59,6 +59,9 @@ pub struct Reconciled {
 /// records.
 const CANARY_AGE: Duration = Duration::days(30);
 
+/// How long a waiting task of an array must be missing from the queue, at two looks, to count as cancelled.
+const VANISHED_AFTER: Duration = Duration::seconds(5);
+
 /// True if a job that has a row's id is the row's own and not a later one with a recycled id.
 pub fn is_own(row: &TaskRow, job: &JobReport) -> bool {
     evidence::fits(row, job)
@@ -183,6 +186,9 @@ fn in_flight(
         // The two contradict each other, and the queue's answer may have been cut.
         (None, None) if record.is_some() && judge.has_outputs_for_the_first_time() => {
             Some(judge.unknown_for_now(row.missing_since))
+        }
+        (None, None) if judge.has_vanished(record) && evidence.knows_array_of(row) => {
+            judge.cancelled_while_it_waited()
         }
         (None, None) => judge.unaccounted(evidence.accounting_alive, patience),
     }
@@ -319,6 +325,26 @@ impl Judge<'_> {
                 self.outputs(self.row.facts.started_at.or(self.row.submitted_at)),
                 Outputs::Complete { .. }
             )
+    }
+
+    /// True for a task of an array that never started for all we know, and that the queue lacked before.
+    fn has_vanished(&self, record: Option<&JobReport>) -> bool {
+        evidence::never_started(self.row)
+            // Accounting keeps the list of waiting tasks as it was when one of them last started.
+            && record.is_none_or(|record| matches!(record.phase, Phase::Queued | Phase::Held))
+            && self
+                .row
+                .missing_since
+                .is_some_and(|since| self.now - since >= VANISHED_AFTER)
+    }
+
+    fn cancelled_while_it_waited(&self) -> Option<Change> {
+        let (status, reason) = match self.outputs(self.row.submitted_at) {
+            Outputs::Complete { .. } => (TaskStatus::Complete, Reason::Verified),
+            Outputs::Unreadable => return None,
+            Outputs::Missing | Outputs::NoRule => (TaskStatus::Failed, Reason::Cancelled),
+        };
+        Some(self.change(status, reason, JobFacts::default(), None))
     }
 
     fn unknown_for_now(&self, since: Option<DateTime<Utc>>) -> Change {

@@ -4,10 +4,12 @@ mod resources;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use sha2::{Digest, Sha256};
 
+use crate::bids::SessionLabel;
 use crate::config::Config;
 use crate::executor::JobRequest;
 use crate::manifest::{Decision, Due, Planned, retry};
@@ -97,11 +99,14 @@ pub fn prepare(config: &Config, planned: &Planned, about: &Circumstances<'_>) ->
         submitted_at: about.now,
         replaces_outputs: matches!(
             planned.decision,
-            Decision::Submit(Due::Forced { complete: true } | Due::Retry { complete: true, .. })
+            Decision::Submit(
+                Due::Forced { complete: true } | Due::Retry { complete: true, .. } | Due::Stale
+            )
         ),
         req_mem_mb: options::mem(&resources).and_then(|mem| i64::try_from(mem.bound()?).ok()),
         time_limit_s: options::time(&resources).and_then(|time| i64::try_from(time.bound()?).ok()),
         retry: retried.map(|(_, _, state)| state).unwrap_or_default(),
+        input_sessions: planned.input_sessions.as_deref().map(input_sessions),
         key: key.clone(),
     };
     let request = JobRequest {
@@ -147,6 +152,12 @@ impl Notes {
         }
         Some(text)
     }
+}
+
+/// Returns what a row remembers of the sessions that its attempt works on: labels between blanks.
+fn input_sessions(sessions: &[SessionLabel]) -> Arc<str> {
+    let labels: Vec<&str> = sessions.iter().map(SessionLabel::as_str).collect();
+    labels.join(" ").into()
 }
 
 /// Returns where the logs of a procedure's jobs go, if the site has a log directory.
@@ -240,7 +251,7 @@ pub fn default_project(state_file: &std::path::Path) -> String {
     hex(&Sha256::digest(state_file.as_os_str().as_encoded_bytes())[..4])
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

@@ -1,120 +1,180 @@
 //! The safety stop: reasons not to trust what the disk shows, judged before anything is submitted.
 //!
-//! A root that is not mounted looks like a study in which everything is still to do.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the roots are looked at here, before any scan"
-)]
+//! A file system that is not mounted looks like a study in which everything is still to do. What
+//! was there before stands in the metadata of the state, as counts by name; so it travels with the
+//! file. Pure but for [`roots::look`] and [`space::look`].
 
-use std::path::Path;
+pub mod drop;
+pub mod roots;
+pub mod space;
 
-use crate::config::{Config, SessionSource};
-use crate::state::{State, TaskStatus};
+use std::collections::BTreeMap;
 
-/// Says what stands at a root.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Root {
-    Fine,
-    Missing,
-    Empty,
-    /// It exists, and its content cannot be seen: the scan will tell.
-    Unreadable,
+use crate::bids::{SessionLabel, SubjectLabel};
+use crate::completion::{Completion, Completions, SubjectCompletions, Unreadable};
+use crate::procedure::ProcedureId;
+use crate::state::State;
+
+pub use drop::Standing;
+
+/// Holds the counts that are kept in the state's metadata, by name.
+pub type Baselines = BTreeMap<String, u64>;
+
+/// Names what a run that was stopped saw, so that the next one says it once.
+const STOPPED: &str = "stopped/";
+
+/// Is one reason to submit nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stop {
+    /// Names it in the metadata: `sessions`, `complete/qsiprep`, `root/bids_root`, `space/log_file`.
+    pub name: String,
+    /// The figure that tells whether it is the same as before.
+    pub figure: u64,
+    /// One sentence with the numbers.
+    pub message: String,
+    pub hint: String,
+    /// True if `--accept-drop` goes on.
+    pub can_be_accepted: bool,
 }
 
-/// Holds what stands at the three roots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Roots {
-    pub dicom: Root,
-    pub bids: Root,
-    pub derivatives: Root,
-}
-
-/// Looks at the roots: one read of the first entry each.
-pub fn look(config: &Config) -> Roots {
-    Roots {
-        dicom: root(&config.dicom_root),
-        bids: root(&config.bids_root),
-        derivatives: root(&config.derivatives_root),
+/// Puts several stops into one sentence.
+pub fn message(stops: &[Stop]) -> String {
+    const SHOWN: usize = 3;
+    let shown: Vec<&str> = stops
+        .iter()
+        .take(SHOWN)
+        .map(|stop| stop.message.as_str())
+        .collect();
+    let mut text = shown.join("; ");
+    match stops.len().saturating_sub(SHOWN) {
+        0 => {}
+        more => text.push_str(&format!("; and {more} more")),
     }
+    text
 }
 
-fn root(path: &Path) -> Root {
-    match std::fs::read_dir(path) {
-        Ok(mut entries) => match entries.next() {
-            Some(_) => Root::Fine,
-            None => Root::Empty,
-        },
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Root::Missing,
-        Err(_) => Root::Unreadable,
+/// Returns the ways out, each once.
+pub fn hints(stops: &[Stop]) -> String {
+    let mut hints: Vec<&str> = Vec::new();
+    for stop in stops {
+        if !hints.contains(&stop.hint.as_str()) {
+            hints.push(&stop.hint);
+        }
     }
+    hints.join("; ")
 }
 
-/// Returns the message and the hint of a stop, if a root is gone although the state knows results
-/// that must lie there.
-pub fn judge(config: &Config, roots: &Roots, state: &State) -> Option<(String, String)> {
-    let known = |below_bids: Option<bool>| {
-        state
-            .rows()
-            .iter()
-            .filter(|row| match below_bids {
-                None => true,
-                Some(below_bids) => {
-                    row.status == TaskStatus::Complete
-                        && config
-                            .procedures
-                            .find(&row.key.procedure)
-                            .is_some_and(|id| {
-                                let dir = &config.procedures.get(id).output_dir;
-                                dir.as_os_str().is_empty() == below_bids
-                            })
-                }
-            })
-            .count()
-    };
-    let scanned = config.sessions == SessionSource::Dicom;
-    let discovered_in_bids = config.sessions == SessionSource::Bids;
-    [
-        (
-            "dicom_root",
-            &config.dicom_root,
-            roots.dicom,
-            if scanned { known(None) } else { 0 },
-        ),
-        (
-            "bids_root",
-            &config.bids_root,
-            roots.bids,
-            if discovered_in_bids {
-                known(None)
-            } else {
-                known(Some(true))
-            },
-        ),
-        (
-            "derivatives_root",
-            &config.derivatives_root,
-            roots.derivatives,
-            known(Some(false)),
-        ),
-    ]
-    .into_iter()
-    .find_map(|(name, path, root, count)| {
-        let what = match root {
-            Root::Missing => "is missing",
-            Root::Empty => "is empty",
-            Root::Fine | Root::Unreadable => return None,
-        };
-        (count > 0).then(|| {
-            (
-                format!(
-                    "{name} {} {what} although the state knows {count} task(s) there",
-                    path.display()
-                ),
-                format!(
-                    "see that {} is mounted, and that {name} in the configuration is right",
-                    path.display()
-                ),
-            )
+/// Notes what stopped a run. Returns whether that is news: the same stop is told once.
+pub fn note_stops(state: &mut State, stops: &[Stop]) -> bool {
+    let now: Baselines = stops
+        .iter()
+        .map(|stop| (format!("{STOPPED}{}", stop.name), stop.figure))
+        .collect();
+    let baselines = &mut state.meta.baselines;
+    let before: Baselines = baselines
+        .iter()
+        .filter(|(name, _)| name.starts_with(STOPPED))
+        .map(|(name, figure)| (name.clone(), *figure))
+        .collect();
+    if before == now {
+        return false;
+    }
+    baselines.retain(|name, _| !name.starts_with(STOPPED));
+    baselines.extend(now);
+    state.mark_changed();
+    true
+}
+
+/// Names what stopped the last run, if one was stopped.
+pub fn stopped_by(baselines: &Baselines) -> Vec<String> {
+    let names = baselines
+        .keys()
+        .filter_map(|name| name.strip_prefix(STOPPED));
+    names
+        .map(|name| match name.split_once('/') {
+            Some(("complete", procedure)) => format!("complete tasks of {procedure}"),
+            Some(("root", key)) => key.to_owned(),
+            Some(("space", key)) => format!("space for {key}"),
+            _ => name.to_owned(),
         })
-    })
+        .collect()
+}
+
+/// Shows nothing of outputs, where a root is not there: neither presence nor absence.
+#[derive(Debug, Clone)]
+pub struct Blind {
+    pub because: Unreadable,
+}
+
+impl Blind {
+    pub fn because(stops: &[Stop]) -> Self {
+        Self {
+            because: Unreadable {
+                path: Default::default(),
+                error: message(stops),
+            },
+        }
+    }
+}
+
+impl Completions for Blind {
+    fn for_subject<'a>(&'a self, _: &'a SubjectLabel) -> Box<dyn SubjectCompletions + 'a> {
+        Box::new(self.clone())
+    }
+}
+
+impl SubjectCompletions for Blind {
+    fn completion(&self, _: ProcedureId, _: &SessionLabel) -> Completion {
+        Completion::Unreadable(Box::new(self.because.clone()))
+    }
+
+    fn newest_output(
+        &self,
+        _: ProcedureId,
+        _: &SessionLabel,
+    ) -> Option<chrono::DateTime<chrono::Utc>> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stop(name: &str, figure: u64) -> Stop {
+        Stop {
+            name: name.to_owned(),
+            figure,
+            message: format!("{name} {figure}"),
+            hint: "mount it".to_owned(),
+            can_be_accepted: true,
+        }
+    }
+
+    #[test]
+    fn a_stop_is_news_once() {
+        let mut state = State::default();
+        assert!(!note_stops(&mut state, &[]));
+        assert!(!state.is_changed());
+        assert!(note_stops(&mut state, &[stop("sessions", 5)]));
+        assert!(!note_stops(&mut state, &[stop("sessions", 5)]));
+        assert!(note_stops(&mut state, &[stop("sessions", 4)]));
+        assert!(note_stops(
+            &mut state,
+            &[stop("sessions", 4), stop("complete/qc", 1)]
+        ));
+        assert_eq!(
+            stopped_by(&state.meta.baselines),
+            ["complete tasks of qc", "sessions"]
+        );
+        assert!(note_stops(&mut state, &[]));
+        assert!(state.meta.baselines.is_empty());
+    }
+
+    #[test]
+    fn several_stops_are_one_line() {
+        let stops = ["a", "b", "c", "d", "e"].map(|name| stop(name, 1));
+        assert_eq!(message(&stops), "a 1; b 1; c 1; and 2 more");
+        assert_eq!(hints(&stops), "mount it");
+    }
 }

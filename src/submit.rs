@@ -1,17 +1,19 @@
-//! Carries a manifest out: journal, executor, state, one job after the other.
+//! Carries a manifest out: journal, executor, state, one job or job array after the other.
 //!
 //! The rule that everything here serves: an intent is on disk before sbatch starts, and its answer
 //! is on disk before the next one starts. Nothing that the executor says ends a run with accepted
 //! jobs unrecorded. See "Exactly once" in the documentation of the state.
 
-use std::collections::{BTreeMap, HashSet};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use crate::executor::{Executor, JobId, Refusal, Submission};
+use crate::array::Batch;
+use crate::executor::{Executor, JobId, JobRequest, Refusal, Submission, array};
 use crate::procedure::Resources;
 use crate::request::{Notes, Prepared};
 use crate::state::audit_log::{self, AuditLog, Event, EventKind};
@@ -95,43 +97,51 @@ const PAUSES: [Duration; 3] = [
     Duration::from_secs(9),
 ];
 
+/// A refusal that took longer came after tries of sbatch's own, seconds.
+const LONG_WAIT_S: i64 = 60;
+
 /// How often the journal is folded into the state file, seconds.
 const FOLD_EVERY_S: i64 = 30;
 
 impl Submitter<'_> {
-    /// Submits the tasks in their order and saves the state.
-    pub fn submit(mut self, tasks: &[Prepared]) -> Submitted {
+    /// Submits the batches in their order and saves the state.
+    pub fn submit(mut self, batches: &[Batch]) -> Submitted {
         let mut out = Submitted::default();
-        if tasks.is_empty() {
+        if batches.is_empty() {
             return out;
         }
-        let mut run = match self.open(tasks) {
+        let mut left: VecDeque<Cow<'_, Batch>> = batches.iter().map(Cow::Borrowed).collect();
+        let mut run = match self.open(&left) {
             Ok(run) => run,
             Err(error) => {
-                out.stopped = Some((Stop::Journal(error), tasks.len()));
+                out.stopped = Some((Stop::Journal(error), count(&left)));
                 return out;
             }
         };
-        for (at, task) in tasks.iter().enumerate() {
-            let name = &task.intent.key.procedure;
-            if let Some((_, count)) = out.refused.get_mut(name) {
-                *count += 1;
-            } else if let Some(like) = out.refused_retries.iter_mut().find(|r| r.is_like(task)) {
-                like.count += 1;
-            } else if let Err(stop) = self.submit_one(task, &mut run, &mut out) {
-                let was_tried = usize::from(matches!(stop, Stop::NoAnswers(_)));
-                out.stopped = Some((stop, tasks.len() - at - was_tried));
-                break;
+        while let Some(batch) = left.pop_front() {
+            match self.submit_batch(&batch, &mut run, &mut out) {
+                Ok(Next::Done) => batch.tasks.iter().for_each(|_| (self.tick)()),
+                Ok(Next::Instead(parts)) => {
+                    let intents = parts.iter().flat_map(intents);
+                    run.unsynced.extend(intents);
+                    for part in parts.into_iter().rev() {
+                        left.push_front(Cow::Owned(part));
+                    }
+                }
+                Err(stop) => {
+                    let was_tried = matches!(stop, Stop::NoAnswers(_));
+                    let own = if was_tried { 0 } else { batch.tasks.len() };
+                    out.stopped = Some((stop, count(&left) + own));
+                    break;
+                }
             }
-            (self.tick)();
             let now = (self.clock)();
-            let rest = &tasks[at + 1..];
-            if (now - run.folded_at).num_seconds() >= FOLD_EVERY_S && !rest.is_empty() {
-                let next = self.fold(&mut run).map(|()| self.open(rest));
+            if (now - run.folded_at).num_seconds() >= FOLD_EVERY_S && !left.is_empty() {
+                let next = self.fold(&mut run).map(|()| self.open(&left));
                 match next {
                     Ok(Ok(next)) => run = next,
                     Ok(Err(error)) => {
-                        out.stopped = Some((Stop::Journal(error), rest.len()));
+                        out.stopped = Some((Stop::Journal(error), count(&left)));
                         return out;
                     }
                     Err(error) => {
@@ -146,14 +156,11 @@ impl Submitter<'_> {
     }
 
     /// Opens the journal and syncs the intents of all tasks.
-    fn open(&self, tasks: &[Prepared]) -> Result<Run, StateError> {
+    fn open(&self, batches: &VecDeque<Cow<'_, Batch>>) -> Result<Run, StateError> {
         self.store.check_unchanged(self.state)?;
         let mut run = Run {
             journal: self.store.journal()?,
-            unsynced: tasks
-                .iter()
-                .map(|task| Entry::Intent(task.intent.clone()))
-                .collect(),
+            unsynced: batches.iter().flat_map(|batch| intents(batch)).collect(),
             done: Vec::new(),
             folded_at: (self.clock)(),
             doubts_in_a_row: 0,
@@ -162,56 +169,84 @@ impl Submitter<'_> {
         Ok(run)
     }
 
-    fn submit_one(
+    fn submit_batch(
         &mut self,
-        task: &Prepared,
+        batch: &Batch,
         run: &mut Run,
         out: &mut Submitted,
-    ) -> Result<(), Stop> {
-        let id = &task.intent.submission_id;
+    ) -> Result<Next, Stop> {
+        let Some(first) = batch.tasks.first() else {
+            return Ok(Next::Done);
+        };
+        let procedure = &first.intent.key.procedure;
+        if let Some((_, count)) = out.refused.get_mut(procedure) {
+            *count += batch.tasks.len();
+            return Ok(Next::Done);
+        }
+        if let Some(like) = out.refused_retries.iter_mut().find(|r| r.is_like(first)) {
+            like.count += batch.tasks.len();
+            return Ok(Next::Done);
+        }
+        let requests: Vec<&JobRequest> = batch.tasks.iter().map(|task| &task.request).collect();
         for attempt in 0.. {
             let now = (self.clock)();
             if now >= self.deadline {
                 return Err(Stop::Deadline);
             }
             self.store.check_lock().map_err(Stop::Lock)?;
-            run.unsynced.push(Entry::Sending {
-                submission_id: Arc::clone(id),
+            let sending = batch.tasks.iter().map(|task| Entry::Sending {
+                submission_id: Arc::clone(&task.intent.submission_id),
                 at: now,
             });
+            run.unsynced.extend(sending);
             if let Err(error) = run.flush() {
-                run.take_back_sending();
+                run.take_back(batch.tasks.len());
                 return Err(Stop::Journal(error.into()));
             }
-            let submission = self.executor.submit(&task.request);
-            run.unsynced.push(entry(id, &submission, (self.clock)()));
-            self.report(task, &submission, out);
+            let submission = match &batch.array {
+                Some(array) => self.executor.submit_array(array, &requests),
+                None => self.executor.submit(&first.request),
+            };
+            let after = (self.clock)();
+            for (index, task) in batch.tasks.iter().enumerate() {
+                let own = of_task(&submission, batch, index);
+                run.unsynced
+                    .push(entry(&task.intent.submission_id, &own, after));
+            }
+            let instead = match &submission {
+                Submission::Refused { kind, .. } => smaller(batch, *kind, after - now),
+                _ => None,
+            };
+            self.report(batch, &submission, instead.is_some(), out);
+            if let Some(parts) = instead {
+                return Ok(Next::Instead(parts));
+            }
             match submission {
                 Submission::Accepted { .. } => {
                     run.doubts_in_a_row = 0;
-                    return Ok(());
+                    return Ok(Next::Done);
                 }
                 Submission::InDoubt { message } => {
                     run.doubts_in_a_row += 1;
                     return match run.doubts_in_a_row {
                         MAX_DOUBTS => Err(Stop::NoAnswers(message)),
-                        _ => Ok(()),
+                        _ => Ok(Next::Done),
                     };
                 }
                 Submission::Refused { kind, message } => match kind {
-                    Refusal::Permanent if task.notes.has_own_resources => {
+                    Refusal::Permanent if first.notes.has_own_resources => {
                         out.refused_retries.push(RefusedRetry {
-                            key: task.intent.key.clone(),
-                            resources: task.request.resources.clone(),
+                            key: first.intent.key.clone(),
+                            resources: first.request.resources.clone(),
                             message,
-                            count: 1,
+                            count: batch.tasks.len(),
                         });
-                        return Ok(());
+                        return Ok(Next::Done);
                     }
-                    Refusal::Permanent => {
+                    Refusal::Permanent | Refusal::ArraySize => {
                         out.refused
-                            .insert(Arc::clone(&task.intent.key.procedure), (message, 1));
-                        return Ok(());
+                            .insert(Arc::clone(procedure), (message, batch.tasks.len()));
+                        return Ok(Next::Done);
                     }
                     Refusal::Limit => return Err(Stop::Limit(message)),
                     Refusal::Transient => match PAUSES.get(attempt) {
@@ -221,7 +256,7 @@ impl Submitter<'_> {
                 },
             }
         }
-        Ok(())
+        Ok(Next::Done)
     }
 
     fn has_time_for(&self, pause: Duration) -> bool {
@@ -246,46 +281,110 @@ impl Submitter<'_> {
         saved.map(drop)
     }
 
-    fn report(&mut self, task: &Prepared, submission: &Submission, out: &mut Submitted) {
-        let key = &task.intent.key;
-        let mut event = Event {
-            at: (self.clock)(),
-            kind: EventKind::Submitted,
-            key: Some(key.clone()),
-            job_id: None,
-            old_status: None,
-            new_status: Some(TaskStatus::Pending),
-            detail: None,
-            extra: audit_log::extras_of_intent(&task.intent),
+    /// Notes what became of each task. What is tried again otherwise was refused all the same.
+    fn report(
+        &mut self,
+        batch: &Batch,
+        submission: &Submission,
+        is_tried_again: bool,
+        out: &mut Submitted,
+    ) {
+        let requests: Vec<&JobRequest> = batch.tasks.iter().map(|task| &task.request).collect();
+        let argv = match (&batch.array, requests.as_slice()) {
+            (Some(array), tasks) => self.executor.array_command_line(array, tasks),
+            (None, [task, ..]) => self.executor.command_line(task),
+            (None, []) => Vec::new(),
         };
-        event.extra.extend(notes(task));
-        match submission {
-            Submission::Accepted { job_id, cluster } => {
-                out.accepted.push((key.clone(), job_id.clone()));
-                event.job_id = Some(job_id.clone());
-                event
-                    .extra
-                    .push(("argv", self.executor.command_line(&task.request).into()));
-                if let Some(cluster) = cluster {
-                    event.extra.push(("cluster", cluster.to_string().into()));
+        let at = (self.clock)();
+        let mut events = Vec::new();
+        for (index, task) in batch.tasks.iter().enumerate() {
+            let key = &task.intent.key;
+            let mut event = Event {
+                at,
+                kind: EventKind::Submitted,
+                key: Some(key.clone()),
+                job_id: None,
+                old_status: None,
+                new_status: Some(TaskStatus::Pending),
+                detail: None,
+                extra: audit_log::extras_of_intent(&task.intent),
+            };
+            event.extra.extend(notes(task));
+            if batch.array.is_some() {
+                event.extra.push(("array_index", index.into()));
+            }
+            match of_task(submission, batch, index) {
+                Submission::Accepted { job_id, cluster } => {
+                    out.accepted.push((key.clone(), job_id.clone()));
+                    event.job_id = Some(job_id);
+                    event.extra.push(("argv", argv.clone().into()));
+                    if let Some(cluster) = cluster {
+                        event.extra.push(("cluster", cluster.to_string().into()));
+                    }
+                }
+                Submission::Refused { message, .. } => {
+                    event.kind = EventKind::Error;
+                    event.new_status = None;
+                    event.detail = Some(message);
+                }
+                Submission::InDoubt { message } => {
+                    event.kind = EventKind::Error;
+                    event.detail = Some(format!("in doubt: {message}"));
+                    out.in_doubt.push((key.clone(), message));
                 }
             }
-            Submission::Refused { message, .. } => {
-                event.kind = EventKind::Error;
-                event.new_status = None;
-                event.detail = Some(message.clone());
-            }
-            Submission::InDoubt { message } => {
-                out.in_doubt.push((key.clone(), message.clone()));
-                event.kind = EventKind::Error;
-                event.detail = Some(format!("in doubt: {message}"));
-            }
+            events.push(event);
         }
-        if let Err((path, error)) = self.audit.append(&[event]) {
+        if is_tried_again {
+            // One line tells as much as one for each task.
+            events.truncate(1);
+        }
+        if let Err((path, error)) = self.audit.append(&events) {
             out.audit_error
                 .get_or_insert_with(|| format!("cannot write {}: {error}", path.display()));
         }
     }
+}
+
+/// Says how a run goes on after a batch.
+enum Next {
+    Done,
+    /// Nothing was accepted; these are tried in its place.
+    Instead(Vec<Batch>),
+}
+
+/// Makes smaller batches of an array that was refused for its size. One that was refused after a long wait
+/// of sbatch's own is not: the controller is full, and each further try would take as long.
+fn smaller(batch: &Batch, kind: Refusal, took: chrono::Duration) -> Option<Vec<Batch>> {
+    match kind {
+        Refusal::Limit if took.num_seconds() < LONG_WAIT_S => batch.halves().map(Vec::from),
+        // An array of one that is too large: there are no arrays here.
+        Refusal::ArraySize if batch.array.is_some() => Some(match batch.halves() {
+            Some(halves) => Vec::from(halves),
+            None => batch.one_by_one(),
+        }),
+        _ => None,
+    }
+}
+
+/// Tells of one task what sbatch told of its batch.
+fn of_task(submission: &Submission, batch: &Batch, index: usize) -> Submission {
+    match submission {
+        Submission::Accepted { job_id, cluster } if batch.array.is_some() => Submission::Accepted {
+            job_id: array::job_id_of_task(job_id, index),
+            cluster: cluster.clone(),
+        },
+        other => other.clone(),
+    }
+}
+
+fn intents(batch: &Batch) -> impl Iterator<Item = Entry> {
+    let intents = batch.tasks.iter().map(|task| task.intent.clone());
+    intents.map(Entry::Intent)
+}
+
+fn count(batches: &VecDeque<Cow<'_, Batch>>) -> usize {
+    batches.iter().map(|batch| batch.tasks.len()).sum()
 }
 
 /// Returns how a request differs from what is configured.
@@ -344,11 +443,13 @@ impl Run {
         written
     }
 
-    /// What could not be written never happened: sbatch was not started.
-    fn take_back_sending(&mut self) {
-        if self.unsynced.pop().is_none() {
-            self.done.pop();
-        }
+    /// What could not be written never happened: sbatch was not started. So many entries at the end.
+    fn take_back(&mut self, sendings: usize) {
+        let list = match self.unsynced.is_empty() {
+            true => &mut self.done,
+            false => &mut self.unsynced,
+        };
+        list.truncate(list.len().saturating_sub(sendings));
     }
 
     /// Syncs the last results.

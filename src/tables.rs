@@ -24,8 +24,8 @@ pub use tasks::{failures_frame, rows_frame, status_counts};
 pub use words::{decision_cell, decision_text, decision_word, reason_summary};
 
 use crate::manifest::{Decision, Manifest};
-use crate::parallel;
 use crate::procedure::ProcedureDag;
+use crate::threads;
 
 /// Says that a table could not be made. It has no cause that a user can remove.
 #[derive(Debug, thiserror::Error)]
@@ -147,7 +147,7 @@ fn counts<R: AsRef<str>, C: AsRef<str>>(
 }
 
 fn with_threads<T>(work: impl FnOnce() -> PolarsResult<T>) -> Result<T, TableError> {
-    Ok(parallel::with_threads(work).map_err(TableError::Threads)??)
+    Ok(threads::with_threads(work).map_err(TableError::Threads)??)
 }
 
 /// Turns a long frame into a wide one: a row per `index`, a column per value of `on` that is in

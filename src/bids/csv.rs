@@ -18,7 +18,7 @@ use polars::prelude::{
 use super::discover::{Dicom, Discovery, Session};
 use super::{SessionLabel, SubjectLabel};
 use crate::completion::reader::words;
-use crate::parallel::with_threads;
+use crate::threads::with_threads;
 
 /// Column of the DICOM directories.
 const DICOM_COL: &str = "dicom_path";

@@ -153,6 +153,9 @@ pub struct RunArgs {
     /// Submit at most this many jobs
     #[arg(long, value_name = "N")]
     pub max_jobs: Option<usize>,
+    /// Go on although sessions or complete tasks became fewer; takes today's numbers as the new ones
+    #[arg(long, conflicts_with_all = ["subjects", "sessions", "procedures", "force"])]
+    pub accept_drop: bool,
 }
 
 #[derive(Debug, Args)]

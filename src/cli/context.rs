@@ -9,8 +9,8 @@ use super::naming::Named;
 use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
 use super::profile;
-use crate::bids::Discovery;
 use crate::bids::discover::discover_by;
+use crate::bids::{Cohort, Discovery};
 use crate::completion::Completions;
 use crate::completion::account::Account;
 use crate::completion::probe::Probe;
@@ -21,6 +21,7 @@ use crate::local::{LocalExecutor, LocalSettings};
 use crate::manifest::{Manifest, Policy, Selection, World, pause, plan};
 use crate::pass::{Brakes, Pass};
 use crate::request;
+use crate::safety::{self, Blind, Standing, roots};
 use crate::slurm::SlurmExecutor;
 use crate::state::State;
 use crate::state::lock::{Lock, LockError};
@@ -68,7 +69,7 @@ impl Context {
         }
         let store = Store::at(&config.state_file)?;
         let account = profile::account(&config, global)?.map(Arc::new);
-        let reader = Reader::new(account.clone());
+        let reader = Reader::new(account.clone()).counting(config.annex);
         let reader = match config.sessions {
             SessionSource::Bids => reader.handing_over(),
             _ => reader,
@@ -228,6 +229,24 @@ impl Context {
         Ok(found)
     }
 
+    /// Looks at outputs for those who judge rows; at none if a root is gone that the state knows
+    /// results of, since jobs would seem to have left nothing.
+    pub fn outputs(
+        &self,
+        state: &State,
+        printer: &mut Printer,
+    ) -> Result<Box<dyn Completions>, Failure> {
+        let stops = roots::judge(&self.config, state, roots::look);
+        if stops.is_empty() {
+            return Ok(Box::new(self.probe()?));
+        }
+        printer.warning(&format!(
+            "{}; outputs are not judged",
+            safety::message(&stops)
+        ));
+        Ok(Box::new(Blind::because(&stops)))
+    }
+
     pub fn probe(&self) -> Result<Probe, Failure> {
         Ok(Probe::new(&self.config)?.reading_by(self.reader.clone()))
     }
@@ -288,7 +307,10 @@ impl Context {
         printer: &mut Printer,
     ) -> Result<(Discovery, Manifest), Failure> {
         let state = self.read_state(printer)?;
+        let policy = self.policy(selection, false)?;
+        let mut stops = roots::judge(&self.config, &state, roots::look);
         let found = self.discover(printer)?;
+        self.tell_unmatched(&policy, &found, printer);
         let probe = self.probe()?;
         let world = World {
             sessions: &found.sessions,
@@ -303,11 +325,29 @@ impl Context {
         let mut manifest = plan(
             &self.config.procedures,
             &world,
-            &self.policy(selection, false),
+            &policy,
             self.config.scan_threads,
             &|| progress.inc(1),
         );
         progress.finish();
+        let standing = Standing::of(
+            &self.config.procedures,
+            &manifest,
+            &state,
+            found.unreadable.is_empty().then_some(found.sessions.len()),
+        );
+        stops.extend(safety::drop::judge(
+            &self.config,
+            &standing,
+            &state.meta.baselines,
+        ));
+        if !stops.is_empty() {
+            printer.warning(&format!(
+                "{}; 'run' would submit nothing (safety stop)",
+                safety::message(&stops)
+            ));
+            printer.hint(&safety::hints(&stops));
+        }
         let is_due = manifest.due().next().is_some();
         let brakes = Brakes::look(&self.config, &self.store, &state, is_due, world.now)?;
         pause::apply(&mut manifest, &brakes.control, &self.config.procedures);
@@ -315,12 +355,37 @@ impl Context {
         Ok((found, manifest))
     }
 
-    pub fn policy(&self, selection: Selection, force: bool) -> Policy {
-        Policy {
+    /// Puts together what configuration and command line say about the decision.
+    pub fn policy(&self, selection: Selection, force: bool) -> Result<Policy, Failure> {
+        Ok(Policy {
             selection,
             force,
             resubmit_failed: self.config.resubmit_failed,
+            cohort: Cohort::load(&self.config.cohort)?,
+        })
+    }
+
+    /// Tells which entries of `include` and `exclude` name nothing that there is.
+    pub fn tell_unmatched(&self, policy: &Policy, found: &Discovery, printer: &mut Printer) {
+        const SHOWN: usize = 3;
+        // What could not be read may hold their sessions.
+        if !found.unreadable.is_empty() {
+            return;
         }
+        let unmatched = policy.cohort.unmatched(&found.sessions);
+        if unmatched.is_empty() {
+            return;
+        }
+        let shown: Vec<String> = unmatched
+            .iter()
+            .take(SHOWN)
+            .map(ToString::to_string)
+            .collect();
+        let more = match unmatched.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        printer.warning(&format!("matches no session: {}{more}", shown.join(", ")));
     }
 }
 

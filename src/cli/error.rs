@@ -1,5 +1,6 @@
 //! The one place where errors become words, hints and exit codes.
 
+use crate::bids::cohort::CohortError;
 use crate::bids::discover::DiscoverError;
 use crate::completion::qsirecon::SpecError;
 use crate::config::ConfigError;
@@ -57,6 +58,8 @@ pub enum Failure {
     #[error(transparent)]
     Spec(#[from] SpecError),
     #[error(transparent)]
+    Cohort(#[from] CohortError),
+    #[error(transparent)]
     State(#[from] StateError),
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -94,9 +97,11 @@ impl From<PassError> for Failure {
 impl Failure {
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Config(_) | Self::Selection(_) | Self::Usage { .. } | Self::Spec(_) => {
-                Exit::Usage
-            }
+            Self::Config(_)
+            | Self::Selection(_)
+            | Self::Usage { .. }
+            | Self::Spec(_)
+            | Self::Cohort(_) => Exit::Usage,
             Self::Lock(LockError::Held { .. }) => Exit::Locked,
             Self::Discover(_)
             | Self::NotFound { .. }
@@ -139,6 +144,7 @@ impl Failure {
             Self::Read { .. } => one("the user who calls this needs permission to read it"),
             Self::Discover(error) => vec![error.hint()],
             Self::Spec(error) => one(error.hint()),
+            Self::Cohort(error) => vec![error.hint()],
             Self::State(error) => error.hint().into_iter().collect(),
             Self::Lock(error) => one(error.hint()),
             Self::Executor(error) => error.hint().into_iter().collect(),

@@ -7,6 +7,7 @@ pub mod args;
 mod blocks;
 pub mod context;
 pub mod error;
+mod guard;
 pub mod layout;
 pub mod output;
 pub mod progress;

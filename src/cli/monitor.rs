@@ -105,10 +105,10 @@ fn look(
     printer: &mut Printer,
 ) -> Result<(Looked, State), Failure> {
     let (locked, mut state) = context.lock_state(command, args, printer)?;
-    let probe = context.probe()?;
+    let outputs = context.outputs(&state, printer)?;
     let mut executor = context.executor(Access::ReadWrite)?;
     let project = context.project(&state);
-    let mut pass = context.pass(executor.as_mut(), &probe, &project);
+    let mut pass = context.pass(executor.as_mut(), outputs.as_ref(), &project);
     let looked = pass.look(&mut state);
     pass.save(&locked, &mut state, &looked.events)?;
     Ok((looked, state))

@@ -7,21 +7,27 @@ use std::collections::BTreeMap;
 use super::args::RunArgs;
 use super::context::{Access, Context};
 use super::error::{Exit, Failure};
+use super::guard::Guard;
 use super::manifest::warn_unreadable;
 use super::monitor::{hint_at_failures, tell};
 use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
 use super::views::{self, RunSummary};
-use crate::bids::{Discovery, Session};
-use crate::executor::ExecutorError;
-use crate::pass::{Decided, Looked, MissingScripts, Pass, Wishes};
+use crate::array::{Batch, group};
+use crate::bids::Session;
+use crate::executor::{Executor, ExecutorError, JobRequest};
+use crate::pass::{Decided, Looked, MissingScripts, Pass, Wishes, clean_arrays};
+use crate::procedure::{ArrayMode, ProcedureDag};
 use crate::reconcile::strays::Strays;
 use crate::request::{Prepared, Reduced};
-use crate::safety;
+use crate::shell;
 use crate::state::State;
 use crate::state::store::StateError;
 use crate::submit::{Stop, Submitted};
 use crate::sys;
+
+/// More single jobs of one procedure in one run are worth a word about arrays.
+const MANY_SINGLES: usize = 100;
 
 pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let selection = context.selection(&args.select)?;
@@ -32,6 +38,8 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
                 .to_owned(),
         });
     }
+    let is_everything = selection.is_everything();
+    let policy = context.policy(selection, args.force)?;
     let started = sys::now();
     let (locked, mut state) = if args.dry_run {
         (None, context.read_state(printer)?)
@@ -45,7 +53,10 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
     };
     let mut executor = context.executor(access)?;
     executor.preflight()?;
-    let found = discover(context, &state, printer)?;
+    let mut guard = Guard::new(context, args, locked.as_ref());
+    guard.before_scan(executor.as_mut(), &mut state, printer)?;
+    let found = context.discover(printer)?;
+    context.tell_unmatched(&policy, &found, printer);
     let probe = context.probe()?;
     let project = context.project(&state);
     let mut pass = context.pass(executor.as_mut(), &probe, &project);
@@ -61,13 +72,12 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
         });
     }
     tell(&looked, printer);
-    let is_everything = selection.is_everything();
     let wishes = Wishes {
-        policy: context.policy(selection, args.force),
+        policy,
         max_jobs: args.max_jobs,
         control: context.store.read_control()?,
     };
-    let decided = decide(
+    let mut decided = decide(
         context,
         &mut pass,
         &mut state,
@@ -76,6 +86,11 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
         &wishes,
         printer,
     )?;
+
+    if !found.unreadable.is_empty() {
+        decided.standing.sessions = None;
+    }
+    guard.before_submission(&pass, &mut state, (&looked, &mut decided), printer)?;
 
     let mut summary = RunSummary::of(found.sessions.len(), &decided.manifest);
     summary.dry_run = args.dry_run;
@@ -94,28 +109,30 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
     if tell_missing(&decided.missing_scripts, &mut summary, printer) {
         exit = Exit::Refused;
     }
-    tell_reduced(&decided.tasks, printer);
+    tell_reduced(decided.tasks(), printer);
     if let Some(locked) = &locked {
-        let count = decided.tasks.len() as u64;
+        let count = decided.tasks().count() as u64;
         let progress = printer.progress(Some(count), "submitting");
         let submitted = pass.carry_out(locked, &mut state, &decided, started, &|| progress.inc(1));
         progress.finish();
-        for task in &decided.tasks {
+        for task in decided.tasks() {
             if let Some(text) = task.notes.retry_text(task.intent.attempt) {
                 printer.detail(&format!("{}: {text}", task.intent.key));
             }
         }
         exit = report(&submitted?, &mut summary, printer, exit);
+        clean_arrays(
+            &locked.store.paths.arrays,
+            &state,
+            &looked.observation,
+            started,
+        );
     } else {
-        summary.submitted = decided.tasks.len();
-        for task in &decided.tasks {
-            if let Some(text) = task.notes.retry_text(task.intent.attempt) {
-                printer.line(&format!("# {}: {text}", task.intent.key));
-            }
-            printer.line(&shell_words::join(
-                pass.executor.command_line(&task.request),
-            ));
-        }
+        summary.submitted = decided.tasks().count();
+        show(&decided.batches, pass.executor, printer);
+    }
+    if pass.executor.takes_arrays() {
+        hint_at_arrays(&decided.batches, &context.config.procedures, printer);
     }
     if summary.tasks == 0 && !is_everything {
         printer.warning("no task of the study matches the selection");
@@ -129,13 +146,46 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
     Ok(exit)
 }
 
-/// Finds the sessions; stops if a root is gone that the state knows results of.
-fn discover(context: &Context, state: &State, printer: &mut Printer) -> Result<Discovery, Failure> {
-    let roots = safety::look(&context.config);
-    if let Some((message, hint)) = safety::judge(&context.config, &roots, state) {
-        return Err(Failure::Safety { message, hint });
+/// Prints the command lines that would be run; below that of an array, its tasks as comments.
+fn show(batches: &[Batch], executor: &dyn Executor, printer: &mut Printer) {
+    for Batch { tasks, array } in batches {
+        for task in tasks {
+            if let Some(text) = task.notes.retry_text(task.intent.attempt) {
+                printer.line(&format!("# {}: {text}", task.intent.key));
+            }
+        }
+        let requests: Vec<&JobRequest> = tasks.iter().map(|task| &task.request).collect();
+        let Some(array) = array else {
+            for request in requests {
+                printer.line(&shell::join(&executor.command_line(request)));
+            }
+            continue;
+        };
+        printer.line(&shell::join(&executor.array_command_line(array, &requests)));
+        for (index, request) in requests.iter().enumerate() {
+            let arguments = shell::join(&request.arguments).replace('\n', "\\n");
+            printer.line(&format!("#   {index}: {} {arguments}", request.script));
+        }
     }
-    context.discover(printer)
+}
+
+/// Says once that there are arrays, where they would have spared the controller many jobs.
+fn hint_at_arrays(batches: &[Batch], dag: &ProcedureDag, printer: &mut Printer) {
+    let is_never = |name: &str| {
+        dag.find(name)
+            .is_some_and(|id| dag.get(id).rules.array == ArrayMode::Never)
+    };
+    let many: Vec<String> = group::singles(batches)
+        .into_iter()
+        .filter(|(procedure, count)| *count > MANY_SINGLES && is_never(procedure))
+        .map(|(procedure, count)| format!("{count} of {procedure}"))
+        .collect();
+    if !many.is_empty() {
+        printer.hint(&format!(
+            "many single jobs ({}): with 'array: auto' each such group is one job array",
+            many.join(", ")
+        ));
+    }
 }
 
 fn decide(
@@ -186,6 +236,13 @@ pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &
             context.store.paths.state.display()
         ));
     }
+    for (procedure, (count, id)) in &strays.unlisted {
+        printer.warning(&format!(
+            "{procedure}: {count} task(s) of a job array of this study live (such as job {id}), and its task list \
+             below {} is gone, so nobody knows which tasks they are; all tasks of {procedure} wait until they end",
+            context.store.paths.arrays.display()
+        ));
+    }
     for (name, job) in &strays.orphans {
         printer.warning(&format!(
             "job {} ({name}) was submitted for a task that {} no longer has; if it is not wanted: {}",
@@ -201,7 +258,7 @@ pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &
 }
 
 /// Tells what is above the site's ceiling, in one line per procedure and kind.
-fn tell_reduced(tasks: &[Prepared], printer: &mut Printer) {
+fn tell_reduced<'a>(tasks: impl Iterator<Item = &'a Prepared>, printer: &mut Printer) {
     let mut groups: BTreeMap<(&str, &Reduced), usize> = BTreeMap::new();
     for task in tasks {
         for reduced in &task.notes.reduced {
@@ -282,9 +339,23 @@ fn report(
         ));
         exit = Exit::Refused;
     }
-    for (key, message) in &submitted.in_doubt {
+    for doubted in submitted
+        .in_doubt
+        .chunk_by(|(a, said), (b, says)| a.procedure == b.procedure && said == says)
+    {
+        let Some((key, message)) = doubted.first() else {
+            continue;
+        };
+        let (who, whose) = match doubted.len() {
+            1 => (key.to_string(), "its job was"),
+            count => (
+                format!("{count} tasks of {}", key.procedure),
+                "their jobs were",
+            ),
+        };
         printer.warning(&format!(
-            "{key}: nobody knows yet whether its job was accepted ({message}); the next passes look for it"
+            "{who}: nobody knows yet whether {whose} accepted ({message}); the next passes look for {}",
+            if doubted.len() == 1 { "it" } else { "them" }
         ));
     }
     if let Some(error) = &submitted.audit_error {

@@ -13,8 +13,9 @@ use super::error::{Exit, Failure};
 use super::monitor::{open_audit, tell};
 use super::output::{Format, Printer};
 use super::run::tell_strays;
-use crate::pass::{self, History, Looked};
-use crate::reconcile::strays::{self, Strays};
+use crate::pass::{self, History, Looked, listings};
+use crate::reconcile::strays::{self, Records, Strays};
+use crate::safety;
 use crate::state::audit_log::{Event, EventKind, knows_job};
 use crate::state::repair::{self, Origin, Rebuilt};
 use crate::state::sources::Sources;
@@ -113,14 +114,20 @@ fn look(
     rebuilt: &mut Rebuilt,
     printer: &mut Printer,
 ) -> Result<Looked, Failure> {
-    let probe = context.probe()?;
+    let outputs = context.outputs(&rebuilt.state, printer)?;
     // Read-only also with `--yes`: a repair starts no local job.
     let mut executor = context.executor(Access::ReadOnly)?;
     let state = &mut rebuilt.state;
     if state.meta.project.is_none() {
         state.meta.project = Some(context.project(state));
     }
-    let mut looked = pass::look(&context.config, state, executor.as_mut(), &probe, &sys::now);
+    let mut looked = pass::look(
+        &context.config,
+        state,
+        executor.as_mut(),
+        outputs.as_ref(),
+        &sys::now,
+    );
     tell(&looked, printer);
     let mut touched: Vec<TaskKey> = looked
         .changed
@@ -169,7 +176,10 @@ fn find_strays(
         &sessions,
         &context.project(state),
         false,
-        &|id| knows_job(&context.config.log_file, id),
+        &Records {
+            was_ours: &|id| knows_job(&context.config.log_file, id),
+            listing: &listings(&context.store.paths.arrays),
+        },
     ))
 }
 
@@ -255,6 +265,7 @@ fn save(
     if state.meta.project.is_none() {
         state.meta.project = Some(context.project(state));
     }
+    safety::drop::derive(state);
     let mut events = looked.map_or_else(Vec::new, |looked| looked.events.clone());
     events.push(repaired_event(now, &rebuilt.damage, rows.len()));
     open_audit(context)?

@@ -7,10 +7,19 @@ use super::failed;
 use super::output::Printer;
 use super::pause::tell_what_is_paused;
 use super::views;
+use crate::safety;
 use crate::state::{TaskRow, TaskStatus};
 
 pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let state = context.read_state(printer)?;
+    let stopped = safety::stopped_by(&state.meta.baselines);
+    if !stopped.is_empty() {
+        printer.warning(&format!(
+            "the last run submitted nothing (safety stop: {})",
+            stopped.join(", ")
+        ));
+        printer.hint("'snbb-scheduler run --dry-run' says what is wrong, and changes nothing");
+    }
     let selection = context.selection_among(&args.select, Some(&state))?;
     tell_what_is_paused(context, &state, printer);
     let rows: Vec<TaskRow> = state

@@ -20,6 +20,8 @@ pub struct RunSummary {
     pub sessions: usize,
     pub tasks: usize,
     pub complete: usize,
+    /// Of the complete ones, those of subject scope that a session came after.
+    pub stale: usize,
     /// Limits and pauses aside: such tasks are due, and held back.
     pub due: usize,
     /// With `dry_run`: how many would be.
@@ -43,7 +45,10 @@ impl RunSummary {
         Self {
             sessions,
             tasks: count(|decision| !matches!(decision, Decision::Skip(Skip::NotSelected))),
-            complete: count(|decision| matches!(decision, Decision::Skip(Skip::Complete))),
+            complete: count(|decision| {
+                matches!(decision, Decision::Skip(Skip::Complete | Skip::Stale(_)))
+            }),
+            stale: count(|decision| matches!(decision, Decision::Skip(Skip::Stale(_)))),
             due: count(|decision| {
                 matches!(
                     decision,
@@ -206,6 +211,13 @@ pub fn print_run_summary(printer: &mut Printer, summary: &RunSummary) {
         return;
     }
     printer.talk(&head);
+    if summary.stale > 0 {
+        printer.note(&format!(
+            "{} complete, but stale: sessions have come since ('session-status' shows where; \
+             rerun_when_stale runs them again)",
+            plural(summary.stale, "task")
+        ));
+    }
     print_group(printer, "refused", refused, &summary.refused);
     print_group(printer, "held back", held_back, &summary.held_back);
 }

@@ -64,6 +64,8 @@ pub struct NameGlob {
     /// What stands before the first and after the last wildcard: most names fail there cheaply.
     prefix: String,
     suffix: String,
+    /// The glob is these two with one `*` between: nothing else needs a look.
+    is_one_star: bool,
 }
 
 /// Says why a text is no pattern.
@@ -161,14 +163,17 @@ fn is_glob(part: &str) -> bool {
 impl NameGlob {
     fn new(part: &str) -> Result<Self, globset::Error> {
         const WILD: [char; 4] = ['*', '?', '[', ']'];
+        let prefix = part.split(WILD).next().unwrap_or_default();
+        let suffix = part.rsplit(WILD).next().unwrap_or_default();
         Ok(Self {
+            is_one_star: part == format!("{prefix}*{suffix}"),
             matcher: GlobBuilder::new(&in_globset_words(part))
                 .literal_separator(true)
                 .backslash_escape(false)
                 .build()?
                 .compile_matcher(),
-            prefix: part.split(WILD).next().unwrap_or_default().to_owned(),
-            suffix: part.rsplit(WILD).next().unwrap_or_default().to_owned(),
+            prefix: prefix.to_owned(),
+            suffix: suffix.to_owned(),
         })
     }
 
@@ -178,7 +183,11 @@ impl NameGlob {
         bytes.starts_with(self.prefix.as_bytes())
             && bytes.ends_with(self.suffix.as_bytes())
             && (self.prefix.starts_with('.') || !bytes.starts_with(b"."))
-            && self.matcher.is_match(name)
+            && if self.is_one_star {
+                bytes.len() >= self.prefix.len() + self.suffix.len()
+            } else {
+                self.matcher.is_match(name)
+            }
     }
 }
 

@@ -5,6 +5,7 @@
 //! [`crate::manifest`] and [`crate::reconcile`].
 
 pub mod account;
+pub mod annex;
 pub mod explain;
 pub mod find;
 pub mod freesurfer;

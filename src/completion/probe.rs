@@ -63,6 +63,7 @@ impl Probe {
             config.procedures.clone(),
             config.qsirecon_spec.as_deref(),
         )
+        .map(|probe| probe.reading_by(Reader::default().counting(config.annex)))
     }
 
     /// Does the same without a whole configuration.

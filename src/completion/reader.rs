@@ -12,11 +12,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
 use super::Unreadable;
 use super::account::{Account, Visit};
+use super::annex::{self, Annex};
 use super::listing::{Dir, Dirs, Kind, Listing};
 
 /// Reads directories and files, and keeps account of it if that is wanted. For all threads.
@@ -25,6 +26,7 @@ pub struct Reader {
     account: Option<Arc<Account>>,
     /// What discovery has read and rules may need; each is taken once.
     handed: Option<Arc<Mutex<Dirs>>>,
+    annex: Annex,
 }
 
 impl Reader {
@@ -32,6 +34,7 @@ impl Reader {
         Self {
             account,
             handed: None,
+            annex: Annex::default(),
         }
     }
 
@@ -63,6 +66,11 @@ impl Reader {
         handed.unwrap_or_else(|| Arc::new(self.dir(path)))
     }
 
+    /// Counts files of git-annex whose content is elsewhere as this says.
+    pub fn counting(self, annex: Annex) -> Self {
+        Self { annex, ..self }
+    }
+
     /// Reads a directory.
     pub fn dir(&self, path: &Path) -> Dir {
         let mut calls = 0;
@@ -89,9 +97,37 @@ impl Reader {
     }
 
     /// Asks for a file's size, type and times, through links; none if it is not there or the link
-    /// leads nowhere.
+    /// leads nowhere. A file of git-annex whose content is elsewhere is a regular one with the
+    /// link's times and the size that git-annex notes (the greatest, if it does not know it),
+    /// unless it is to count as absent.
     pub fn stat(&self, path: &Path) -> Result<Option<Stat>, Unreadable> {
-        classify(path, self.raw_stat(path))
+        match classify(path, self.raw_stat(path))? {
+            None if self.annex == Annex::Present => {
+                classify(path, self.elsewhere(path)).map(Option::flatten)
+            }
+            found => Ok(found),
+        }
+    }
+
+    fn elsewhere(&self, path: &Path) -> Result<Option<Stat>, Errno> {
+        self.file(path, |calls| {
+            *calls += 1;
+            let target = match readlinkat(CWD, path, Vec::new()) {
+                Ok(target) => target,
+                // It is no link.
+                Err(Errno::INVAL) => return Ok(None),
+                Err(errno) => return Err(errno),
+            };
+            let Some(file) = annex::elsewhere(target.as_bytes()) else {
+                return Ok(None);
+            };
+            *calls += 1;
+            let mut stat = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
+            stat.st_mode = FileType::RegularFile.as_raw_mode() | 0o444;
+            let size = file.size.and_then(|size| i64::try_from(size).ok());
+            stat.st_size = size.unwrap_or(i64::MAX);
+            Ok(Some(stat))
+        })
     }
 
     /// Does the same, and tells apart the ways of not being there.

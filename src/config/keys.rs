@@ -22,6 +22,8 @@ pub enum Section {
     Retry,
     /// A reason in `retry`'s `on`.
     RetryRule,
+    /// `safety`.
+    Safety,
 }
 
 /// Describes one key.
@@ -37,7 +39,7 @@ pub struct Key {
 }
 
 impl Section {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Site,
         Self::Audit,
         Self::Procedure,
@@ -45,6 +47,7 @@ impl Section {
         Self::Marker,
         Self::Retry,
         Self::RetryRule,
+        Self::Safety,
     ];
 
     /// Names the section in a sentence: "a key of ...".
@@ -57,6 +60,7 @@ impl Section {
             Self::Marker => "an entry of 'completion_marker'",
             Self::Retry => "'retry'",
             Self::RetryRule => "a reason in 'on'",
+            Self::Safety => "'safety'",
         }
     }
 
@@ -70,6 +74,7 @@ impl Section {
             Self::Marker => "marker",
             Self::Retry => "retry",
             Self::RetryRule => "retry-rule",
+            Self::Safety => "safety",
         }
     }
 
@@ -148,7 +153,7 @@ const fn key(
     }
 }
 
-use Section::{Audit, Dependency, Marker, Procedure, Retry, RetryRule, Site};
+use Section::{Audit, Dependency, Marker, Procedure, Retry, RetryRule, Safety, Site};
 
 /// All keys, in the order in which they are best read.
 #[rustfmt::skip]
@@ -164,6 +169,9 @@ pub const KEYS: &[Key] = &[
     key(Site, "sessions_file", "path", "", "A CSV file that lists the sessions, instead of looking below `dicom_root`"),
     key(Site, "subject_col", "text", "UID", "The column of `sessions_file` that holds the subject"),
     key(Site, "session_col", "text", "ScanID", "The column of `sessions_file` that holds the session"),
+    key(Site, "exclude", "list, or path of a file", "", "Subjects and sessions that are left alone: entries such as `sub-0001`, `sub-0001/ses-01`, `sub-9*`, or a file of one entry per line"),
+    key(Site, "include", "list, or path of a file", "", "If it is there, only these subjects and sessions are worked on; written as `exclude`"),
+    key(Site, "annex", "`present` or `absent`", "present", "How git-annex links count whose content is not on this machine"),
     key(Site, "executor", "`slurm` or `local`", "slurm", "What runs jobs: Slurm, or child processes on this machine"),
     key(Site, "local_jobs", "number", "1", "How many jobs `executor: local` runs at a time"),
     key(Site, "script_dir", "path", "", "Where scripts are looked for first"),
@@ -197,6 +205,7 @@ pub const KEYS: &[Key] = &[
     key(Site, "lock_timeout", "duration", "10s", "How long a call waits for another one that writes the state"),
     key(Site, "qsirecon_spec", "path", "", "The QSIRecon workflow whose `qsirecon_suffix` words name the reports that must be there"),
     key(Site, "procedures", "list of procedures", "the built-in six", "The pipeline, in order of priority; a list replaces the built-in one"),
+    key(Site, "safety", "mapping", "", "When a run submits nothing because the data looks wrong"),
     key(Site, "audit", "mapping", "", "Settings of the `audit` command"),
 
     key(Audit, "dicom_min_files", "number", "10", "A session with fewer DICOM files is suspicious"),
@@ -231,6 +240,8 @@ pub const KEYS: &[Key] = &[
     key(Procedure, "output_grace", "duration", "the site's", "For scripts that submit further jobs and end"),
     key(Procedure, "max_in_flight", "number", "", "How many tasks of this procedure may be pending or running at a time"),
 
+    key(Procedure, "min_sessions", "number", "1", "For `scope: subject`: the subject needs so many sessions that are ready before the task is due"),
+    key(Procedure, "rerun_when_stale", "yes or no", "no", "For `scope: subject`: a complete task runs again when the subject has a session that it did not work on"),
     key(Procedure, "retry", "mapping, see below, or `off`", "the site's", "Failures that are tried again without a person"),
     key(Procedure, "pause_after_failures", "number, 0 for never", "the site's", "So many failures in a row without a success pause the procedure, until `resume`"),
     key(Procedure, "warmup", "number", "the site's", "So many jobs must succeed before more are submitted"),
@@ -238,7 +249,7 @@ pub const KEYS: &[Key] = &[
     key(Procedure, "array_throttle", "number", "the site's", "How many tasks of one array may run at a time"),
 
     key(Dependency, "name", "text", "required", "The procedure that must be complete first"),
-    key(Dependency, "sessions", "`all` or `any`", "all", "Whether a procedure per subject waits for all sessions of the subject or for one"),
+    key(Dependency, "sessions", "`all`, `any` or `same`", "`same` per session, `all` per subject", "Which sessions of a procedure per session are waited for: all of the subject, one of the subject, or the task's own (for `scope: session` only)"),
 
     key(Marker, "glob", "pattern", "required", "A relative path; `*`, `?`, `[...]` within a name, `**` for any depth"),
     key(Marker, "min_size", "bytes, or a size such as `10K`", "1 with wildcards, 0 without", "Smaller files do not count"),
@@ -257,6 +268,9 @@ pub const KEYS: &[Key] = &[
     key(RetryRule, "exclude_node", "yes or no", "no", "The next attempts do not run on the node that failed (`--exclude`)"),
     key(RetryRule, "codes", "list of numbers", "all", "Exit codes that are tried again, for `exit_code`; a signal is 128 and its number"),
     key(RetryRule, "delay", "duration", "none; 1m and doubled each time for failures that are not the job's fault", "How long after the failure"),
+
+    key(Safety, "max_drop", "percentage", "10%", "The most by which sessions, or complete tasks of a procedure, may become fewer (fewer than 5 always may); 100% for never"),
+    key(Safety, "min_free", "bytes, or a size such as `64M`", "16M", "What the file systems of state and audit log must have free; 0 for any"),
 ];
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ fn content(value: &Value<'_>) -> Option<String> {
 }
 
 /// Reads bytes, or a number with `K`, `M`, `G`, `T` in powers of 1024.
-fn size(text: &str) -> Result<u64, String> {
+pub(super) fn size(text: &str) -> Result<u64, String> {
     let error = || {
         let quoted = quote(text);
         format!("{quoted} is not a size: a whole number of bytes, or one with K, M, G or T")

@@ -4,6 +4,7 @@
 //! problems), then `site`, `steps` and `markers` (what keys mean) and `validate` (what must hold
 //! between them). [`keys`] is the list of all keys, [`load`] puts it all together.
 
+mod cohort;
 pub mod duration;
 pub mod keys;
 pub mod load;
@@ -24,7 +25,9 @@ use std::time::Duration;
 pub use load::{Overrides, Source, load};
 pub use problem::{ConfigError, Problem};
 
+use crate::bids::CohortSource;
 use crate::bids::dicom::Gate;
+use crate::completion::annex::Annex;
 use crate::procedure::{MemSize, ProcedureDag, TimeLimit};
 
 /// Holds a whole configuration. All paths are absolute; a `Config` in hand has been validated.
@@ -41,6 +44,11 @@ pub struct Config {
     pub log_file: PathBuf,
     pub qsirecon_spec: Option<PathBuf>,
     pub sessions: SessionSource,
+    /// Which of the sessions found are worked on.
+    pub cohort: CohortSource,
+    /// How git-annex links whose content is not here count.
+    pub annex: Annex,
+    pub safety: SafetyConfig,
     /// Below `dicom_root`, a subject without `ses-*` is one session with the empty label.
     pub sessionless: bool,
     pub executor: ExecutorKind,
@@ -115,6 +123,15 @@ pub struct SlurmConfig {
     pub accounting: bool,
 }
 
+/// Holds when a run stops because it does not trust what it sees.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SafetyConfig {
+    /// In percent; 100: never.
+    pub max_drop: f64,
+    /// Bytes that the file systems of state and audit log must have free; 0: any.
+    pub min_free: u64,
+}
+
 /// Holds the most that a job may ask for; more is reduced, with a note. None: no bound.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ceiling {
@@ -155,6 +172,15 @@ pub struct Secret(pub String);
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("(secret)")
+    }
+}
+
+impl Default for SafetyConfig {
+    fn default() -> Self {
+        Self {
+            max_drop: 10.0,
+            min_free: 16 << 20,
+        }
     }
 }
 

@@ -45,6 +45,7 @@ pub(super) fn read(fields: &Fields<'_>, default: &SubmitRules) -> SubmitRules {
         array_throttle: fields
             .maybe("array_throttle", count)
             .or(default.array_throttle),
+        ..default.clone()
     }
 }
 

@@ -9,9 +9,10 @@ use super::problem::quote;
 use super::reader::{Context, Fields, Value};
 use super::tree::Node;
 use super::{
-    AuditConfig, Ceiling, Config, ExecutorKind, Fairness, Overrides, Secret, SessionSource,
-    SlurmConfig, duration, paths, rules, steps, validate,
+    AuditConfig, Ceiling, Config, ExecutorKind, Fairness, Overrides, SafetyConfig, Secret,
+    SessionSource, SlurmConfig, cohort, duration, markers, paths, rules, steps, validate,
 };
+use crate::completion::annex::Annex;
 use crate::procedure::{MemSize, ProcedureDag, Resources, SubmitRules, TimeLimit, builtin};
 
 /// More would not fit into a [`crate::procedure::ProcedureId`], and is no pipeline.
@@ -51,6 +52,11 @@ pub(super) fn read(
         log_file,
         qsirecon_spec: top.maybe("qsirecon_spec", Value::path),
         sessions: session_source(&top),
+        cohort: cohort::read(&top),
+        annex: top.or("annex", Annex::default(), |value| {
+            value.choice(&[("present", Annex::Present), ("absent", Annex::Absent)])
+        }),
+        safety: safety(&top),
         sessionless: top.or("sessionless", false, Value::flag),
         executor: top.or("executor", ExecutorKind::Slurm, |value| {
             value.choice(&executors)
@@ -117,6 +123,31 @@ fn site_resources(top: &Fields<'_>, overrides: &Overrides) -> Resources {
         cpus_per_task: overrides.slurm_cpus.or(cpus).filter(|cpus| *cpus > 0),
         ..Resources::default()
     }
+}
+
+fn safety(top: &Fields<'_>) -> SafetyConfig {
+    let default = SafetyConfig::default();
+    let value = top.get("safety").filter(|value| !value.is_null());
+    let Some(fields) = value.and_then(|value| value.fields(Section::Safety)) else {
+        return default;
+    };
+    SafetyConfig {
+        max_drop: fields.or("max_drop", default.max_drop, percent),
+        min_free: fields.or("min_free", default.min_free, |value| {
+            value.parse("a size such as 64M", markers::size)
+        }),
+    }
+}
+
+fn percent(value: &Value<'_>) -> Option<f64> {
+    value.parse("a percentage such as 10%", |text| {
+        let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+        number
+            .parse()
+            .ok()
+            .filter(|percent| (0.0..=100.0).contains(percent))
+            .ok_or_else(|| format!("{} is not a percentage from 0% to 100%", quote(text)))
+    })
 }
 
 fn ceiling(top: &Fields<'_>) -> Ceiling {

@@ -57,8 +57,20 @@ pub(super) fn read<'a>(
     });
     let rules = SubmitRules {
         max_in_flight: fields.maybe("max_in_flight", |value| value.whole(1, u64::from(u32::MAX))),
+        min_sessions: fields.or("min_sessions", 1, |value| value.whole(1, 100_000)),
+        rerun_when_stale: fields.or("rerun_when_stale", false, Value::flag),
         ..rules::read(&fields, site_rules)
     };
+    if known_scope == Some(Scope::Session) {
+        for key in ["min_sessions", "rerun_when_stale"] {
+            if let Some(value) = fields.get(key) {
+                value.problem_with(
+                    "is for procedures with 'scope: subject'",
+                    "a task of a session has that session only; leave the key out",
+                );
+            }
+        }
+    }
     let check = check(&fields, name.as_ref().map(|(name, _)| &**name), known_scope);
 
     let (name, name_value) = name?;
@@ -146,7 +158,11 @@ fn script(value: &Value<'_>) -> Option<String> {
 }
 
 fn depends_on<'a>(fields: &Fields<'a>) -> (Vec<Dependency>, Vec<DependencyPlace<'a>>) {
-    let rules = [("all", SessionsRule::All), ("any", SessionsRule::Any)];
+    let rules = [
+        ("all", SessionsRule::All),
+        ("any", SessionsRule::Any),
+        ("same", SessionsRule::Same),
+    ];
     let mut dependencies: Vec<Dependency> = Vec::new();
     let mut places = Vec::new();
     let entries = fields.get("depends_on").map(|value| value.one_or_more());

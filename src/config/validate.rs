@@ -9,11 +9,11 @@ use super::problem::quote;
 use super::reader::{Context, Fields};
 use super::steps::Step;
 use crate::completion::marker::{Marker, Required};
-use crate::procedure::{Check, DagError, Procedure, ProcedureDag, Scope};
+use crate::procedure::{Check, DagError, Procedure, ProcedureDag, Scope, SessionsRule};
 
 /// Makes a pipeline of the procedures; none if they are none, which is reported.
 pub(super) fn pipeline(steps: Vec<Step<'_>>) -> Option<ProcedureDag> {
-    warn_of_session_rules(&steps);
+    check_session_rules(&steps);
     warn_of_shared_outputs(&steps);
     let procedures = steps.iter().map(|step| step.procedure.clone()).collect();
     match ProcedureDag::new(procedures) {
@@ -89,7 +89,7 @@ fn report(error: &DagError, steps: &[Step<'_>]) {
     }
 }
 
-fn warn_of_session_rules(steps: &[Step<'_>]) {
+fn check_session_rules(steps: &[Step<'_>]) {
     for step in steps {
         let dependencies = step.procedure.depends_on.iter().zip(&step.dependencies);
         for (dependency, place) in dependencies {
@@ -99,11 +99,17 @@ fn warn_of_session_rules(steps: &[Step<'_>]) {
             let target = steps
                 .iter()
                 .find(|other| other.procedure.name == dependency.procedure);
-            let meaningful = step.procedure.scope == Scope::Subject
-                && target.is_none_or(|target| target.procedure.scope == Scope::Session);
-            if !meaningful {
-                sessions.warn(
-                    "has no effect: it is for a procedure per subject that depends on one per session",
+            if target.is_some_and(|target| target.procedure.scope == Scope::Subject) {
+                sessions.warn(format!(
+                    "has no effect: {} runs once per subject",
+                    quote(&dependency.procedure)
+                ));
+            } else if dependency.sessions == SessionsRule::Same
+                && step.procedure.scope == Scope::Subject
+            {
+                sessions.problem_with(
+                    "'same' is for procedures with 'scope: session': a task of a subject has no session of its own",
+                    "write 'all' to wait for all sessions of the subject, or 'any' to wait for one",
                 );
             }
         }

@@ -1,7 +1,7 @@
 //! The decision itself, one subject at a time: tasks of different subjects never look at each other.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{
@@ -58,6 +58,10 @@ fn plan_subject(
         world,
         policy,
         sessions,
+        wanted: sessions
+            .iter()
+            .filter(|session| !policy.cohort.excludes(session))
+            .collect(),
         label: &first.subject,
         disk: world.completions.for_subject(&first.subject),
         standings: RefCell::default(),
@@ -70,12 +74,15 @@ fn plan_subject(
             Scope::Session => sessions.iter().map(Target::Session).collect(),
         };
         for target in targets {
+            let decision = subject.decide(procedure, target);
+            let works_on = matches!((&decision, target), (Decision::Submit(_), Target::Subject));
             tasks.push(Planned {
                 procedure,
                 subject: first.subject.clone(),
                 session: target.label(),
                 dicom_path: target.dicom_path(),
-                decision: subject.decide(procedure, target),
+                input_sessions: works_on.then(|| subject.ready_sessions(procedure, |_| true)),
+                decision,
             });
         }
     }
@@ -88,6 +95,8 @@ struct Subject<'a> {
     world: &'a World<'a>,
     policy: &'a Policy,
     sessions: &'a [Session],
+    /// Those that the site does not exclude.
+    wanted: Vec<&'a Session>,
     label: &'a SubjectLabel,
     disk: Box<dyn SubjectCompletions + 'a>,
     standings: RefCell<HashMap<(ProcedureId, SessionLabel), Standing>>,
@@ -126,6 +135,9 @@ impl Subject<'_> {
         if let Some(row) = row.filter(|row| row.is_in_flight()) {
             return Decision::Skip(in_flight(row));
         }
+        if self.is_excluded(target) {
+            return Decision::Skip(Skip::Excluded);
+        }
         if let Some(job) = self.foreign_job(procedure, &session) {
             return Decision::Skip(Skip::ForeignJob(job.clone()));
         }
@@ -140,7 +152,7 @@ impl Subject<'_> {
         }
         // The outputs of a task that waits are not looked at: that is what makes a pass cheap.
         if let Some(waiting) = self.waits_for(procedure, target) {
-            return Decision::Skip(Skip::WaitingFor(Box::new(waiting)));
+            return Decision::Skip(waiting);
         }
         let decision = self.by_disk(procedure, &session, row);
         match decision {
@@ -152,9 +164,13 @@ impl Subject<'_> {
 
     /// Returns why the target's DICOM files are not ready to be worked on.
     fn held(&self, target: Target<'_>) -> Option<Skip> {
-        let sessions = match target {
-            Target::Session(session) => std::slice::from_ref(session),
-            Target::Subject => self.sessions,
+        let one;
+        let sessions: &[&Session] = match target {
+            Target::Session(session) => {
+                one = [session];
+                &one
+            }
+            Target::Subject => &self.wanted,
         };
         sessions
             .iter()
@@ -203,13 +219,36 @@ impl Subject<'_> {
             Completion::Complete if self.policy.force => {
                 Decision::Submit(Due::Forced { complete: true })
             }
-            Completion::Complete => Decision::Skip(Skip::Complete),
+            Completion::Complete => self.complete(procedure, row),
             Completion::Incomplete if self.policy.force => {
                 Decision::Submit(Due::Forced { complete: false })
             }
             Completion::Incomplete if failed_before => Decision::Submit(Due::FailedBefore),
             Completion::Incomplete if row.is_some() => Decision::Submit(Due::OutputsGone),
             Completion::Incomplete => Decision::Submit(Due::New),
+        }
+    }
+
+    /// Judges a task whose outputs are complete: a subject may have sessions since that it did not
+    /// work on. Rows that do not say on which ones it did are not judged.
+    fn complete(&self, procedure: ProcedureId, row: Option<&TaskRow>) -> Decision {
+        let known = row
+            .filter(|row| row.status == TaskStatus::Complete)
+            .and_then(|row| row.input_sessions.as_deref());
+        let declared = self.dag.get(procedure);
+        let (Some(known), Scope::Subject) = (known, declared.scope) else {
+            return Decision::Skip(Skip::Complete);
+        };
+        let known: HashSet<&str> = known.split(' ').collect();
+        let later = self.ready_sessions(procedure, |session| {
+            !session.is_none() && !known.contains(session.as_str())
+        });
+        if later.is_empty() {
+            Decision::Skip(Skip::Complete)
+        } else if declared.rules.rerun_when_stale {
+            Decision::Submit(Due::Stale)
+        } else {
+            Decision::Skip(Skip::Stale(later))
         }
     }
 
@@ -288,12 +327,62 @@ impl Subject<'_> {
             )
     }
 
-    /// Returns the first dependency that is not ready, if there is one.
-    fn waits_for(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Waiting> {
+    /// Returns what the task waits for: the first dependency that is not ready, or more sessions.
+    fn waits_for(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Skip> {
         self.dag
             .dependencies(procedure)
             .iter()
             .find_map(|(dependency, rule)| self.missing(*dependency, *rule, target))
+            .map(|waiting| Skip::WaitingFor(Box::new(waiting)))
+            .or_else(|| self.lacks_sessions(procedure, target))
+    }
+
+    fn lacks_sessions(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Skip> {
+        let needed = self.dag.get(procedure).rules.min_sessions;
+        // One there is: the dependencies and the DICOM files are looked at for that.
+        if needed < 2 || matches!(target, Target::Session(_)) {
+            return None;
+        }
+        let ready = self.ready_sessions(procedure, |_| true).len();
+        (ready < needed).then_some(Skip::TooFewSessions { needed, ready })
+    }
+
+    /// Returns the sessions that a task of subject scope works on, of those that are `asked` for:
+    /// wanted, with DICOM files, and complete in the session-scoped procedures that it depends on.
+    fn ready_sessions(
+        &self,
+        procedure: ProcedureId,
+        asked: impl Fn(&SessionLabel) -> bool,
+    ) -> Vec<SessionLabel> {
+        let dependencies: Vec<ProcedureId> = self
+            .dag
+            .dependencies(procedure)
+            .iter()
+            .map(|(dependency, _)| *dependency)
+            .filter(|dependency| self.dag.get(*dependency).scope == Scope::Session)
+            .collect();
+        let is_ready = |session: &&&Session| {
+            if session.dicom == Dicom::Missing || !asked(&session.session) {
+                return false;
+            }
+            if dependencies.is_empty() {
+                return !matches!(self.hold(session), Some(Hold::TooFewFiles { .. }));
+            }
+            let mut is_complete = false;
+            let none_lacks = dependencies.iter().all(|dependency| {
+                match self.readiness(*dependency, &session.session) {
+                    Ready::Yes => {
+                        is_complete = true;
+                        true
+                    }
+                    Ready::NotApplicable => true,
+                    Ready::No(_) => false,
+                }
+            });
+            none_lacks && is_complete
+        };
+        let ready = self.wanted.iter().filter(is_ready);
+        ready.map(|session| session.session.clone()).collect()
     }
 
     fn missing(
@@ -314,17 +403,28 @@ impl Subject<'_> {
         };
         match (declared.scope, target) {
             (Scope::Subject, _) => one(&SessionLabel::none()),
-            (Scope::Session, Target::Session(session)) => one(&session.session),
-            (Scope::Session, Target::Subject) => self.missing_sessions(dependency, rule),
+            (Scope::Session, Target::Session(session)) => match rule {
+                SessionsRule::Same | SessionsRule::ByScope => one(&session.session),
+                SessionsRule::All | SessionsRule::Any => {
+                    self.missing_sessions(dependency, rule, false)
+                }
+            },
+            (Scope::Session, Target::Subject) => self.missing_sessions(dependency, rule, true),
         }
     }
 
-    /// Judges a session-scoped dependency of a subject-scoped task: over all sessions that have
-    /// DICOM files, whatever was selected on the command line.
-    fn missing_sessions(&self, dependency: ProcedureId, rule: SessionsRule) -> Option<Waiting> {
+    /// Judges a session-scoped dependency over all wanted sessions that have DICOM files, whatever
+    /// was selected on the command line. `needs_one`: where it is applicable to none, it is missing.
+    fn missing_sessions(
+        &self,
+        dependency: ProcedureId,
+        rule: SessionsRule,
+        needs_one: bool,
+    ) -> Option<Waiting> {
         let mut ready = 0usize;
         let mut missing: Vec<(SessionLabel, Option<Blocked>)> = Vec::new();
-        for session in self.sessions.iter().filter(|s| s.dicom != Dicom::Missing) {
+        let counted = self.wanted.iter().filter(|s| s.dicom != Dicom::Missing);
+        for session in counted {
             match self.readiness(dependency, &session.session) {
                 Ready::Yes if rule == SessionsRule::Any => return None,
                 Ready::Yes => ready += 1,
@@ -335,7 +435,7 @@ impl Subject<'_> {
                 Ready::No(blocked) => missing.push((session.session.clone(), blocked)),
             }
         }
-        if ready > 0 && missing.is_empty() {
+        if missing.is_empty() && (ready > 0 || !needs_one) {
             return None;
         }
         let sessions_missing = missing.len();
@@ -362,7 +462,8 @@ impl Subject<'_> {
                     .and_then(|target| self.waits_for(procedure, target));
                 match waits {
                     None => Ready::NotApplicable,
-                    Some(waiting) => Ready::No(waiting.blocked),
+                    Some(Skip::WaitingFor(waiting)) => Ready::No(waiting.blocked),
+                    Some(_) => Ready::No(None),
                 }
             }
             Standing::Disk(Completion::Complete) if !self.will_be_replaced(procedure, session) => {
@@ -382,7 +483,8 @@ impl Subject<'_> {
 
     /// True if this very run writes the task's outputs anew, so that nothing may build on them.
     fn will_be_replaced(&self, procedure: ProcedureId, session: &SessionLabel) -> bool {
-        if !self.policy.force {
+        let declared = self.dag.get(procedure);
+        if !self.policy.force && !declared.rules.rerun_when_stale {
             return false;
         }
         self.target(procedure, session)
@@ -403,7 +505,14 @@ impl Subject<'_> {
     fn has_dicom(&self, target: Target<'_>) -> bool {
         match target {
             Target::Session(session) => session.dicom != Dicom::Missing,
-            Target::Subject => self.sessions.iter().any(|s| s.dicom != Dicom::Missing),
+            Target::Subject => self.wanted.iter().any(|s| s.dicom != Dicom::Missing),
+        }
+    }
+
+    fn is_excluded(&self, target: Target<'_>) -> bool {
+        match target {
+            Target::Session(session) => self.policy.cohort.excludes(session),
+            Target::Subject => self.wanted.is_empty(),
         }
     }
 

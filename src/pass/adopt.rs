@@ -47,6 +47,7 @@ pub fn adopt(
                 // Nobody knows what was there before: outputs must be newer than the job's start.
                 replaces_outputs: Some(true),
                 retry: retry.unwrap_or_default(),
+                input_sessions: None,
                 foreign: None,
             };
             let event = Event {

@@ -92,7 +92,7 @@ pub fn procedures() -> Vec<Procedure> {
 fn procedure(builtin: &Builtin) -> Procedure {
     let dependency = |name: &&str| Dependency {
         procedure: Arc::from(*name),
-        sessions: SessionsRule::All,
+        sessions: SessionsRule::ByScope,
     };
     // All markers are globs that parse, as the test below shows.
     let markers: Vec<Marker> = builtin

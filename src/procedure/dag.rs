@@ -73,7 +73,7 @@ impl ProcedureDag {
             let mut ids = Vec::new();
             for (index, dependency) in procedure.depends_on.iter().enumerate() {
                 match by_name.get(&dependency.procedure) {
-                    Some(id) => ids.push((*id, dependency.sessions)),
+                    Some(id) => ids.push((*id, dependency.sessions.resolve(procedure.scope))),
                     None => errors.push(DagError::UnknownDependency {
                         at,
                         dependency: index,
@@ -121,7 +121,8 @@ impl ProcedureDag {
         self.by_name.get(name).copied()
     }
 
-    /// Returns what must be complete before `id`, in the order of its declaration.
+    /// Returns what must be complete before `id`, in the order of its declaration. The rules are
+    /// those that hold: none is [`SessionsRule::ByScope`].
     pub fn dependencies(&self, id: ProcedureId) -> &[(ProcedureId, SessionsRule)] {
         &self.depends_on[id.index()]
     }
@@ -198,7 +199,7 @@ mod tests {
         let template = builtin::procedures().swap_remove(0);
         let dependency = |name: &&str| Dependency {
             procedure: Arc::from(*name),
-            sessions: SessionsRule::All,
+            sessions: SessionsRule::ByScope,
         };
         list.iter()
             .map(|(name, depends_on)| Procedure {

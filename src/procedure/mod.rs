@@ -53,14 +53,30 @@ pub struct Dependency {
     pub sessions: SessionsRule,
 }
 
-/// Says which sessions of a dependency must be complete for a subject-scoped task.
+/// Says which sessions of a session-scoped dependency must be complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SessionsRule {
-    /// Every session of the subject that has DICOM files (and at least one).
+    /// What is usual for the scope of the procedure that waits: `Same` per session, `All` per
+    /// subject. A [`ProcedureDag`] never answers with it.
     #[default]
+    ByScope,
+    /// Every session of the subject that has DICOM files (and at least one).
     All,
-    /// At least one session.
+    /// At least one session of the subject.
     Any,
+    /// The session that the waiting task is about; only for session scope.
+    Same,
+}
+
+impl SessionsRule {
+    /// Returns the rule that holds for a waiting procedure of this scope.
+    pub fn resolve(self, scope: Scope) -> Self {
+        match (self, scope) {
+            (Self::ByScope, Scope::Session) => Self::Same,
+            (Self::ByScope, Scope::Subject) => Self::All,
+            (rule, _) => rule,
+        }
+    }
 }
 
 /// Names the way in which completion is judged.

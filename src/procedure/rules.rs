@@ -21,6 +21,10 @@ pub struct SubmitRules {
     pub array: ArrayMode,
     /// How many tasks of one array may run at a time (`%K` of sbatch's `--array`); none: no limit.
     pub array_throttle: Option<u32>,
+    /// For subject scope: the subject must have so many sessions that are ready. At least 1.
+    pub min_sessions: usize,
+    /// For subject scope: a complete task is due again when a session has come since.
+    pub rerun_when_stale: bool,
 }
 
 /// Says when due tasks of a procedure become one job array.
@@ -79,6 +83,8 @@ impl Default for SubmitRules {
             warmup: 0,
             array: ArrayMode::Never,
             array_throttle: None,
+            min_sessions: 1,
+            rerun_when_stale: false,
         }
     }
 }

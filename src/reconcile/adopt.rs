@@ -4,7 +4,8 @@ use chrono::{DateTime, Duration, Utc};
 
 use super::evidence::{CLOCK_SLACK_S, Evidence, Source};
 use super::{Patience, Reconciled, live_facts};
-use crate::executor::{JobReport, Phase};
+use crate::executor::array::{split_job_id, split_task_id};
+use crate::executor::{JobId, JobReport, Phase};
 use crate::state::transition::{Cause, Change};
 use crate::state::{JobFacts, Reason, TaskRow, TaskStatus};
 
@@ -17,7 +18,20 @@ pub(super) fn judge(
     out: &mut Reconciled,
 ) {
     if let Some(job) = find(row, evidence) {
-        out.changes.push(adoption(row, job));
+        out.changes.push(adoption(row, job.id.clone(), job));
+        return;
+    }
+    // An array is taken whole, so one report of it names the jobs of all its tasks.
+    if let Some((id, array)) = find_array(row, evidence) {
+        out.changes.push(Change {
+            to: TaskStatus::Pending,
+            reason: Reason::Queued,
+            facts: JobFacts {
+                cluster: array.facts.cluster.clone(),
+                ..JobFacts::default()
+            },
+            ..adoption(row, id, array)
+        });
         return;
     }
     // Only two clean answers of both sources, far enough apart, prove that there is no job: the
@@ -42,7 +56,7 @@ pub(super) fn judge(
 }
 
 /// An adopted job is judged like any other at the next look; here it only gets its id back.
-fn adoption(row: &TaskRow, job: &JobReport) -> Change {
+fn adoption(row: &TaskRow, id: JobId, job: &JobReport) -> Change {
     let (to, reason) = match job.phase {
         Phase::Running | Phase::Suspended => (TaskStatus::Running, Reason::Running),
         _ => (TaskStatus::Pending, Reason::Queued),
@@ -50,7 +64,7 @@ fn adoption(row: &TaskRow, job: &JobReport) -> Change {
     Change {
         key: row.key.clone(),
         about: None,
-        cause: Cause::Adoption(job.id.clone()),
+        cause: Cause::Adoption(id),
         to,
         reason,
         facts: live_facts(job),
@@ -80,8 +94,11 @@ fn find<'a>(row: &TaskRow, evidence: &Evidence<'a>) -> Option<&'a JobReport> {
     };
     let free = |job: &&'a JobReport| !evidence.is_owned(job);
     let tagged = |job: &&JobReport| job.tag.as_ref().is_some_and(|tag| tag.submission_id == id);
+    let index = split_task_id(id).map(|(_, index)| index);
     let named = |job: &&JobReport| {
         job.tag.is_none()
+            // The tasks of an array share their name.
+            && (index.is_none() || split_job_id(&job.id).map(|(_, index)| index) == index)
             && row.job_name.as_deref() == Some(&*job.name)
             && job.submitted_at.is_some_and(|submitted| {
                 row.submitted_at
@@ -104,4 +121,35 @@ fn find<'a>(row: &TaskRow, evidence: &Evidence<'a>) -> Option<&'a JobReport> {
                 // The task's attempt before may be one of them.
                 .min_by_key(|job| Some((job.submitted_at? - row.submitted_at?).abs()))
         })
+}
+
+/// Finds the array of a task whose own job is not shown: by the mark that all its tasks share; else, in records
+/// that carry none, by the name, which no other array has. Returns the id that the task's job must have.
+fn find_array<'a>(row: &TaskRow, evidence: &Evidence<'a>) -> Option<(JobId, &'a JobReport)> {
+    let (array, index) = split_task_id(row.submission_id.as_deref()?)?;
+    let records = match &evidence.accounting {
+        Source::Got(by_id) => Some(by_id),
+        Source::Failed | Source::Off => None,
+    };
+    evidence
+        .queue
+        .iter()
+        .flat_map(|queue| queue.values().copied())
+        .chain(
+            records
+                .into_iter()
+                .flat_map(|by_id| by_id.values().flatten().copied()),
+        )
+        .filter(|job| match &job.tag {
+            Some(tag) => {
+                tag.submission_id == array
+                    || split_task_id(&tag.submission_id).is_some_and(|(other, _)| other == array)
+            }
+            None => row.job_name.as_deref() == Some(&*job.name),
+        })
+        .map(|job| {
+            let base = split_job_id(&job.id).map_or(job.id.as_str(), |(base, _)| base);
+            (JobId::new(&format!("{base}_{index}")), job)
+        })
+        .min_by(|(a, _), (b, _)| a.cmp(b))
 }

@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Duration, Utc};
 
-use crate::executor::{Answer, JobId, JobReport, Observation, Phase, Question};
-use crate::state::{Reason, State, TaskRow};
+use crate::executor::{Answer, JobId, JobReport, Observation, Phase, Question, array};
+use crate::state::{Reason, State, TaskRow, TaskStatus};
 
 /// This host's clock and the controller's may differ by this much, seconds: munge refuses credentials
 /// that are older (its default time to live), so with clocks further apart nothing can be submitted.
@@ -102,6 +102,12 @@ impl<'a> Evidence<'a> {
                 .and_then(|place| queue.get(&place).copied())
                 // A line of which only the id could be read says that there is a job, and no more.
                 .filter(|job| fits(row, job) || job.phase == Phase::Unknown)
+                .or_else(|| {
+                    queue
+                        .get(&(&array_of(row)?, row.facts.cluster.as_deref()))
+                        .copied()
+                        .filter(|job| stands_for(row, job))
+                })
                 .or_else(|| self.marks.get(row.submission_id.as_deref()?).copied()),
         )
     }
@@ -128,14 +134,58 @@ impl<'a> Evidence<'a> {
         let Source::Got(by_place) = &self.accounting else {
             return None;
         };
-        by_place
-            .get(&place_of(row)?)?
-            .iter()
-            .copied()
+        let cluster = row.facts.cluster.as_deref();
+        let records = |id: &JobId| -> Vec<&'a JobReport> {
+            by_place.get(&(id, cluster)).cloned().unwrap_or_default()
+        };
+        let own = records(row.job_id.as_ref()?)
+            .into_iter()
             // A record that has only half arrived has no name yet, and says nothing.
             .filter(|job| fits(row, job) || job.phase == Phase::Unknown)
-            .max_by_key(|job| job.submitted_at)
+            .max_by_key(|job| job.submitted_at);
+        own.or_else(|| {
+            records(&array_of(row)?)
+                .into_iter()
+                .filter(|job| stands_for(row, job))
+                .max_by_key(|job| job.submitted_at)
+        })
     }
+
+    /// True if queue or accounting show another task of the row's array: the array was taken whole, and a
+    /// task that stands in neither was cancelled while it waited. Slurm forgets such a one without a trace.
+    pub(super) fn knows_array_of(&self, row: &TaskRow) -> bool {
+        let Some(array) = array_of(row) else {
+            return false;
+        };
+        let is_sibling = |job: &JobReport| {
+            array::split_job_id(&job.id).is_some_and(|(id, _)| id == array.as_str())
+                && row.job_name.as_deref() == Some(&*job.name)
+        };
+        let in_queue = || self.queue.iter().flat_map(|queue| queue.values());
+        let recorded = || match &self.accounting {
+            Source::Got(by_place) => by_place.values().flatten().any(|job| is_sibling(job)),
+            Source::Failed | Source::Off => false,
+        };
+        in_queue().any(|job| is_sibling(job)) || recorded()
+    }
+}
+
+/// True if a report of an array as a whole is one of this task, too. Its end is that of the tasks which were
+/// cancelled while they waited; those that started have an end of their own.
+fn stands_for(row: &TaskRow, array: &JobReport) -> bool {
+    fits(row, array) && (array.phase.is_live() || never_started(row))
+}
+
+pub(super) fn never_started(row: &TaskRow) -> bool {
+    row.status == TaskStatus::Pending && row.facts.started_at.is_none()
+}
+
+/// Returns the job id of the array that a row's task belongs to. An array that has just been taken, one that
+/// was cancelled before any task started, and one whose list of tasks was cut are reported under that.
+fn array_of(row: &TaskRow) -> Option<JobId> {
+    array::split_task_id(row.submission_id.as_deref()?)?;
+    let (id, _) = array::split_job_id(row.job_id.as_ref()?)?;
+    Some(JobId::new(id))
 }
 
 fn place(job: &JobReport) -> Place<'_> {
@@ -150,7 +200,9 @@ fn place_of(row: &TaskRow) -> Option<Place<'_>> {
 /// its name and submit time.
 pub(super) fn fits(row: &TaskRow, job: &JobReport) -> bool {
     if let (Some(id), Some(tag)) = (&row.submission_id, &job.tag) {
-        return **id == *tag.submission_id;
+        let is_array =
+            array::split_task_id(id).is_some_and(|(array, _)| array == tag.submission_id);
+        return is_array || **id == *tag.submission_id;
     }
     let name = match &row.job_name {
         Some(name) => same_name(name, &job.name),

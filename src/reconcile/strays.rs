@@ -4,9 +4,10 @@
 //! Pure. Nothing is ever cancelled here: what is not adopted is shown.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::bids::{Session, SessionLabel, SubjectLabel};
-use crate::executor::{JobId, JobRef, JobReport};
+use crate::executor::{JobId, JobRef, JobReport, array};
 use crate::procedure::{ProcedureDag, Scope};
 use crate::state::{State, TaskKey, TaskRow};
 
@@ -23,10 +24,40 @@ pub struct Strays {
     pub other_project: Option<String>,
     /// Jobs with our mark that belong to no task of today.
     pub orphans: Vec<(String, JobRef)>,
+    /// Procedures with living tasks of an array whose task list is gone: any of their tasks may be one of
+    /// these. How many there are, and one of them.
+    pub unlisted: BTreeMap<Arc<str>, (usize, JobId)>,
+    /// The tasks that wait because of these.
+    pub held_back: HashMap<TaskKey, JobId>,
 }
 
-/// Compares the queue with rows and tasks. `was_ours` tells whether a job id stands in the audit log;
-/// it is asked for unmarked jobs of a task's name only. `is_new`: the study has no state file yet.
+/// Looks things up about jobs without a row.
+pub struct Records<'a> {
+    /// Tells whether a job id stands in the audit log; asked for unmarked jobs of a task's name only.
+    pub was_ours: &'a dyn Fn(&JobId) -> bool,
+    /// Reads the list of the array with this submission id or (for a job without a mark) this beginning of one.
+    pub listing: &'a dyn Fn(&str) -> Listing,
+}
+
+/// Says what is on disk of an array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listing {
+    /// Its tasks by their index.
+    Tasks(Arc<[TaskKey]>),
+    /// There is no list, or none that can be read.
+    Gone,
+}
+
+impl Strays {
+    /// Returns all tasks that wait for a job, and for which one.
+    pub fn waiting(&self) -> HashMap<TaskKey, JobId> {
+        let mut waiting = self.held_back.clone();
+        waiting.extend(self.foreign.clone());
+        waiting
+    }
+}
+
+/// Compares the queue with rows and tasks. `is_new`: the study has no state file yet.
 pub fn compare(
     queue: &[JobReport],
     rows: &State,
@@ -34,7 +65,7 @@ pub fn compare(
     sessions: &[Session],
     project: &str,
     is_new: bool,
-    was_ours: &dyn Fn(&JobId) -> bool,
+    records: &Records<'_>,
 ) -> Strays {
     let mut out = Strays::default();
     let mut seen = HashSet::new();
@@ -72,7 +103,35 @@ pub fn compare(
     };
     let mut by_task: BTreeMap<TaskKey, Vec<&JobReport>> = BTreeMap::new();
     for job in live {
-        let task = task_of(&job.name, dag, sessions);
+        let task = match part_of(job) {
+            None => task_of(&job.name, dag, sessions),
+            Some(part) => {
+                let is_other = job.tag.as_ref().is_some_and(|tag| tag.project != project);
+                if is_other && !is_new {
+                    continue;
+                }
+                match ((records.listing)(&part.array), part.index) {
+                    (Listing::Tasks(tasks), Some(index)) if index < tasks.len() => {
+                        tasks.get(index).cloned()
+                    }
+                    _ if owner(job).is_some() => continue,
+                    // The array as a whole, for a moment: each of its tasks may be meant.
+                    (Listing::Tasks(tasks), None) => {
+                        for key in tasks.iter().filter(|key| !is_in_flight(rows, key)) {
+                            out.held_back.insert(key.clone(), job.id.clone());
+                        }
+                        continue;
+                    }
+                    _ => {
+                        if is_other {
+                            out.other_project = job.tag.as_ref().map(|tag| tag.project.clone());
+                        }
+                        hold_back(part.procedure, job, dag, sessions, &mut out);
+                        continue;
+                    }
+                }
+            }
+        };
         if let Some(row) = owner(job) {
             // The row was edited: the job still writes the outputs of the task that it was made for.
             if let Some(key) = task.filter(|key| *key != row.key) {
@@ -89,7 +148,7 @@ pub fn compare(
             (Some(tag), _) if tag.project != project => {}
             (Some(_), Some(key)) => by_task.entry(key).or_default().push(job),
             (Some(_), None) => out.orphans.push((job.name.clone(), reference(job))),
-            (None, Some(key)) if was_ours(&job.id) || stands_in_row(rows, &key, job) => {
+            (None, Some(key)) if (records.was_ours)(&job.id) || stands_in_row(rows, &key, job) => {
                 by_task.entry(key).or_default().push(job);
             }
             (None, Some(key)) => {
@@ -101,7 +160,7 @@ pub fn compare(
     for (key, mut jobs) in by_task {
         jobs.sort_by(|a, b| (a.submitted_at, &a.id).cmp(&(b.submitted_at, &b.id)));
         let mut jobs = jobs.into_iter();
-        if !rows.get(&key).is_some_and(|row| row.is_in_flight())
+        if !is_in_flight(rows, &key)
             && let Some(oldest) = jobs.next()
         {
             out.adopt.push((key.clone(), oldest.clone()));
@@ -116,6 +175,76 @@ fn reference(job: &JobReport) -> JobRef {
     JobRef {
         id: job.id.clone(),
         cluster: job.facts.cluster.clone(),
+    }
+}
+
+fn is_in_flight(rows: &State, key: &TaskKey) -> bool {
+    rows.get(key).is_some_and(|row| row.is_in_flight())
+}
+
+/// Names a part of an array of ours.
+struct Part<'a> {
+    /// Its submission id, or the beginning of it.
+    array: String,
+    /// None: the array as a whole.
+    index: Option<usize>,
+    procedure: &'a str,
+}
+
+/// Tells an array of ours by its mark; one without a mark by its name.
+fn part_of(job: &JobReport) -> Option<Part<'_>> {
+    let name = array::split_job_name(&job.name);
+    let by_mark = job.tag.as_ref().and_then(|tag| {
+        let id = tag.submission_id.as_str();
+        match array::split_task_id(id) {
+            Some((array, index)) => Some((array.to_owned(), Some(index))),
+            None => array::is_array_id(id).then(|| (id.to_owned(), None)),
+        }
+    });
+    let procedure = name.as_ref().map_or("", |(procedure, _)| procedure);
+    let (array, index) = match (by_mark, &job.tag, &name) {
+        (Some(found), _, _) => found,
+        (None, None, Some((_, beginning))) => {
+            let index = array::split_job_id(&job.id).map(|(_, index)| index);
+            (beginning.clone(), index)
+        }
+        _ => return None,
+    };
+    Some(Part {
+        array,
+        index,
+        procedure,
+    })
+}
+
+/// Lets all tasks of a procedure wait: the job may be that of any of them. A job that was given another name
+/// may be of any procedure, but who does that knows of it: it is shown.
+fn hold_back(
+    procedure: &str,
+    job: &JobReport,
+    dag: &ProcedureDag,
+    sessions: &[Session],
+    out: &mut Strays,
+) {
+    let Some(procedure) = dag.find(procedure).map(|id| dag.get(id)) else {
+        out.orphans.push((job.name.clone(), reference(job)));
+        return;
+    };
+    let (count, _) = out
+        .unlisted
+        .entry(Arc::clone(&procedure.name))
+        .or_insert_with(|| (0, job.id.clone()));
+    *count += 1;
+    if *count > 1 {
+        return;
+    }
+    for session in sessions {
+        let label = match procedure.scope {
+            Scope::Session => session.session.as_str(),
+            Scope::Subject => "",
+        };
+        let key = TaskKey::new(session.subject.as_str(), label, &procedure.name);
+        out.held_back.entry(key).or_insert_with(|| job.id.clone());
     }
 }
 
@@ -191,9 +320,18 @@ mod tests {
             session: SessionLabel::new("ses-01").unwrap(),
             dicom: Dicom::NotNeeded,
         }];
-        compare(queue, rows, &dag, &sessions, "p", false, &|id| {
-            logged.contains(&id.as_str())
-        })
+        let listing = |array: &str| match array {
+            "array-0123456789abcdef" | "array-01234567" => Listing::Tasks(Arc::from([
+                TaskKey::new("sub-09", "ses-01", "a"),
+                TaskKey::new("sub-01", "ses-01", "a"),
+            ])),
+            _ => Listing::Gone,
+        };
+        let records = Records {
+            was_ours: &|id| logged.contains(&id.as_str()),
+            listing: &listing,
+        };
+        compare(queue, rows, &dag, &sessions, "p", false, &records)
     }
 
     #[test]
@@ -317,5 +455,77 @@ mod tests {
             })
             .collect();
         assert_eq!(strays(&queue, &rows, &[]), Strays::default());
+    }
+
+    const ARRAY: &str = "array-0123456789abcdef";
+
+    fn part(id: &str, mark: &str) -> JobReport {
+        let mut job = job(id, "a_array_01234567", Some("p"), 1);
+        job.tag.as_mut().unwrap().submission_id = mark.to_owned();
+        job
+    }
+
+    #[test]
+    fn a_task_of_an_array_is_known_by_its_list() {
+        let queue = [part("7_1", &format!("{ARRAY}.1"))];
+        let found = strays(&queue, &State::default(), &[]);
+        let task = TaskKey::new("sub-01", "ses-01", "a");
+        assert_eq!(found.adopt, [(task.clone(), queue[0].clone())]);
+        assert_eq!(found.waiting(), HashMap::new());
+
+        let mut rows = State::default();
+        let mut own = row("a", TaskStatus::Running, Reason::Running);
+        own.job_id = Some(JobId::new("7_1"));
+        own.submission_id = Some(format!("{ARRAY}.1").into());
+        rows.put(own);
+        assert_eq!(strays(&queue, &rows, &[]), Strays::default());
+
+        // Without a mark, the audit log decides.
+        let mut unmarked = queue[0].clone();
+        unmarked.tag = None;
+        let queue = [unmarked];
+        assert_eq!(strays(&queue, &State::default(), &["7_1"]).adopt.len(), 1);
+        let foreign = strays(&queue, &State::default(), &[]).foreign;
+        assert_eq!(foreign.get(&task), Some(&JobId::new("7_1")));
+    }
+
+    #[test]
+    fn an_array_that_is_shown_as_a_whole_lets_its_tasks_wait() {
+        let found = strays(&[part("7", ARRAY)], &State::default(), &[]);
+        assert!(found.adopt.is_empty() && found.unlisted.is_empty());
+        let task = TaskKey::new("sub-01", "ses-01", "a");
+        assert_eq!(found.waiting().get(&task), Some(&JobId::new("7")));
+    }
+
+    #[test]
+    fn without_the_list_no_task_of_the_procedure_is_safe() {
+        let lost = "array-ffffffffffffffff";
+        let mut queue = [
+            part("7_0", &format!("{lost}.0")),
+            part("7_5", &format!("{lost}.5")),
+        ];
+        let found = strays(&queue, &State::default(), &[]);
+        let waiting = HashMap::from([(TaskKey::new("sub-01", "ses-01", "a"), JobId::new("7_0"))]);
+        assert_eq!(found.waiting(), waiting);
+        let expected: BTreeMap<Arc<str>, _> = [("a".into(), (2, JobId::new("7_0")))].into();
+        assert_eq!(found.unlisted, expected);
+        // An index that the list does not have.
+        let beyond = strays(
+            &[part("7_2", &format!("{ARRAY}.2"))],
+            &State::default(),
+            &[],
+        );
+        assert_eq!(
+            beyond.waiting(),
+            HashMap::from([(TaskKey::new("sub-01", "ses-01", "a"), JobId::new("7_2"),)])
+        );
+        // Another study's array is not ours; one of a procedure that is gone is shown.
+        for job in &mut queue {
+            job.tag.as_mut().unwrap().project = "q".into();
+        }
+        assert_eq!(strays(&queue, &State::default(), &[]), Strays::default());
+        let mut gone = part("7_0", &format!("{lost}.0"));
+        gone.name = "old_array_ffffffff".into();
+        assert_eq!(strays(&[gone], &State::default(), &[]).orphans.len(), 1);
     }
 }

@@ -1,5 +1,7 @@
 //! The verdict as a table of all combinations of what queue, accounting and disk can say.
 
+mod arrays;
+
 use proptest::prelude::*;
 
 use super::*;

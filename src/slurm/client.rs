@@ -3,6 +3,7 @@
 //! Says what it heard and no more: what absence or a state means for a task is decided elsewhere. Reads no
 //! environment, clock or configuration; [`SlurmSettings`] holds all that it needs.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use super::query::{IDS_PER_CALL, cluster_option, clusters};
 use super::submit_error;
 use super::time_left::TimeLeft;
 use crate::config::Config;
+use crate::executor::array::ArrayJob;
 use crate::executor::{
     Answer, Executor, ExecutorError, JobRef, JobRequest, JobTag, Observation, Question, Refusal,
     Submission,
@@ -106,10 +108,17 @@ impl SlurmExecutor {
             .try_for_each(|program| self.commands.find(program).map(drop))
     }
 
-    fn argv(&self, request: &JobRequest, sbatch: PathBuf, script: PathBuf) -> Vec<OsString> {
+    /// Builds the command line of one sbatch.
+    pub(super) fn argv(
+        &self,
+        request: &JobRequest,
+        line: &Line<'_>,
+        sbatch: PathBuf,
+        script: PathBuf,
+    ) -> Vec<OsString> {
         let tag = JobTag {
             project: request.project.clone(),
-            submission_id: request.submission_id.clone(),
+            submission_id: line.submission_id.to_owned(),
         };
         let resources = &request.resources;
         let mut argv: Vec<OsString> = vec![sbatch.into(), "--parsable".into()];
@@ -117,13 +126,14 @@ impl SlurmExecutor {
         push(&mut argv, "export", Some("ALL"));
         push(&mut argv, "partition", resources.partition.as_ref());
         push(&mut argv, "account", resources.account.as_ref());
-        push(&mut argv, "job-name", Some(&request.job_name));
+        push(&mut argv, "job-name", Some(line.job_name));
+        push(&mut argv, "array", line.array.as_ref());
         push(&mut argv, "mem", resources.mem.as_ref());
         push(&mut argv, "cpus-per-task", resources.cpus_per_task.as_ref());
         if let Some(dir) = &request.log_dir {
             for (name, ending) in [("output", "out"), ("error", "err")] {
                 let mut option = OsString::from(format!("--{name}="));
-                option.push(log_pattern(dir, &request.job_name, ending));
+                option.push(log_pattern(dir, line.job_name, line.log_symbols, ending));
                 argv.push(option);
             }
         }
@@ -132,8 +142,21 @@ impl SlurmExecutor {
         push(&mut argv, "gres", resources.gres.as_ref());
         argv.extend(resources.sbatch_args.iter().map(OsString::from));
         argv.push(script.into());
-        argv.extend(request.arguments.iter().map(OsString::from));
+        argv.extend(line.arguments.iter().map(OsString::from));
         argv
+    }
+
+    /// For showing: also if there is none.
+    pub(super) fn find_sbatch(&self) -> PathBuf {
+        self.commands
+            .find("sbatch")
+            .unwrap_or_else(|_| PathBuf::from("sbatch"))
+    }
+
+    pub(super) fn look_for_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
+        let path = find_script(script, &self.script_dirs, self.path.as_deref())?;
+        check_header(&path)?;
+        Ok(path)
     }
 
     fn try_submit(&self, request: &JobRequest) -> Result<Submission, String> {
@@ -143,27 +166,24 @@ impl SlurmExecutor {
         };
         let sbatch = self.commands.find("sbatch").map_err(told)?;
         let script = self.find_script(&request.script).map_err(told)?;
-        if let Some(dir) = &request.log_dir {
-            // In a file name pattern of Slurm's, a backslash anywhere switches `%j` off.
-            if dir.as_os_str().as_bytes().contains(&b'\\') {
-                return Err(format!(
-                    "the log directory {} has a backslash in its name, which Slurm takes for an escape",
-                    dir.display()
-                ));
-            }
-            // A job whose log directory is missing fails before its script begins.
-            std::fs::create_dir_all(dir).map_err(|error| {
-                format!("cannot create the log directory {}: {error}", dir.display())
-            })?;
-        }
-        let argv = self.argv(request, sbatch, script);
+        make_log_dir(request)?;
+        let argv = self.argv(request, &Line::of(request), sbatch, script);
+        self.send(&argv, &request.env)
+    }
+
+    /// Starts sbatch and judges its answer. An error means that nothing was sent.
+    pub(super) fn send(
+        &self,
+        argv: &[OsString],
+        env: &BTreeMap<String, String>,
+    ) -> Result<Submission, String> {
         let Some(limit) = self.time.for_submission() else {
             return Ok(Submission::Refused {
                 kind: Refusal::Transient,
                 message: "sbatch was not started: the time of this pass is over".to_owned(),
             });
         };
-        let ended = self.commands.submit(&argv, &request.env, limit);
+        let ended = self.commands.submit(argv, env, limit);
         match ended {
             Ok(Ended {
                 end,
@@ -187,29 +207,43 @@ impl SlurmExecutor {
     }
 }
 
+/// Holds what differs between the command lines of a single job and of an array.
+pub(super) struct Line<'a> {
+    pub submission_id: &'a str,
+    pub job_name: &'a str,
+    /// Slurm's replacement symbols for the job's id in its logs' names.
+    pub log_symbols: &'a str,
+    /// The indexes.
+    pub array: Option<String>,
+    pub arguments: &'a [String],
+}
+
+impl<'a> Line<'a> {
+    fn of(request: &'a JobRequest) -> Self {
+        Self {
+            submission_id: &request.submission_id,
+            job_name: &request.job_name,
+            log_symbols: "%j",
+            array: None,
+            arguments: &request.arguments,
+        }
+    }
+}
+
 impl Executor for SlurmExecutor {
     fn preflight(&self) -> Result<(), ExecutorError> {
         self.check_programs()
     }
 
     fn command_line(&self, request: &JobRequest) -> Vec<String> {
-        let sbatch = self
-            .commands
-            .find("sbatch")
-            .unwrap_or_else(|_| PathBuf::from("sbatch"));
         let script = self
             .find_script(&request.script)
             .unwrap_or_else(|_| PathBuf::from(&request.script));
-        self.argv(request, sbatch, script)
-            .into_iter()
-            .map(|part| part.to_string_lossy().into_owned())
-            .collect()
+        texts(self.argv(request, &Line::of(request), self.find_sbatch(), script))
     }
 
     fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
-        let path = find_script(script, &self.script_dirs, self.path.as_deref())?;
-        check_header(&path)?;
-        Ok(path)
+        self.look_for_script(script)
     }
 
     fn set_deadline(&mut self, left: Duration) {
@@ -218,6 +252,26 @@ impl Executor for SlurmExecutor {
 
     fn submit(&mut self, request: &JobRequest) -> Submission {
         self.try_submit(request)
+            .unwrap_or_else(|message| Submission::Refused {
+                kind: Refusal::Permanent,
+                message,
+            })
+    }
+
+    fn takes_arrays(&self) -> bool {
+        true
+    }
+
+    fn array_limit(&mut self) -> usize {
+        self.ask_array_limit()
+    }
+
+    fn array_command_line(&self, array: &ArrayJob, tasks: &[&JobRequest]) -> Vec<String> {
+        texts(self.array_argv(array, tasks))
+    }
+
+    fn submit_array(&mut self, array: &ArrayJob, tasks: &[&JobRequest]) -> Submission {
+        self.try_submit_array(array, tasks)
             .unwrap_or_else(|message| Submission::Refused {
                 kind: Refusal::Permanent,
                 message,
@@ -296,6 +350,28 @@ impl Executor for SlurmExecutor {
     }
 }
 
+/// A job whose log directory is missing fails before its script begins.
+pub(super) fn make_log_dir(request: &JobRequest) -> Result<(), String> {
+    let Some(dir) = &request.log_dir else {
+        return Ok(());
+    };
+    // In a file name pattern of Slurm's, a backslash anywhere switches `%j` off.
+    if dir.as_os_str().as_bytes().contains(&b'\\') {
+        return Err(format!(
+            "the log directory {} has a backslash in its name, which Slurm takes for an escape",
+            dir.display()
+        ));
+    }
+    std::fs::create_dir_all(dir)
+        .map_err(|error| format!("cannot create the log directory {}: {error}", dir.display()))
+}
+
+fn texts(argv: Vec<OsString>) -> Vec<String> {
+    argv.into_iter()
+        .map(|part| part.to_string_lossy().into_owned())
+        .collect()
+}
+
 /// Adds an option that has a value; an empty text in the configuration means none.
 fn push(argv: &mut Vec<OsString>, name: &str, value: Option<impl ToString>) {
     if let Some(value) = value
@@ -317,7 +393,7 @@ fn is_gone_already(text: &str) -> bool {
 }
 
 /// Returns sbatch's file name pattern for a job's log: `%` starts a replacement symbol, so ours are doubled.
-fn log_pattern(dir: &Path, job_name: &str, ending: &str) -> OsString {
+fn log_pattern(dir: &Path, job_name: &str, symbols: &str, ending: &str) -> OsString {
     use std::os::unix::ffi::OsStringExt;
 
     let mut bytes = Vec::new();
@@ -327,8 +403,7 @@ fn log_pattern(dir: &Path, job_name: &str, ending: &str) -> OsString {
             bytes.push(b'%');
         }
     }
-    bytes.extend_from_slice(b"_%j.");
-    bytes.extend_from_slice(ending.as_bytes());
+    bytes.extend_from_slice(format!("_{symbols}.{ending}").as_bytes());
     OsString::from_vec(bytes)
 }
 

@@ -1,9 +1,11 @@
 //! Slurm behind the [`Executor`](crate::executor::Executor) trait.
 //!
-//! [`client`] implements the trait, `query` asks squeue and sacct and `usage` asks about steps, `command` is
-//! the only file that starts Slurm's commands; [`parse`] reads their answers, [`submit_error`] and [`job_state`] know what the
+//! [`client`] implements the trait, `array` submits job arrays, `query` asks squeue and sacct and `usage` asks
+//! about steps, `command` is the only file that starts Slurm's commands; [`parse`] reads their answers,
+//! [`submit_error`] and [`job_state`] know what the
 //! answers mean. The last three are pure.
 
+mod array;
 pub mod client;
 pub mod clusters;
 mod command;

@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 pub use ids::is_askable;
 use ids::{Ids, ids};
-use values::{clock, known, requested_memory, tag_of_submit_line, time};
+use values::{Twice, clock, known, requested_memory, tag_of_submit_line, time};
 
 use super::job_state::{self, Said, Source};
-use crate::executor::{JobId, JobReport, JobTag, Phase};
+use crate::executor::{JobId, JobReport, JobTag, Phase, array};
 use crate::state::JobFacts;
 
 /// Stands between the fields: cannot be typed into a job name by mistake, as `|` can.
@@ -211,8 +211,15 @@ fn read<'a>(
                 let job = raw.report(id, &mut parsed);
                 parsed.jobs.push(job);
             }
-            Some(Ids::Tasks { tasks, whole }) => {
+            Some(Ids::Tasks {
+                array,
+                tasks,
+                whole,
+            }) => {
+                // The array is there, whichever of its tasks were cut off.
                 if !whole {
+                    let array = raw.report(array, &mut parsed);
+                    parsed.jobs.push(array);
                     let text = format!("{program} shows only a part of the array tasks '{id}'");
                     parsed.broken.get_or_insert_with(|| text.clone());
                     parsed.warn(text);
@@ -260,10 +267,16 @@ fn shown(line: &str) -> String {
 }
 
 impl Raw<'_> {
-    fn report(&self, id: JobId, parsed: &mut Parsed) -> JobReport {
-        let mut times = [self.submit, self.start, self.end].map(|text| {
-            time(text).unwrap_or_else(|| {
-                parsed.warn(format!("'{text}' is no time of Slurm's (job {id})"));
+    fn report(&self, job: JobId, parsed: &mut Parsed) -> JobReport {
+        let mut times = [
+            // A submission must not seem to be older than its intent: another job's record.
+            (self.submit, Twice::Latest),
+            (self.start, Twice::Earliest),
+            (self.end, Twice::Earliest),
+        ]
+        .map(|(text, twice)| {
+            time(text, twice).unwrap_or_else(|| {
+                parsed.warn(format!("'{text}' is no time of Slurm's (job {job})"));
                 None
             })
         });
@@ -291,7 +304,6 @@ impl Raw<'_> {
         let [submitted_at, started_at, ended_at] = times;
         let waits = matches!(phase, Phase::Queued | Phase::Held);
         JobReport {
-            id,
             name: self.name.to_owned(),
             phase,
             pending_reason: reason.filter(|_| waits).map(str::to_owned),
@@ -314,8 +326,20 @@ impl Raw<'_> {
                 alloc_cpus: None,
                 cluster: None,
             },
-            tag: self.tag.clone(),
+            tag: self.tag.clone().map(|tag| tag_of_task(tag, &job)),
+            id: job,
         }
+    }
+}
+
+/// All tasks of an array of ours carry the array's mark; the index makes it the task's own.
+fn tag_of_task(tag: JobTag, job: &JobId) -> JobTag {
+    match array::split_job_id(job) {
+        Some((_, index)) if array::is_array_id(&tag.submission_id) => JobTag {
+            submission_id: array::task_id(&tag.submission_id, index),
+            ..tag
+        },
+        _ => tag,
     }
 }
 

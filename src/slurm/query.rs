@@ -3,8 +3,8 @@
 //! One squeue per cluster, one sacct per thousand jobs. A query that failed, or that does not know the
 //! job that it must know, is no answer.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, Days, Local, Utc};
@@ -12,7 +12,7 @@ use chrono::{DateTime, Days, Local, Utc};
 use super::client::SlurmExecutor;
 use super::parse::{self, Parsed, SEPARATOR};
 use super::submit_error::{self, End};
-use crate::executor::{Answer, Doubt, JobId, JobReport, Question};
+use crate::executor::{Answer, Doubt, JobId, JobReport, Question, array};
 
 /// One argument holds 128 KiB at most, and the database is asked for so many rows at a time.
 pub(super) const IDS_PER_CALL: usize = 1000;
@@ -138,18 +138,21 @@ impl SlurmExecutor {
                 .canary
                 .as_ref()
                 .filter(|canary| canary.cluster == *cluster && parse::is_askable(&canary.id));
-            let ids: Vec<&JobId> = question
+            // One id stands for all tasks of an array; their records come with it.
+            let mut ids: Vec<&str> = question
                 .jobs
                 .iter()
                 .filter(|job| job.cluster == *cluster && parse::is_askable(&job.id))
-                .map(|job| &job.id)
+                .map(|job| array::split_job_id(&job.id).map_or(job.id.as_str(), |(id, _)| id))
                 .collect();
-            let mut chunks: Vec<&[&JobId]> = ids.chunks(IDS_PER_CALL).collect();
+            let mut seen = HashSet::new();
+            ids.retain(|id| seen.insert(*id));
+            let mut chunks: Vec<&[&str]> = ids.chunks(IDS_PER_CALL).collect();
             if chunks.is_empty() && canary.is_some() {
                 chunks.push(&[]);
             }
             for chunk in chunks {
-                let mut asked: Vec<&str> = chunk.iter().map(|id| id.as_str()).collect();
+                let mut asked: Vec<&str> = chunk.to_vec();
                 asked.extend(canary.map(|canary| canary.id.as_str()));
                 let condition = [format!("--jobs={}", asked.join(","))];
                 let parsed =
@@ -198,8 +201,11 @@ impl SlurmExecutor {
                 .any(|field| field.eq_ignore_ascii_case(parse::SUBMIT_LINE)),
         };
         self.has_submit_line = Some(has_submit_line);
-        for chunk in doubts.chunks(NAMES_PER_CALL) {
-            let names: Vec<&str> = chunk.iter().map(|doubt| &*doubt.job_name).collect();
+        let mut all: Vec<&str> = doubts.iter().map(|doubt| &*doubt.job_name).collect();
+        // The tasks of an array share its name.
+        all.sort_unstable();
+        all.dedup();
+        for names in all.chunks(NAMES_PER_CALL) {
             let conditions = [
                 format!("--name={}", names.join(",")),
                 // Root is shown everybody's jobs otherwise.

@@ -62,7 +62,7 @@ const NOT_CREATED: &[(&str, Refusal)] = &[
     ),
     ("node count specification invalid", Refusal::Permanent),
     ("more processors requested than", Refusal::Permanent),
-    ("invalid job array specification", Refusal::Permanent),
+    ("invalid job array specification", Refusal::ArraySize),
     ("or other parameter too long", Refusal::Permanent),
     ("job dependency problem", Refusal::Permanent),
     ("invalid generic resource", Refusal::Permanent),
@@ -285,7 +285,11 @@ mod tests {
                     + &failed("Requested node configuration is not available"),
                 Permanent,
             ),
-            (1, failed("Invalid job array specification"), Permanent),
+            (
+                1,
+                failed("Invalid job array specification"),
+                Refusal::ArraySize,
+            ),
             (
                 1,
                 failed("Pathname of a file, directory or other parameter too long"),

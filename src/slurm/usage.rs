@@ -1,4 +1,4 @@
-//! What ended jobs used, and whether their scripts ever began: one more sacct per thousand of them.
+//! What ended jobs used, and who or what ended them: one more sacct per thousand of them.
 //!
 //! The figures are a courtesy: without an answer there are none, and a warning. Only one verdict hangs on
 //! it: a prolog that failed looks like an administrator's scancel.
@@ -41,7 +41,19 @@ impl SlurmExecutor {
                 Known::default()
             }
         };
+        let by_dependency: HashSet<(&JobId, Option<&str>)> = queue
+            .iter()
+            .filter(|job| job.phase == Phase::Failed(Reason::Dependency))
+            .map(|job| (&job.id, job.facts.cluster.as_deref()))
+            .collect();
         for record in records.iter_mut().filter(|job| !job.phase.is_live()) {
+            // Accounting does not always note the reason; that nobody asked for the end it does.
+            if record.phase == Phase::Failed(Reason::Cancelled)
+                && record.facts.slurm_state.as_deref() == Some("CANCELLED")
+                && by_dependency.contains(&(&record.id, record.facts.cluster.as_deref()))
+            {
+                record.phase = Phase::Failed(Reason::Dependency);
+            }
             let usage = known
                 .get(&record.facts.cluster)
                 .and_then(|runs| runs.get(&(record.id.clone(), record.submitted_at)));

@@ -68,6 +68,8 @@ pub struct Intent {
     pub req_mem_mb: Option<i64>,
     pub time_limit_s: Option<i64>,
     pub retry: RetryState,
+    /// See [`super::TaskRow::input_sessions`].
+    pub input_sessions: Option<Arc<str>>,
 }
 
 /// Is an open journal; the caller holds the lock.

@@ -75,6 +75,9 @@ pub struct TaskRow {
     pub replaces_outputs: Option<bool>,
     /// The automatic retries that led to this attempt.
     pub retry: RetryState,
+    /// For subject scope: the sessions that the attempt works on, as labels between blanks. None:
+    /// not known.
+    pub input_sessions: Option<Arc<str>>,
     /// Index of this row in the table of columns that are not ours (see [`schema`]).
     pub foreign: Option<u32>,
 }

@@ -24,7 +24,7 @@ pub const FORMAT_VERSION: u32 = 1;
 
 /// Names and kinds of the columns, in the order of the file. The first six are fixed for ever:
 /// scripts of users rely on them.
-pub const COLUMNS: [(&str, Kind); 26] = [
+pub const COLUMNS: [(&str, Kind); 27] = [
     ("subject", Kind::Text),
     ("session", Kind::Text),
     ("procedure", Kind::Text),
@@ -51,6 +51,7 @@ pub const COLUMNS: [(&str, Kind); 26] = [
     ("submission_id", Kind::UniqueText),
     ("replaces_outputs", Kind::Flag),
     ("retry_state", Kind::Text),
+    ("input_sessions", Kind::Text),
 ];
 
 /// Says how a column is stored.

@@ -42,6 +42,8 @@ pub struct StatePaths {
     pub control: PathBuf,
     /// `<stem>.local`: directory of the local executor's records.
     pub local: PathBuf,
+    /// `<stem>.arrays`: directory of the task lists of job arrays.
+    pub arrays: PathBuf,
 }
 
 /// Reads the state of one study.
@@ -96,9 +98,10 @@ impl StatePaths {
             lock: beside(stem, ".lock"),
             control: beside(stem, ".control.json"),
             local: beside(stem, ".local"),
+            arrays: beside(stem, ".arrays"),
             state,
         };
-        let others = [&paths.lock, &paths.local];
+        let others = [&paths.lock, &paths.local, &paths.arrays];
         if others.contains(&&paths.state) {
             return Err(bad("its name is that of another file of the state"));
         }

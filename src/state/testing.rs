@@ -27,6 +27,7 @@ pub fn row(procedure: &str, status: TaskStatus, reason: Reason) -> TaskRow {
         submission_id: Some("0123456789abcdef".into()),
         replaces_outputs: Some(false),
         retry: Default::default(),
+        input_sessions: None,
         foreign: None,
     }
 }

@@ -155,6 +155,9 @@ fn decision_json(decision: &Decision) -> Value {
             Skip::Failed { reason, .. } => (*reason, None),
             Skip::ForeignJob(id) => (None, Some(id)),
             Skip::Complete
+            | Skip::Stale(_)
+            | Skip::Excluded
+            | Skip::TooFewSessions { .. }
             | Skip::NotApplicable
             | Skip::NoDicom
             | Skip::Settling { .. }

@@ -7,6 +7,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use polars::prelude::*;
 
 use super::{TableError, counts, failure_text, numbers, texts};
+use crate::executor::array::split_task_id;
 use crate::procedure::ProcedureDag;
 use crate::state::{TaskKey, TaskRow, TaskStatus};
 
@@ -155,14 +156,18 @@ pub(super) fn time_text(time: DateTime<Utc>) -> String {
 }
 
 /// Returns where the job's output is: `<log dir>/<procedure>/<job name>_<job id>.out`. Rows of the
-/// Python program have no job name; it is made of the same parts.
+/// Python program have no job name; it is made of the same parts. So is that of an array's task, whose log
+/// has its own name and not the one that the array's tasks share.
 pub(crate) fn log_path(row: &TaskRow, log_dir: &str) -> Option<String> {
     let id = row.job_id.as_ref()?;
     let key = &row.key;
+    let is_of_array = row
+        .submission_id
+        .as_deref()
+        .is_some_and(|id| split_task_id(id).is_some());
     let name = match &row.job_name {
-        Some(name) => name.to_string(),
-        None if key.session.is_empty() => format!("{}_{}", key.procedure, key.subject),
-        None => format!("{}_{}_{}", key.procedure, key.subject, key.session),
+        Some(name) if !is_of_array => name.to_string(),
+        _ => key.job_name(),
     };
     let procedure = &key.procedure;
     Some(format!("{log_dir}/{procedure}/{name}_{id}.out"))

@@ -7,13 +7,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use crate::bids::SessionLabel;
 use crate::manifest::{
     Blocked, Budget, Decision, Due, Limit, Manifest, Outlook, Pause, PauseCause, Skip, Waiting,
 };
 use crate::state::{Reason, TaskStatus};
 
 /// All words of [`decision_word`], in the order in which summaries list them.
-pub const WORDS: [&str; 16] = [
+pub const WORDS: [&str; 17] = [
     "complete",
     "running",
     "pending",
@@ -29,6 +30,7 @@ pub const WORDS: [&str; 16] = [
     "settling",
     "few-dicom",
     "not-applicable",
+    "excluded",
     "not-selected",
 ];
 
@@ -50,6 +52,7 @@ pub fn short_cell(cell: &str) -> &str {
         "foreign-job" => "fgn",
         "not-selected" => "nsel",
         "paused" => "pause",
+        "excluded" => "excl",
         _ => cell,
     }
 }
@@ -65,7 +68,7 @@ pub fn decision_word(decision: &Decision) -> &'static str {
     match decision {
         Decision::Submit(_) => "due",
         Decision::Skip(skip) => match skip {
-            Skip::Complete => "complete",
+            Skip::Complete | Skip::Stale(_) => "complete",
             Skip::NotApplicable => "not-applicable",
             Skip::InFlight { status, .. } => status.as_str(),
             Skip::Failed { .. } => "failed",
@@ -74,19 +77,21 @@ pub fn decision_word(decision: &Decision) -> &'static str {
             Skip::Settling { .. } => "settling",
             Skip::TooFewFiles { .. } => "few-dicom",
             Skip::WaitingFor(waiting) if waiting.blocked.is_some() => "blocked",
-            Skip::WaitingFor(_) => "waiting",
+            Skip::WaitingFor(_) | Skip::TooFewSessions { .. } => "waiting",
             Skip::Unreadable(_) => "unreadable",
             Skip::OverLimit(_) => "limit",
             Skip::Paused(_) => "paused",
             Skip::NotSelected => "not-selected",
+            Skip::Excluded => "excluded",
         },
     }
 }
 
-/// Returns the word of a cell of the session table: as [`decision_word`], and for a failed task
-/// the reason in brackets, if it is known.
+/// Returns the word of a cell of the session table: as [`decision_word`], and in brackets the
+/// reason of a failed task, if it is known, and `stale` for a complete one that a session came after.
 pub fn decision_cell(decision: &Decision) -> Cow<'static, str> {
     match decision {
+        Decision::Skip(Skip::Stale(_)) => "complete (stale)".into(),
         Decision::Skip(Skip::Failed {
             reason: Some(reason),
             ..
@@ -101,6 +106,7 @@ pub fn decision_text(decision: &Decision) -> String {
         Decision::Submit(due) => due_text(*due).into_owned(),
         Decision::Skip(skip) => match skip {
             Skip::Complete => "complete".to_owned(),
+            Skip::Stale(sessions) => stale_text(sessions),
             Skip::NotApplicable => "not applicable: the session lacks the input".to_owned(),
             Skip::InFlight {
                 job_id,
@@ -123,7 +129,7 @@ pub fn decision_text(decision: &Decision) -> String {
                 outlook_text(*outlook)
             ),
             Skip::ForeignJob(id) => {
-                format!("job {id} has this task's name and is not ours; waits until it ends")
+                format!("job {id} may be this task's and has no row; waits until it ends")
             }
             Skip::NoDicom => "no DICOM directory".to_owned(),
             Skip::Settling { until } => format!(
@@ -134,12 +140,16 @@ pub fn decision_text(decision: &Decision) -> String {
                 format!("{files} DICOM file(s), at least {needed} are needed")
             }
             Skip::WaitingFor(waiting) => waiting_text(waiting),
+            Skip::TooFewSessions { needed, ready } => {
+                format!("waiting for {needed} sessions, {ready} so far")
+            }
             Skip::Unreadable(what) => {
                 format!("unreadable: {}: {}", what.path.display(), what.error)
             }
             Skip::OverLimit(limit) => limit_text(limit),
             Skip::Paused(pause) => pause_text(pause),
             Skip::NotSelected => "not selected".to_owned(),
+            Skip::Excluded => "excluded by the configuration".to_owned(),
         },
     }
 }
@@ -150,7 +160,7 @@ pub fn reason_summary(manifest: &Manifest) -> Vec<(String, usize)> {
     let mut groups: BTreeMap<(usize, String), usize> = BTreeMap::new();
     for task in &manifest.tasks {
         if let Decision::Skip(skip) = &task.decision
-            && !matches!(skip, Skip::Complete | Skip::NotSelected)
+            && !matches!(skip, Skip::Complete | Skip::Stale(_) | Skip::NotSelected)
         {
             let word = decision_word(&task.decision);
             let rank = WORDS.iter().position(|known| *known == word);
@@ -168,7 +178,7 @@ pub fn reason_summary(manifest: &Manifest) -> Vec<(String, usize)> {
 /// Returns what several tasks have in common: no job ids, no sessions, no paths.
 fn group(skip: &Skip) -> String {
     match skip {
-        Skip::Complete => "complete".to_owned(),
+        Skip::Complete | Skip::Stale(_) => "complete".to_owned(),
         Skip::NotApplicable => "not applicable".to_owned(),
         Skip::InFlight { status, reason, .. } => {
             format!("in flight ({})", standing(*status, *reason))
@@ -183,7 +193,7 @@ fn group(skip: &Skip) -> String {
                 Outlook::Spent(_) => format!("failed ({reason}), no attempts left"),
             }
         }
-        Skip::ForeignJob(_) => "a job of this name is not ours".to_owned(),
+        Skip::ForeignJob(_) => "a job without a row may be this task's".to_owned(),
         Skip::NoDicom => "no DICOM directory".to_owned(),
         Skip::Settling { .. } => "DICOM files still arrive".to_owned(),
         Skip::TooFewFiles { .. } => "too few DICOM files".to_owned(),
@@ -194,10 +204,12 @@ fn group(skip: &Skip) -> String {
                 format!("blocked: {} cannot be read", waiting.procedure)
             }
         },
+        Skip::TooFewSessions { needed, .. } => format!("waiting for {needed} sessions"),
         Skip::Unreadable(_) => "unreadable".to_owned(),
         Skip::OverLimit(limit) => limit_text(limit),
         Skip::Paused(_) => "paused".to_owned(),
         Skip::NotSelected => "not selected".to_owned(),
+        Skip::Excluded => "excluded".to_owned(),
     }
 }
 
@@ -214,6 +226,7 @@ fn due_text(due: Due) -> Cow<'static, str> {
             reason,
             complete: true,
         } => format!("due: tried again after {reason}, its outputs will be replaced").into(),
+        Due::Stale => "due: complete, but a session has come since".into(),
         Due::Forced { complete: true } => "due: forced, outputs are complete".into(),
         Due::Forced { complete: false } => "due: forced".into(),
     }
@@ -304,6 +317,24 @@ fn spent_text(budget: Budget) -> String {
         (false, _) => format!("all {allowed} attempts are used up"),
     };
     format!("{left}; 'retry' starts anew")
+}
+
+/// Names the sessions that a complete task of a subject did not work on.
+fn stale_text(sessions: &[SessionLabel]) -> String {
+    const SHOWN: usize = 3;
+    let mut text = "complete, but stale: ".to_owned();
+    for (at, session) in sessions.iter().take(SHOWN).enumerate() {
+        let comma = if at == 0 { "" } else { ", " };
+        let _ = write!(text, "{comma}{session}");
+    }
+    match sessions.len().saturating_sub(SHOWN) {
+        0 => {}
+        more => {
+            let _ = write!(text, " and {more} more");
+        }
+    }
+    text.push_str(" came later");
+    text
 }
 
 fn pause_text(pause: &Pause) -> String {

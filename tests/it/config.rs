@@ -142,6 +142,10 @@ fn every_known_key_is_read() {
                 format!("retry: {{on: {{exit_code: {{{name}: [[[]]]}}}}}}"),
                 format!("retry.on.exit_code.{name}"),
             ),
+            Section::Safety => (
+                format!("safety: {{{name}: [[[]]]}}"),
+                format!("safety.{name}"),
+            ),
         };
         let error = interpret("c.yaml", text.as_bytes()).expect_err(&text);
         let at_key = |key: &str| key == expected || key.starts_with(&format!("{expected}["));

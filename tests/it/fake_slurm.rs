@@ -1,4 +1,4 @@
-//! A Slurm of four shell scripts, for what a real one cannot be made to do on demand.
+//! A Slurm of five shell scripts, for what a real one cannot be made to do on demand.
 //!
 //! Its jobs are files; a test sets their states. It counts every call and keeps every argument.
 #![expect(clippy::disallowed_methods, reason = "lists the fake jobs")]
@@ -14,7 +14,7 @@ pub struct FakeSlurm {
 }
 
 const PROGRAM: &str = r#"#!/bin/bash
-# One program under four names; see the test that made it.
+# One program under five names; see the test that made it.
 D=$(dirname "$(dirname "$0")")
 me=$(basename "$0")
 echo "$me" >> "$D/calls"
@@ -24,6 +24,8 @@ gate() {
   echo "$me" >> "$FAKE_WAIT_FILE.reached"
   while [ -f "$FAKE_WAIT_FILE" ]; do sleep 0.02; done
 }
+# Job ids of an array's tasks, or of a job.
+ids() { if [ -n "$2" ]; then seq -f "$1_%.0f" 0 "$2"; else echo "$1"; fi; }
 if [ -f "$D/$me.fail" ]; then cat "$D/$me.fail" >&2; exit 1; fi
 S=$'\x1f'
 case $me in
@@ -37,11 +39,17 @@ sbatch)
   printf '%q ' "$@" >> "$D/argv"; echo >> "$D/argv"
   env | grep -v '^_=' | sort > "$D/env.$n"
   if [ -f "$D/refuse.$n" ]; then cat "$D/refuse.$n" >&2; exit 1; fi
+  last=
   for a in "$@"; do case $a in
-    --job-name=*) name=${a#*=};; --comment=*) comment=${a#*=};; esac; done
+    --job-name=*) name=${a#*=};; --comment=*) comment=${a#*=};;
+    --array=0-*) last=${a##*-}; last=${last%%%*};; esac; done
+  if [ -n "$last" ] && [ -f "$D/most" ] && [ "$last" -ge "$(cat "$D/most")" ]; then
+    echo "sbatch: error: AssocMaxSubmitJobLimit" >&2
+    exit 1
+  fi
   id=$((1000 + n))
-  echo PENDING > "$D/state/$id"
-  printf '%s\n' "$name" "$comment" "$(date +%s)" "sbatch $*" > "$D/jobs/.$id"
+  [ -n "$last" ] || echo PENDING > "$D/state/$id"
+  printf '%s\n' "$name" "$comment" "$(date +%s)" "sbatch $*" "$last" > "$D/jobs/.$id"
   # Accepted in one step: a test may end this program at any moment.
   mv "$D/jobs/.$id" "$D/jobs/$id"
   [ -f "$D/silent.$n" ] && exit 0
@@ -50,11 +58,13 @@ sbatch)
 squeue)
   for f in "$D"/jobs/*; do
     [ -f "$f" ] || continue
-    id=${f##*/}; read -r state code < "$D/state/$id"
-    { read -r name; read -r comment; read -r submit; } < "$f"
+    { read -r name; read -r comment; read -r submit; read -r line; read -r last; } < "$f"
+    for id in $(ids "${f##*/}" "$last"); do
+    state=PENDING; code=; [ -f "$D/state/$id" ] && read -r state code < "$D/state/$id"
     case $state in PENDING|RUNNING|SUSPENDED|COMPLETING)
       echo "$id$S$state$S${code:-None}$S$submit$S$submit$S$submit${S}node1${S}1:00:00$S$comment$S$name";;
     esac
+    done
   done
   gate
   ;;
@@ -62,10 +72,11 @@ sacct)
   case "$*" in *--helpformat*) echo "JobID State SubmitLine"; exit 0;; esac
   for f in "$D"/jobs/*; do
     [ -f "$f" ] || continue
-    id=${f##*/}; read -r state code memory limit node < "$D/state/$id"
+    { read -r name; read -r comment; read -r submit; read -r line; read -r last; } < "$f"
+    for id in $(ids "${f##*/}" "$last"); do
+    state=PENDING; code=; memory=; limit=; node=; [ -f "$D/state/$id" ] && read -r state code memory limit node < "$D/state/$id"
     state=${state/_by_/ by }
-    { read -r name; read -r comment; read -r submit; read -r line; } < "$f"
-    case "$*" in *SubmitLine*) line="$line$S";; *) line="";; esac
+    case "$*" in *SubmitLine*) said="$line$S";; *) said="";; esac
     case $state in PENDING|RUNNING) end=Unknown;; *) end=$submit;; esac
     [ "$state" = CANCELLED ] && state="CANCELLED by $(id -u)"
     case "$*" in *MaxRSS*)
@@ -75,11 +86,15 @@ sacct)
       continue;;
     esac
     [ "$state" = GONE ] ||
-    echo "$id$S$state$S${code:-0:0}$S$submit$S$submit$S$end${S}12${S}${limit:-60}${S}${memory:-50M}${S}1${S}1${S}${node:-node1}${S}None$S$line$name"
+    echo "$id$S$state$S${code:-0:0}$S$submit$S$submit$S$end${S}12${S}${limit:-60}${S}${memory:-50M}${S}1${S}1${S}${node:-node1}${S}None$S$said$name"
+    done
   done
   ;;
+scontrol)
+  echo "MaxArraySize = $(cat "$D/max-array-size" 2>/dev/null || echo 1001)"
+  ;;
 scancel)
-  for a in "$@"; do [ -f "$D/state/$a" ] && echo "CANCELLED" > "$D/state/$a"; done
+  for a in "$@"; do [ -f "$D/jobs/${a%%_*}" ] && echo "CANCELLED" > "$D/state/$a"; done
   ;;
 esac
 exit 0
@@ -92,7 +107,7 @@ impl FakeSlurm {
         for part in ["bin", "ids", "jobs", "state"] {
             fs::create_dir_all(dir.join(part)).unwrap();
         }
-        for program in ["sbatch", "squeue", "sacct", "scancel"] {
+        for program in ["sbatch", "squeue", "sacct", "scancel", "scontrol"] {
             let path = dir.join("bin").join(program);
             fs::write(&path, PROGRAM).unwrap();
             executable(&path);
@@ -119,7 +134,7 @@ impl FakeSlurm {
         fs::write(self.at("state").join(job), format!("{state}\n")).unwrap();
     }
 
-    /// Lists the job ids with their names, oldest first.
+    /// Lists the job ids with their names, oldest first; of an array, its tasks.
     pub fn jobs(&self) -> Vec<(String, String)> {
         let mut jobs: Vec<(String, String)> = fs::read_dir(self.at("jobs"))
             .unwrap()
@@ -131,12 +146,20 @@ impl FakeSlurm {
                     .as_encoded_bytes()
                     .starts_with(b".")
             })
-            .map(|path| {
+            .flat_map(|path| {
                 let text = fs::read_to_string(&path).unwrap();
-                (
-                    path.file_name().unwrap().to_string_lossy().into_owned(),
-                    text.lines().next().unwrap().to_owned(),
-                )
+                let id = path.file_name().unwrap().to_string_lossy().into_owned();
+                let name = text.lines().next().unwrap().to_owned();
+                match text
+                    .lines()
+                    .nth(4)
+                    .and_then(|last| last.parse::<usize>().ok())
+                {
+                    Some(last) => (0..=last)
+                        .map(|index| (format!("{id}_{index}"), name.clone()))
+                        .collect(),
+                    None => vec![(id, name)],
+                }
             })
             .collect();
         jobs.sort();
@@ -157,6 +180,16 @@ impl FakeSlurm {
 
     pub fn silent(&self, call: usize) {
         fs::write(self.at(format!("silent.{call}")), "").unwrap();
+    }
+
+    /// Refuses arrays of more tasks than this, as a limit of the user's jobs does.
+    pub fn limit_arrays(&self, most: usize) {
+        fs::write(self.at("most"), most.to_string()).unwrap();
+    }
+
+    /// Sets what `scontrol show config` says.
+    pub fn set_max_array_size(&self, size: usize) {
+        fs::write(self.at("max-array-size"), size.to_string()).unwrap();
     }
 
     /// Makes every call of a program fail with this text, until [`Self::heal`].

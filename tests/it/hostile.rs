@@ -3,6 +3,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "reads what the fakes wrote")]
 
+mod clock;
 mod cluster;
 mod limits;
 

@@ -155,6 +155,7 @@ fn intents(count: u32) -> Vec<Entry> {
             submitted_at: Default::default(),
             replaces_outputs: false,
             retry: Default::default(),
+            input_sessions: None,
             req_mem_mb: None,
             time_limit_s: None,
         })

@@ -1,11 +1,13 @@
 //! All tests that start the program or real services, in one binary (one link).
 //! A file per subject; what they share is in `harness`.
 
+mod arrays;
 mod baddays;
 mod config;
 mod crash;
 mod doubt;
 mod errors;
+mod expect;
 mod explain;
 mod fake_slurm;
 mod fuzz;
@@ -26,6 +28,7 @@ mod readme;
 mod repair;
 mod retry;
 mod run;
+mod safety;
 mod scan;
 mod scripts;
 mod site;

@@ -247,6 +247,18 @@ fn every_decision_has_a_word_a_cell_and_a_sentence() {
             reason: Reason::Timeout,
             complete: false,
         }),
+        Decision::Submit(Due::Stale),
+        skip(Skip::Stale(vec![session_label("ses-03")])),
+        skip(Skip::Stale(
+            ["ses-03", "ses-04", "ses-05", "ses-06", "ses-07"]
+                .map(session_label)
+                .into(),
+        )),
+        skip(Skip::TooFewSessions {
+            needed: 2,
+            ready: 1,
+        }),
+        skip(Skip::Excluded),
         skip(Skip::NotSelected),
     ]
     .iter()

@@ -53,6 +53,7 @@ pub fn full_row(subject: &str, procedure: &str, job: u32) -> TaskRow {
         submission_id: Some(Arc::from(format!("{job:08x}"))),
         replaces_outputs: Some(true),
         retry: Default::default(),
+        input_sessions: None,
         foreign: None,
     }
 }
@@ -180,6 +181,7 @@ fn any_row() -> impl Strategy<Value = TaskRow> {
     )
         .prop_map(
             |(key, status, reason, id, at, attempt, flag, facts)| TaskRow {
+                input_sessions: facts.1.clone(),
                 key: TaskKey {
                     subject: key.0,
                     session: key.1,

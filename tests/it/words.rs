@@ -51,6 +51,7 @@ fn every_answer_of_sbatch_means_what_stands_beside_it() {
                 Refusal::Permanent => "refused permanent".to_owned(),
                 Refusal::Limit => "refused limit".to_owned(),
                 Refusal::Transient => "refused transient".to_owned(),
+                Refusal::ArraySize => "refused array size".to_owned(),
             },
             Submission::InDoubt { .. } => "in doubt".to_owned(),
         };

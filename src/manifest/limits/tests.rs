@@ -63,6 +63,7 @@ fn study(dag: &ProcedureDag, tasks: &[Vec<Vec<Task>>]) -> (Manifest, State) {
                     subject,
                     session,
                     dicom_path: None,
+                    input_sessions: None,
                     decision,
                 });
             }

@@ -114,7 +114,7 @@ fn word(
 ) -> String {
     let dag = ProcedureDag::new(vec![
         procedure("a", Scope::Session, &[]),
-        procedure("b", scope, &[("a", SessionsRule::All)]),
+        procedure("b", scope, &[("a", SessionsRule::ByScope)]),
     ])
     .unwrap();
     let session_of_b = match scope {
@@ -350,7 +350,7 @@ fn a_selection_never_shrinks_what_a_subject_waits_for() {
 fn force_takes_complete_and_failed_tasks_but_nothing_in_flight_and_no_dependent() {
     let dag = ProcedureDag::new(vec![
         procedure("a", Scope::Session, &[]),
-        procedure("b", Scope::Session, &[("a", SessionsRule::All)]),
+        procedure("b", Scope::Session, &[("a", SessionsRule::ByScope)]),
     ])
     .unwrap();
     let sessions = [
@@ -592,6 +592,254 @@ fn a_failed_task_that_is_tried_again_keeps_its_dependents_waiting() {
     }
 }
 
+/// A pipeline of one procedure per session and one per subject that is declared by `change`.
+fn two_steps(change: impl FnOnce(&mut crate::procedure::Procedure)) -> ProcedureDag {
+    let mut second = procedure("b", Scope::Subject, &[("a", SessionsRule::ByScope)]);
+    change(&mut second);
+    ProcedureDag::new(vec![procedure("a", Scope::Session, &[]), second]).unwrap()
+}
+
+fn cohort(exclude: &[&str]) -> Policy {
+    let entries = exclude.iter().map(|text| ((*text).to_owned(), 1)).collect();
+    let source = crate::bids::CohortSource {
+        include: None,
+        exclude: Some(crate::bids::cohort::ListSource::Entries(entries)),
+    };
+    Policy {
+        cohort: crate::bids::Cohort::load(&source).unwrap(),
+        ..Policy::default()
+    }
+}
+
+#[test]
+fn an_excluded_session_is_left_alone_and_holds_nobody_up() {
+    let dag = two_steps(|_| {});
+    let sessions = [
+        session("sub-01", "ses-01", true),
+        session("sub-01", "ses-02", true),
+        session("sub-02", "ses-01", true),
+    ];
+    let mut disk = Disk::default();
+    disk.set("sub-01", "ses-01", 0, Completion::Complete);
+    let mut rows = State::default();
+    let mut live = row("a", TaskStatus::Running, Reason::Running);
+    live.key.subject = "sub-02".into();
+    rows.put(live);
+    let policy = Policy {
+        force: true,
+        ..cohort(&["sub-01/ses-02", "sub-02"])
+    };
+    for policy in [
+        policy.clone(),
+        Policy {
+            force: false,
+            ..policy
+        },
+    ] {
+        let got = decide(&dag, &sessions, &rows, &disk, &policy);
+        assert_eq!(got["a/sub-01/ses-02"], Decision::Skip(Skip::Excluded));
+        assert_eq!(got["b/sub-02/"], Decision::Skip(Skip::Excluded));
+        let live = &got["a/sub-02/ses-01"];
+        assert!(
+            matches!(live, Decision::Skip(Skip::InFlight { .. })),
+            "{live:?}"
+        );
+        if !policy.force {
+            assert_eq!(got["b/sub-01/"], Decision::Submit(Due::New));
+        }
+    }
+}
+
+#[test]
+fn a_session_may_wait_for_all_or_any_of_its_subject() {
+    let sessions = [
+        session("sub-01", "ses-01", true),
+        session("sub-01", "ses-02", true),
+        session("sub-01", "ses-03", false),
+        session("sub-02", "ses-01", true),
+    ];
+    // Dependency on disk per session of sub-01, and which of its sessions are due by each rule.
+    use Completion::{Complete, Incomplete, NotApplicable};
+    for (first, second, same, all, any) in [
+        (Incomplete, Incomplete, "", "", ""),
+        (Complete, Incomplete, "1", "", "12"),
+        (Incomplete, Complete, "2", "", "12"),
+        (Complete, Complete, "12", "12", "12"),
+        (Complete, NotApplicable, "12", "12", "12"),
+        (NotApplicable, Incomplete, "1", "", ""),
+        (NotApplicable, NotApplicable, "12", "12", "12"),
+    ] {
+        for (rule, expected) in [
+            (SessionsRule::ByScope, same),
+            (SessionsRule::Same, same),
+            (SessionsRule::All, all),
+            (SessionsRule::Any, any),
+        ] {
+            let dag = ProcedureDag::new(vec![
+                procedure("a", Scope::Session, &[]),
+                procedure("b", Scope::Session, &[("a", rule)]),
+            ])
+            .unwrap();
+            let mut disk = Disk::default();
+            disk.set("sub-01", "ses-01", 0, first.clone());
+            disk.set("sub-01", "ses-02", 0, second.clone());
+            let got = decide(
+                &dag,
+                &sessions,
+                &State::default(),
+                &disk,
+                &Policy::default(),
+            );
+            let due: String = (1..=3)
+                .filter(|n| matches!(got[&format!("b/sub-01/ses-0{n}")], Decision::Submit(_)))
+                .map(|n| n.to_string())
+                .collect();
+            assert_eq!(due, expected, "{rule:?} {first:?} {second:?}");
+        }
+    }
+}
+
+#[test]
+fn a_subject_may_need_several_sessions() {
+    let dag = two_steps(|second| second.rules.min_sessions = 2);
+    let mut sessions = vec![
+        session("sub-01", "ses-01", true),
+        session("sub-01", "ses-02", false),
+    ];
+    let mut disk = Disk::default();
+    for s in ["ses-01", "ses-02", "ses-03"] {
+        disk.set("sub-01", s, 0, Completion::Complete);
+    }
+    let rows = State::default();
+    let waits = |ready| Decision::Skip(Skip::TooFewSessions { needed: 2, ready });
+    let b = |sessions: &[Session], disk: &Disk, policy: &Policy| {
+        decide(&dag, sessions, &rows, disk, policy)["b/sub-01/"].clone()
+    };
+    assert_eq!(b(&sessions, &disk, &Policy::default()), waits(1));
+    sessions.push(session("sub-01", "ses-03", true));
+    assert_eq!(
+        b(&sessions, &disk, &Policy::default()),
+        Decision::Submit(Due::New)
+    );
+    assert_eq!(b(&sessions, &disk, &cohort(&["01/01"])), waits(1));
+    disk.set("sub-01", "ses-03", 0, Completion::NotApplicable);
+    assert_eq!(b(&sessions, &disk, &Policy::default()), waits(1));
+    // Without dependencies the sessions with DICOM files count.
+    let dag = two_steps(|second| {
+        second.rules.min_sessions = 3;
+        second.depends_on.clear();
+    });
+    let got = decide(&dag, &sessions, &rows, &disk, &Policy::default());
+    assert_eq!(
+        got["b/sub-01/"],
+        Decision::Skip(Skip::TooFewSessions {
+            needed: 3,
+            ready: 2
+        })
+    );
+}
+
+#[test]
+fn a_complete_task_is_stale_when_a_session_has_come_since() {
+    let label = |text: &str| SessionLabel::new(text).unwrap();
+    let mut sessions = vec![
+        session("sub-01", "ses-01", true),
+        session("sub-01", "ses-02", true),
+    ];
+    let mut disk = Disk::default();
+    for s in ["ses-01", "ses-02", "ses-03"] {
+        disk.set("sub-01", s, 0, Completion::Complete);
+    }
+    disk.set("sub-01", "", 1, Completion::Complete);
+    let rows = |worked_on: Option<&str>| {
+        let mut rows = State::default();
+        let mut done = row("b", TaskStatus::Complete, Reason::Verified);
+        done.key.session = "".into();
+        done.input_sessions = worked_on.map(Into::into);
+        rows.put(done);
+        rows
+    };
+    let reports = two_steps(|_| {});
+    let reruns = two_steps(|second| second.rules.rerun_when_stale = true);
+    let b = |dag: &ProcedureDag, sessions: &[Session], disk: &Disk, rows: &State| {
+        decide(dag, sessions, rows, disk, &Policy::default())["b/sub-01/"].clone()
+    };
+    let complete = Decision::Skip(Skip::Complete);
+    for known in [None, Some("ses-01 ses-02"), Some("ses-00 ses-01 ses-02")] {
+        assert_eq!(
+            b(&reruns, &sessions, &disk, &rows(known)),
+            complete,
+            "{known:?}"
+        );
+    }
+    assert_eq!(
+        b(&reruns, &sessions, &disk, &State::default()),
+        complete,
+        "never ours"
+    );
+    sessions.push(session("sub-01", "ses-03", true));
+    let both = || rows(Some("ses-01 ses-02"));
+    assert_eq!(
+        b(&reports, &sessions, &disk, &both()),
+        Decision::Skip(Skip::Stale(vec![label("ses-03")]))
+    );
+    assert_eq!(
+        b(&reruns, &sessions, &disk, &both()),
+        Decision::Submit(Due::Stale)
+    );
+    let excluded = decide(&reruns, &sessions, &both(), &disk, &cohort(&["01/03"]));
+    assert_eq!(excluded["b/sub-01/"], complete);
+    // Nothing builds on what is made anew.
+    let mut third = procedure("c", Scope::Session, &[("b", SessionsRule::ByScope)]);
+    let mut second = procedure("b", Scope::Subject, &[("a", SessionsRule::ByScope)]);
+    second.rules.rerun_when_stale = true;
+    third.rules.min_sessions = 1;
+    let chain =
+        ProcedureDag::new(vec![procedure("a", Scope::Session, &[]), second, third]).unwrap();
+    let got = decide(&chain, &sessions, &both(), &disk, &Policy::default());
+    assert!(
+        matches!(got["c/sub-01/ses-01"], Decision::Skip(Skip::WaitingFor(_))),
+        "{got:?}"
+    );
+    // The session's own step is not complete: the subject waits for it.
+    disk.set("sub-01", "ses-03", 0, Completion::Incomplete);
+    assert!(matches!(
+        b(&reruns, &sessions, &disk, &both()),
+        Decision::Skip(Skip::WaitingFor(_))
+    ));
+}
+
+#[test]
+fn a_due_task_of_a_subject_says_which_sessions_it_works_on() {
+    let dag = two_steps(|_| {});
+    let mut sessions = vec![
+        session("sub-01", "ses-01", true),
+        session("sub-01", "ses-02", true),
+        session("sub-01", "ses-03", false),
+    ];
+    sessions.push(session("sub-01", "ses-04", true));
+    let mut disk = Disk::default();
+    for s in ["ses-01", "ses-02"] {
+        disk.set("sub-01", s, 0, Completion::Complete);
+    }
+    disk.set("sub-01", "ses-04", 0, Completion::NotApplicable);
+    let world = World {
+        sessions: &sessions,
+        rows: &State::default(),
+        completions: &disk,
+        foreign_jobs: &HashMap::new(),
+        gate: Gate::default(),
+        now: at(0),
+    };
+    let manifest = plan(&dag, &world, &Policy::default(), 1, &|| ());
+    let due: Vec<_> = manifest
+        .due()
+        .map(|task| task.input_sessions.clone())
+        .collect();
+    let label = |text: &str| SessionLabel::new(text).unwrap();
+    assert_eq!(due, [Some(vec![label("ses-01"), label("ses-02")])]);
+}
+
 /// A whole random world of one subject, as plain numbers.
 #[derive(Debug, Clone)]
 struct Random {
@@ -601,28 +849,49 @@ struct Random {
     /// Per procedure and session (the last one stands for the subject): disk and row.
     disk: Vec<Vec<u8>>,
     rows: Vec<Vec<u8>>,
-    any: bool,
+    /// The rule of all dependencies: by scope, all, any.
+    rule: u8,
     resubmit: bool,
+    excluded: Vec<bool>,
+    /// Per procedure; for those of subject scope.
+    min_sessions: Vec<usize>,
+    /// Per procedure and session: what a complete row of subject scope remembers. And whether it
+    /// is to run again.
+    worked_on: Vec<Vec<bool>>,
+    rerun: Vec<bool>,
 }
 
 fn random_world() -> impl Strategy<Value = Random> {
     (1usize..5, 1usize..4).prop_flat_map(|(p, s)| {
+        let flags = |n| prop::collection::vec(any::<bool>(), n);
         (
-            prop::collection::vec((any::<bool>(), prop::collection::vec(any::<bool>(), p)), p),
-            prop::collection::vec(any::<bool>(), s),
-            prop::collection::vec(prop::collection::vec(0u8..4, s + 1), p),
-            prop::collection::vec(prop::collection::vec(0u8..10, s + 1), p),
+            (
+                prop::collection::vec((any::<bool>(), flags(p)), p),
+                flags(s),
+                prop::collection::vec(prop::collection::vec(0u8..4, s + 1), p),
+                prop::collection::vec(prop::collection::vec(0u8..10, s + 1), p),
+            ),
+            0u8..3,
             any::<bool>(),
-            any::<bool>(),
+            prop::collection::vec(prop::bool::weighted(0.2), s),
+            prop::collection::vec(1usize..4, p),
+            prop::collection::vec(flags(s), p),
+            flags(p),
         )
-            .prop_map(|(procedures, dicom, disk, rows, any, resubmit)| Random {
-                procedures,
-                dicom,
-                disk,
-                rows,
-                any,
-                resubmit,
-            })
+            .prop_map(
+                |(basic, rule, resubmit, excluded, min_sessions, worked_on, rerun)| Random {
+                    procedures: basic.0,
+                    dicom: basic.1,
+                    disk: basic.2,
+                    rows: basic.3,
+                    rule,
+                    resubmit,
+                    excluded,
+                    min_sessions,
+                    worked_on,
+                    rerun,
+                },
+            )
     })
 }
 
@@ -631,13 +900,17 @@ fn oracle(world: &Random, p: usize, s: usize) -> &'static str {
     let subject_scope = world.procedures[p].0;
     let n = world.dicom.len();
     let cell = if subject_scope { n } else { s };
-    match world.rows[p][cell] {
-        1 | 2 => return "in flight",
-        // 9 is tried again later.
-        3 | 9 if !world.resubmit => return "failed",
-        _ => {}
+    if matches!(world.rows[p][cell], 1 | 2) {
+        return "in flight";
     }
-    if subject_scope && !world.dicom.contains(&true) || !subject_scope && !world.dicom[s] {
+    if subject_scope && !world.excluded.contains(&false) || !subject_scope && world.excluded[s] {
+        return "excluded";
+    }
+    // 9 is tried again later.
+    if matches!(world.rows[p][cell], 3 | 9) && !world.resubmit {
+        return "failed";
+    }
+    if subject_scope && counted(world).is_empty() || !subject_scope && !world.dicom[s] {
         return "no dicom";
     }
     if !dependencies_ready(world, p, s) {
@@ -645,8 +918,41 @@ fn oracle(world: &Random, p: usize, s: usize) -> &'static str {
     }
     match believed(world, p, cell) {
         "incomplete" | "tried again" => "submit",
+        "complete" if is_stale(world, p) && world.rerun[p] => "submit",
+        "complete" if is_stale(world, p) => "stale",
         other => other,
     }
+}
+
+/// The sessions that count for a subject.
+fn counted(world: &Random) -> Vec<usize> {
+    (0..world.dicom.len())
+        .filter(|i| world.dicom[*i] && !world.excluded[*i])
+        .collect()
+}
+
+/// The sessions that a procedure of subject scope works on.
+fn inputs(world: &Random, p: usize) -> Vec<usize> {
+    let needs: Vec<usize> = (0..p)
+        .filter(|q| world.procedures[p].1[*q] && !world.procedures[*q].0)
+        .collect();
+    let mut sessions = counted(world);
+    sessions.retain(|i| {
+        let is_complete = |q: &usize| is_believed_complete(world, *q, *i);
+        needs
+            .iter()
+            .all(|q| is_complete(q) || is_excused(world, *q, *i))
+            && (needs.is_empty() || needs.iter().any(is_complete))
+    });
+    sessions
+}
+
+/// True for a complete task of subject scope whose row lacks one of its sessions.
+fn is_stale(world: &Random, p: usize) -> bool {
+    let n = world.dicom.len();
+    world.procedures[p].0
+        && world.rows[p][n] == 5
+        && inputs(world, p).iter().any(|i| !world.worked_on[p][*i])
 }
 
 /// What is believed of a task by itself.
@@ -663,35 +969,55 @@ fn believed(world: &Random, q: usize, cell: usize) -> &'static str {
     }
 }
 
+/// True if others may build on a task: its outputs are complete and are not made anew.
+fn is_believed_complete(world: &Random, q: usize, cell: usize) -> bool {
+    let n = world.dicom.len();
+    believed(world, q, cell) == "complete"
+        && !(world.procedures[q].0 && oracle(world, q, cell.min(n - 1)) == "submit")
+}
+
+fn is_excused(world: &Random, q: usize, cell: usize) -> bool {
+    let n = world.dicom.len();
+    believed(world, q, cell) == "not applicable" && dependencies_ready(world, q, cell.min(n - 1))
+}
+
 fn dependencies_ready(world: &Random, p: usize, s: usize) -> bool {
     let n = world.dicom.len();
-    let excused = |q: usize, cell: usize| {
-        believed(world, q, cell) == "not applicable" && dependencies_ready(world, q, cell)
-    };
-    (0..p).filter(|q| world.procedures[p].1[*q]).all(|q| {
-        match (world.procedures[q].0, world.procedures[p].0) {
-            (true, _) => believed(world, q, n) == "complete" || excused(q, n),
-            (false, false) => believed(world, q, s) == "complete" || excused(q, s),
-            (false, true) => {
-                let all: Vec<usize> = (0..n).filter(|i| world.dicom[*i]).collect();
-                let complete = |i: &usize| believed(world, q, *i) == "complete";
-                all.iter().any(complete)
-                    && (world.any || all.iter().all(|i| complete(i) || excused(q, *i)))
+    let subject_scope = world.procedures[p].0;
+    let are_ready = (0..p).filter(|q| world.procedures[p].1[*q]).all(|q| {
+        let ready = |cell| is_believed_complete(world, q, cell) || is_excused(world, q, cell);
+        match (world.procedures[q].0, subject_scope, world.rule) {
+            (true, ..) => ready(n),
+            (false, false, 0) => ready(s),
+            (false, _, rule) => {
+                let all = counted(world);
+                let one = all.iter().any(|i| is_believed_complete(world, q, *i));
+                (one || !subject_scope) && all.iter().all(|i| ready(*i)) || rule == 2 && one
             }
         }
-    })
+    });
+    are_ready
+        && (!subject_scope
+            || world.min_sessions[p] < 2
+            || inputs(world, p).len() >= world.min_sessions[p])
 }
 
 proptest! {
     #[test]
     fn agrees_with_a_plain_oracle(world in random_world()) {
-        let rule = if world.any { SessionsRule::Any } else { SessionsRule::All };
+        let rule = [SessionsRule::ByScope, SessionsRule::All, SessionsRule::Any][usize::from(world.rule)];
         let names: Vec<String> = (0..world.procedures.len()).map(|i| format!("p{i}")).collect();
         let dag = ProcedureDag::new(
             world.procedures.iter().enumerate().map(|(i, (subject, deps))| {
                 let deps: Vec<(&str, SessionsRule)> =
                     (0..i).filter(|q| deps[*q]).map(|q| (names[q].as_str(), rule)).collect();
-                with_retries(procedure(&names[i], if *subject { Scope::Subject } else { Scope::Session }, &deps))
+                let scope = if *subject { Scope::Subject } else { Scope::Session };
+                let mut declared = procedure(&names[i], scope, &deps);
+                if *subject {
+                    declared.rules.min_sessions = world.min_sessions[i];
+                    declared.rules.rerun_when_stale = world.rerun[i];
+                }
+                with_retries(declared)
             }).collect(),
         ).unwrap();
         let sessions: Vec<Session> = world.dicom.iter().enumerate()
@@ -723,10 +1049,24 @@ proptest! {
                     row.reason = None;
                 }
                 row.key.session = label.as_str().into();
+                if cell == n && world.rows[p][cell] == 5 {
+                    let labels: Vec<String> = (0..n)
+                        .filter(|i| world.worked_on[p][*i])
+                        .map(|i| format!("ses-{i}"))
+                        .collect();
+                    row.input_sessions = Some(labels.join(" ").as_str().into());
+                }
                 rows.put(row);
             }
         }
-        let policy = Policy { resubmit_failed: world.resubmit, ..Policy::default() };
+        let excluded: Vec<String> = (0..n)
+            .filter(|i| world.excluded[*i])
+            .map(|i| format!("01/ses-{i}"))
+            .collect();
+        let policy = Policy {
+            resubmit_failed: world.resubmit,
+            ..cohort(&excluded.iter().map(String::as_str).collect::<Vec<_>>())
+        };
         let got = decide(&dag, &sessions, &rows, &disk, &policy);
         for (p, (subject, _)) in world.procedures.iter().enumerate() {
             let cells = if *subject { n..n + 1 } else { 0..n };
@@ -740,7 +1080,9 @@ proptest! {
                     Decision::Skip(Skip::InFlight { .. }) => "in flight",
                     Decision::Skip(Skip::Failed { .. }) => "failed",
                     Decision::Skip(Skip::NoDicom) => "no dicom",
-                    Decision::Skip(Skip::WaitingFor(_)) => "waiting",
+                    Decision::Skip(Skip::WaitingFor(_) | Skip::TooFewSessions { .. }) => "waiting",
+                    Decision::Skip(Skip::Stale(_)) => "stale",
+                    Decision::Skip(Skip::Excluded) => "excluded",
                     Decision::Skip(Skip::Unreadable(_)) => "unreadable",
                     Decision::Skip(Skip::OverLimit(_) | Skip::Paused(_) | Skip::NotSelected | Skip::ForeignJob(_) | Skip::Settling { .. } | Skip::TooFewFiles { .. }) => "impossible",
                 };

@@ -546,3 +546,33 @@ fn an_answer_of_the_queue_that_was_cut_is_none() {
     let answer = fakes.executor().observe(&asked(&["5"], None)).queue;
     assert!(answer.got().is_some(), "a banner is no job: {answer:?}");
 }
+
+#[test]
+fn accounting_is_asked_once_for_all_tasks_of_an_array() {
+    let fakes = Fakes::new();
+    fakes.write("sacct", "echo \"$@\" >> \"$here/sacct.asked\"");
+    let mut question = asked(&["7_0", "9", "7_12", "8_1"], None);
+    let doubt = |index: usize| Doubt {
+        submission_id: format!("array-0123456789abcdef.{index}").into(),
+        job_name: "a_array_01234567".into(),
+        intent_at: DateTime::from_timestamp(1_700_000_000, 0).unwrap(),
+    };
+    question.in_doubt = (0..700).map(doubt).collect();
+    fakes.executor().observe(&question);
+    let calls = fakes.read("sacct.asked");
+    let lines: Vec<&str> = calls.lines().collect();
+    assert!(lines[0].contains("--jobs=7,9,8 "), "{calls}");
+    assert_eq!(
+        lines
+            .iter()
+            .filter(|line| line.contains("--name=a_array_01234567 "))
+            .count(),
+        1,
+        "{calls}"
+    );
+    assert_eq!(
+        lines.len(),
+        3,
+        "and the question whether there are submit lines: {calls}"
+    );
+}

@@ -22,6 +22,7 @@ pub(super) enum Ids {
     One(JobId),
     /// `123_[1-5%2]`; not whole if the list was cut.
     Tasks {
+        array: JobId,
         tasks: Vec<JobId>,
         whole: bool,
     },
@@ -70,6 +71,7 @@ pub(super) fn ids(text: &str) -> Option<Ids> {
                 for task in (first..=last).step_by(step) {
                     if tasks.len() == MOST_TASKS {
                         return Some(Ids::Tasks {
+                            array: JobId::new(array),
                             tasks,
                             whole: false,
                         });
@@ -80,7 +82,11 @@ pub(super) fn ids(text: &str) -> Option<Ids> {
             None => whole = false,
         }
     }
-    Some(Ids::Tasks { tasks, whole })
+    Some(Ids::Tasks {
+        array: JobId::new(array),
+        tasks,
+        whole,
+    })
 }
 
 /// Reads `7`, `1-5` or `1-99:2`.

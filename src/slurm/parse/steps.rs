@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 
 use super::ids::{Ids, ids};
-use super::values::{cpu_time_ms, time, used_memory};
+use super::values::{Twice, cpu_time_ms, time, used_memory};
 use super::{SEPARATOR, split};
 use crate::executor::JobId;
 
@@ -51,7 +51,7 @@ pub fn steps(text: &str) -> HashMap<Run, Usage> {
         let id = id.trim();
         let Some((job, step)) = id.split_once('.') else {
             current = match ids(id) {
-                Some(Ids::One(id)) => Some((id, time(submit).flatten())),
+                Some(Ids::One(id)) => Some((id, time(submit, Twice::Latest).flatten())),
                 _ => None,
             };
             if let Some(run) = &current {

@@ -233,8 +233,46 @@ fn only_ids_of_slurms_are_asked_for() {
 }
 
 #[test]
+fn the_mark_of_an_array_of_ours_becomes_that_of_each_task() {
+    let array = "array-0123456789abcdef";
+    let line = |id: &str, mark: &str| {
+        let fields = [
+            id, "RUNNING", "None", "1", "1", "1", "n1", "1:00", mark, "name",
+        ];
+        fields.join(&SEPARATOR.to_string()) + "\n"
+    };
+    let mark = format!("snbb:p:{array}");
+    let ours = |index: usize| tag("p", &format!("{array}.{index}"));
+    let text = line("7_4", &mark)
+        + &line("8", &mark)
+        + &line("9_[1-2%4]", &mark)
+        + &line("10_3", "snbb:p:0123456789abcdef")
+        + &line("11_[1,30-3", &mark);
+    let parsed = queue(&text, None);
+    for (id, expected) in [
+        ("7_4", ours(4)),
+        ("8", tag("p", array)),
+        ("9_1", ours(1)),
+        ("9_2", ours(2)),
+        ("10_3", tag("p", "0123456789abcdef")),
+        ("11_1", ours(1)),
+        // What was cut off is in the array still.
+        ("11", tag("p", array)),
+    ] {
+        assert_eq!(job(&parsed, id).tag, expected, "{id}");
+    }
+    let comment = format!("sbatch --parsable --comment={mark} --array=0-9 w.sh");
+    let fields = [
+        "7_5", "RUNNING", "0:0", "1", "1", "Unknown", "1", "1", "1M", "1", "1", "n", "None",
+        &comment, "name",
+    ];
+    let record = accounting(&fields.join(&SEPARATOR.to_string()), true, None);
+    assert_eq!(job(&record, "7_5").tag, ours(5));
+}
+
+#[test]
 fn a_huge_range_fills_no_memory() {
-    let Some(Ids::Tasks { tasks, whole }) = ids("1_[0-4294967295]") else {
+    let Some(Ids::Tasks { tasks, whole, .. }) = ids("1_[0-4294967295]") else {
         panic!("no range");
     };
     assert_eq!((tasks.len(), whole), (ids::MOST_TASKS, false));

@@ -1,6 +1,6 @@
 //! Single values of squeue and sacct: times, durations, sizes, our mark. Pure.
 
-use chrono::{DateTime, Local, NaiveDateTime, TimeZone, Utc};
+use chrono::{DateTime, Local, MappedLocalTime, NaiveDateTime, TimeZone, Utc};
 
 use crate::executor::JobTag;
 
@@ -19,9 +19,16 @@ pub(super) fn known(text: &str) -> Option<&str> {
     (!nothing.contains(&text)).then_some(text)
 }
 
+/// Says which one is meant of the local times that a night has twice.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Twice {
+    Earliest,
+    Latest,
+}
+
 /// Reads a time: epoch seconds as asked for (`SLURM_TIME_FORMAT=%s`), or the local time that a wrapper
 /// which drops that variable lets through. The outer none: neither.
-pub(super) fn time(text: &str) -> Option<Option<DateTime<Utc>>> {
+pub(super) fn time(text: &str, twice: Twice) -> Option<Option<DateTime<Utc>>> {
     let Some(text) = known(text) else {
         return Some(None);
     };
@@ -30,7 +37,13 @@ pub(super) fn time(text: &str) -> Option<Option<DateTime<Utc>>> {
         return DateTime::from_timestamp(seconds, 0).map(|time| Some(time).filter(|_| seconds > 0));
     }
     let naive = NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S").ok()?;
-    let local = Local.from_local_datetime(&naive).earliest()?;
+    let local = match (Local.from_local_datetime(&naive), twice) {
+        (MappedLocalTime::Single(time), _) => time,
+        // Compared: chrono's order of the two is not always theirs.
+        (MappedLocalTime::Ambiguous(a, b), Twice::Earliest) => a.min(b),
+        (MappedLocalTime::Ambiguous(a, b), Twice::Latest) => a.max(b),
+        (MappedLocalTime::None, _) => return None,
+    };
     Some(Some(local.with_timezone(&Utc)))
 }
 

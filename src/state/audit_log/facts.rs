@@ -34,6 +34,10 @@ pub fn extras_of(row: &TaskRow) -> Vec<(&'static str, Value)> {
         ("alloc_cpus", facts.alloc_cpus.map(Value::from)),
         ("cluster", text(&facts.cluster)),
         ("retry_state", retry(&row.retry)),
+        (
+            "input_sessions",
+            row.input_sessions.as_deref().map(Value::from),
+        ),
     ]
     .into_iter()
     .filter_map(|(key, value)| Some((key, value?)))
@@ -50,6 +54,10 @@ pub fn extras_of_intent(intent: &Intent) -> Vec<(&'static str, Value)> {
         ("req_mem_mb", intent.req_mem_mb.map(Value::from)),
         ("time_limit_s", intent.time_limit_s.map(Value::from)),
         ("retry_state", retry(&intent.retry)),
+        (
+            "input_sessions",
+            intent.input_sessions.as_deref().map(Value::from),
+        ),
     ]
     .into_iter()
     .filter_map(|(key, value)| Some((key, value?)))
@@ -84,6 +92,9 @@ pub fn fill(row: &mut TaskRow, fields: &Map<String, Value>) {
     if let Some(flag) = fields.get("replaces_outputs").and_then(Value::as_bool) {
         row.replaces_outputs = Some(flag);
     }
+    if let Some(sessions) = fields.get("input_sessions").and_then(Value::as_str) {
+        row.input_sessions = Some(sessions.into());
+    }
     if let Some(retry) = fields.get("retry_state") {
         row.retry = serde_json::from_value(retry.clone()).unwrap_or_default();
     }
@@ -115,6 +126,7 @@ mod tests {
         let mut full = row("a", TaskStatus::Failed, Reason::NoOutput);
         full.missing_since = Some(at(9));
         full.retry.retries = 1;
+        full.input_sessions = Some("ses-01 ses-02".into());
         full.facts = JobFacts {
             slurm_state: Some("COMPLETED".into()),
             exit_code: Some("0:0".into()),
@@ -136,6 +148,7 @@ mod tests {
             replaces_outputs: None,
             missing_since: None,
             retry: RetryState::default(),
+            input_sessions: None,
             facts: JobFacts::default(),
             ..full.clone()
         };
@@ -143,7 +156,7 @@ mod tests {
             .into_iter()
             .map(|(key, value)| (key.to_owned(), value))
             .collect();
-        assert_eq!(fields.len(), 19);
+        assert_eq!(fields.len(), 20);
         fill(&mut bare, &fields);
         assert_eq!(bare, full);
     }

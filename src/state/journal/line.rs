@@ -172,6 +172,8 @@ enum Words {
         time_limit_s: Option<i64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry: Option<RetryState>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input_sessions: Option<Arc<str>>,
     },
     Sending {
         submission_id: Arc<str>,
@@ -210,6 +212,7 @@ impl From<&Entry> for Words {
                 req_mem_mb: intent.req_mem_mb,
                 time_limit_s: intent.time_limit_s,
                 retry: (intent.retry != RetryState::default()).then_some(intent.retry),
+                input_sessions: intent.input_sessions,
             },
             Entry::Sending { submission_id, at } => Self::Sending { submission_id, at },
             Entry::Accepted {
@@ -260,6 +263,7 @@ impl From<Words> for Entry {
                 req_mem_mb,
                 time_limit_s,
                 retry,
+                input_sessions,
             } => Self::Intent(Intent {
                 key: TaskKey {
                     subject,
@@ -274,6 +278,7 @@ impl From<Words> for Entry {
                 req_mem_mb,
                 time_limit_s,
                 retry: retry.unwrap_or_default(),
+                input_sessions,
             }),
             Words::Sending { submission_id, at } => Self::Sending { submission_id, at },
             Words::Accepted {

@@ -401,6 +401,7 @@ fn new_row(intent: &Intent, fate: &Fate, foreign: Option<u32>) -> TaskRow {
         submission_id: None,
         replaces_outputs: None,
         retry: RetryState::default(),
+        input_sessions: None,
         foreign,
     };
     fill_intent(&mut row, intent);
@@ -416,6 +417,9 @@ fn fill_intent(row: &mut TaskRow, intent: &Intent) {
     row.submission_id
         .get_or_insert_with(|| intent.submission_id.clone());
     row.replaces_outputs.get_or_insert(intent.replaces_outputs);
+    if row.input_sessions.is_none() {
+        row.input_sessions = intent.input_sessions.clone();
+    }
     if row.retry == RetryState::default() {
         row.retry = intent.retry.clone();
     }

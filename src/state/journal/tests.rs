@@ -20,6 +20,7 @@ fn intent(task: usize, id: &str, attempt: i32, at: i64) -> Intent {
         submitted_at: time(at),
         replaces_outputs: task.is_multiple_of(2),
         retry: Default::default(),
+        input_sessions: None,
         req_mem_mb: Some(1000),
         time_limit_s: None,
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use crate::executor::{JobId, JobTag};
+use crate::executor::{JobId, JobTag, array};
 use crate::state::audit_log::{self, EventKind, Record};
 use crate::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
 
@@ -178,7 +178,6 @@ fn change(record: &Record, status: TaskStatus, attempts: &mut Vec<Attempt>) {
 
 fn new_attempt(record: &Record, before: &[Attempt]) -> Attempt {
     let count = before.iter().filter_map(|a| a.row.attempt).max();
-    let is_ours = submission_id(record).is_some();
     Attempt {
         row: TaskRow {
             key: record.key.clone(),
@@ -190,10 +189,16 @@ fn new_attempt(record: &Record, before: &[Attempt]) -> Attempt {
             facts: JobFacts::default(),
             updated_at: Some(record.at),
             missing_since: None,
-            job_name: is_ours.then(|| Arc::from(record.key.job_name())),
+            job_name: submission_id(record).map(|id| {
+                Arc::from(match array::split_task_id(id) {
+                    Some((array, _)) => array::job_name(&record.key.procedure, array),
+                    None => record.key.job_name(),
+                })
+            }),
             submission_id: None,
             replaces_outputs: None,
             retry: Default::default(),
+            input_sessions: None,
             foreign: None,
         },
         touched: record.at,

@@ -43,6 +43,7 @@ pub(super) fn merge_rows(old: &TaskRow, news: &TaskRow) -> TaskRow {
     prefer!(old, submitted_at);
     prefer!(old, attempt);
     prefer!(old, replaces_outputs);
+    prefer!(old, input_sessions);
     if old.retry != RetryState::default() {
         row.retry = old.retry.clone();
     }

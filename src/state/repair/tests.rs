@@ -49,6 +49,7 @@ impl Known {
                 submitted_at: at,
                 replaces_outputs: false,
                 retry: Default::default(),
+                input_sessions: None,
                 req_mem_mb: None,
                 time_limit_s: None,
             }),

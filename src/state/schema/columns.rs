@@ -42,6 +42,7 @@ pub const CLUSTER: usize = 22;
 pub const SUBMISSION_ID: usize = 23;
 pub const REPLACES_OUTPUTS: usize = 24;
 pub const RETRY_STATE: usize = 25;
+pub const INPUT_SESSIONS: usize = 26;
 
 pub fn column_name(place: usize) -> &'static str {
     COLUMNS.get(place).map_or("", |(name, _)| name)
@@ -369,6 +370,7 @@ mod tests {
             (SUBMISSION_ID, "submission_id"),
             (REPLACES_OUTPUTS, "replaces_outputs"),
             (RETRY_STATE, "retry_state"),
+            (INPUT_SESSIONS, "input_sessions"),
         ];
         assert_eq!(places.len(), COLUMNS.len());
         for (place, name) in places {

@@ -144,6 +144,12 @@ impl Decoder {
             false,
             &mut self.texts,
         )?;
+        let input_sessions = columns::text(
+            self.array(batch, INPUT_SESSIONS),
+            INPUT_SESSIONS,
+            true,
+            &mut self.texts,
+        )?;
         let has_foreign = !self.layout.foreign.is_empty();
         let empty: Arc<str> = self.texts.get("");
 
@@ -215,6 +221,7 @@ impl Decoder {
                     .get(at)
                     .map(RetryState::from_text)
                     .unwrap_or_default(),
+                input_sessions: optional(&input_sessions),
                 foreign: if has_foreign {
                     u32::try_from(row).ok()
                 } else {

@@ -61,6 +61,7 @@ struct Builders {
     submission_id: StringBuilder,
     replaces_outputs: BooleanBuilder,
     retry_state: StringBuilder,
+    input_sessions: StringBuilder,
 }
 
 impl Builders {
@@ -94,6 +95,7 @@ impl Builders {
             submission_id: text(20),
             replaces_outputs: BooleanBuilder::with_capacity(n),
             retry_state: text(0),
+            input_sessions: text(0),
         }
     }
 
@@ -113,6 +115,7 @@ impl Builders {
             submission_id,
             replaces_outputs,
             retry,
+            input_sessions,
             foreign: _,
         } = row;
         let crate::state::JobFacts {
@@ -156,6 +159,7 @@ impl Builders {
         self.submission_id.append_option(submission_id.as_deref());
         self.replaces_outputs.append_option(*replaces_outputs);
         self.retry_state.append_option(retry.to_text());
+        self.input_sessions.append_option(input_sessions.as_deref());
     }
 
     /// Returns the columns in the order of [`super::COLUMNS`].
@@ -187,6 +191,7 @@ impl Builders {
             Arc::new(self.submission_id.finish()),
             Arc::new(self.replaces_outputs.finish()),
             Arc::new(self.retry_state.finish()),
+            Arc::new(self.input_sessions.finish()),
         ]
     }
 }

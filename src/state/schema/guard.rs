@@ -1,7 +1,7 @@
 //! Reading bytes that may be anything: a panic of the reader becomes an error.
 
 use super::ReadError;
-use crate::parallel::caught;
+use crate::threads::caught;
 
 /// Turns a panic into an error, and keeps it from being printed.
 pub fn guarded<T>(work: impl FnOnce() -> Result<T, ReadError>) -> Result<T, ReadError> {

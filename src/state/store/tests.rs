@@ -18,6 +18,7 @@ fn row(subject: &str) -> TaskRow {
         submission_id: None,
         replaces_outputs: None,
         retry: Default::default(),
+        input_sessions: None,
         foreign: None,
     }
 }
@@ -195,6 +196,7 @@ fn a_second_job_of_one_attempt_is_kept_beside_the_first() {
             submitted_at: crate::state::testing::at(at),
             replaces_outputs: false,
             retry: Default::default(),
+            input_sessions: None,
             req_mem_mb: None,
             time_limit_s: None,
         })

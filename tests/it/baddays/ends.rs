@@ -48,7 +48,7 @@ fn each_end_and_each_hopeless_wait_is_told_apart() {
         "job.sh",
         r#"[ "$SNBB_PROCEDURE" = good ] || sleep 600
         x=$(head -c 60000000 /dev/zero | tr '\0' x)
-        end=$((SECONDS + 4)); while [ $SECONDS -lt $end ]; do :; done
+        for ((i = 0; i < 1500000; i++)); do :; done
         mkdir -p "$SNBB_OUTPUT_DIR"; touch "$SNBB_OUTPUT_DIR/done""#,
     );
     study.scan(&["sub-a/ses-1"]);
@@ -124,7 +124,7 @@ fn each_end_and_each_hopeless_wait_is_told_apart() {
             .unwrap_or_else(|| panic!("no {key}: {good}"))
     };
     assert!(number("max_rss_mb") >= 50, "{good}");
-    assert!(number("cpu_time_s") >= 2, "{good}");
+    assert!(number("cpu_time_s") >= 1, "{good}");
     assert_eq!(number("alloc_cpus"), 1);
     // What is left in the queue goes by `cancel`; a cancelled task that never ran is cancelled all the same.
     let said = call(&["cancel", "--all"]);

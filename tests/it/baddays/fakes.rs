@@ -42,7 +42,7 @@ fn a_pass_ends_in_order_whatever_hangs() {
             "{}",
             said.err
         );
-        assert_eq!(study.statuses(), [running.clone()]);
+        assert_eq!(study.statuses(), [running.as_str()]);
     }
     let said = in_time(&study, &["run", "--skip-monitor"]);
     assert_eq!(said.code, 5, "{}", said.err);
@@ -53,7 +53,7 @@ fn a_pass_ends_in_order_whatever_hangs() {
     assert_eq!(said.code, 124, "{}", said.err);
     let said = in_time(&study, &["retry", "--status", "running"]);
     assert_eq!(said.code, 1, "nobody knows whether it lives: {}", said.err);
-    assert_eq!(study.statuses(), [running.clone()]);
+    assert_eq!(study.statuses(), [running.as_str()]);
     heal("squeue");
 
     hang("sacct");

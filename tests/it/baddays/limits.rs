@@ -25,18 +25,11 @@ fn a_submit_limit_stops_the_run_and_costs_no_attempt() {
         "qos+=small",
     ]);
     for (rest, most) in [("", 3), ("qos: small", 2)] {
-        let study = cluster.study(
-            &format!(
-                "slurm_account: tight\nprocedures:
-  - {{name: job, output_dir: job, script: job.sh, completion_marker: done, {rest}}}
+        let study = cluster.study(&format!(
+            "procedures:
+  - {{name: job, output_dir: job, script: job.sh, completion_marker: done, account: tight, {rest}}}
 "
-            )
-            .replace("slurm_account: tight\n", ""),
-        );
-        let text = study
-            .read("config.yaml")
-            .replace("slurm_account: snbb", "slurm_account: tight");
-        study.write("config.yaml", &text);
+        ));
         study.script("job.sh", UNTIL_GO);
         study.scan(&[
             "sub-1/ses-1",

@@ -89,10 +89,11 @@ pub fn procedures(config: &Config) -> String {
         )
         .unwrap();
         for (on, sessions) in config.procedures.dependencies(id) {
-            let any = if *sessions == SessionsRule::Any {
-                " (any session)"
-            } else {
-                ""
+            let any = match sessions {
+                _ if *sessions == SessionsRule::ByScope.resolve(p.scope) => "",
+                SessionsRule::Any => " (any session)",
+                SessionsRule::All => " (all sessions)",
+                SessionsRule::Same | SessionsRule::ByScope => " (same session)",
             };
             writeln!(out, "  after {}{any}", config.procedures.get(*on).name).unwrap();
         }

@@ -20,6 +20,11 @@ fn run_that_is_killed_anywhere_on_a_grown_study() {
 }
 
 #[test]
+fn run_that_is_killed_anywhere_while_it_submits_an_array() {
+    killed("kill-run-array", &World::array(), &["run"]);
+}
+
+#[test]
 fn monitor_that_is_killed_anywhere() {
     killed("kill-monitor", &World::with_ended_jobs(), &["monitor"]);
 }

@@ -15,6 +15,7 @@ const CONFIG: &str = "\
 project: crash
 slurm_partition: normal
 scan_threads: 1
+safety: {min_free: 0}
 settle_time: 0s
 output_grace: 0s
 procedures:
@@ -107,6 +108,13 @@ impl World {
         world
             .study
             .scan(&["sub-01/ses-01", "sub-01/ses-02", "sub-02/ses-01"]);
+        world
+    }
+
+    /// Makes a study without a state, in which three tasks are due that become one array.
+    pub fn array() -> Self {
+        let world = Self::fresh();
+        world.study.configure(&format!("array: always\n{CONFIG}"));
         world
     }
 
@@ -342,7 +350,7 @@ impl World {
             list.sort();
             list
         };
-        let mut names: Vec<String> = jobs.into_values().collect();
+        let mut names: Vec<String> = jobs.values().map(|name| timeless_name(name)).collect();
         names.sort();
         let control = self.store().read_control();
         let paused = control
@@ -389,6 +397,14 @@ impl World {
     }
 }
 
+/// Returns a job's name without the digits that tell one array from another.
+fn timeless_name(name: &str) -> String {
+    match name.split_once("_array_") {
+        Some((procedure, _)) => format!("{procedure}_array"),
+        None => name.to_owned(),
+    }
+}
+
 /// Says of a row what must not depend on when and how often the program was called.
 fn timeless(row: &TaskRow) -> String {
     format!(
@@ -398,7 +414,7 @@ fn timeless(row: &TaskRow) -> String {
         row.reason,
         row.attempt,
         row.job_id.is_some(),
-        row.job_name,
+        row.job_name.as_deref().map(timeless_name),
         row.facts.slurm_state,
         row.facts.exit_code,
         row.replaces_outputs,

@@ -21,6 +21,7 @@ pub fn bare(key: TaskKey, status: TaskStatus) -> TaskRow {
         submission_id: None,
         replaces_outputs: None,
         retry: Default::default(),
+        input_sessions: None,
         foreign: None,
     }
 }

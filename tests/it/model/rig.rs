@@ -107,7 +107,8 @@ impl Rig {
             .map(|root| format!("{root}_root: {root}\n"))
             .collect();
         let text = format!(
-            "{roots}state_file: state.parquet\nproject: {PROJECT}\nscan_threads: 1\npause_after_failures: 0\nprocedures:\n\
+            "{roots}state_file: state.parquet\nproject: {PROJECT}\nscan_threads: 1\npause_after_failures: 0\n\
+             retry: {{max_attempts: 3, on: [exit_code, timeout, node_fail, preempted, out_of_memory]}}\nprocedures:\n\
              - {{name: a, output_dir: a, script: a.sh}}\n\
              - {{name: b, output_dir: b, script: b.sh, depends_on: [a]}}\n\
              - {{name: c, output_dir: c, script: c.sh, scope: subject, depends_on: [a]}}\n"

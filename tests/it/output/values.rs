@@ -149,6 +149,7 @@ pub(super) fn planned(
         subject: SubjectLabel::new(subject).unwrap(),
         session: session_label(session),
         dicom_path: None,
+        input_sessions: None,
         decision,
     }
 }

@@ -70,6 +70,7 @@ fn write_journal(study: &Study, row: &TaskRow) {
             submitted_at: at,
             replaces_outputs: row.replaces_outputs.unwrap(),
             retry: Default::default(),
+            input_sessions: None,
             req_mem_mb: row.facts.req_mem_mb,
             time_limit_s: row.facts.time_limit_s,
         }),

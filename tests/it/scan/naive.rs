@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use snbb_scheduler::bids::{SessionLabel, SubjectLabel};
+use snbb_scheduler::completion::annex::Annex;
 use snbb_scheduler::completion::marker::{CompletionRule, Marker, Pattern, Required};
 use snbb_scheduler::completion::probe::Probe;
+use snbb_scheduler::completion::reader::Reader;
 use snbb_scheduler::completion::{Completion, Completions};
 use snbb_scheduler::procedure::{Procedure, ProcedureDag};
 use walkdir::WalkDir;
@@ -50,7 +52,7 @@ fn path_matches(glob: &[&str], path: &[&str]) -> bool {
 }
 
 /// True if something below `output` matches. Links in these trees lead to files only.
-fn is_satisfied(output: &Path, glob: &str, min_size: u64) -> bool {
+fn is_satisfied(output: &Path, glob: &str, min_size: u64, annex: Annex) -> bool {
     let parts: Vec<&str> = glob.split('/').filter(|part| !part.is_empty()).collect();
     WalkDir::new(output)
         .min_depth(1)
@@ -60,7 +62,12 @@ fn is_satisfied(output: &Path, glob: &str, min_size: u64) -> bool {
             let below = entry.path().strip_prefix(output).unwrap().to_str().unwrap();
             let path: Vec<&str> = below.split('/').collect();
             let Ok(metadata) = fs::metadata(entry.path()) else {
-                return false;
+                let target = fs::read_link(entry.path()).unwrap_or_default();
+                return annex == Annex::Present
+                    && target == Path::new(ANNEXED)
+                    && path_matches(&parts, &path)
+                    && min_size <= 5
+                    && !glob.ends_with('/');
             };
             path_matches(&parts, &path)
                 && (metadata.is_dir() || metadata.len() >= min_size)
@@ -68,12 +75,14 @@ fn is_satisfied(output: &Path, glob: &str, min_size: u64) -> bool {
         })
 }
 
-fn naive(output: &Path, markers: &[String], forbid: &[String]) -> bool {
+fn naive(output: &Path, markers: &[String], forbid: &[String], annex: Annex) -> bool {
     let wild = |glob: &String| u64::from(glob.contains(['*', '?']));
     markers
         .iter()
-        .all(|glob| is_satisfied(output, glob, wild(glob)))
-        && !forbid.iter().any(|glob| is_satisfied(output, glob, 0))
+        .all(|glob| is_satisfied(output, glob, wild(glob), annex))
+        && !forbid
+            .iter()
+            .any(|glob| is_satisfied(output, glob, 0, annex))
 }
 
 #[derive(Debug, Clone)]
@@ -81,7 +90,11 @@ enum Item {
     File(String, usize),
     Directory(String),
     Link(String),
+    Annexed(String),
 }
+
+/// The target of a file of git-annex whose content, five bytes, is elsewhere.
+const ANNEXED: &str = "../.git/annex/objects/Xk/9m/MD5E-s5--0a.gz/MD5E-s5--0a.gz";
 
 fn paths() -> impl Strategy<Value = String> {
     prop::collection::vec(
@@ -104,13 +117,15 @@ fn items() -> impl Strategy<Value = Item> {
         4 => (paths(), 0usize..3).prop_map(|(path, size)| Item::File(path, size)),
         1 => paths().prop_map(Item::Directory),
         1 => paths().prop_map(Item::Link),
+        1 => paths().prop_map(Item::Annexed),
     ]
 }
 
 fn build(output: &Path, items: &[Item]) {
     fs::create_dir_all(output).unwrap();
     for item in items {
-        let (Item::File(path, _) | Item::Directory(path) | Item::Link(path)) = item;
+        let (Item::File(path, _) | Item::Directory(path) | Item::Link(path) | Item::Annexed(path)) =
+            item;
         let at = output.join(path);
         // Where a name is taken by another kind of thing, the first one stays.
         let _ = match item {
@@ -125,6 +140,7 @@ fn build(output: &Path, items: &[Item]) {
                 std::os::unix::fs::symlink("/nonexistent", &at)
             }
             Item::Link(_) => std::os::unix::fs::symlink(output.with_extension("file"), &at),
+            Item::Annexed(_) => std::os::unix::fs::symlink(ANNEXED, &at),
         };
     }
 }
@@ -137,7 +153,9 @@ proptest! {
         items in prop::collection::vec(items(), 0..10),
         markers in prop::collection::vec(globs(), 1..3),
         forbid in prop::collection::vec(globs(), 0..2),
+        is_present in any::<bool>(),
     ) {
+        let annex = if is_present { Annex::Present } else { Annex::Absent };
         let tmp = tempfile::tempdir().unwrap();
         let output = tmp.path().join("d/p/sub-01/ses-1");
         build(&output, &items);
@@ -155,10 +173,11 @@ proptest! {
         };
         let steps = ProcedureDag::new(vec![procedure]).unwrap();
         let id = steps.find("p").unwrap();
-        let probe = Probe::of(tmp.path().join("b"), tmp.path().join("d"), steps, None).unwrap();
+        let probe = Probe::of(tmp.path().join("b"), tmp.path().join("d"), steps, None).unwrap()
+            .reading_by(Reader::default().counting(annex));
         let subject = SubjectLabel::new("sub-01").unwrap();
         let answer = probe.for_subject(&subject).completion(id, &SessionLabel::new("ses-1").unwrap());
-        let expected = if naive(&output, &markers, &forbid) {
+        let expected = if naive(&output, &markers, &forbid, annex) {
             Completion::Complete
         } else {
             Completion::Incomplete

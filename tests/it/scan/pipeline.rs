@@ -71,7 +71,7 @@ pub fn step(name: &str, output_dir: &str, needs: &[&str], markers: &[&str]) -> P
             .iter()
             .map(|name| Dependency {
                 procedure: Arc::from(*name),
-                sessions: SessionsRule::All,
+                sessions: SessionsRule::ByScope,
             })
             .collect(),
         check: Check::Markers,

@@ -426,7 +426,13 @@ fn rows_of_format_1() -> [snbb_scheduler::state::TaskRow; 2] {
 #[test]
 fn the_fixture_of_format_version_1_is_read() {
     let contents = file::read(std::fs::read(FORMAT_1).unwrap().into()).unwrap();
-    assert_eq!(contents.rows, rows_of_format_1());
+    let mut rows = rows_of_format_1();
+    // Columns that came later are null in it.
+    for row in &mut rows {
+        row.facts.cpu_time_s = None;
+        row.facts.alloc_cpus = None;
+    }
+    assert_eq!(contents.rows, rows);
     assert_eq!(contents.meta, meta());
 }
 

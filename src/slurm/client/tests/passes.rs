@@ -237,3 +237,28 @@ fn every_cluster_that_matters_is_asked_for_its_own_jobs() {
     executor.cancel(&question.jobs).unwrap();
     assert_eq!(of("scancel", ""), ["-", "x"]);
 }
+
+#[test]
+fn a_failed_dependency_is_known_from_the_queue_where_accounting_is_silent() {
+    let fakes = Fakes::new();
+    let line = |id: &str| {
+        format!(
+            "printf '{id}\\037CANCELLED\\037DependencyNeverSatisfied\\0371700000000\\037N/A\\0371700000070\\037\\0371:00\\037\\037a\\n'"
+        )
+    };
+    fakes.write("squeue", &[line("5"), line("6")].join("; "));
+    let jobs: Vec<String> = [("5", "CANCELLED"), ("6", "CANCELLED by 1000")]
+        .iter()
+        .map(|(id, state)| row(id, state, "a").replace("n1", "None assigned"))
+        .collect();
+    sacct(&fakes, &jobs, "");
+    let (jobs, _) = records(&mut fakes.executor(), &asked(&["5", "6"], None));
+    let phases: Vec<Phase> = jobs.iter().map(|job| job.phase).collect();
+    assert_eq!(
+        phases,
+        [
+            Phase::Failed(Reason::Dependency),
+            Phase::Failed(Reason::Cancelled)
+        ]
+    );
+}

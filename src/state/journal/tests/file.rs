@@ -255,6 +255,7 @@ fn any_entry() -> impl Strategy<Value = Entry> {
                     submitted_at: at,
                     replaces_outputs: rest.1,
                     retry: Default::default(),
+                    input_sessions: None,
                     req_mem_mb: rest.2,
                     time_limit_s: rest.3,
                 })

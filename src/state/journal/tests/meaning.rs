@@ -24,6 +24,7 @@ fn row(task: usize, status: TaskStatus, attempt: Option<i32>) -> TaskRow {
         submission_id: attempt.map(|n| format!("old{task}-{n}").into()),
         replaces_outputs: None,
         retry: Default::default(),
+        input_sessions: None,
         foreign: None,
     }
 }

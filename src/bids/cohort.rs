@@ -1,0 +1,369 @@
+//! The cohort: which of the discovered sessions the site wants worked on (`include`, `exclude`).
+//!
+//! Reads the lists' files, once per call; the question itself is pure. A selection on the command
+//! line is something else: it never shrinks what a subject-scoped task waits for.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use super::{Session, SessionLabel, SubjectLabel};
+use crate::completion::reader::{Reader, words};
+
+/// Holds the lists as the configuration has them. The default wants every session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CohortSource {
+    pub include: Option<ListSource>,
+    pub exclude: Option<ListSource>,
+}
+
+/// Says where a list stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListSource {
+    /// In the configuration, each entry with its line there.
+    Entries(Vec<(String, u32)>),
+    /// In a file, one entry per line.
+    File(PathBuf),
+}
+
+/// Answers which sessions are wanted. The default wants all.
+#[derive(Debug, Clone, Default)]
+pub struct Cohort {
+    /// None: everything is included.
+    include: Option<List>,
+    exclude: List,
+}
+
+/// Holds a list so that thousands of entries cost a session one look.
+#[derive(Debug, Clone, Default)]
+struct List {
+    entries: Vec<Entry>,
+    /// Places in `entries`, by the subject where it is written out.
+    by_subject: HashMap<String, Vec<usize>>,
+    /// Places of the others.
+    wild: Vec<usize>,
+}
+
+/// Is one entry of a list: a subject, or a session.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    text: String,
+    /// `include` or `exclude`.
+    key: &'static str,
+    /// None: in the configuration itself.
+    file: Option<PathBuf>,
+    line: u32,
+    subject: Part,
+    /// None: all sessions of the subject.
+    session: Option<Part>,
+}
+
+#[derive(Debug, Clone)]
+enum Part {
+    Label(String),
+    Wild(GlobMatcher),
+}
+
+/// Says why an entry names no subject and no session.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EntryError {
+    #[error("it is empty")]
+    Empty,
+    #[error("'{0}' is a session of which subject?")]
+    NoSubject(String),
+    #[error("'{0}' is neither a subject nor a session of one")]
+    Parts(String),
+    #[error("'{text}' holds '{bad}', which no BIDS label does")]
+    Label { text: String, bad: String },
+    #[error("'{text}' is no pattern: {error}")]
+    Pattern { text: String, error: String },
+}
+
+/// Says why a list cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CohortError {
+    #[error("cannot read the list of '{key}', {}: {error}", .file.display())]
+    Unreadable {
+        key: &'static str,
+        file: PathBuf,
+        error: String,
+    },
+    #[error("{}:{line}: {error}", .file.display())]
+    Entry {
+        file: PathBuf,
+        line: u32,
+        error: EntryError,
+    },
+    #[error("the list of 'include', {}, names no session: nothing would ever be submitted", .file.display())]
+    Nothing { file: PathBuf },
+}
+
+/// More would be another file.
+const LARGEST: usize = 16 << 20;
+
+impl EntryError {
+    /// Says what to write instead.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::NoSubject(_) => "write '*/ses-01' for the session of that name of every subject",
+            _ => "write sub-0001 for a subject, sub-0001/ses-01 for a session; '*' and '?' match",
+        }
+    }
+}
+
+impl CohortError {
+    /// Says what to do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Unreadable { key, .. } => format!(
+                "make a readable text file of one entry per line, or correct '{key}' in the configuration; \
+                 a single entry there begins with 'sub-'"
+            ),
+            Self::Entry { error, .. } => error.hint().to_owned(),
+            Self::Nothing { .. } => {
+                "name sessions in it, or leave 'include' out to include everything".to_owned()
+            }
+        }
+    }
+}
+
+impl Cohort {
+    /// Reads the lists.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or the first line in it that is no entry.
+    pub fn load(source: &CohortSource) -> Result<Self, CohortError> {
+        let list = |key, source: &Option<ListSource>| {
+            let entries = source.as_ref().map(|list| read(key, list)).transpose()?;
+            Ok(entries.map(List::new))
+        };
+        let include = list("include", &source.include)?;
+        if let (Some(list), Some(ListSource::File(file))) = (&include, &source.include)
+            && list.entries.is_empty()
+        {
+            return Err(CohortError::Nothing { file: file.clone() });
+        }
+        Ok(Self {
+            include,
+            exclude: list("exclude", &source.exclude)?.unwrap_or_default(),
+        })
+    }
+
+    /// True if the session is not to be worked on.
+    pub fn excludes(&self, session: &Session) -> bool {
+        if self.include.is_none() && self.exclude.entries.is_empty() {
+            return false;
+        }
+        let is_in = |list: &List| list.hits(session).next().is_some();
+        self.include.as_ref().is_some_and(|list| !is_in(list)) || is_in(&self.exclude)
+    }
+
+    /// Returns the entries that match no session, in their order.
+    pub fn unmatched(&self, sessions: &[Session]) -> Vec<&Entry> {
+        let lists = self.include.iter().chain([&self.exclude]);
+        lists.flat_map(|list| list.unmatched(sessions)).collect()
+    }
+}
+
+impl List {
+    fn new(entries: Vec<Entry>) -> Self {
+        let mut list = Self::default();
+        for (at, entry) in entries.iter().enumerate() {
+            match &entry.subject {
+                Part::Label(subject) => {
+                    list.by_subject.entry(subject.clone()).or_default().push(at);
+                }
+                Part::Wild(_) => list.wild.push(at),
+            }
+        }
+        Self { entries, ..list }
+    }
+
+    /// Returns the places of the entries that match.
+    fn hits<'a>(&'a self, session: &'a Session) -> impl Iterator<Item = usize> + 'a {
+        let named = self.by_subject.get(session.subject.as_str());
+        named
+            .into_iter()
+            .flatten()
+            .chain(&self.wild)
+            .copied()
+            .filter(|at| {
+                self.entries
+                    .get(*at)
+                    .is_some_and(|entry| entry.matches(session))
+            })
+    }
+
+    fn unmatched(&self, sessions: &[Session]) -> Vec<&Entry> {
+        let hit: HashSet<usize> = sessions.iter().flat_map(|s| self.hits(s)).collect();
+        let entries = self.entries.iter().enumerate();
+        entries
+            .filter(|(at, _)| !hit.contains(at))
+            .map(|(_, entry)| entry)
+            .collect()
+    }
+}
+
+impl Part {
+    fn matches(&self, label: &str) -> bool {
+        match self {
+            Self::Label(text) => text == label,
+            Self::Wild(glob) => glob.is_match(label),
+        }
+    }
+}
+
+impl Entry {
+    /// Reads `sub-0001`, `0001`, `sub-0001/ses-01`, `0001/01`, also with wildcards.
+    ///
+    /// # Errors
+    /// A text that can match no label.
+    pub fn parse(key: &'static str, text: &str) -> Result<Self, EntryError> {
+        let (subject, session) = match text.split_once('/') {
+            Some((subject, session)) => (subject, Some(session)),
+            None => (text, None),
+        };
+        if text.is_empty() {
+            return Err(EntryError::Empty);
+        }
+        if subject.starts_with(SessionLabel::PREFIX) {
+            return Err(EntryError::NoSubject(text.to_owned()));
+        }
+        if subject.is_empty() || session.is_some_and(|s| s.is_empty() || s.contains('/')) {
+            return Err(EntryError::Parts(text.to_owned()));
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            key,
+            file: None,
+            line: 0,
+            subject: part(text, subject, SubjectLabel::PREFIX)?,
+            session: session
+                .map(|session| part(text, session, SessionLabel::PREFIX))
+                .transpose()?,
+        })
+    }
+
+    fn matches(&self, session: &Session) -> bool {
+        let part = self.session.as_ref();
+        self.subject.matches(session.subject.as_str())
+            && part.is_none_or(|part| part.matches(session.session.as_str()))
+    }
+}
+
+/// As an entry is told to a person: `exclude: sub-0001 (/site/excluded.txt:3)`.
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key, self.text)?;
+        match &self.file {
+            Some(file) => write!(f, " ({}:{})", file.display(), self.line),
+            None if self.line > 0 => write!(f, " (line {} of the configuration)", self.line),
+            None => Ok(()),
+        }
+    }
+}
+
+fn read(key: &'static str, list: &ListSource) -> Result<Vec<Entry>, CohortError> {
+    match list {
+        // The configuration has looked at these already; what it let through can be parsed.
+        ListSource::Entries(entries) => Ok(entries
+            .iter()
+            .filter_map(|(text, line)| {
+                let entry = Entry::parse(key, text).ok()?;
+                Some(Entry {
+                    line: *line,
+                    ..entry
+                })
+            })
+            .collect()),
+        ListSource::File(file) => read_file(key, file),
+    }
+}
+
+fn read_file(key: &'static str, file: &Path) -> Result<Vec<Entry>, CohortError> {
+    let unreadable = |error: String| CohortError::Unreadable {
+        key,
+        file: file.to_owned(),
+        error,
+    };
+    let bytes = match Reader::default().head(file, LARGEST + 1) {
+        Ok(Some(bytes)) if bytes.len() > LARGEST => {
+            return Err(unreadable(format!(
+                "it is larger than {} MiB",
+                LARGEST >> 20
+            )));
+        }
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => {
+            let not_found = std::io::Error::from(std::io::ErrorKind::NotFound);
+            let error = if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
+                "it is a directory".to_owned()
+            } else {
+                words(&not_found)
+            };
+            return Err(unreadable(error));
+        }
+        Err(error) => return Err(unreadable(error.error)),
+    };
+    let text = String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8".to_owned()))?;
+    let mut entries = Vec::new();
+    // Windows' editors begin a file with a mark and end lines with `\r\n`.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    for (at, line) in text.lines().enumerate() {
+        let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
+        let entry = line.split('#').next().unwrap_or_default().trim();
+        if entry.is_empty() {
+            continue;
+        }
+        let parsed = Entry::parse(key, entry).map_err(|error| CohortError::Entry {
+            file: file.to_owned(),
+            line: number,
+            error,
+        })?;
+        entries.push(Entry {
+            file: Some(file.to_owned()),
+            line: number,
+            ..parsed
+        });
+    }
+    Ok(entries)
+}
+
+/// Reads a label with or without prefix, or a pattern, as on the command line.
+fn part(text: &str, part: &str, prefix: &str) -> Result<Part, EntryError> {
+    const WILD: &[char] = &['*', '?', '[', ']', '{', '}', '!', ',', '-'];
+    let bare = part.strip_prefix(prefix).unwrap_or(part);
+    let is_wild = bare.contains(['*', '?', '[', '{']);
+    let bad = bare
+        .chars()
+        .find(|c| !(c.is_ascii_alphanumeric() || *c == '+' || (is_wild && WILD.contains(c))));
+    if let Some(bad) = bad {
+        return Err(EntryError::Label {
+            text: text.to_owned(),
+            bad: bad.escape_default().to_string(),
+        });
+    }
+    if bare.is_empty() {
+        return Err(EntryError::Parts(text.to_owned()));
+    }
+    let whole = if part.starts_with(prefix) || part.starts_with('*') {
+        part.to_owned()
+    } else {
+        format!("{prefix}{part}")
+    };
+    if !is_wild {
+        return Ok(Part::Label(whole));
+    }
+    GlobBuilder::new(&whole)
+        .build()
+        .map(|glob| Part::Wild(glob.compile_matcher()))
+        .map_err(|error| EntryError::Pattern {
+            text: text.to_owned(),
+            error: error.kind().to_string(),
+        })
+}
+
+#[cfg(test)]
+mod tests;

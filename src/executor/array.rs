@@ -1,0 +1,134 @@
+//! Job arrays in neutral words: what they are called, and how a task of one is told from a job of its own.
+//!
+//! An array's submission id is `array-<16 hex digits>`; that of its task 4 is `array-<16 hex digits>.4`, and
+//! the executor reports the task as job `123_4`. All tasks of an array share one job name, and one mark in
+//! Slurm. The beginning tells our arrays from those that a job script makes of itself.
+
+use std::path::PathBuf;
+
+use super::JobId;
+
+/// What submission ids of arrays begin with.
+const PREFIX: &str = "array-";
+
+/// Stands between procedure and number in an array's job name.
+const NAME_PART: &str = "_array_";
+
+/// How many digits of the submission id stand in the job name.
+const NAME_DIGITS: usize = 8;
+
+const DIGITS: usize = 16;
+
+/// Describes a job array that is to be submitted; its tasks are numbered from 0 in their order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArrayJob {
+    pub submission_id: String,
+    /// What Slurm shows for all its tasks.
+    pub job_name: String,
+    /// How many tasks may run at a time.
+    pub throttle: Option<u32>,
+    /// Where the task list, the script and the wrapper are written.
+    pub dir: PathBuf,
+}
+
+/// Makes the submission id of an array from 16 hex digits that no other one has.
+pub fn array_id(digits: &str) -> String {
+    format!("{PREFIX}{digits}")
+}
+
+/// Makes the submission id of one task.
+pub fn task_id(array: &str, index: usize) -> String {
+    format!("{array}.{index}")
+}
+
+/// True for the submission id of an array itself. Strict, since it becomes the name of a directory.
+pub fn is_array_id(submission_id: &str) -> bool {
+    submission_id.strip_prefix(PREFIX).is_some_and(|digits| {
+        digits.len() == DIGITS
+            && digits
+                .bytes()
+                .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    })
+}
+
+/// Splits the submission id of an array's task; none for any other.
+pub fn split_task_id(submission_id: &str) -> Option<(&str, usize)> {
+    let (array, index) = submission_id.split_once('.')?;
+    let is_number = !index.is_empty() && index.bytes().all(|b| b.is_ascii_digit());
+    (is_array_id(array) && is_number)
+        .then(|| Some((array, index.parse().ok()?)))
+        .flatten()
+}
+
+/// Makes the job id of a task of an array.
+pub fn job_id_of_task(array: &JobId, index: usize) -> JobId {
+    JobId::new(&format!("{array}_{index}"))
+}
+
+/// Splits the job id of an array's task: `123_4`.
+pub fn split_job_id(job: &JobId) -> Option<(&str, usize)> {
+    let (array, index) = job.as_str().split_once('_')?;
+    Some((array, index.parse().ok()?))
+}
+
+/// Returns the job name that all tasks of an array have.
+pub fn job_name(procedure: &str, array: &str) -> String {
+    let digits = array.strip_prefix(PREFIX).unwrap_or(array);
+    let digits = digits.get(..NAME_DIGITS).unwrap_or(digits);
+    format!("{procedure}{NAME_PART}{digits}")
+}
+
+/// Reads an array's job name back: the procedure, and the beginning of the submission id.
+pub fn split_job_name(name: &str) -> Option<(&str, String)> {
+    let (procedure, digits) = name.rsplit_once(NAME_PART)?;
+    let array = format!("{PREFIX}{digits}");
+    let fits = digits.len() == NAME_DIGITS && is_array_id(&format!("{array}{digits}"));
+    (fits && !procedure.is_empty()).then_some((procedure, array))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back_and_others_are_not() {
+        let array = array_id("0123456789abcdef");
+        assert!(is_array_id(&array));
+        assert_eq!(split_task_id(&task_id(&array, 40)), Some((&*array, 40)));
+        let name = job_name("a_array_b", &array);
+        assert_eq!(name, "a_array_b_array_01234567");
+        assert_eq!(
+            split_job_name(&name),
+            Some(("a_array_b", "array-01234567".to_owned()))
+        );
+        for text in [
+            "0123456789abcdef",
+            "0123456789abcdef.4",
+            "array-0123456789abcdef.",
+            "array-0123456789abcdef.-1",
+            "array-0123456789abcdef.x",
+            "array-../../../../etc/p.1",
+            "array-0123456789ABCDEF.1",
+            "array-0123456789abcdef.99999999999999999999999",
+            "",
+            ".",
+        ] {
+            assert_eq!(split_task_id(text), None, "{text}");
+            assert!(!is_array_id(text), "{text}");
+        }
+        for name in [
+            "a_sub-01",
+            "a_array_",
+            "_array_01234567",
+            "a_array_0123456z",
+        ] {
+            assert_eq!(split_job_name(name), None, "{name}");
+        }
+        let split = |text: &str| {
+            split_job_id(&JobId::new(text)).map(|(array, index)| (array.to_owned(), index))
+        };
+        assert_eq!(split("123_4"), Some(("123".to_owned(), 4)));
+        assert_eq!(split("123"), None);
+        assert_eq!(split("123_[0-4]"), None);
+    }
+}

@@ -1,0 +1,92 @@
+//! The work of libraries that panic, or that start threads of their own where the system may give none.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::channel;
+use std::sync::{Mutex, Once, OnceLock};
+use std::thread::{Builder, available_parallelism, scope};
+
+/// Turns a panic of a library into its text, and keeps it from being printed.
+pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    quietly(|| catch_unwind(AssertUnwindSafe(work))).map_err(|panic| text(panic.as_ref()))
+}
+
+/// Does the work of polars, which starts threads of its own: where the system does not give as many,
+/// it would panic, or wait for ever.
+pub fn with_threads<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    static ENOUGH: OnceLock<Result<(), String>> = OnceLock::new();
+    ENOUGH.get_or_init(|| {
+        // Two pools of a thread per processor, and a few more.
+        let processors = available_parallelism().map_or(1, NonZero::get);
+        let wanted = 2 * processors + 2;
+        have_threads(wanted).map_err(|error| {
+            format!("the system gives no {wanted} threads ({error}): is there a limit on processes (ulimit -u)?")
+        })
+    })
+    .clone()?;
+    caught(work)
+}
+
+/// Starts so many threads at once, and ends them.
+fn have_threads(count: usize) -> std::io::Result<()> {
+    let (keep, kept) = channel::<()>();
+    let kept = Mutex::new(kept);
+    scope(|scope| {
+        let started: std::io::Result<Vec<_>> = (0..count)
+            .map(|_| {
+                Builder::new().stack_size(64 << 10).spawn_scoped(scope, || {
+                    let _ = kept.lock().map(|kept| kept.recv());
+                })
+            })
+            .collect();
+        drop(keep);
+        started.map(drop)
+    })
+}
+
+fn text(panic: &(dyn Any + Send)) -> String {
+    panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("a part of it gave up")
+        .to_owned()
+}
+
+thread_local! {
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+static HOOK: Once = Once::new();
+
+/// Keeps panics of this thread off standard error while it works.
+fn quietly<T>(work: impl FnOnce() -> T) -> T {
+    HOOK.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !QUIET.with(Cell::get) {
+                usual(info);
+            }
+        }));
+    });
+    let before = QUIET.with(|quiet| quiet.replace(true));
+    let outcome = work();
+    QUIET.with(|quiet| quiet.set(before));
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_its_text() {
+        assert_eq!(caught(|| 7), Ok(7));
+        assert_eq!(
+            caught(|| panic!("no {}", "thread")),
+            Err::<(), _>("no thread".to_owned())
+        );
+        assert_eq!(caught(|| panic!("none")), Err::<(), _>("none".to_owned()));
+    }
+}

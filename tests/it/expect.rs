@@ -1,0 +1,341 @@
+//! Expectations from inputs, through the program: lists of sessions, numbers of sessions, tasks that a
+//! session came after.
+
+use crate::fake_slurm::FakeSlurm;
+use crate::harness::Study;
+
+const PIPELINE: &str = "slurm_partition: normal
+output_grace: 0s
+procedures:
+  - {name: convert, output_dir: '', script: s.sh, completion_marker: anat/T1w.nii.gz}
+  - name: group
+    output_dir: group
+    script: s.sh
+    scope: subject
+    depends_on: [convert]
+    completion_marker: table.tsv
+";
+
+fn study(head: &str, group: &str) -> (Study, FakeSlurm) {
+    let mut study = Study::new();
+    let slurm = FakeSlurm::new(&mut study);
+    study.configure(&format!("{head}{PIPELINE}{group}"));
+    study.script("s.sh", "true");
+    study.scan(&["sub-01/ses-1", "sub-01/ses-2", "sub-02/ses-1"]);
+    (study, slurm)
+}
+
+fn convert(study: &Study, session: &str) {
+    study.write(&format!("bids/{session}/anat/T1w.nii.gz"), "x");
+}
+
+/// The table of `session-status`, a cell per procedure: `sub-01 ses-1: complete, waiting`.
+fn table(study: &Study) -> Vec<String> {
+    let said = study.ok(&["session-status", "--format", "csv"]);
+    let lines = said.out.lines().skip(1);
+    lines
+        .map(|line| {
+            let cells: Vec<&str> = line.split(',').collect();
+            format!("{} {}: {}", cells[0], cells[1], cells[2..].join(", "))
+        })
+        .collect()
+}
+
+fn job_names(slurm: &FakeSlurm) -> Vec<String> {
+    slurm.jobs().into_iter().map(|(_, name)| name).collect()
+}
+
+#[test]
+fn excluded_sessions_are_left_alone_and_shown() {
+    let (study, slurm) = study("exclude: excluded.txt\n", "");
+    study.write(
+        "excluded.txt",
+        "# asked to be forgotten\nsub-01/ses-2\n02  # all of it\n",
+    );
+    study.ok(&["run"]);
+    assert_eq!(job_names(&slurm), ["convert_sub-01_ses-1"]);
+    assert_eq!(
+        table(&study),
+        [
+            "sub-01 ses-1: pending, waiting",
+            "sub-01 ses-2: excluded, waiting",
+            "sub-02 ses-1: excluded, excluded",
+        ]
+    );
+    // The subject does not wait for the excluded session; force does not help against the list.
+    convert(&study, "sub-01/ses-1");
+    slurm.set_all("COMPLETED");
+    study.ok(&["run"]);
+    study.ok(&["run", "--force", "--subject", "02"]);
+    assert_eq!(job_names(&slurm), ["convert_sub-01_ses-1", "group_sub-01"]);
+    // Not on the list any more: a session like the others.
+    study.write("excluded.txt", "");
+    study.ok(&["run"]);
+    assert_eq!(
+        job_names(&slurm)[2..],
+        ["convert_sub-01_ses-2", "convert_sub-02_ses-1"]
+    );
+    // A job of an excluded session is followed, and its row stays.
+    study.write("excluded.txt", "02\n");
+    slurm.set_all("COMPLETED");
+    convert(&study, "sub-02/ses-1");
+    study.call(&["run"]);
+    assert!(
+        study
+            .statuses()
+            .contains(&"convert sub-02 ses-1: complete verified".to_owned())
+    );
+    let json = study
+        .ok(&["session-status", "--format", "json", "--subject", "02"])
+        .out;
+    assert!(json.contains("\"decision\":\"excluded\""), "{json}");
+}
+
+#[test]
+fn include_names_all_that_is_worked_on() {
+    let (study, slurm) = study("include: [sub-0*/1, 77]\nexclude: sub-02\n", "");
+    let said = study.ok(&["run"]);
+    assert_eq!(job_names(&slurm), ["convert_sub-01_ses-1"]);
+    let warning = "warning: matches no session: include: 77 (line 6 of the configuration)\n";
+    assert_eq!(said.err.matches(warning).count(), 1, "{}", said.err);
+    let said = study.ok(&["session-status"]);
+    assert!(said.err.contains(warning), "{}", said.err);
+}
+
+#[test]
+fn a_list_that_cannot_be_used_is_an_error_with_its_place() {
+    let (study, _slurm) = study("exclude: lists/nothing.txt\n", "");
+    let list = study.at("lists/nothing.txt").display().to_string();
+    for command in [
+        &["run"][..],
+        &["run", "--dry-run"],
+        &["manifest"],
+        &["session-status"],
+    ] {
+        let said = study.call(command);
+        assert_eq!(said.code, 2, "{}", said.err);
+        let line = format!("cannot read the list of 'exclude', {list}: ");
+        assert!(
+            said.err.contains(&line) && said.err.contains("hint: "),
+            "{}",
+            said.err
+        );
+    }
+    // What does not submit goes on.
+    study.ok(&["monitor"]);
+    study.ok(&["status"]);
+    study.write("lists/nothing.txt", "sub-01\n\nsub-0 2\n");
+    let said = study.call(&["run"]);
+    let line = format!("{list}:3: 'sub-0 2' holds ' ', which no BIDS label does");
+    assert!(said.code == 2 && said.err.contains(&line), "{}", said.err);
+    // In the configuration itself all are told at once, with their lines.
+    study.configure(&format!(
+        "exclude:\n  - sub-01\n  - ses-1\n  - a_b\ninclude: []\n{PIPELINE}"
+    ));
+    let said = study.call(&["run"]);
+    for line in [
+        "config.yaml:8:5: exclude[1]: 'ses-1' is a session of which subject?",
+        "config.yaml:9:5: exclude[2]: 'a_b' holds '_', which no BIDS label does",
+        "config.yaml:10:10: include: names no session: nothing would ever be submitted",
+    ] {
+        assert!(
+            said.code == 2 && said.err.contains(line),
+            "{line}\n{}",
+            said.err
+        );
+    }
+}
+
+#[test]
+fn a_subject_waits_for_as_many_sessions_as_it_needs() {
+    let (study, slurm) = study("", "    min_sessions: 2\n");
+    for session in ["sub-01/ses-1", "sub-01/ses-2", "sub-02/ses-1"] {
+        convert(&study, session);
+    }
+    let said = study.ok(&["run"]);
+    assert_eq!(job_names(&slurm), ["group_sub-01"]);
+    assert!(
+        said.err.contains("1  waiting for 2 sessions"),
+        "{}",
+        said.err
+    );
+    let json = study
+        .ok(&["session-status", "--format", "json", "--subject", "02"])
+        .out;
+    assert!(
+        json.contains("\"text\":\"waiting for 2 sessions, 1 so far\""),
+        "{json}"
+    );
+}
+
+#[test]
+fn rules_about_sessions_are_checked_when_the_configuration_is_read() {
+    let (study, _slurm) = study("", "");
+    let procedures = |second: &str| {
+        study.configure(&format!(
+            "procedures:\n  - {{name: a, output_dir: a, script: s.sh}}\n  - {{name: b, output_dir: b, script: s.sh, {second}}}\n"
+        ));
+        study.call(&["manifest"])
+    };
+    for (second, expected) in [
+        (
+            "scope: subject, depends_on: [{name: a, sessions: same}]",
+            "procedures[1].depends_on[0].sessions: 'same' is for procedures with 'scope: session'",
+        ),
+        (
+            "min_sessions: 2",
+            "procedures[1].min_sessions: is for procedures with 'scope: subject'",
+        ),
+        (
+            "scope: subject, min_sessions: 0",
+            "procedures[1].min_sessions: '0' is not a whole number from 1",
+        ),
+        (
+            "rerun_when_stale: yes",
+            "procedures[1].rerun_when_stale: is for procedures with 'scope: subject'",
+        ),
+    ] {
+        let said = procedures(second);
+        assert!(
+            said.code == 2 && said.err.contains(expected),
+            "{second}: {}",
+            said.err
+        );
+    }
+    for second in ["same", "all", "any"] {
+        let said = procedures(&format!("depends_on: [{{name: a, sessions: {second}}}]"));
+        assert!(
+            said.code == 0 && !said.err.contains("sessions:"),
+            "{second}: {}",
+            said.err
+        );
+    }
+}
+
+#[test]
+fn a_session_that_comes_later_makes_a_complete_task_stale() {
+    let (study, slurm) = study("", "");
+    for session in ["sub-01/ses-1", "sub-01/ses-2", "sub-02/ses-1"] {
+        convert(&study, session);
+    }
+    study.ok(&["run"]);
+    assert_eq!(job_names(&slurm), ["group_sub-01", "group_sub-02"]);
+    for subject in ["sub-01", "sub-02"] {
+        let table = format!("derivatives/group/{subject}/table.tsv");
+        study.write(&table, "x");
+        let file = std::fs::File::options().append(true).open(study.at(&table));
+        let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
+        file.unwrap().set_modified(old).unwrap();
+    }
+    slurm.set_all("COMPLETED");
+    let said = study.ok(&["run"]);
+    assert!(!said.err.contains("stale"), "{}", said.err);
+    study.scan(&["sub-01/ses-3"]);
+    assert_eq!(table(&study)[2], "sub-01 ses-3: due, waiting");
+    convert(&study, "sub-01/ses-3");
+    assert_eq!(table(&study)[2], "sub-01 ses-3: complete, complete (stale)");
+    let said = study.ok(&["run"]);
+    assert!(
+        said.err.contains("6 complete, 0 due, 0 submitted")
+            && said.err.contains("note: 1 task complete, but stale"),
+        "{}",
+        said.err
+    );
+    let json = study
+        .ok(&["session-status", "--format", "json", "--session", "3"])
+        .out;
+    assert!(
+        json.contains("\"text\":\"complete, but stale: ses-3 came later\""),
+        "{json}"
+    );
+    assert!(json.contains("\"decision\":\"complete\""), "{json}");
+    // The site wants it: once, with the outputs that are to be replaced.
+    study.configure(&format!("{PIPELINE}    rerun_when_stale: yes\n"));
+    study.ok(&["run"]);
+    assert_eq!(job_names(&slurm)[2..], ["group_sub-01"]);
+    slurm.set_all("COMPLETED");
+    study.ok(&["monitor"]);
+    let rows = study.statuses();
+    assert_eq!(
+        rows[0], "group sub-01 : failed no_output",
+        "outputs of before prove nothing"
+    );
+}
+
+#[test]
+fn what_a_task_worked_on_outlives_a_rebuilt_state() {
+    let (study, slurm) = study("", "    rerun_when_stale: yes\n");
+    convert(&study, "sub-02/ses-1");
+    study.ok(&["run", "--procedure", "group"]);
+    study.write("derivatives/group/sub-02/table.tsv", "x");
+    slurm.set_all("COMPLETED");
+    study.ok(&["monitor"]);
+    std::fs::remove_file(study.at("state.parquet")).unwrap();
+    std::fs::remove_file(study.at("state.parquet.bak")).unwrap();
+    study.ok(&["state", "repair", "--yes"]);
+    study.scan(&["sub-02/ses-9"]);
+    convert(&study, "sub-02/ses-9");
+    study.ok(&["run", "--procedure", "group"]);
+    assert_eq!(job_names(&slurm), ["group_sub-02", "group_sub-02"]);
+}
+
+#[test]
+fn files_of_git_annex_count_as_the_site_says() {
+    let (study, _slurm) = study("", "");
+    let key = "SHA256E-s1234--0af3.nii.gz";
+    let link = |session: &str, target: &str| {
+        let anat = study.at(&format!("bids/{session}/anat"));
+        std::fs::create_dir_all(&anat).unwrap();
+        std::os::unix::fs::symlink(target, anat.join("T1w.nii.gz")).unwrap();
+    };
+    link(
+        "sub-01/ses-1",
+        &format!("../../../.git/annex/objects/Xk/9m/{key}/{key}"),
+    );
+    link("sub-01/ses-2", "../../../elsewhere/T1w.nii.gz");
+    link(
+        "sub-02/ses-1",
+        "../../../.git/annex/objects/Xk/9m/MD5-s0--x/MD5-s0--x",
+    );
+    for (head, marker, expected) in [
+        ("", "anat/T1w.nii.gz", ["complete", "due", "complete"]),
+        ("", "anat/*_T1w.nii.gz", ["due", "due", "due"]),
+        ("", "anat/*T1w.nii.gz", ["complete", "due", "due"]),
+        (
+            "",
+            "{glob: anat/T1w.nii.gz, min_size: 1234}",
+            ["complete", "due", "due"],
+        ),
+        (
+            "",
+            "{glob: anat/T1w.nii.gz, min_size: 1235}",
+            ["due", "due", "due"],
+        ),
+        (
+            "",
+            "{glob: anat/T1w.nii.gz, contains: x}",
+            ["due", "due", "due"],
+        ),
+        (
+            "",
+            "{glob: anat/T1w.nii.gz, not_contains: x}",
+            ["due", "due", "due"],
+        ),
+        ("", "", ["complete", "complete", "complete"]),
+        ("annex: absent\n", "anat/T1w.nii.gz", ["due", "due", "due"]),
+        (
+            "annex: present\n",
+            "anat/T1w.nii.gz",
+            ["complete", "due", "complete"],
+        ),
+    ] {
+        study.configure(&format!(
+            "{head}procedures:\n  - {{name: a, output_dir: '', script: s.sh, completion_marker: [{marker}]}}\n"
+        ));
+        let cells: Vec<String> = table(&study)
+            .iter()
+            .map(|line| line.split(": ").nth(1).unwrap().to_owned())
+            .collect();
+        assert_eq!(cells, expected, "{head}{marker}");
+    }
+}

@@ -1,0 +1,429 @@
+//! The safety stop through the program: each reason to stop, its line, its exit code, the way out.
+
+use std::fs;
+use std::path::Path;
+
+use crate::fake_slurm::FakeSlurm;
+use crate::harness::{Said, Study};
+
+const PIPELINE: &str = "slurm_partition: normal
+output_grace: 0s
+procedures:
+  - {name: convert, output_dir: '', script: s.sh, completion_marker: anat/T1w.nii.gz}
+  - {name: prep, output_dir: prep, script: s.sh, depends_on: [convert], completion_marker: report.html}
+";
+
+/// Twenty sessions of which everything is complete and known to be.
+struct Complete {
+    study: Study,
+    slurm: FakeSlurm,
+}
+
+fn sessions() -> impl Iterator<Item = String> {
+    (0..20).map(|n| format!("sub-{:02}/ses-{}", n / 2, n % 2))
+}
+
+impl Complete {
+    /// `by_us`: by jobs of this program, else from the beginning.
+    fn new(by_us: bool) -> Self {
+        let mut study = Study::new();
+        let slurm = FakeSlurm::new(&mut study);
+        study.configure(PIPELINE);
+        study.script("s.sh", "true");
+        for session in sessions() {
+            study.scan(&[&session]);
+            if !by_us {
+                convert(&study, &session);
+                prep(&study, &session);
+            }
+        }
+        if by_us {
+            study.ok(&["run"]);
+            sessions().for_each(|session| convert(&study, &session));
+            slurm.set_all("COMPLETED");
+            study.ok(&["run"]);
+            sessions().for_each(|session| prep(&study, &session));
+            slurm.set_all("COMPLETED");
+        }
+        let said = study.ok(&["run"]);
+        assert!(said.err.contains("40 complete, 0 due"), "{}", said.err);
+        Self { study, slurm }
+    }
+
+    fn remove(&self, path: &str) {
+        fs::remove_dir_all(self.study.at(path)).unwrap();
+    }
+
+    /// Takes the outputs of the first `n` sessions away.
+    fn lose(&self, root: &str, n: usize) {
+        for session in sessions().take(n) {
+            self.remove(&format!("{root}/{session}"));
+        }
+    }
+
+    fn submitted(&self) -> usize {
+        self.slurm.jobs().len()
+    }
+
+    /// Calls `run` twice and `run --dry-run`, which must stop and submit nothing.
+    fn stops(&self, expected: &str) -> Said {
+        let (before, events) = (self.submitted(), self.stop_events());
+        let files = self.study.snapshot();
+        let dry = self.study.call(&["run", "--dry-run"]);
+        assert!(
+            dry.code == 6 && dry.out.is_empty(),
+            "{}{}",
+            dry.out,
+            dry.err
+        );
+        let queries = |path: &Path| path.ends_with("fake-slurm/calls");
+        let differ = |before: &[(std::path::PathBuf, Vec<u8>)]| {
+            let now = self.study.snapshot();
+            let changed = now.iter().zip(before).filter(|(a, b)| a != b);
+            changed
+                .map(|(a, _)| a.0.clone())
+                .filter(|path| !queries(path))
+                .collect::<Vec<_>>()
+        };
+        assert!(
+            differ(&files).is_empty(),
+            "a dry run writes nothing: {:?}",
+            differ(&files)
+        );
+        let said = self.study.call(&["run"]);
+        let line = format!("error: safety stop: {expected}; nothing was submitted\n");
+        assert!(
+            said.code == 6 && said.err.contains(&line),
+            "{}: {}",
+            said.code,
+            said.err
+        );
+        assert!(dry.err.contains(&line), "{}", dry.err);
+        assert!(said.err.contains("hint: "), "{}", said.err);
+        let files = self.study.snapshot();
+        assert_eq!(self.study.call(&["run"]).code, 6, "the baseline stays");
+        assert!(
+            differ(&files).is_empty(),
+            "nothing new: {:?}",
+            differ(&files)
+        );
+        assert_eq!(self.submitted(), before);
+        assert_eq!(self.stop_events(), events + 1, "told once");
+        let status = self.study.ok(&["status"]);
+        assert!(
+            status
+                .err
+                .contains("the last run submitted nothing (safety stop: "),
+            "{}",
+            status.err
+        );
+        said
+    }
+
+    fn goes_on(&self, arguments: &[&str], submitted: usize) {
+        let before = self.submitted();
+        let said = self.study.ok(arguments);
+        assert_eq!(self.submitted() - before, submitted, "{}", said.err);
+        let status = self.study.ok(&["status"]);
+        assert!(!status.err.contains("safety"), "{}", status.err);
+    }
+
+    fn stop_events(&self) -> usize {
+        let log = fs::read_to_string(self.study.at("scheduler_audit.jsonl")).unwrap_or_default();
+        log.lines()
+            .filter(|line| line.contains("\"event\":\"safety_stop\""))
+            .count()
+    }
+}
+
+fn convert(study: &Study, session: &str) {
+    study.write(&format!("bids/{session}/anat/T1w.nii.gz"), "x");
+}
+
+fn prep(study: &Study, session: &str) {
+    study.write(&format!("derivatives/prep/{session}/report.html"), "x");
+}
+
+#[test]
+fn sessions_that_vanish_stop_a_run() {
+    let world = Complete::new(true);
+    world.lose("dicom", 4);
+    world.goes_on(&["run"], 0);
+    world.remove("dicom/sub-05");
+    let said = world.stops("there are 14 sessions where there were 20 (more than max_drop, 10%)");
+    assert!(said.err.contains("run --accept-drop"), "{}", said.err);
+    for command in ["manifest", "session-status"] {
+        let said = world.study.ok(&[command]);
+        assert!(
+            said.err
+                .contains("there are 14 sessions where there were 20")
+                && said
+                    .err
+                    .contains("'run' would submit nothing (safety stop)"),
+            "{command}: {}",
+            said.err
+        );
+    }
+    world.goes_on(&["run", "--accept-drop"], 0);
+    let accepted = "accepted by --accept-drop: there are 14 sessions where there were 20";
+    assert!(world.study.read("scheduler_audit.jsonl").contains(accepted));
+    world.goes_on(&["run"], 0);
+    // The new number is the one that counts now.
+    world.study.scan(&["sub-70/ses-1", "sub-71/ses-1"]);
+    world.goes_on(&["run"], 2);
+    world.remove("dicom/sub-06");
+    world.remove("dicom/sub-07");
+    world.remove("dicom/sub-70");
+    world.stops("there are 11 sessions where there were 16 (more than max_drop, 10%)");
+}
+
+#[test]
+fn outputs_that_vanish_stop_a_run_whoever_made_them() {
+    for by_us in [true, false] {
+        let world = Complete::new(by_us);
+        world.lose("derivatives/prep", 4);
+        world.goes_on(&["run"], 4);
+        for session in sessions().take(4) {
+            prep(&world.study, &session);
+        }
+        world.slurm.set_all("COMPLETED");
+        world.goes_on(&["run"], 0);
+        world.lose("derivatives/prep", 12);
+        let expected =
+            "12 of 20 complete tasks of prep have lost their outputs (more than max_drop, 10%)";
+        world.stops(expected);
+        // Outputs that are there again are no loss.
+        for session in sessions().take(12) {
+            prep(&world.study, &session);
+        }
+        world.goes_on(&["run"], 0);
+        world.lose("derivatives/prep", 12);
+        world.stops(expected);
+        world.goes_on(&["run", "--accept-drop", "--max-jobs", "5"], 5);
+        // What was accepted is no alarm while it waits for its turn.
+        world.goes_on(&["run", "--max-jobs", "4"], 4);
+        world.goes_on(&["run"], 3);
+        world.lose("bids", 0);
+    }
+}
+
+#[test]
+fn a_step_whose_inputs_vanish_is_named_and_the_ones_after_it_wait() {
+    let world = Complete::new(true);
+    world.lose("bids", 10);
+    world.stops(
+        "10 of 20 complete tasks of convert have lost their outputs (more than max_drop, 10%)",
+    );
+    // Only a part of the study is asked for: the rule is the same.
+    let said = world.study.call(&["run", "--subject", "0[0-1]"]);
+    assert_eq!(said.code, 0, "four are no alarm: {}", said.err);
+}
+
+#[test]
+fn a_changed_configuration_is_named_and_harmless_changes_are_none() {
+    let world = Complete::new(true);
+    let changed = PIPELINE.replace("report.html", "other.html");
+    world.study.configure(&changed);
+    world.stops(
+        "20 of 20 complete tasks of prep have lost their outputs \
+         (more than max_drop, 10%; what makes prep complete has changed since then)",
+    );
+    world
+        .study
+        .configure(&PIPELINE.replace("depends_on", "cpus_per_task: 2, depends_on"));
+    world.goes_on(&["run"], 0);
+    // Without the second step, and with most sessions excluded.
+    let first = PIPELINE.lines().take(4).collect::<Vec<_>>().join("\n");
+    world
+        .study
+        .configure(&format!("exclude: ['0[0-8]']\n{first}\n"));
+    world.goes_on(&["run"], 0);
+    world.study.configure(PIPELINE);
+    world.goes_on(&["run"], 0);
+    // Another root.
+    fs::rename(world.study.at("derivatives"), world.study.at("old")).unwrap();
+    world.study.write("derivatives/README", "x");
+    world
+        .stops("20 of 20 complete tasks of prep have lost their outputs (more than max_drop, 10%)");
+}
+
+#[test]
+fn the_limit_is_the_sites() {
+    let world = Complete::new(false);
+    world.lose("derivatives/prep", 9);
+    for (limit, code) in [("40%", 6), ("45%", 0)] {
+        world
+            .study
+            .configure(&format!("safety: {{max_drop: {limit}}}\n{PIPELINE}"));
+        assert_eq!(
+            world.study.call(&["run", "--max-jobs", "0"]).code,
+            code,
+            "{limit}"
+        );
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_read_is_no_drop() {
+    // Tests run as root, which reads everything; a name that is too long is an error for all.
+    let world = Complete::new(true);
+    for n in 0..5 {
+        let path = world.study.at(&format!("dicom/sub-0{n}"));
+        fs::remove_dir_all(&path).unwrap();
+        std::os::unix::fs::symlink("y".repeat(300), &path).unwrap();
+    }
+    let said = world.study.call(&["run"]);
+    assert_eq!(said.code, 7, "{}", said.err);
+    assert!(!said.err.contains("safety"), "{}", said.err);
+    assert!(said.err.contains("cannot read"), "{}", said.err);
+}
+
+#[test]
+fn no_room_stops_a_run_and_has_its_own_way_out() {
+    let world = Complete::new(true);
+    world.study.scan(&["sub-99/ses-1"]);
+    world
+        .study
+        .configure(&format!("safety: {{min_free: 9999T}}\n{PIPELINE}"));
+    for arguments in [
+        &["run"][..],
+        &["run", "--accept-drop"],
+        &["run", "--dry-run"],
+    ] {
+        let said = world.study.call(arguments);
+        assert_eq!(said.code, 6, "{}", said.err);
+        assert!(
+            said.err.contains("safety stop: no room for state_file ")
+                && said.err.contains("9999T needed")
+                && said.err.contains("safety.min_free"),
+            "{}",
+            said.err
+        );
+    }
+    assert_eq!(world.stop_events(), 1, "free bytes change at each look");
+    world
+        .study
+        .configure(&format!("safety: {{min_free: 0}}\n{PIPELINE}"));
+    world.goes_on(&["run"], 1);
+}
+
+#[test]
+fn a_root_that_was_emptied_on_purpose_is_accepted_until_it_is_filled_again() {
+    let world = Complete::new(true);
+    let path = world.study.at("derivatives");
+    world.remove("derivatives/prep");
+    let expected = format!(
+        "derivatives_root {} is empty although the state knows 20 task(s) there",
+        path.display()
+    );
+    world.stops(&expected);
+    world.goes_on(&["run", "--accept-drop", "--max-jobs", "2"], 2);
+    world.goes_on(&["run"], 18);
+    for session in sessions() {
+        prep(&world.study, &session);
+    }
+    world.slurm.set_all("COMPLETED");
+    world.goes_on(&["run"], 0);
+    world.remove("derivatives/prep");
+    world.stops(&expected);
+    fs::remove_dir(&path).unwrap();
+    let said = world.study.call(&["run"]);
+    assert!(
+        said.code == 6 && said.err.contains("is missing although"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn a_job_that_ends_while_a_root_is_gone_is_not_blamed() {
+    let world = Complete::new(true);
+    world.study.scan(&["sub-98/ses-1", "sub-99/ses-1"]);
+    world.goes_on(&["run"], 2);
+    let ids: Vec<String> = world.slurm.jobs().into_iter().map(|(id, _)| id).collect();
+    world.slurm.set(&ids[40], "COMPLETED");
+    world.slurm.set(&ids[41], "TIMEOUT");
+    let away = world.study.at("away");
+    fs::rename(world.study.at("bids"), &away).unwrap();
+    fs::create_dir(world.study.at("bids")).unwrap();
+    let ends = |world: &Complete| -> Vec<String> {
+        let mut rows = world.study.statuses();
+        rows.retain(|row| row.contains("sub-9"));
+        rows
+    };
+    for command in ["monitor", "run", "monitor", "run"] {
+        let said = world.study.call(&[command]);
+        assert_eq!(
+            said.code,
+            if command == "run" { 6 } else { 0 },
+            "{}",
+            said.err
+        );
+        assert!(
+            said.err.contains("although the state knows"),
+            "{}",
+            said.err
+        );
+        let ends = ends(&world);
+        assert!(
+            ends[0].contains("running"),
+            "its outputs cannot be seen: {ends:?}"
+        );
+        assert_eq!(
+            ends[1], "convert sub-99 ses-1: failed timeout",
+            "the end is saved"
+        );
+    }
+    fs::remove_dir(world.study.at("bids")).unwrap();
+    fs::rename(&away, world.study.at("bids")).unwrap();
+    convert(&world.study, "sub-98/ses-1");
+    world.study.ok(&["monitor"]);
+    assert_eq!(ends(&world)[0], "convert sub-98 ses-1: complete verified");
+}
+
+#[test]
+fn the_ends_of_jobs_are_saved_although_the_run_stops() {
+    let world = Complete::new(true);
+    world.study.scan(&["sub-99/ses-1"]);
+    world.goes_on(&["run"], 1);
+    world
+        .slurm
+        .set(&world.slurm.jobs()[40].0.clone(), "OUT_OF_MEMORY");
+    world.lose("derivatives/prep", 10);
+    assert_eq!(world.study.call(&["run"]).code, 6);
+    let rows = world.study.statuses();
+    assert!(
+        rows.contains(&"convert sub-99 ses-1: failed out_of_memory".to_owned()),
+        "{rows:?}"
+    );
+}
+
+#[test]
+fn a_state_without_a_baseline_is_judged_by_its_rows() {
+    let world = Complete::new(true);
+    // As if the Python program or pandas had written it, or a repair had made it of the audit log.
+    fs::remove_file(world.study.at("state.parquet")).unwrap();
+    let _ = fs::remove_file(world.study.at("state.parquet.bak"));
+    world.study.ok(&["state", "repair", "--yes"]);
+    let away = world.study.at("away");
+    fs::rename(world.study.at("dicom/sub-03"), &away).unwrap();
+    world.lose("dicom", 4);
+    let said = world.study.call(&["run"]);
+    let line = "there are 14 sessions where there were 20";
+    assert!(
+        said.code == 6 && said.err.contains(line),
+        "the rows know them: {}",
+        said.err
+    );
+    fs::rename(&away, world.study.at("dicom/sub-03")).unwrap();
+    world.study.ok(&["run"]);
+    world.lose("derivatives/prep", 10);
+    world.stops("6 of 20 complete tasks of prep have lost their outputs (more than max_drop, 10%)");
+}
+
+#[test]
+fn accepting_is_for_the_whole_study() {
+    let study = Study::new();
+    let said = study.call(&["run", "--accept-drop", "--subject", "01"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+}
