@@ -44,5 +44,8 @@ pub mod submit;
 pub mod tables;
 
 pub mod audit;
+pub mod explain;
+pub mod history;
+pub mod logs;
 
 pub mod cli;

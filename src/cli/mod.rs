@@ -4,6 +4,7 @@
 //! words, a hint and an exit code.
 
 pub mod args;
+mod blocks;
 pub mod context;
 pub mod error;
 mod guard;
@@ -14,8 +15,13 @@ pub mod views;
 
 mod audit;
 mod cancel;
+mod explain;
+mod failed;
+mod history;
+mod logs;
 mod manifest;
 mod monitor;
+mod naming;
 mod pause;
 mod profile;
 mod retry;
@@ -89,6 +95,9 @@ fn carry_out(cli: &Cli, context: &Context, printer: &mut Printer) -> Result<Exit
         Command::Manifest(args) => manifest::run(context, args, printer),
         Command::Status(args) => status::run(context, args, printer),
         Command::SessionStatus(args) => session_status::run(context, args, printer),
+        Command::Explain(args) => explain::run(context, args, printer),
+        Command::Logs(args) => logs::run(context, args, printer),
+        Command::History(args) => history::run(context, args, printer),
         Command::Audit(args) => audit::run(context, args, printer),
         Command::State(args) => state::run(context, args, printer),
         Command::LocalSupervise { .. } => Ok(Exit::Done),

@@ -123,6 +123,11 @@ impl Printer {
         self.options.width
     }
 
+    /// True if data may be coloured.
+    pub fn is_colored(&self) -> bool {
+        self.options.out_color
+    }
+
     pub fn is_quiet(&self) -> bool {
         self.options.verbosity == Verbosity::Quiet
     }

@@ -18,7 +18,7 @@ use crate::bids::SessionLabel;
 use crate::procedure::Procedure;
 
 /// A mark's first line is short; a time point's name too.
-const HEAD: usize = 64 * 1024;
+pub(super) const HEAD: usize = 64 * 1024;
 
 /// Judges a subject as a whole, whatever the procedure's scope; with `newest` the times of the good
 /// marks are noted.
@@ -91,7 +91,7 @@ pub(super) fn marks(
 }
 
 /// Says which sessions have a T1w image.
-enum Scanned {
+pub(super) enum Scanned {
     Nothing,
     /// The subject has an `anat/` of its own.
     NoSessionLevel,
@@ -99,7 +99,7 @@ enum Scanned {
     Sessions(Vec<SessionLabel>),
 }
 
-fn scanned(subject: &SubjectProbe<'_>) -> Result<Scanned, Unreadable> {
+pub(super) fn scanned(subject: &SubjectProbe<'_>) -> Result<Scanned, Unreadable> {
     let bids = subject.bids();
     let top = subject.listings.get(&bids);
     let listing = match &*top {
@@ -155,7 +155,11 @@ fn has_t1w(subject: &SubjectProbe<'_>, dir: &Path) -> Result<bool, Unreadable> {
 }
 
 /// True if the run in `dir` has ended well.
-fn is_good(reader: &Reader, dir: &Path, newest: Option<&mut Newest>) -> Result<bool, Unreadable> {
+pub(super) fn is_good(
+    reader: &Reader,
+    dir: &Path,
+    newest: Option<&mut Newest>,
+) -> Result<bool, Unreadable> {
     let mark = dir.join("scripts/recon-all.done");
     let Some(text) = reader.first_line(&mark, HEAD)? else {
         return Ok(false);
@@ -181,7 +185,11 @@ fn says_success(text: &[u8]) -> bool {
 }
 
 /// True if the template was made from all of these runs.
-fn names_all(reader: &Reader, base_tps: &Path, runs: &[String]) -> Result<bool, Unreadable> {
+pub(super) fn names_all(
+    reader: &Reader,
+    base_tps: &Path,
+    runs: &[String],
+) -> Result<bool, Unreadable> {
     let Some(text) = reader.head(base_tps, HEAD)? else {
         return Ok(false);
     };

@@ -161,7 +161,7 @@ fn html_name(subject: &SubjectProbe<'_>, session: &SessionLabel) -> String {
 }
 
 /// Looks into `derivatives/*/`: a glob, so a report without content does not count.
-fn any_workflow(
+pub(super) fn any_workflow(
     subject: &SubjectProbe<'_>,
     derivatives: &Path,
     html: &str,
@@ -191,7 +191,7 @@ fn any_workflow(
     }
 }
 
-fn has_report(
+pub(super) fn has_report(
     subject: &SubjectProbe<'_>,
     dir: &Path,
     html: &str,
