@@ -168,6 +168,7 @@ fn bare(key: &TaskKey) -> TaskRow {
         submission_id: None::<Arc<str>>,
         replaces_outputs: None,
         retry: Default::default(),
+        input_sessions: None,
         foreign: None,
     }
 }

@@ -17,7 +17,7 @@ use crate::manifest::{Decision, Manifest, Planned, Selection};
 use crate::pass::Wishes;
 use crate::procedure::Procedure;
 use crate::request;
-use crate::safety;
+use crate::safety::{self, roots};
 use crate::state::State;
 use crate::sys;
 use crate::tables::TableError;
@@ -25,11 +25,13 @@ use crate::tables::TableError;
 pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let mut state = context.read_state(printer)?;
     let named = context.named(args.task.words(), &state)?;
-    if let Some((message, hint)) =
-        safety::judge(&context.config, &safety::look(&context.config), &state)
-    {
-        printer.warning(&format!("{message}; `run` would submit nothing at all"));
-        printer.hint(&hint);
+    let stops = roots::judge(&context.config, &state, roots::look);
+    if !stops.is_empty() {
+        printer.warning(&format!(
+            "{}; `run` would submit nothing at all",
+            safety::message(&stops)
+        ));
+        printer.hint(&safety::hints(&stops));
     }
     let found = context.discover(printer)?;
     let (subject, sessions) = sessions_of(&named, &found, &state)?;
@@ -55,7 +57,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
         exit = Exit::Unreachable;
     }
     let wishes = Wishes {
-        policy: context.policy(Selection::default(), false),
+        policy: context.policy(Selection::default(), false)?,
         max_jobs: None,
         control,
     };

@@ -59,6 +59,11 @@ fn of_task(
     };
     match skip {
         Skip::Complete => "nothing, its outputs are complete".to_owned(),
+        Skip::Stale(_) => format!(
+            "nothing, unless the later sessions are to count: `snbb-scheduler run --force --subject {} --procedure {}` \
+             runs it again (rerun_when_stale does so by itself)",
+            key.subject, key.procedure
+        ),
         Skip::NotApplicable => "nothing, the session lacks what this procedure works on".to_owned(),
         Skip::InFlight { .. } => in_flight(row, pending_reason),
         Skip::Failed { outlook, .. } => failed(view, &key, row, *outlook, is_complete),
@@ -78,6 +83,14 @@ fn of_task(
             ),
             None => "more DICOM files have to come".to_owned(),
         },
+        Skip::TooFewSessions { needed, ready } => format!(
+            "{} more session(s) of the subject have to be ready (min_sessions {needed})",
+            needed.saturating_sub(*ready)
+        ),
+        Skip::Excluded => {
+            "it is left out by `include` or `exclude` of the configuration; nothing is submitted"
+                .to_owned()
+        }
         Skip::WaitingFor(waiting) => format!("{} has to be complete first", waiting.procedure),
         Skip::Unreadable(what) => format!(
             "{} has to become readable for the user who runs this; nothing is submitted until then",

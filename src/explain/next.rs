@@ -8,6 +8,7 @@ use crate::manifest::{Decision, Due, Planned, Skip};
 use crate::procedure::Resources;
 use crate::request::{self, Circumstances};
 use crate::script::header_words;
+use crate::shell;
 use crate::state::TaskRow;
 
 /// Describes a submission that was not made yet.
@@ -69,7 +70,7 @@ pub(super) fn of(
             .iter()
             .map(ToString::to_string)
             .collect(),
-        command: shell_words::join(view.executor.command_line(&prepared.request)),
+        command: shell::join(&view.executor.command_line(&prepared.request)),
         script_problem: script.err().map(|error| match error.hint() {
             Some(hint) => format!("{error} ({hint})"),
             None => error.to_string(),
