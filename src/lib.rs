@@ -43,6 +43,10 @@ pub mod submit;
 
 pub mod tables;
 
+pub mod audit;
+pub mod explain;
+pub mod history;
+pub mod logs;
 pub mod mail;
 pub mod news;
 

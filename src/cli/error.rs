@@ -45,6 +45,14 @@ pub enum Failure {
     Selection(#[from] SelectionError),
     #[error("{message}")]
     Usage { message: String, hint: String },
+    /// What was asked for is not there.
+    #[error("{message}")]
+    NotFound { message: String, hint: String },
+    #[error("cannot read {}: {source}", .path.display())]
+    Read {
+        path: std::path::PathBuf,
+        source: std::io::Error,
+    },
     #[error(transparent)]
     Discover(#[from] DiscoverError),
     #[error(transparent)]
@@ -96,6 +104,8 @@ impl Failure {
             | Self::Cohort(_) => Exit::Usage,
             Self::Lock(LockError::Held { .. }) => Exit::Locked,
             Self::Discover(_)
+            | Self::NotFound { .. }
+            | Self::Read { .. }
             | Self::State(_)
             | Self::Lock(_)
             | Self::Table(_)
@@ -134,7 +144,10 @@ impl Failure {
         match self {
             Self::Config(error) => error.hint.clone().into_iter().collect(),
             Self::Selection(_) => Vec::new(),
-            Self::Usage { hint, .. } | Self::Safety { hint, .. } => one(hint),
+            Self::Usage { hint, .. } | Self::NotFound { hint, .. } | Self::Safety { hint, .. } => {
+                one(hint)
+            }
+            Self::Read { .. } => one("the user who calls this needs permission to read it"),
             Self::Discover(error) => vec![error.hint()],
             Self::Spec(error) => one(error.hint()),
             Self::Cohort(error) => vec![error.hint()],

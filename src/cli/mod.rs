@@ -4,6 +4,7 @@
 //! words, a hint and an exit code.
 
 pub mod args;
+mod blocks;
 pub mod context;
 pub mod error;
 mod guard;
@@ -12,10 +13,16 @@ pub mod output;
 pub mod progress;
 pub mod views;
 
+mod audit;
 mod cancel;
+mod explain;
+mod failed;
+mod history;
+mod logs;
 mod manifest;
 mod metrics;
 mod monitor;
+mod naming;
 mod news;
 mod pause;
 mod profile;
@@ -120,6 +127,10 @@ fn carry_out(
         Command::Status(args) => status::run(context, args, printer),
         Command::SessionStatus(args) => session_status::run(context, args, printer),
         Command::Metrics(args) => metrics::run(context, args, printer),
+        Command::Explain(args) => explain::run(context, args, printer),
+        Command::Logs(args) => logs::run(context, args, printer),
+        Command::History(args) => history::run(context, args, printer),
+        Command::Audit(args) => audit::run(context, args, printer),
         Command::State(args) => state::run(context, args, printer),
         Command::LocalSupervise { .. } => Ok(Exit::Done),
     }

@@ -139,6 +139,16 @@ impl Printer {
         self.options.verbosity
     }
 
+    /// Returns the width of the terminal that stdout is; none: it is no terminal.
+    pub fn width(&self) -> Option<u16> {
+        self.options.width
+    }
+
+    /// True if data may be coloured.
+    pub fn is_colored(&self) -> bool {
+        self.options.out_color
+    }
+
     pub fn is_quiet(&self) -> bool {
         self.options.verbosity == Verbosity::Quiet
     }

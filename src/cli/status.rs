@@ -3,11 +3,12 @@
 use super::args::StatusArgs;
 use super::context::Context;
 use super::error::{Exit, Failure};
+use super::failed;
 use super::output::Printer;
 use super::pause::tell_what_is_paused;
 use super::views;
 use crate::safety;
-use crate::state::TaskRow;
+use crate::state::{TaskRow, TaskStatus};
 
 pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let state = context.read_state(printer)?;
@@ -27,6 +28,7 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
         .filter(|row| {
             selection.contains(&row.key.subject, &row.key.session, &row.key.procedure)
                 && (args.statuses.is_empty() || args.statuses.contains(&row.status))
+                && (!args.failed || row.status == TaskStatus::Failed)
                 && (args.reasons.is_empty()
                     || row
                         .reason
@@ -34,6 +36,10 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
         })
         .cloned()
         .collect();
+    if args.failed {
+        failed::print(context, &rows, &state, args.format, printer)?;
+        return Ok(Exit::Done);
+    }
     views::print_status(
         printer,
         &rows,

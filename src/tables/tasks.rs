@@ -1,6 +1,6 @@
 //! Tables of the state's rows: all of them, and how many there are of each status.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -9,7 +9,7 @@ use polars::prelude::*;
 use super::{TableError, counts, failure_text, numbers, texts};
 use crate::executor::array::split_task_id;
 use crate::procedure::ProcedureDag;
-use crate::state::{TaskRow, TaskStatus};
+use crate::state::{TaskKey, TaskRow, TaskStatus};
 
 /// Returns all rows with the columns of the state file in its order, and `log_path` where
 /// `log_dir` is known and there is a job, and `failure`: what a failure means, in words. Sorted by procedure (the configuration's order, then
@@ -65,6 +65,45 @@ pub fn rows_frame(
     Ok(DataFrame::new(rows.len(), columns)?)
 }
 
+/// Is what the logs and the rules say of a failed row, beside the row itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FailureNote {
+    /// What becomes of it by itself.
+    pub outlook: String,
+    /// The line of its logs that tells most.
+    pub line: Option<String>,
+    pub line_path: Option<String>,
+}
+
+/// Returns failed rows as [`rows_frame`] does, with the columns `outlook`, `log_line` and
+/// `log_line_path` after the others.
+pub fn failures_frame(
+    rows: &[(TaskRow, FailureNote)],
+    dag: &ProcedureDag,
+    log_dir: Option<&Path>,
+) -> Result<DataFrame, TableError> {
+    let only: Vec<TaskRow> = rows.iter().map(|(row, _)| row.clone()).collect();
+    let frame = rows_frame(&only, dag, log_dir)?;
+    let notes: HashMap<&TaskKey, &FailureNote> =
+        rows.iter().map(|(row, note)| (&row.key, note)).collect();
+    let sorted = sorted(&only, dag);
+    let notes = || sorted.iter().map(|row| notes.get(&row.key));
+    let mut columns = frame.columns().to_vec();
+    columns.push(texts(
+        "outlook",
+        notes().map(|note| note.map(|note| &note.outlook)),
+    ));
+    columns.push(texts(
+        "log_line",
+        notes().map(|note| note.and_then(|note| note.line.as_deref())),
+    ));
+    columns.push(texts(
+        "log_line_path",
+        notes().map(|note| note.and_then(|note| note.line_path.as_deref())),
+    ));
+    Ok(DataFrame::new(rows.len(), columns)?)
+}
+
 /// Counts rows: `procedure, pending, running, complete, failed, total`. Procedures of the
 /// configuration come first, in its order and also without any row, then others by name.
 pub fn status_counts(rows: &[TaskRow], dag: &ProcedureDag) -> Result<DataFrame, TableError> {
@@ -94,7 +133,7 @@ pub fn status_counts(rows: &[TaskRow], dag: &ProcedureDag) -> Result<DataFrame, 
     )
 }
 
-fn sorted<'a>(rows: &'a [TaskRow], dag: &ProcedureDag) -> Vec<&'a TaskRow> {
+pub(crate) fn sorted<'a>(rows: &'a [TaskRow], dag: &ProcedureDag) -> Vec<&'a TaskRow> {
     let mut ranked: Vec<(usize, &TaskRow)> = rows
         .iter()
         .map(|row| {
@@ -112,14 +151,14 @@ fn sorted<'a>(rows: &'a [TaskRow], dag: &ProcedureDag) -> Vec<&'a TaskRow> {
     ranked.into_iter().map(|(_, row)| row).collect()
 }
 
-fn time_text(time: DateTime<Utc>) -> String {
+pub(super) fn time_text(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
 /// Returns where the job's output is: `<log dir>/<procedure>/<job name>_<job id>.out`. Rows of the
 /// Python program have no job name; it is made of the same parts. So is that of an array's task, whose log
 /// has its own name and not the one that the array's tasks share.
-fn log_path(row: &TaskRow, log_dir: &str) -> Option<String> {
+pub(crate) fn log_path(row: &TaskRow, log_dir: &str) -> Option<String> {
     let id = row.job_id.as_ref()?;
     let key = &row.key;
     let is_of_array = row

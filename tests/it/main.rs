@@ -2,12 +2,14 @@
 //! A file per subject; what they share is in `harness`.
 
 mod arrays;
+mod audit;
 mod baddays;
 mod config;
 mod crash;
 mod doubt;
 mod errors;
 mod expect;
+mod explain;
 mod fake_slurm;
 mod fuzz;
 mod harness;
@@ -16,10 +18,12 @@ mod harness_tree;
 mod hostile;
 mod local;
 mod lock_and_journal;
+mod logs;
 mod model;
 mod orders;
 mod output;
 mod policy;
+mod pretty;
 mod python;
 mod readme;
 mod repair;
