@@ -137,6 +137,15 @@ impl MailError {
     }
 }
 
+/// Finds what is wrong with the settings, as far as can be told without the server.
+///
+/// # Errors
+/// What is wrong.
+pub fn check(config: &AuditConfig) -> Result<(), MailError> {
+    compose(config, &Message::default())?;
+    transport(config, Limits::default()).map(|_| ())
+}
+
 /// Sends a mail to all recipients of the configuration.
 ///
 /// # Errors
@@ -340,6 +349,3 @@ fn words(config: &AuditConfig, error: &lettre::transport::smtp::Error) -> String
     }
     text
 }
-
-#[cfg(test)]
-mod tests;
