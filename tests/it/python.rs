@@ -15,7 +15,7 @@ use snbb_scheduler::state::{TaskKey, TaskRow, TaskStatus};
 use super::state::{bare_row, full_row, locked, saved, time};
 
 /// Returns the interpreter. None: there is none.
-fn python() -> Option<&'static Path> {
+pub fn python() -> Option<&'static Path> {
     static PYTHON: OnceLock<Option<PathBuf>> = OnceLock::new();
     let find = || {
         let output = Command::new("scripts/python-env").output().ok()?;
@@ -25,14 +25,14 @@ fn python() -> Option<&'static Path> {
     let python = PYTHON.get_or_init(find).as_deref();
     if python.is_none() {
         eprintln!(
-            "SKIPPED: no Python with pandas, pyarrow, polars and DuckDB (scripts/python-env)"
+            "SKIPPED: no Python with pandas, pyarrow, polars, DuckDB and prometheus_client (scripts/python-env)"
         );
     }
     python
 }
 
 /// Runs a script with the state's path as `path`, and checks that it went well.
-fn run(python: &Path, path: &Path, script: &str) -> String {
+pub fn run(python: &Path, path: &Path, script: &str) -> String {
     let output = Command::new(python)
         .args(["-W", "error::DeprecationWarning", "-c"])
         .arg(format!("import sys\npath = sys.argv[1]\n{script}"))

@@ -1,0 +1,84 @@
+//! `-q`: nothing at all while nothing changes.
+
+use super::study;
+
+#[test]
+fn a_quiet_call_says_nothing_when_nothing_changes() {
+    let (study, slurm) = study(2, "");
+    let quiet = |arguments: &[&str]| {
+        let said = study.ok(&[arguments, &["-q"]].concat());
+        assert_eq!(
+            (said.out.as_str(), said.err.as_str()),
+            ("", ""),
+            "{arguments:?}"
+        );
+    };
+    quiet(&["run"]);
+    quiet(&["monitor"]);
+    quiet(&["run"]);
+    slurm.set_all("RUNNING");
+    quiet(&["monitor"]);
+    slurm.set_all("FAILED 1:0");
+    quiet(&["run"]);
+    quiet(&["retry"]);
+    quiet(&["retry"]);
+    quiet(&["run"]);
+}
+
+#[test]
+fn a_standing_warning_is_said_once_and_an_error_each_time() {
+    let (study, slurm) = study(2, "");
+    study.ok(&["run", "-q"]);
+    std::fs::remove_file(study.at("prep.sh")).unwrap();
+    study.scan(&["sub-03/ses-01"]);
+    let said = |arguments: &[&str]| study.call(arguments).err;
+    let first = said(&["run", "-q"]);
+    assert!(
+        first.contains("warning: prep: ") && first.contains("hint: "),
+        "{first}"
+    );
+    assert_eq!(said(&["run", "-q"]), "");
+    assert!(said(&["run"]).contains("warning: prep: "), "not without -q");
+    assert_eq!(said(&["run", "-q"]), "");
+    // What is new is said, and only that.
+    slurm.set("1001", "PENDING JobHeldUser");
+    let held = said(&["run", "-q"]);
+    assert!(held.contains("will not start by themselves"), "{held}");
+    assert!(!held.contains("prep.sh"), "{held}");
+    assert_eq!(said(&["run", "-q"]), "");
+    // Each command has its own memory; what was mended and breaks again is new.
+    assert!(said(&["monitor", "-q"]).contains("will not start by themselves"));
+    slurm.set("1001", "PENDING");
+    assert_eq!(said(&["run", "-q"]), "");
+    slurm.set("1001", "PENDING JobHeldUser");
+    assert!(said(&["run", "-q"]).contains("will not start by themselves"));
+    // After a day it is said again.
+    let path = study.at("state.calls.json");
+    let mut memory: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    for (_, at) in memory["warned"]["run"].as_object_mut().unwrap() {
+        *at = "2020-01-01T00:00:00Z".into();
+    }
+    std::fs::write(&path, memory.to_string()).unwrap();
+    assert!(said(&["run", "-q"]).contains("prep.sh"));
+    assert_eq!(said(&["run", "-q"]), "");
+
+    slurm.break_program("squeue", "no answer");
+    for _ in 0..3 {
+        assert!(said(&["run", "-q"]).contains("error: the queue does not answer"));
+    }
+}
+
+/// Warnings of the configuration are known only after it is read.
+#[test]
+fn warnings_of_the_configuration_are_no_exception() {
+    let (study, _slurm) = study(1, "settle_time: 1s\n");
+    let said = |arguments: &[&str]| study.ok(arguments).err;
+    assert!(said(&["run", "-q"]).contains("shorter than 30s"));
+    assert_eq!(said(&["run", "-q"]), "");
+    assert!(said(&["run"]).contains("shorter than 30s"));
+    study.write("config.yaml", "notifi: 1\n");
+    let said = study.call(&["run", "-q"]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("unknown key"), "{}", said.err);
+}
