@@ -1,8 +1,6 @@
 //! All that happened to tasks, in the order of time: what the audit log says, and what only the rows and
 //! the attempts file know. Pure.
 
-use std::sync::Arc;
-
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
@@ -49,7 +47,11 @@ pub fn of(records: &[Record], attempts: &[&TaskRow]) -> Vec<Entry> {
         if !is_told(&begun, None) {
             entries.push(begin_of(row));
         }
-        let ended = [EventKind::StatusChange, EventKind::Adopted, EventKind::Repaired];
+        let ended = [
+            EventKind::StatusChange,
+            EventKind::Adopted,
+            EventKind::Repaired,
+        ];
         if !row.is_in_flight() && !is_told(&ended, Some(row.status)) {
             entries.push(end_of(row));
         }
@@ -74,9 +76,7 @@ fn entry_of(record: &Record, attempts: &[&TaskRow]) -> Entry {
     });
     let detail = detail.filter(|text| !text.starts_with("asked for by "));
     let facts = match record.kind {
-        EventKind::StatusChange if record.new_status == Some(TaskStatus::Failed) => {
-            told(&row)
-        }
+        EventKind::StatusChange if record.new_status == Some(TaskStatus::Failed) => told(&row),
         EventKind::StatusChange if record.new_status == Some(TaskStatus::Complete) => {
             used_text(&row)
         }
@@ -163,7 +163,8 @@ fn bare(key: &TaskKey) -> TaskRow {
         updated_at: None,
         missing_since: None,
         job_name: None,
-        submission_id: None::<Arc<str>>,
+        submission_id: None,
+        input_sessions: None,
         replaces_outputs: None,
         retry: Default::default(),
         foreign: None,
@@ -180,7 +181,9 @@ mod tests {
         let entries = entries.iter().map(|entry| {
             format!(
                 "{} {} {:?} {:?} {}",
-                entry.at.map_or("-".to_owned(), |at| at.format("%H:%M").to_string()),
+                entry
+                    .at
+                    .map_or("-".to_owned(), |at| at.format("%H:%M").to_string()),
                 entry.event.as_str(),
                 entry.attempt,
                 entry.by,

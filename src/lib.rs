@@ -43,6 +43,7 @@ pub mod submit;
 
 pub mod tables;
 
+pub mod audit;
 pub mod explain;
 pub mod history;
 pub mod logs;

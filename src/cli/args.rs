@@ -91,6 +91,10 @@ pub enum Command {
     Status(StatusArgs),
     /// Show a row per session and a column per procedure
     SessionStatus(SessionStatusArgs),
+    /// Report on the whole study: outputs, DICOM files, logs, stale jobs, health; reads only
+    ///
+    /// Exit codes: 0, or 7 if something could not be read
+    Audit(AuditArgs),
     /// Say why a task is where it is, and what would have to happen
     ///
     /// Asks Slurm and looks at the disk; writes nothing, submits nothing and takes no lock. A task is told in
@@ -289,7 +293,9 @@ impl TaskArgs {
     /// Returns the words as they were given.
     pub fn words(&self) -> impl Iterator<Item = &str> {
         let rest = self.session.iter().chain(&self.procedure);
-        std::iter::once(&self.subject).chain(rest).map(String::as_str)
+        std::iter::once(&self.subject)
+            .chain(rest)
+            .map(String::as_str)
     }
 }
 
@@ -342,6 +348,51 @@ pub struct SessionStatusArgs {
     pub select: SelectArgs,
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
+}
+
+#[derive(Debug, Args)]
+pub struct AuditArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    #[arg(long, value_enum, default_value_t = AuditFormat::Table)]
+    pub format: AuditFormat,
+    /// Write the report to this file instead of stdout
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Compare with the newest saved report of an earlier day, and save this one, in `audit.report_dir`
+    #[arg(long, conflicts_with_all = ["dicom_only", "logs_only", "efficiency"])]
+    pub history: bool,
+    /// Look at DICOM directories only
+    #[arg(long, conflicts_with_all = ["logs_only", "efficiency"])]
+    pub dicom_only: bool,
+    /// Look at the logs of failed tasks only
+    #[arg(long, conflicts_with = "efficiency")]
+    pub logs_only: bool,
+    /// Compare what jobs asked for with what they used, only
+    #[arg(long)]
+    pub efficiency: bool,
+    /// Tell of each marker of every task, also of complete ones
+    #[arg(long)]
+    pub markers: bool,
+    /// Also ask the queue for living jobs of this study that belong to no task
+    #[arg(long)]
+    pub queue: bool,
+    /// Send the report to `audit.email_recipients`
+    #[arg(long)]
+    pub email: bool,
+}
+
+/// Names the forms of the audit report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AuditFormat {
+    /// Plain text
+    Table,
+    /// For mail and wikis
+    Markdown,
+    /// One page that opens without network
+    Html,
+    /// Everything, for scripts
+    Json,
 }
 
 #[derive(Debug, Args)]

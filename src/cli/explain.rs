@@ -15,9 +15,9 @@ use crate::executor::Answer;
 use crate::explain::{Explanation, View};
 use crate::manifest::{Decision, Manifest, Planned, Selection};
 use crate::pass::Wishes;
-use crate::procedure::Procedure;
+use crate::procedure::{ArrayMode, Procedure};
 use crate::request;
-use crate::safety;
+use crate::safety::{self, roots};
 use crate::state::State;
 use crate::sys;
 use crate::tables::TableError;
@@ -25,11 +25,13 @@ use crate::tables::TableError;
 pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let mut state = context.read_state(printer)?;
     let named = context.named(args.task.words(), &state)?;
-    if let Some((message, hint)) =
-        safety::judge(&context.config, &safety::look(&context.config), &state)
-    {
-        printer.warning(&format!("{message}; `run` would submit nothing at all"));
-        printer.hint(&hint);
+    let stops = roots::judge(&context.config, &state, roots::look);
+    if !stops.is_empty() {
+        printer.warning(&format!(
+            "{}; `run` would submit nothing at all",
+            safety::message(&stops)
+        ));
+        printer.hint(&safety::hints(&stops));
     }
     let found = context.discover(printer)?;
     let (subject, sessions) = sessions_of(&named, &found, &state)?;
@@ -55,7 +57,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
         exit = Exit::Unreachable;
     }
     let wishes = Wishes {
-        policy: context.policy(Selection::default(), false),
+        policy: context.policy(Selection::default(), false)?,
         max_jobs: None,
         control,
     };
@@ -66,9 +68,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
     let mut decided = decide(&mut state, &sessions)?;
     let is_due = |planned: &Planned| matches!(planned.decision, Decision::Submit(_));
     let is_meant = |planned: &&Planned| named.contains(&request::key(&context.config, planned));
-    if has_limits(&context.config)
-        && decided.manifest.tasks.iter().filter(is_meant).any(is_due)
-    {
+    if has_limits(&context.config) && decided.manifest.tasks.iter().filter(is_meant).any(is_due) {
         // Whether there is room for a task depends on all tasks before it.
         state = rows;
         decided = decide(&mut state, &found.sessions)?;
@@ -87,6 +87,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
             _ => None,
         },
         control: &decided.brakes.control,
+        batches: &decided.batches,
         executor: executor.as_ref(),
         outputs: &outputs,
         project: &project,
@@ -123,9 +124,15 @@ fn sessions_of(
     if let Some(first) = sessions.first() {
         return Ok((first.subject.clone(), sessions));
     }
-    let names = found.sessions.iter().map(|session| session.subject.as_str());
+    let names = found
+        .sessions
+        .iter()
+        .map(|session| session.subject.as_str());
     let like = most_like(&named.subject, names);
-    let is_on_record = state.rows().iter().any(|row| *row.key.subject == *named.subject);
+    let is_on_record = state
+        .rows()
+        .iter()
+        .any(|row| *row.key.subject == *named.subject);
     let hint = if is_on_record {
         format!(
             "tasks of it are on record from before: `snbb-scheduler history {}` lists what happened",
@@ -149,15 +156,19 @@ fn of_subject<'a>(manifest: &'a Manifest, named: &Named) -> Vec<&'a Planned> {
         .collect()
 }
 
-/// True if a due task may have to wait for others.
+/// True if a due task may have to wait for others, or is submitted together with them.
 fn has_limits(config: &Config) -> bool {
     let has_own = |procedure: &Procedure| {
-        procedure.rules.max_in_flight.is_some() || procedure.rules.warmup > 0
+        let rules = &procedure.rules;
+        rules.max_in_flight.is_some() || rules.warmup > 0 || rules.array != ArrayMode::Never
     };
     config.max_in_flight.is_some()
         || config.max_submit_per_run.is_some()
         || config.max_queued_user_jobs.is_some()
-        || config.procedures.iter().any(|(_, procedure)| has_own(procedure))
+        || config
+            .procedures
+            .iter()
+            .any(|(_, procedure)| has_own(procedure))
 }
 
 fn nothing(named: &Named, sessions: &[Session]) -> Failure {

@@ -57,8 +57,12 @@ pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Resu
         return Ok(Exit::Done);
     }
     if entries.is_empty() {
-        printer.note(&format!("{named}: nothing has happened yet that is on record"));
-        printer.hint(&format!("`snbb-scheduler explain {named}` says what would have to happen"));
+        printer.note(&format!(
+            "{named}: nothing has happened yet that is on record"
+        ));
+        printer.hint(&format!(
+            "`snbb-scheduler explain {named}` says what would have to happen"
+        ));
         return Ok(Exit::Done);
     }
     let is_one = |get: fn(&history::Entry) -> &str| {
@@ -78,6 +82,11 @@ pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Resu
     let shown = frame
         .select(columns)
         .map_err(crate::tables::TableError::from)?;
-    printer.frame(&shown, Format::Table, &["new_status"], &["job_id", "attempt"])?;
+    printer.frame(
+        &shown,
+        Format::Table,
+        &["new_status"],
+        &["job_id", "attempt"],
+    )?;
     Ok(Exit::Done)
 }

@@ -31,7 +31,10 @@ pub fn run(context: &Context, args: &LogsArgs, printer: &mut Printer) -> Result<
     };
     let Some(files) = logs::of(&context.config, &context.store, &row) else {
         return Err(not_found(
-            format!("{}: where the logs of job {job} are is not known, slurm_log_dir is not set", row.key),
+            format!(
+                "{}: where the logs of job {job} are is not known, slurm_log_dir is not set",
+                row.key
+            ),
             format!(
                 "Slurm writes slurm-{}.out into the directory where `run` was called (under cron the home \
                  directory), unless the script says otherwise (#SBATCH --output); set slurm_log_dir in the configuration",
@@ -50,7 +53,9 @@ pub fn run(context: &Context, args: &LogsArgs, printer: &mut Printer) -> Result<
     if args.follow {
         return follow(context, &job, followers, row.is_in_flight(), printer);
     }
-    let are_there = files.iter().any(|(_, path)| path.symlink_metadata().is_ok());
+    let are_there = files
+        .iter()
+        .any(|(_, path)| path.symlink_metadata().is_ok());
     Ok(if are_there || row.is_in_flight() {
         Exit::Done
     } else {
@@ -78,7 +83,11 @@ fn choose(
     if keys.len() > 1 {
         let list = keys.iter().map(|key| format!("\n  {key}"));
         return Err(Failure::Usage {
-            message: format!("{named} has {} tasks with jobs:{}", keys.len(), list.collect::<String>()),
+            message: format!(
+                "{named} has {} tasks with jobs:{}",
+                keys.len(),
+                list.collect::<String>()
+            ),
             hint: format!(
                 "name one of them: snbb-scheduler logs {}",
                 keys.last().map_or_else(String::new, ToString::to_string)
@@ -100,7 +109,10 @@ fn choose(
             numbers.sort_unstable();
             let numbers: Vec<String> = numbers.iter().map(i32::to_string).collect();
             Err(not_found(
-                format!("{named}: there is no such attempt, on record are {}", numbers.join(", ")),
+                format!(
+                    "{named}: there is no such attempt, on record are {}",
+                    numbers.join(", ")
+                ),
                 format!("`snbb-scheduler history {named}` lists them"),
             ))
         }
@@ -112,7 +124,12 @@ fn number(row: &TaskRow) -> i32 {
 }
 
 fn about(row: &TaskRow, job: &JobId) -> String {
-    format!("{}, attempt {}, job {job}: {}", row.key, number(row), row_text(row))
+    format!(
+        "{}, attempt {}, job {job}: {}",
+        row.key,
+        number(row),
+        row_text(row)
+    )
 }
 
 /// Shows the end of each log, and returns what reads on.
@@ -153,12 +170,17 @@ fn show(
 }
 
 fn why_not(row: &TaskRow, path: &Path) -> String {
-    let dir = path.parent().is_some_and(|dir| dir.symlink_metadata().is_ok());
+    let dir = path
+        .parent()
+        .is_some_and(|dir| dir.symlink_metadata().is_ok());
     match row.status {
         TaskStatus::Pending => "the job has not started yet".to_owned(),
-        TaskStatus::Running => "the job has not written it yet, or has it elsewhere (#SBATCH --output)".to_owned(),
+        TaskStatus::Running => {
+            "the job has not written it yet, or has it elsewhere (#SBATCH --output)".to_owned()
+        }
         _ if !dir => "its directory is gone, or the job could not write there".to_owned(),
-        _ => "it was removed, or the job never began or wrote elsewhere (#SBATCH --output)".to_owned(),
+        _ => "it was removed, or the job never began or wrote elsewhere (#SBATCH --output)"
+            .to_owned(),
     }
 }
 
@@ -207,7 +229,9 @@ fn follow(
         }
         std::thread::sleep(LOOK);
     }
-    printer.note(&format!("job {job} has ended; `snbb-scheduler monitor` takes note of how"));
+    printer.note(&format!(
+        "job {job} has ended; `snbb-scheduler monitor` takes note of how"
+    ));
     Ok(Exit::Done)
 }
 

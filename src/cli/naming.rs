@@ -145,7 +145,10 @@ mod tests {
             ("sub-1 01", "sub-1 - 01"),
             ("01 01", "sub-01 - 01"),
             ("01 02 01", "sub-01 ses-02 01"),
-            ("1 a bidz", "there is no procedure 'bidz', there are: bids, qsiprep, 01"),
+            (
+                "1 a bidz",
+                "there is no procedure 'bidz', there are: bids, qsiprep, 01",
+            ),
             ("sub-1 sub-2", "both 'sub-1' and 'sub-2' are given"),
             ("ses-1", "no subject is named"),
         ] {

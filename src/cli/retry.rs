@@ -223,7 +223,9 @@ fn cleared_event(row: &TaskRow) -> Event {
 }
 
 /// Adds who did it.
-fn with_user(mut extra: Vec<(&'static str, serde_json::Value)>) -> Vec<(&'static str, serde_json::Value)> {
+fn with_user(
+    mut extra: Vec<(&'static str, serde_json::Value)>,
+) -> Vec<(&'static str, serde_json::Value)> {
     extra.push(("by", sys::user_name().into()));
     extra
 }

@@ -12,6 +12,8 @@ pub enum Section {
     Site,
     /// `audit`.
     Audit,
+    /// An entry of `audit`'s `log_patterns`.
+    LogPattern,
     /// An entry of `procedures`.
     Procedure,
     /// An entry of a procedure's `depends_on`.
@@ -39,9 +41,10 @@ pub struct Key {
 }
 
 impl Section {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Site,
         Self::Audit,
+        Self::LogPattern,
         Self::Procedure,
         Self::Dependency,
         Self::Marker,
@@ -55,6 +58,7 @@ impl Section {
         match self {
             Self::Site => "the top of the file",
             Self::Audit => "'audit'",
+            Self::LogPattern => "an entry of 'log_patterns'",
             Self::Procedure => "a procedure",
             Self::Dependency => "an entry of 'depends_on'",
             Self::Marker => "an entry of 'completion_marker'",
@@ -69,6 +73,7 @@ impl Section {
         match self {
             Self::Site => "site",
             Self::Audit => "audit",
+            Self::LogPattern => "log-pattern",
             Self::Procedure => "procedure",
             Self::Dependency => "dependency",
             Self::Marker => "marker",
@@ -153,7 +158,7 @@ const fn key(
     }
 }
 
-use Section::{Audit, Dependency, Marker, Procedure, Retry, RetryRule, Safety, Site};
+use Section::{Audit, Dependency, LogPattern, Marker, Procedure, Retry, RetryRule, Safety, Site};
 
 /// All keys, in the order in which they are best read.
 #[rustfmt::skip]
@@ -219,6 +224,11 @@ pub const KEYS: &[Key] = &[
     key(Audit, "smtp_username", "text", "", "The user to log in as"),
     key(Audit, "smtp_password", "text", "", "The password; the file must then be readable by its owner only"),
     key(Audit, "smtp_password_env", "name of a variable", "", "The environment variable that holds the password"),
+    key(Audit, "log_patterns", "list of patterns, see below", "none", "Errors that the site knows from its logs, looked for before the built-in ones"),
+
+    key(LogPattern, "name", "text", "required", "A short name for the report"),
+    key(LogPattern, "regex", "regular expression", "required", "Matched against each line of a failed task's log; ASCII classes, `(?i)` for any case"),
+    key(LogPattern, "hint", "text", "", "What to do about it"),
 
     key(Procedure, "name", "text", "required", "Unique; part of job names and log paths: letters, digits, `_`, `.`, `+`, `-`"),
     key(Procedure, "output_dir", "relative path", "required", "Below `derivatives_root`; `\"\"` is `bids_root` itself"),

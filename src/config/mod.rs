@@ -8,6 +8,7 @@ mod cohort;
 pub mod duration;
 pub mod keys;
 pub mod load;
+pub(crate) mod log_patterns;
 mod markers;
 mod paths;
 pub mod problem;
@@ -163,6 +164,18 @@ pub struct AuditConfig {
     pub smtp_tls: bool,
     pub smtp_username: Option<String>,
     pub smtp_password: Option<Secret>,
+    /// Looked for in logs, before the built-in ones.
+    pub log_patterns: Vec<LogPattern>,
+}
+
+/// Describes an error that the site knows from its logs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogPattern {
+    pub name: String,
+    /// A valid regular expression.
+    pub regex: String,
+    /// What to do.
+    pub hint: Option<String>,
 }
 
 /// Holds a text that is never printed.

@@ -10,7 +10,8 @@ use super::reader::{Context, Fields, Value};
 use super::tree::Node;
 use super::{
     AuditConfig, Ceiling, Config, ExecutorKind, Fairness, Overrides, SafetyConfig, Secret,
-    SessionSource, SlurmConfig, cohort, duration, markers, paths, rules, steps, validate,
+    SessionSource, SlurmConfig, cohort, duration, log_patterns, markers, paths, rules, steps,
+    validate,
 };
 use crate::completion::annex::Annex;
 use crate::procedure::{MemSize, ProcedureDag, Resources, SubmitRules, TimeLimit, builtin};
@@ -286,6 +287,7 @@ fn audit(top: &Fields<'_>, context: &Context<'_>, readable_by_all: bool) -> Audi
         smtp_tls: fields.or("smtp_tls", false, Value::flag),
         smtp_username: fields.maybe("smtp_username", Value::text),
         smtp_password: password(&fields, context, readable_by_all),
+        log_patterns: log_patterns::read(&fields),
     }
 }
 

@@ -19,8 +19,14 @@ pub(super) fn todo(
 ) -> String {
     let Decision::Skip(Skip::WaitingFor(_)) = planned.decision else {
         let is_complete = about.outputs.verdict == Verdict::Complete;
-        let problem = about.next.as_ref().and_then(|n| n.script_problem.as_deref());
-        let reason = about.job.as_ref().and_then(|job| job.pending_reason.as_deref());
+        let problem = about
+            .next
+            .as_ref()
+            .and_then(|n| n.script_problem.as_deref());
+        let reason = about
+            .job
+            .as_ref()
+            .and_then(|job| job.pending_reason.as_deref());
         return of_task(view, planned, is_complete, problem, reason);
     };
     let Some(root) = chain.last() else {
@@ -53,14 +59,21 @@ fn of_task(
     };
     match skip {
         Skip::Complete => "nothing, its outputs are complete".to_owned(),
-        Skip::NotApplicable => {
-            "nothing, the session lacks what this procedure works on".to_owned()
+        Skip::Stale(_) => format!(
+            "a person has to decide: snbb-scheduler run --force{} makes it anew, and `rerun_when_stale` of the \
+             procedure would do so by itself",
+            options(&key)
+        ),
+        Skip::TooFewSessions { needed, .. } => {
+            format!("more sessions have to get ready: {needed} at least (min_sessions)")
         }
+        Skip::Excluded => {
+            "nothing, unless `include` or `exclude` in the configuration are changed".to_owned()
+        }
+        Skip::NotApplicable => "nothing, the session lacks what this procedure works on".to_owned(),
         Skip::InFlight { .. } => in_flight(row, pending_reason),
         Skip::Failed { outlook, .. } => failed(view, &key, row, *outlook, is_complete),
-        Skip::ForeignJob(id) => format!(
-            "job {id} has to end; if it is not wanted: scancel {id}"
-        ),
+        Skip::ForeignJob(id) => format!("job {id} has to end; if it is not wanted: scancel {id}"),
         Skip::NoDicom => match view.dicom(planned) {
             Some(place) => format!("its DICOM files have to come to {}", place.path),
             None => "DICOM files of a session have to come".to_owned(),
@@ -165,16 +178,7 @@ fn failed(
         }
         _ => format!("look at its logs (`snbb-scheduler logs {words}`)"),
     };
-    let mut retry = String::from("snbb-scheduler retry");
-    for (option, value) in [
-        ("--subject", &key.subject),
-        ("--session", &key.session),
-        ("--procedure", &key.procedure),
-    ] {
-        if !value.is_empty() {
-            retry.push_str(&format!(" {option} {value}"));
-        }
-    }
+    let retry = format!("snbb-scheduler retry{}", options(key));
     text.push_str(&format!("; once the cause is mended: {retry}"));
     if is_complete {
         text.push_str(
@@ -214,6 +218,21 @@ fn select(key: &TaskKey) -> String {
         .filter(|word| !word.is_empty())
         .collect();
     words.join(" ")
+}
+
+/// Returns the options that select a task, each after a blank.
+fn options(key: &TaskKey) -> String {
+    let mut options = String::new();
+    for (option, value) in [
+        ("--subject", &key.subject),
+        ("--session", &key.session),
+        ("--procedure", &key.procedure),
+    ] {
+        if !value.is_empty() {
+            options.push_str(&format!(" {option} {value}"));
+        }
+    }
+    options
 }
 
 fn time(at: DateTime<Utc>) -> String {

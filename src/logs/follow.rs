@@ -99,7 +99,10 @@ mod tests {
         let mut follower = Follower::new(&path, 5);
         assert_eq!(follower.next_lines().unwrap(), Vec::<String>::new());
         let add = |text: &str| {
-            let file = std::fs::OpenOptions::new().create(true).append(true).open(&path);
+            let file = std::fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(&path);
             file.unwrap().write_all(text.as_bytes()).unwrap();
         };
         add("one\ntw");

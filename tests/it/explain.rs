@@ -108,7 +108,10 @@ fn tasks_in_flight() {
 fn a_queue_that_does_not_answer_is_said() {
     let (study, slurm) = study(PIPELINE);
     study.ok(&["run", "-q"]);
-    slurm.break_program("squeue", "slurm_load_jobs error: Unable to contact slurm controller");
+    slurm.break_program(
+        "squeue",
+        "slurm_load_jobs error: Unable to contact slurm controller",
+    );
     let (text, _) = explain_with(&study, &["01", "01", "bids"], 5);
     insta::assert_snapshot!("explain_no_queue", text);
 }
@@ -123,7 +126,10 @@ fn a_failure_and_what_it_blocks() {
     insta::assert_snapshot!("explain_blocked", explain(&study, &["01", "table"]));
     complete_bids(&study, "ses-01");
     let text = explain(&study, &["01", "01", "bids"]);
-    assert!(text.contains("with --accept-outputs they are taken"), "{text}");
+    assert!(
+        text.contains("with --accept-outputs they are taken"),
+        "{text}"
+    );
     study.ok(&["retry", "-q", "--procedure", "bids", "--accept-outputs"]);
     let text = explain(&study, &["01", "01", "bids"]);
     assert!(text.starts_with("bids sub-01 ses-01: complete"), "{text}");
@@ -149,13 +155,19 @@ fn retries_by_the_rules() {
     study.ok(&["monitor", "-q"]);
     let text = explain(&study, &["01", "01", "bids"]);
     assert!(text.contains("max_attempts is 1"), "{text}");
-    assert!(text.contains("once the cause is mended: snbb-scheduler retry"), "{text}");
+    assert!(
+        text.contains("once the cause is mended: snbb-scheduler retry"),
+        "{text}"
+    );
 }
 
 /// Gives the first procedure rules.
 fn with_rules(rules: &str) -> String {
     let first = "    completion_marker: ['anat";
-    format!("slurm_mem: 10G\n{}", PIPELINE.replace(first, &format!("    {rules}\n{first}")))
+    format!(
+        "slurm_mem: 10G\n{}",
+        PIPELINE.replace(first, &format!("    {rules}\n{first}"))
+    )
 }
 
 #[test]
@@ -163,23 +175,43 @@ fn what_holds_a_due_task_back() {
     let (study, _slurm) = study(&format!("max_in_flight: 1\n{PIPELINE}"));
     study.ok(&["run", "-q"]);
     insta::assert_snapshot!("explain_limit", explain(&study, &["01", "02", "bids"]));
-    study.ok(&["pause", "-q", "--procedure", "bids", "--note", "disk is full"]);
+    study.ok(&[
+        "pause",
+        "-q",
+        "--procedure",
+        "bids",
+        "--note",
+        "disk is full",
+    ]);
     let text = explain(&study, &["01", "02", "bids"]);
     let line = text.lines().find(|line| line.contains("held by")).unwrap();
     assert!(line.contains("the procedure is paused by"), "{text}");
-    assert!(text.contains("`snbb-scheduler resume --procedure bids` ends the pause"), "{text}");
+    assert!(
+        text.contains("`snbb-scheduler resume --procedure bids` ends the pause"),
+        "{text}"
+    );
     study.ok(&["pause", "-q"]);
     let text = explain(&study, &["01", "02", "bids"]);
-    assert!(text.contains("`snbb-scheduler resume` ends the pause of the study"), "{text}");
+    assert!(
+        text.contains("`snbb-scheduler resume` ends the pause of the study"),
+        "{text}"
+    );
 
     let (study, _slurm) = self::study(&format!("dicom_settle: 1h\n{PIPELINE}"));
     let text = explain(&study, &["01", "01", "bids"]);
-    assert!(text.contains("to do    nothing, if no more files come: the first `run` after"), "{text}");
+    assert!(
+        text.contains("to do    nothing, if no more files come: the first `run` after"),
+        "{text}"
+    );
 
-    let (study, _slurm) =
-        self::study(&format!("dicom_gate: yes\naudit: {{dicom_min_files: 2}}\n{PIPELINE}"));
+    let (study, _slurm) = self::study(&format!(
+        "dicom_gate: yes\naudit: {{dicom_min_files: 2}}\n{PIPELINE}"
+    ));
     let text = explain(&study, &["01", "01", "bids"]);
-    assert!(text.contains("more DICOM files have to come to [study]/dicom/sub-01/ses-01"), "{text}");
+    assert!(
+        text.contains("more DICOM files have to come to [study]/dicom/sub-01/ses-01"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -188,24 +220,40 @@ fn what_a_session_lacks() {
     study.write("sessions.csv", "subject_code,session_id\n01,01\n01,09\n");
     let text = explain(&study, &["01", "09", "bids"]);
     assert!(text.starts_with("bids sub-01 ses-09: no-dicom"), "{text}");
-    assert!(text.contains("its DICOM files have to come to [study]/dicom/sub-01/ses-09"), "{text}");
+    assert!(
+        text.contains("its DICOM files have to come to [study]/dicom/sub-01/ses-09"),
+        "{text}"
+    );
 
     let optional = "procedures: [{name: a, output_dir: a, script: job.sh, \
                     completion_marker: {glob: 'x/*', when: 'func/*'}}]\n";
     let (study, _slurm) = self::study(optional);
     study.write("bids/sub-01/ses-01/anat/x", "x");
     let text = explain(&study, &["01", "01", "a"]);
-    assert!(text.starts_with("a sub-01 ses-01: not-applicable"), "{text}");
-    assert!(text.contains("not needed: x/*: nothing matches 'func/*' in"), "{text}");
+    assert!(
+        text.starts_with("a sub-01 ses-01: not-applicable"),
+        "{text}"
+    );
+    assert!(
+        text.contains("not needed: x/*: nothing matches 'func/*' in"),
+        "{text}"
+    );
 }
 
 #[test]
 fn jobs_of_others_and_scripts_that_are_missing() {
     let (study, slurm) = study(PIPELINE);
     std::fs::write(slurm.at("state/77"), "RUNNING\n").unwrap();
-    std::fs::write(slurm.at("jobs/77"), "bids_sub-01_ses-01\n\n1700000000\nsbatch\n").unwrap();
+    std::fs::write(
+        slurm.at("jobs/77"),
+        "bids_sub-01_ses-01\n\n1700000000\nsbatch\n",
+    )
+    .unwrap();
     let text = explain(&study, &["01", "01", "bids"]);
-    assert!(text.contains("job 77 has to end; if it is not wanted: scancel 77"), "{text}");
+    assert!(
+        text.contains("job 77 has to end; if it is not wanted: scancel 77"),
+        "{text}"
+    );
     std::fs::remove_file(study.at("job.sh")).unwrap();
     let text = explain(&study, &["01", "02", "bids"]);
     assert!(text.contains("until then `run` cannot submit it"), "{text}");
@@ -232,8 +280,16 @@ fn what_is_not_there_is_answered_with_what_is() {
     for (words, code, expected) in [
         (&["sub-001"][..], 1, "did you mean sub-01?"),
         (&["01", "03"], 1, "sessions of sub-01: ses-01, ses-02"),
-        (&["01", "01", "prepp"], 2, "there is no procedure 'prepp', there are: bids, prep, table"),
-        (&["sub-01", "sub-02"], 2, "both 'sub-01' and 'sub-02' are given"),
+        (
+            &["01", "01", "prepp"],
+            2,
+            "there is no procedure 'prepp', there are: bids, prep, table",
+        ),
+        (
+            &["sub-01", "sub-02"],
+            2,
+            "both 'sub-01' and 'sub-02' are given",
+        ),
     ] {
         let said = study.call(&[&["explain"], words].concat());
         assert_eq!(said.code, code, "{words:?} {}", said.err);

@@ -179,6 +179,7 @@ pub fn config(root: &Path) -> Config {
             smtp_tls: false,
             smtp_username: None,
             smtp_password: None,
+            log_patterns: Vec::new(),
         },
         procedures: ProcedureDag::new(Vec::new()).unwrap(),
         warnings: Vec::new(),

@@ -1,5 +1,8 @@
 //! `logs`, `status --failed` and `history`, through the program.
-#![expect(clippy::disallowed_methods, reason = "starts a program that goes on by itself")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "starts a program that goes on by itself"
+)]
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
@@ -71,7 +74,11 @@ fn what_is_missing_is_explained() {
     let said = study.call(&["logs", "01", "01", "prep"]);
     assert_eq!(said.code, 1);
     assert!(said.err.contains("no job is on record"), "{}", said.err);
-    assert!(said.err.contains("explain prep sub-01 ses-01"), "{}", said.err);
+    assert!(
+        said.err.contains("explain prep sub-01 ses-01"),
+        "{}",
+        said.err
+    );
 
     slurm.set("1001", "FAILED 1:0");
     study.ok(&["monitor", "-q"]);
@@ -89,7 +96,12 @@ fn what_is_missing_is_explained() {
     study.ok(&["run", "-q"]);
     let said = study.call(&["logs", "01", "bids"]);
     assert_eq!(said.code, 2);
-    assert!(said.err.contains("has 2 tasks with jobs:\n  bids sub-01 ses-01"), "{}", said.err);
+    assert!(
+        said.err
+            .contains("has 2 tasks with jobs:\n  bids sub-01 ses-01"),
+        "{}",
+        said.err
+    );
 }
 
 #[test]
@@ -114,7 +126,10 @@ fn a_log_is_followed_until_its_job_has_ended() {
     assert_eq!(next().as_deref(), Some("two"));
     let add = |path: &str, text: &str| {
         let path = study.at(path);
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        let file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path);
         file.unwrap().write_all(text.as_bytes()).unwrap();
     };
     add(OUT, "three\nfo");
@@ -153,7 +168,10 @@ fn logs_of_local_jobs_are_found_without_a_log_directory() {
 fn failures() -> (Study, FakeSlurm) {
     let (study, slurm) = study();
     study.write(OUT, "reading\nwriting\n");
-    study.write(ERR, "Traceback (most recent call last):\nMemoryError: \x1b[1mno room\x1b[0m\n\n");
+    study.write(
+        ERR,
+        "Traceback (most recent call last):\nMemoryError: \x1b[1mno room\x1b[0m\n\n",
+    );
     slurm.set("1001", "OUT_OF_MEMORY 0:125 32G 60 n1");
     slurm.set("1002", "FAILED 127:0 10G 1440 n2");
     study.ok(&["monitor", "-q"]);
@@ -167,7 +185,10 @@ fn each_failure_is_told_with_what_its_log_says() {
     let said = study.ok(&["status", "--failed"]);
     insta::assert_snapshot!("failed_blocks", pretty(&study, &(said.out + &said.err)));
     let text = in_terminal(&study, 60, &["status", "--failed", "--subject", "02"]);
-    insta::assert_snapshot!("failed_blocks_terminal", pretty(&study, &text).replace('\u{1b}', "^"));
+    insta::assert_snapshot!(
+        "failed_blocks_terminal",
+        pretty(&study, &text).replace('\u{1b}', "^")
+    );
     let said = study.ok(&["status", "--failed", "--format", "json"]);
     let rows: Vec<serde_json::Value> = serde_json::from_str(&said.out).unwrap();
     assert_eq!(rows.len(), 2);
@@ -176,9 +197,16 @@ fn each_failure_is_told_with_what_its_log_says() {
     assert_eq!(rows[0]["outlook"], "'retry' clears it");
     assert_eq!(rows[1]["log_line"], serde_json::Value::Null);
     let csv = study.ok(&["status", "--failed", "--format", "csv"]).out;
-    let plain = study.ok(&["status", "--status", "failed", "--format", "csv"]).out;
+    let plain = study
+        .ok(&["status", "--status", "failed", "--format", "csv"])
+        .out;
     let header = plain.lines().next().unwrap();
-    assert!(csv.starts_with(&format!("{header},outlook,log_line,log_line_path\n")), "{csv}");
+    assert!(
+        csv.starts_with(&format!(
+            "{header},outlook,log_line,log_line_path,log_pattern\n"
+        )),
+        "{csv}"
+    );
     assert!(files(&study) == before);
     let none = study.ok(&["status", "--failed", "--subject", "03"]);
     assert!(none.err.contains("no task has failed"), "{}", none.err);
@@ -210,12 +238,15 @@ fn all_that_happened_is_told_in_order() {
     assert!(files(&study) == before);
 
     // Without the log the rows tell of beginnings and ends.
-    std::fs::remove_file(study.at("state_log.jsonl")).or_else(|_| {
-        let log = before.iter().map(|(path, _)| path).find(|path| {
-            path.extension().is_some_and(|ending| ending == "jsonl" || ending == "log")
-        });
-        std::fs::remove_file(log.unwrap())
-    }).unwrap();
+    std::fs::remove_file(study.at("state_log.jsonl"))
+        .or_else(|_| {
+            let log = before.iter().map(|(path, _)| path).find(|path| {
+                path.extension()
+                    .is_some_and(|ending| ending == "jsonl" || ending == "log")
+            });
+            std::fs::remove_file(log.unwrap())
+        })
+        .unwrap();
     let events: Vec<String> = rows(&study)
         .iter()
         .map(|row| format!("{} {} {}", row["attempt"], row["event"], row["reason"]))
@@ -234,5 +265,9 @@ fn all_that_happened_is_told_in_order() {
         "time,subject,session,procedure,event,attempt,job_id,old_status,new_status,reason,by,detail,source\n"
     ), "{csv}");
     let none = study.ok(&["history", "02", "prep"]);
-    assert!(none.err.contains("nothing has happened yet"), "{}", none.err);
+    assert!(
+        none.err.contains("nothing has happened yet"),
+        "{}",
+        none.err
+    );
 }

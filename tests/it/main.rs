@@ -2,6 +2,7 @@
 //! A file per subject; what they share is in `harness`.
 
 mod arrays;
+mod audit;
 mod baddays;
 mod config;
 mod crash;
@@ -16,8 +17,8 @@ mod harness_slurm;
 mod harness_tree;
 mod hostile;
 mod local;
-mod logs;
 mod lock_and_journal;
+mod logs;
 mod model;
 mod orders;
 mod output;

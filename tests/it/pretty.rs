@@ -54,7 +54,12 @@ os.waitpid(pid, 0)
     let mut path: Vec<PathBuf> = study.path.clone();
     path.extend(["/usr/bin".into(), "/bin".into()]);
     let output = Command::new("python3")
-        .args(["-c", TERMINAL, &columns.to_string(), env!("CARGO_BIN_EXE_snbb-scheduler")])
+        .args([
+            "-c",
+            TERMINAL,
+            &columns.to_string(),
+            env!("CARGO_BIN_EXE_snbb-scheduler"),
+        ])
         .args(arguments)
         .env("PROGRAMS", std::env::join_paths(path).unwrap())
         .env("TERM", "xterm-256color")
@@ -62,6 +67,12 @@ os.waitpid(pid, 0)
         .env_remove("NO_COLOR")
         .output()
         .expect("the tests need python3");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().replace("\r\n", "\n")
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout)
+        .unwrap()
+        .replace("\r\n", "\n")
 }

@@ -27,7 +27,11 @@ pub fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
         let there = if dicom.exists { "" } else { " (not there)" };
         block.entry("dicom", &format!("{}{there}", dicom.path));
     }
-    outputs(block, &task.outputs, matches!(task.decision, "running" | "pending"));
+    outputs(
+        block,
+        &task.outputs,
+        matches!(task.decision, "running" | "pending"),
+    );
     on_record(block, task, is_queue_known);
     for (at, attempt) in task.attempts.iter().enumerate() {
         let label = if at == 0 { "attempts" } else { "" };
@@ -61,7 +65,10 @@ pub fn brief(block: &mut Block, task: &Explanation) {
         let base = Path::new(&task.outputs.directory);
         block.entry("outputs", &finding_text(finding, base));
     }
-    if !matches!(task.decision, "complete" | "not-applicable" | "due" | "running") {
+    if !matches!(
+        task.decision,
+        "complete" | "not-applicable" | "due" | "running"
+    ) {
         block.entry("to do", &task.todo);
     }
 }
@@ -84,7 +91,11 @@ fn dependencies(block: &mut Block, task: &Explanation) {
     let mut label = "needs";
     for needed in &waiting {
         let name = format!("{} {}", needed.procedure, needed.session);
-        let any = if needed.any_session { " (one session is enough)" } else { "" };
+        let any = if needed.any_session {
+            " (one session is enough)"
+        } else {
+            ""
+        };
         block.entry(label, &format!("{}: {}{any}", name.trim_end(), needed.text));
         label = "";
         if let Some(root) = needed.because.last() {
@@ -114,7 +125,10 @@ fn outputs(block: &mut Block, outputs: &Findings, is_in_flight: bool) {
     } else {
         ""
     };
-    block.entry("outputs", &format!("{verdict}{live}, in {}", outputs.directory));
+    block.entry(
+        "outputs",
+        &format!("{verdict}{live}, in {}", outputs.directory),
+    );
     let base = Path::new(&outputs.directory);
     for finding in outputs.required.iter().chain(&outputs.forbidden) {
         block.entry("", &finding_text(finding, base));
@@ -191,7 +205,11 @@ fn nearest_text(nearest: &Nearest, base: &Path) -> String {
     match nearest.entries {
         0 => format!("{dir} is empty"),
         count => {
-            let more = if count > nearest.names.len() { ", ..." } else { "" };
+            let more = if count > nearest.names.len() {
+                ", ..."
+            } else {
+                ""
+            };
             let entries = if count == 1 { "entry" } else { "entries" };
             let names = nearest.names.join(", ");
             format!("{dir} holds {count} {entries} ({names}{more}){fails}")
@@ -211,7 +229,9 @@ fn on_record(block: &mut Block, task: &Explanation, is_queue_known: bool) {
         block.entry("row", "none, no attempt is on record");
         return;
     };
-    let since = row.ended_at.or(row.started_at.filter(|_| row.status == "running"));
+    let since = row
+        .ended_at
+        .or(row.started_at.filter(|_| row.status == "running"));
     let since = since.or(row.submitted_at).or(row.updated_at);
     let since = since.map_or_else(String::new, |at| format!(", since {}", time(at)));
     block.entry("row", &format!("{}{since}", row.text));
@@ -260,6 +280,9 @@ fn upcoming(block: &mut Block, next: &Next) {
     let mut text = format!("attempt {}", next.attempt);
     if !next.asks.is_empty() {
         text.push_str(&format!(" with {}", next.asks.join(" ")));
+    }
+    if let Some(count) = next.array_tasks {
+        text.push_str(&format!(", in one job array of {count}"));
     }
     block.entry("next", &text);
     for change in next.changes.iter().chain(&next.reduced) {

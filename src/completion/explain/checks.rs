@@ -38,7 +38,10 @@ pub(super) fn freesurfer(subject: &SubjectProbe<'_>, procedure: &Procedure) -> V
     let mut findings: Vec<Finding> = runs.iter().map(|name| run(name)).collect();
     findings.push(run(name));
     findings.push(time_points(subject, &out, name, &runs));
-    findings.extend(runs.iter().map(|cross| run(&format!("{cross}.long.{name}"))));
+    findings.extend(
+        runs.iter()
+            .map(|cross| run(&format!("{cross}.long.{name}"))),
+    );
     findings
 }
 
@@ -61,12 +64,7 @@ fn recon_all(subject: &SubjectProbe<'_>, out: &Path, run: &str) -> Finding {
     finding
 }
 
-fn time_points(
-    subject: &SubjectProbe<'_>,
-    out: &Path,
-    template: &str,
-    runs: &[String],
-) -> Finding {
+fn time_points(subject: &SubjectProbe<'_>, out: &Path, template: &str, runs: &[String]) -> Finding {
     let mut finding = Finding::new(&format!("{template}/base-tps"));
     let path = out.join(&finding.rule);
     let good = freesurfer::names_all(subject.reader(), &path, runs);

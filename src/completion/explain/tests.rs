@@ -114,7 +114,10 @@ fn a_marker_says_what_matched_or_how_near_it_came() {
                 .collect();
             let nearest = f.nearest.as_ref().map(|n| {
                 let dir = short(&n.directory);
-                format!("in '{dir}' of {} {:?} no {}", n.entries, n.names, n.fails_at)
+                format!(
+                    "in '{dir}' of {} {:?} no {}",
+                    n.entries, n.names, n.fails_at
+                )
             });
             format!("{} {:?} {matches:?} {nearest:?}", f.rule, f.state)
         })
@@ -202,8 +205,16 @@ fn the_built_in_checks_are_told_file_by_file() {
                 Missing,
                 Some("the template was made without sub-01_ses-02")
             ),
-            ("sub-01_ses-01.long.sub-01/scripts/recon-all.done", Missing, None),
-            ("sub-01_ses-02.long.sub-01/scripts/recon-all.done", Missing, None),
+            (
+                "sub-01_ses-01.long.sub-01/scripts/recon-all.done",
+                Missing,
+                None
+            ),
+            (
+                "sub-01_ses-02.long.sub-01/scripts/recon-all.done",
+                Missing,
+                None
+            ),
         ]
     );
     step.check = Check::Qsirecon;
@@ -222,16 +233,25 @@ fn path() -> impl Strategy<Value = String> {
 }
 
 fn content() -> impl Strategy<Value = String> {
-    let texts = vec!["", "1", "done", "error", "done error", "-> nowhere", "-> a", "-> ."];
+    let texts = vec![
+        "",
+        "1",
+        "done",
+        "error",
+        "done error",
+        "-> nowhere",
+        "-> a",
+        "-> .",
+    ];
     prop::sample::select(texts).prop_map(str::to_owned)
 }
 
 fn pattern() -> impl Strategy<Value = Pattern> {
     let parts = vec!["a", "b", "*", "**", "*.nii", "x.*", "?", "a*"];
-    (vec(prop::sample::select(parts), 1..4), any::<bool>()).prop_filter_map(
-        "no pattern",
-        |(parts, slash)| Pattern::parse(&(parts.join("/") + if slash { "/" } else { "" })).ok(),
-    )
+    (vec(prop::sample::select(parts), 1..4), any::<bool>())
+        .prop_filter_map("no pattern", |(parts, slash)| {
+            Pattern::parse(&(parts.join("/") + if slash { "/" } else { "" })).ok()
+        })
 }
 
 fn marker() -> impl Strategy<Value = Marker> {

@@ -71,6 +71,7 @@ fn looking_writes_nothing() {
             &["manifest"],
             &["status"],
             &["session-status"],
+            &["audit", "--queue"],
             &["retry", "--dry-run", "--status", "all"],
         ] {
             let before = world.files();
