@@ -10,6 +10,7 @@ mod next;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
+use crate::array::Batch;
 use crate::bids::{Dicom, Session, SessionLabel};
 use crate::completion::explain::{Explainer, Findings, Verdict};
 use crate::config::Config;
@@ -41,6 +42,8 @@ pub struct View<'a> {
     /// None: the queue did not answer.
     pub queue: Option<&'a [JobReport]>,
     pub control: &'a Control,
+    /// What `run` would submit now.
+    pub batches: &'a [Batch],
     pub executor: &'a dyn Executor,
     pub outputs: &'a Explainer<'a>,
     pub project: &'a str,
@@ -394,7 +397,13 @@ impl View<'_> {
     fn held_by(&self, procedure: &str, planned: &Planned) -> Vec<String> {
         let is_over = matches!(
             planned.decision,
-            Decision::Skip(Skip::Complete | Skip::NotApplicable | Skip::InFlight { .. })
+            Decision::Skip(
+                Skip::Complete
+                    | Skip::Stale(_)
+                    | Skip::Excluded
+                    | Skip::NotApplicable
+                    | Skip::InFlight { .. }
+            )
         );
         if is_over {
             return Vec::new();

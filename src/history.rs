@@ -1,8 +1,6 @@
 //! All that happened to tasks, in the order of time: what the audit log says, and what only the rows and
 //! the attempts file know. Pure.
 
-use std::sync::Arc;
-
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
@@ -165,10 +163,10 @@ fn bare(key: &TaskKey) -> TaskRow {
         updated_at: None,
         missing_since: None,
         job_name: None,
-        submission_id: None::<Arc<str>>,
+        submission_id: None,
+        input_sessions: None,
         replaces_outputs: None,
         retry: Default::default(),
-        input_sessions: None,
         foreign: None,
     }
 }

@@ -20,8 +20,6 @@ pub use follow::Follower;
 const BLOCK: u64 = 64 * 1024;
 /// So much of it is read at most, whatever is asked for.
 const MOST: u64 = 64 * 1024 * 1024;
-/// Among so many lines the last one with text is looked for.
-const LAST_WORDS: usize = 50;
 /// Letters of a line that are shown.
 const LONGEST: usize = 2000;
 
@@ -80,19 +78,6 @@ pub fn end(path: &Path, lines: usize) -> io::Result<Option<End>> {
         }
         Err(error) => Err(error),
     }
-}
-
-/// Finds the line that tells most of why a job failed, and the log that it stands in: its last words on
-/// stderr, else on stdout. None: there are no logs, or they are empty or cannot be read.
-pub fn telling(files: &LogFiles) -> Option<(PathBuf, String)> {
-    [&files.error, &files.output].into_iter().find_map(|path| {
-        let end = end(path, LAST_WORDS).ok().flatten()?;
-        let line = end
-            .lines
-            .into_iter()
-            .rfind(|line| !line.trim().is_empty())?;
-        Some((path.clone(), line.trim().to_owned()))
-    })
 }
 
 fn read_end(path: &Path, lines: usize) -> io::Result<End> {

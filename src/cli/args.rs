@@ -91,6 +91,10 @@ pub enum Command {
     Status(StatusArgs),
     /// Show a row per session and a column per procedure
     SessionStatus(SessionStatusArgs),
+    /// Report on the whole study: outputs, DICOM files, logs, stale jobs, health; reads only
+    ///
+    /// Exit codes: 0, or 7 if something could not be read
+    Audit(AuditArgs),
     /// Say why a task is where it is, and what would have to happen
     ///
     /// Asks Slurm and looks at the disk; writes nothing, submits nothing and takes no lock. A task is told in
@@ -103,10 +107,6 @@ pub enum Command {
     /// Show all that happened to a task, in the order of time
     #[command(after_help = "Example: snbb-scheduler history sub-0001 ses-01 qsiprep")]
     History(HistoryArgs),
-    /// Report on the whole study: outputs, DICOM files, logs, stale jobs, health; reads only
-    ///
-    /// Exit codes: 0, or 7 if something could not be read
-    Audit(AuditArgs),
     /// Check or rebuild the state file
     State(StateArgs),
     /// Run one local job (called by `executor: local`)

@@ -15,7 +15,7 @@ use crate::executor::Answer;
 use crate::explain::{Explanation, View};
 use crate::manifest::{Decision, Manifest, Planned, Selection};
 use crate::pass::Wishes;
-use crate::procedure::Procedure;
+use crate::procedure::{ArrayMode, Procedure};
 use crate::request;
 use crate::safety::{self, roots};
 use crate::state::State;
@@ -87,6 +87,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
             _ => None,
         },
         control: &decided.brakes.control,
+        batches: &decided.batches,
         executor: executor.as_ref(),
         outputs: &outputs,
         project: &project,
@@ -155,10 +156,11 @@ fn of_subject<'a>(manifest: &'a Manifest, named: &Named) -> Vec<&'a Planned> {
         .collect()
 }
 
-/// True if a due task may have to wait for others.
+/// True if a due task may have to wait for others, or is submitted together with them.
 fn has_limits(config: &Config) -> bool {
     let has_own = |procedure: &Procedure| {
-        procedure.rules.max_in_flight.is_some() || procedure.rules.warmup > 0
+        let rules = &procedure.rules;
+        rules.max_in_flight.is_some() || rules.warmup > 0 || rules.array != ArrayMode::Never
     };
     config.max_in_flight.is_some()
         || config.max_submit_per_run.is_some()

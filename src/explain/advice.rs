@@ -60,10 +60,16 @@ fn of_task(
     match skip {
         Skip::Complete => "nothing, its outputs are complete".to_owned(),
         Skip::Stale(_) => format!(
-            "nothing, unless the later sessions are to count: `snbb-scheduler run --force --subject {} --procedure {}` \
-             runs it again (rerun_when_stale does so by itself)",
-            key.subject, key.procedure
+            "a person has to decide: snbb-scheduler run --force{} makes it anew, and `rerun_when_stale` of the \
+             procedure would do so by itself",
+            options(&key)
         ),
+        Skip::TooFewSessions { needed, .. } => {
+            format!("more sessions have to get ready: {needed} at least (min_sessions)")
+        }
+        Skip::Excluded => {
+            "nothing, unless `include` or `exclude` in the configuration are changed".to_owned()
+        }
         Skip::NotApplicable => "nothing, the session lacks what this procedure works on".to_owned(),
         Skip::InFlight { .. } => in_flight(row, pending_reason),
         Skip::Failed { outlook, .. } => failed(view, &key, row, *outlook, is_complete),
@@ -83,14 +89,6 @@ fn of_task(
             ),
             None => "more DICOM files have to come".to_owned(),
         },
-        Skip::TooFewSessions { needed, ready } => format!(
-            "{} more session(s) of the subject have to be ready (min_sessions {needed})",
-            needed.saturating_sub(*ready)
-        ),
-        Skip::Excluded => {
-            "it is left out by `include` or `exclude` of the configuration; nothing is submitted"
-                .to_owned()
-        }
         Skip::WaitingFor(waiting) => format!("{} has to be complete first", waiting.procedure),
         Skip::Unreadable(what) => format!(
             "{} has to become readable for the user who runs this; nothing is submitted until then",
@@ -180,16 +178,7 @@ fn failed(
         }
         _ => format!("look at its logs (`snbb-scheduler logs {words}`)"),
     };
-    let mut retry = String::from("snbb-scheduler retry");
-    for (option, value) in [
-        ("--subject", &key.subject),
-        ("--session", &key.session),
-        ("--procedure", &key.procedure),
-    ] {
-        if !value.is_empty() {
-            retry.push_str(&format!(" {option} {value}"));
-        }
-    }
+    let retry = format!("snbb-scheduler retry{}", options(key));
     text.push_str(&format!("; once the cause is mended: {retry}"));
     if is_complete {
         text.push_str(
@@ -229,6 +218,21 @@ fn select(key: &TaskKey) -> String {
         .filter(|word| !word.is_empty())
         .collect();
     words.join(" ")
+}
+
+/// Returns the options that select a task, each after a blank.
+fn options(key: &TaskKey) -> String {
+    let mut options = String::new();
+    for (option, value) in [
+        ("--subject", &key.subject),
+        ("--session", &key.session),
+        ("--procedure", &key.procedure),
+    ] {
+        if !value.is_empty() {
+            options.push_str(&format!(" {option} {value}"));
+        }
+    }
+    options
 }
 
 fn time(at: DateTime<Utc>) -> String {

@@ -281,6 +281,9 @@ fn upcoming(block: &mut Block, next: &Next) {
     if !next.asks.is_empty() {
         text.push_str(&format!(" with {}", next.asks.join(" ")));
     }
+    if let Some(count) = next.array_tasks {
+        text.push_str(&format!(", in one job array of {count}"));
+    }
     block.entry("next", &text);
     for change in next.changes.iter().chain(&next.reduced) {
         block.entry("", change);
