@@ -217,11 +217,14 @@ fn what_holds_a_due_task_back() {
 #[test]
 fn what_a_session_lacks() {
     let (study, _slurm) = study(&format!("sessions_file: sessions.csv\n{PIPELINE}"));
-    study.write("sessions.csv", "subject_code,session_id\n01,01\n01,09\n");
-    let text = explain(&study, &["01", "09", "bids"]);
-    assert!(text.starts_with("bids sub-01 ses-09: no-dicom"), "{text}");
+    study.write("sessions.csv", "UID,ScanID,dicom_path\n1,1,\n");
+    let text = explain(&study, &["0001", "000000000001", "bids"]);
     assert!(
-        text.contains("its DICOM files have to come to [study]/dicom/sub-01/ses-09"),
+        text.starts_with("bids sub-0001 ses-000000000001: no-dicom"),
+        "{text}"
+    );
+    assert!(
+        text.contains("dicom_path has to be filled in in [study]/sessions.csv"),
         "{text}"
     );
 
