@@ -21,8 +21,8 @@ use crate::procedure::{ArrayMode, ProcedureDag};
 use crate::reconcile::strays::Strays;
 use crate::request::{Prepared, Reduced};
 use crate::shell;
-use crate::state::State;
 use crate::state::store::StateError;
+use crate::state::{State, TaskKey};
 use crate::submit::{Stop, Submitted};
 use crate::sys;
 
@@ -343,20 +343,7 @@ fn report(
         .in_doubt
         .chunk_by(|(a, said), (b, says)| a.procedure == b.procedure && said == says)
     {
-        let Some((key, message)) = doubted.first() else {
-            continue;
-        };
-        let (who, whose) = match doubted.len() {
-            1 => (key.to_string(), "its job was"),
-            count => (
-                format!("{count} tasks of {}", key.procedure),
-                "their jobs were",
-            ),
-        };
-        printer.warning(&format!(
-            "{who}: nobody knows yet whether {whose} accepted ({message}); the next passes look for {}",
-            if doubted.len() == 1 { "it" } else { "them" }
-        ));
+        tell_doubts(doubted, printer);
     }
     if let Some(error) = &submitted.audit_error {
         printer.warning(&format!("the audit log is incomplete: {error}"));
@@ -379,6 +366,24 @@ fn report(
         exit = Exit::Error;
     }
     exit
+}
+
+/// Tells of tasks whose submission ended alike; of an array's in one line.
+fn tell_doubts(doubted: &[(TaskKey, String)], printer: &mut Printer) {
+    match doubted {
+        [(key, message), _, _, _, ..] => printer.warning(&format!(
+            "{} tasks of {}: nobody knows yet whether their jobs were accepted ({message}); the next passes look for them",
+            doubted.len(),
+            key.procedure
+        )),
+        few => {
+            for (key, message) in few {
+                printer.warning(&format!(
+                    "{key}: nobody knows yet whether its job was accepted ({message}); the next passes look for it"
+                ));
+            }
+        }
+    }
 }
 
 fn report_stop(
