@@ -136,6 +136,64 @@ fn a_failure_and_what_it_blocks() {
 }
 
 #[test]
+fn tasks_of_an_array() {
+    let array = PIPELINE.replace(
+        "    output_dir: ''",
+        "    array: always\n    output_dir: ''",
+    );
+    let (study, slurm) = study(&array);
+    let (text, json) = explain_with(&study, &["01", "01", "bids"], 0);
+    assert_eq!(json[0]["next"]["array_tasks"], 2);
+    assert!(text.contains("in one job array of 2\n"), "{text}");
+    assert!(text.contains(" --array=0-1"), "{text}");
+    study.ok(&["run", "-q"]);
+    slurm.set("1001_1", "FAILED 1:0");
+    study.ok(&["monitor", "-q"]);
+    let text = explain(&study, &["01", "02", "bids"]);
+    let log = "logs/bids/bids_sub-01_ses-02_1001_1.out";
+    assert!(text.contains(&format!("[study]/{log}")), "{text}");
+    study.write(log, "oh no\n");
+    assert!(
+        study
+            .ok(&["logs", "01", "02", "bids"])
+            .out
+            .contains("oh no")
+    );
+    let text = explain(&study, &["01", "01", "bids"]);
+    assert!(text.contains("queue    job 1001_0 is PENDING"), "{text}");
+}
+
+#[test]
+fn earlier_attempts_are_listed() {
+    let (study, slurm) = study(PIPELINE);
+    study.ok(&[
+        "run",
+        "-q",
+        "--subject",
+        "01",
+        "--session",
+        "01",
+        "--procedure",
+        "bids",
+    ]);
+    slurm.set("1001", "TIMEOUT 0:15 10G 60 n1");
+    study.ok(&["monitor", "-q"]);
+    study.ok(&["retry", "-q"]);
+    let (text, json) = explain_with(&study, &["01", "01", "bids"], 0);
+    assert!(
+        text.contains("\n  row      none, what was there was cleared\n  attempts 1, job"),
+        "{text}"
+    );
+    assert_eq!(json[0]["row"], Value::Null);
+    assert_eq!(json[0]["next"]["attempt"], 2);
+    study.ok(&["run", "-q", "--session", "01"]);
+    let (text, json) = explain_with(&study, &["01", "01", "bids"], 0);
+    assert_eq!(json[0]["attempts"].as_array().unwrap().len(), 2);
+    let at = text.find("  attempts").unwrap();
+    insta::assert_snapshot!("explain_attempts", &text[at..]);
+}
+
+#[test]
 fn retries_by_the_rules() {
     let rules = "retry: {max_attempts: 2, on: {out_of_memory: {mem_factor: 2, delay: 2h}}}";
     let (study, slurm) = study(&with_rules(rules));

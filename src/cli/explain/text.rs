@@ -38,7 +38,7 @@ pub fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
     );
     on_record(block, task, is_queue_known);
     // The newest is the row.
-    if task.attempts.len() > 1 {
+    if task.attempts.len() > usize::from(task.row.is_some()) {
         for (at, attempt) in task.attempts.iter().enumerate() {
             let label = if at == 0 { "attempts" } else { "" };
             block.entry(label, &attempt_text(attempt));
@@ -234,7 +234,12 @@ fn below(path: &str, base: &Path) -> String {
 
 fn on_record(block: &mut Block, task: &Explanation, is_queue_known: bool) {
     let Some(row) = &task.row else {
-        block.entry("row", "none, no attempt is on record");
+        let text = if task.attempts.is_empty() {
+            "none, no attempt is on record"
+        } else {
+            "none, what was there was cleared"
+        };
+        block.entry("row", text);
         return;
     };
     let since = row
