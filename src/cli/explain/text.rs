@@ -4,7 +4,7 @@ use std::path::Path;
 
 use chrono::{DateTime, Utc};
 
-use crate::cli::blocks::{Block, bytes};
+use crate::cli::blocks::{Block, NO_BREAK, bytes};
 use crate::completion::explain::{
     ANYTHING, Finding, FindingState, Findings, Match, Nearest, Verdict,
 };
@@ -72,10 +72,13 @@ pub fn brief(block: &mut Block, task: &Explanation) {
         let base = Path::new(&task.outputs.directory);
         block.entry("outputs", &finding_text(finding, base));
     }
-    if !matches!(
-        task.decision,
-        "complete" | "not-applicable" | "due" | "running"
-    ) {
+    // What a root needs is told there.
+    if task.because.is_empty()
+        && !matches!(
+            task.decision,
+            "complete" | "not-applicable" | "due" | "running"
+        )
+    {
         block.entry("to do", &task.todo);
     }
 }
@@ -316,6 +319,8 @@ fn upcoming(block: &mut Block, next: &Next) {
     block.verbatim("command", &next.command);
 }
 
+/// Prints a time that stays on one line.
 fn time(at: DateTime<Utc>) -> String {
-    at.format("%Y-%m-%d %H:%M UTC").to_string()
+    let text = at.format("%Y-%m-%d %H:%M UTC").to_string();
+    text.replace(' ', &NO_BREAK.to_string())
 }
