@@ -128,7 +128,8 @@ fn begin_of(row: &TaskRow) -> Entry {
 
 fn end_of(row: &TaskRow) -> Entry {
     Entry {
-        at: row.facts.ended_at.or(row.updated_at).or(row.submitted_at),
+        // Slurm's times are whole seconds: nothing ends before it begins.
+        at: row.facts.ended_at.or(row.updated_at).max(row.submitted_at),
         event: EventKind::StatusChange,
         new_status: Some(row.status),
         reason: row.reason,

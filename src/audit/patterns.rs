@@ -13,6 +13,7 @@ use regex::bytes::RegexSet;
 
 use crate::completion::Unreadable;
 use crate::config::{LogPattern, log_patterns};
+use crate::logs::without_colors;
 
 pub use tail::{Tail, read_tail};
 
@@ -187,7 +188,7 @@ pub fn last_telling_line(log: &Path) -> Result<Option<Found<'static>>, Unreadabl
 pub fn shown(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     // Colours are for terminals.
-    let text = anstream::adapter::strip_str(&text).to_string();
+    let text = without_colors(&text);
     let mut safe = String::new();
     for (count, c) in text.trim().chars().enumerate() {
         if count >= SHOWN {

@@ -35,6 +35,14 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
     }
     let found = context.discover(printer)?;
     let (subject, sessions) = sessions_of(&named, &found, &state)?;
+    let has_session = |label: &String| {
+        sessions
+            .iter()
+            .any(|session| session.session.as_str() == *label)
+    };
+    if !named.session.as_ref().is_none_or(has_session) {
+        return Err(nothing(&named, &sessions));
+    }
     let probe = context.probe()?;
     let project = context.project(&state);
     let control = context.store.read_control()?;
@@ -178,7 +186,8 @@ fn nothing(named: &Named, sessions: &[Session]) -> Failure {
         .filter(|label| !label.is_empty())
         .collect();
     let hint = match (&named.session, labels.as_slice()) {
-        (Some(session), [_, ..]) if !labels.contains(&session.as_str()) => {
+        (Some(_), []) => "the study has no sessions: leave the session out".to_owned(),
+        (Some(session), _) if !labels.contains(&session.as_str()) => {
             format!("sessions of {}: {}", named.subject, labels.join(", "))
         }
         _ => "procedures that left the configuration have no tasks; `snbb-scheduler status` lists their rows"

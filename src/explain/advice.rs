@@ -36,7 +36,10 @@ pub(super) fn todo(
     let outputs = view.outputs.findings(root.procedure, &root.session);
     let is_complete = outputs.verdict == Verdict::Complete;
     let advice = of_task(view, root, is_complete, None, None);
-    format!("{key} has to be complete first: {advice}")
+    match advice.strip_prefix("nothing, ") {
+        Some(why) => format!("nothing, {key} has to be complete first: {why}"),
+        None => format!("{key} has to be complete first: {advice}"),
+    }
 }
 
 fn of_task(
@@ -74,9 +77,13 @@ fn of_task(
         Skip::InFlight { .. } => in_flight(row, pending_reason),
         Skip::Failed { outlook, .. } => failed(view, &key, row, *outlook, is_complete),
         Skip::ForeignJob(id) => format!("job {id} has to end; if it is not wanted: scancel {id}"),
-        Skip::NoDicom => match view.dicom(planned) {
-            Some(place) => format!("its DICOM files have to come to {}", place.path),
-            None => "DICOM files of a session have to come".to_owned(),
+        Skip::NoDicom => match (view.dicom(planned), view.sessions_file()) {
+            (Some(place), _) => format!("its DICOM files have to come to {}", place.path),
+            (None, Some(file)) => format!(
+                "the session's dicom_path has to be filled in in {}",
+                file.display()
+            ),
+            (None, None) => "DICOM files of a session have to come".to_owned(),
         },
         Skip::Settling { until } => format!(
             "nothing, if no more files come: the first `run` after {} goes on",
@@ -132,30 +139,29 @@ fn in_flight(row: Option<&TaskRow>, pending_reason: Option<&str>) -> String {
         }
         Some(Reason::Running) => "nothing, its job runs".to_owned(),
         _ => match pending_reason {
-            Some(reason) => format!("nothing, its job waits in the queue: {}", pending(reason)),
+            Some(reason) => format!("nothing, its job waits{} ({reason})", pending(reason)),
             None => "nothing, its job is in the queue".to_owned(),
         },
     }
 }
 
 /// Explains Slurm's word for why a job waits. Source: squeue(1), "Job reason codes".
-fn pending(reason: &str) -> String {
-    let text = match reason {
-        "Resources" => "until nodes are free",
-        "Priority" => "others come first",
-        "Dependency" => "for another job to end",
-        "BeginTime" => "for its time to begin",
-        "Licenses" => "for a licence",
-        "NodeDown" | "ReqNodeNotAvail" => "its nodes are down or reserved",
-        "Reservation" => "for its reservation",
+fn pending(reason: &str) -> &'static str {
+    match reason {
+        "Resources" => " until nodes are free",
+        "Priority" => ", others come first",
+        "Dependency" => " for another job to end",
+        "BeginTime" => " for its time to begin",
+        "Licenses" => " for a licence",
+        "NodeDown" => ", its nodes are down or reserved",
+        "Reservation" => " for its reservation",
+        _ if reason.starts_with("ReqNodeNotAvail") => ", its nodes are down or reserved",
         _ if reason.starts_with("QOS") || reason.starts_with("Assoc") => {
-            "for a limit of the account or QOS"
+            " for a limit of the account or QOS"
         }
-        _ if reason.starts_with("ReqNodeNotAvail") => "its nodes are down or reserved",
-        _ if reason.starts_with("Partition") => "its partition does not take it as it is",
-        _ => return reason.to_owned(),
-    };
-    format!("{text} ({reason})")
+        _ if reason.starts_with("Partition") => ", its partition does not take it as it is",
+        _ => " in the queue",
+    }
 }
 
 fn failed(

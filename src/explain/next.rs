@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::View;
 use crate::completion::explain::{Findings, Verdict};
+use crate::config::ExecutorKind;
 use crate::executor::JobRequest;
 use crate::manifest::{Decision, Due, Planned, Skip};
 use crate::procedure::Resources;
@@ -81,7 +82,11 @@ pub(super) fn of(
     Some(Next {
         attempt,
         array_tasks: array.map(|(_, tasks)| tasks.len()),
-        asks: asks(&prepared.request.resources),
+        // Jobs on this machine get what there is.
+        asks: match view.config.executor {
+            ExecutorKind::Slurm => asks(&prepared.request.resources),
+            ExecutorKind::Local => Vec::new(),
+        },
         changes: prepared.notes.changes,
         reduced: prepared
             .notes
