@@ -47,5 +47,7 @@ pub mod audit;
 pub mod explain;
 pub mod history;
 pub mod logs;
+pub mod mail;
+pub mod news;
 
 pub mod cli;

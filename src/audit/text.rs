@@ -3,6 +3,7 @@
 //! Both show the same sections, in the same order: [`sections`]. Long lists are cut and say so; the JSON
 //! has everything.
 
+mod mail;
 mod sections;
 
 use std::fmt::Write as _;
@@ -10,6 +11,7 @@ use std::fmt::Write as _;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table, TableStyle};
 
 use super::report::Report;
+pub use mail::{mail_html, subject};
 use sections::{Block, sections};
 
 /// So many rows of a list are shown.

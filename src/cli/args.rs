@@ -47,7 +47,7 @@ pub struct Global {
     /// Tell more; twice: also each step
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
-    /// Tell only what went wrong
+    /// Tell only what went wrong; `run`, `monitor` and `retry` say a warning that stands once a day
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
     /// Colour the output
@@ -91,10 +91,10 @@ pub enum Command {
     Status(StatusArgs),
     /// Show a row per session and a column per procedure
     SessionStatus(SessionStatusArgs),
-    /// Report on the whole study: outputs, DICOM files, logs, stale jobs, health; reads only
+    /// Print figures for Prometheus: tasks, failures, pauses, the last run
     ///
-    /// Exit codes: 0, or 7 if something could not be read
-    Audit(AuditArgs),
+    /// With the key `metrics_file`, `run`, `monitor` and `retry` write them to a file by themselves.
+    Metrics(MetricsArgs),
     /// Say why a task is where it is, and what would have to happen
     ///
     /// Asks Slurm and looks at the disk; writes nothing, submits nothing and takes no lock. A task is told in
@@ -349,6 +349,19 @@ pub struct SessionStatusArgs {
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
+
+#[derive(Debug, Args)]
+#[command(after_help = METRICS_EXAMPLES)]
+pub struct MetricsArgs {
+    /// Write to this file, whole or not at all, instead of printing
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+const METRICS_EXAMPLES: &str = "\
+Examples:
+  snbb-scheduler metrics | grep tasks_failed
+  snbb-scheduler metrics --output /var/lib/node_exporter/snbb_scheduler.prom";
 
 #[derive(Debug, Args)]
 pub struct AuditArgs {

@@ -14,6 +14,7 @@ use crate::audit::trend::{Snapshot, trend};
 use crate::audit::{Parts, history, html, text};
 use crate::bids::Discovery;
 use crate::executor::{Answer, Question};
+use crate::mail::{self, Message};
 use crate::manifest::{Manifest, Selection};
 use crate::shell::quote;
 use crate::state::TaskRow;
@@ -36,6 +37,16 @@ pub fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result
             printer.talk(&format!("the report is in {}", file.display()));
         }
         None => printer.data(&bytes),
+    }
+    if args.email {
+        let message = Message {
+            subject: text::subject(&report),
+            text: text::table(&report, None),
+            html: Some(text::mail_html(&report)),
+        };
+        mail::send(&context.config.audit, &message)?;
+        let recipients = context.config.audit.email_recipients.join(", ");
+        printer.talk(&format!("the report was sent to {recipients}"));
     }
     for what in report.unreadable.iter().take(SHOWN) {
         printer.warning(&format!("cannot read {}: {}", what.path, what.error));
@@ -64,10 +75,8 @@ fn destination(context: &Context, args: &AuditArgs) -> Result<Destination, Failu
         hint: hint.to_owned(),
     };
     if args.email {
-        return Err(usage(
-            "this version cannot send mail yet",
-            "write the report with --output and send that file",
-        ));
+        // Not only after hours of reading.
+        mail::check(&context.config.audit)?;
     }
     let report_dir = if args.history {
         let dir = context.config.audit.report_dir.clone();

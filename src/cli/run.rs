@@ -16,6 +16,7 @@ use super::views::{self, RunSummary};
 use crate::array::{Batch, group};
 use crate::bids::Session;
 use crate::executor::{Executor, ExecutorError, JobRequest};
+use crate::news::Figures;
 use crate::pass::{Decided, Looked, MissingScripts, Pass, Wishes, clean_arrays};
 use crate::procedure::{ArrayMode, ProcedureDag};
 use crate::reconcile::strays::Strays;
@@ -29,7 +30,13 @@ use crate::sys;
 /// More single jobs of one procedure in one run are worth a word about arrays.
 const MANY_SINGLES: usize = 100;
 
-pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+/// `figures`: for those who do not watch; filled in as far as the run comes.
+pub fn run(
+    context: &Context,
+    args: &RunArgs,
+    figures: &mut Option<Figures>,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     let selection = context.selection(&args.select)?;
     if args.force && selection.is_everything() {
         return Err(Failure::Usage {
@@ -94,6 +101,12 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
 
     let mut summary = RunSummary::of(found.sessions.len(), &decided.manifest);
     summary.dry_run = args.dry_run;
+    let figures = figures.insert(Figures::of(
+        is_everything,
+        found.sessions.len(),
+        &decided.manifest,
+        &context.config.procedures,
+    ));
     let tense = match locked {
         Some(_) => Tense::Now,
         None => Tense::Would,
@@ -137,6 +150,9 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
     if summary.tasks == 0 && !is_everything {
         printer.warning("no task of the study matches the selection");
     }
+    figures.submitted = summary.submitted;
+    figures.in_doubt = summary.in_doubt;
+    figures.refused.clone_from(&summary.refused);
     views::print_run_summary(printer, &summary);
     hint_at_failures(&state, context, printer);
     if looked.accounting_failed.is_some() && exit == Exit::Done {

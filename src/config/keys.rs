@@ -26,6 +26,8 @@ pub enum Section {
     RetryRule,
     /// `safety`.
     Safety,
+    /// `notify`.
+    Notify,
 }
 
 /// Describes one key.
@@ -41,7 +43,7 @@ pub struct Key {
 }
 
 impl Section {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Site,
         Self::Audit,
         Self::LogPattern,
@@ -51,6 +53,7 @@ impl Section {
         Self::Retry,
         Self::RetryRule,
         Self::Safety,
+        Self::Notify,
     ];
 
     /// Names the section in a sentence: "a key of ...".
@@ -65,6 +68,7 @@ impl Section {
             Self::Retry => "'retry'",
             Self::RetryRule => "a reason in 'on'",
             Self::Safety => "'safety'",
+            Self::Notify => "'notify'",
         }
     }
 
@@ -80,6 +84,7 @@ impl Section {
             Self::Retry => "retry",
             Self::RetryRule => "retry-rule",
             Self::Safety => "safety",
+            Self::Notify => "notify",
         }
     }
 
@@ -158,7 +163,9 @@ const fn key(
     }
 }
 
-use Section::{Audit, Dependency, LogPattern, Marker, Procedure, Retry, RetryRule, Safety, Site};
+use Section::{
+    Audit, Dependency, LogPattern, Marker, Notify, Procedure, Retry, RetryRule, Safety, Site,
+};
 
 /// All keys, in the order in which they are best read.
 #[rustfmt::skip]
@@ -212,6 +219,9 @@ pub const KEYS: &[Key] = &[
     key(Site, "procedures", "list of procedures", "the built-in six", "The pipeline, in order of priority; a list replaces the built-in one"),
     key(Site, "safety", "mapping", "", "When a run submits nothing because the data looks wrong"),
     key(Site, "audit", "mapping", "", "Settings of the `audit` command"),
+    key(Site, "notify", "mapping", "", "Who is told when something changes for the worse"),
+    key(Site, "heartbeat_file", "path", "", "Written at the end of each `run` (JSON: time, exit code, counts), so that a watchdog can tell when cron is dead"),
+    key(Site, "metrics_file", "path that ends with `.prom`", "", "Figures for Prometheus (node_exporter's textfile collector), written at the end of each `run`, `monitor` and `retry`"),
 
     key(Audit, "dicom_min_files", "number", "10", "A session with fewer DICOM files is suspicious"),
     key(Audit, "stale_job_threshold_hours", "number", "168", "A job in flight for longer is reported as stale"),
@@ -281,6 +291,10 @@ pub const KEYS: &[Key] = &[
 
     key(Safety, "max_drop", "percentage", "10%", "The most by which sessions, or complete tasks of a procedure, may become fewer (fewer than 5 always may); 100% for never"),
     key(Safety, "min_free", "bytes, or a size such as `64M`", "16M", "What the file systems of state and audit log must have free; 0 for any"),
+
+    key(Notify, "email", "yes or no", "no", "Send the digest by mail, to `audit.email_recipients` with the mail settings of `audit`"),
+    key(Notify, "command", "path", "", "A program that gets the digest on its standard input, and the subject as `SNBB_SUBJECT`; called without shell and arguments"),
+    key(Notify, "on", "list of words, see below", "all of them", "What is told: `failed`, `lost`, `held`, `in_doubt`, `paused`, `safety_stop`, `refused`, `unreachable`, `error`"),
 ];
 
 #[cfg(test)]

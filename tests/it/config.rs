@@ -150,6 +150,10 @@ fn every_known_key_is_read() {
                 format!("safety: {{{name}: [[[]]]}}"),
                 format!("safety.{name}"),
             ),
+            Section::Notify => (
+                format!("notify: {{{name}: [[[]]]}}"),
+                format!("notify.{name}"),
+            ),
         };
         let error = interpret("c.yaml", text.as_bytes()).expect_err(&text);
         let at_key = |key: &str| key == expected || key.starts_with(&format!("{expected}["));
