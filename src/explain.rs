@@ -7,15 +7,18 @@
 mod advice;
 mod next;
 
+use std::path::Path;
+
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
+use crate::array::Batch;
 use crate::bids::{Dicom, Session, SessionLabel};
 use crate::completion::explain::{Explainer, Findings, Verdict};
-use crate::config::Config;
+use crate::config::{Config, SessionSource};
 use crate::executor::{Executor, JobReport};
 use crate::logs;
-use crate::manifest::{Decision, Outlook, Planned, Skip, retry};
+use crate::manifest::{Decision, Limit, Outlook, Planned, Skip, retry};
 use crate::pass::History;
 use crate::procedure::{ProcedureId, Scope, SessionsRule};
 use crate::request;
@@ -41,6 +44,8 @@ pub struct View<'a> {
     /// None: the queue did not answer.
     pub queue: Option<&'a [JobReport]>,
     pub control: &'a Control,
+    /// What `run` would submit now.
+    pub batches: &'a [Batch],
     pub executor: &'a dyn Executor,
     pub outputs: &'a Explainer<'a>,
     pub project: &'a str,
@@ -186,11 +191,21 @@ impl View<'_> {
 
     /// Says where a task stands, and why it failed.
     fn why(&self, planned: &Planned) -> String {
-        let text = decision_text(&planned.decision);
         let row = self.state.get(&request::key(self.config, planned));
         match (&planned.decision, row.and_then(failure_text)) {
-            (Decision::Skip(Skip::Failed { .. }), Some(failure)) => format!("{text}: {failure}"),
-            _ => text,
+            (
+                Decision::Skip(Skip::Failed {
+                    reason,
+                    attempt,
+                    outlook,
+                }),
+                Some(failure),
+            ) => {
+                let reason = reason.map_or("reason unknown", |reason| reason.as_str());
+                let outlook = outlook_text(*outlook);
+                format!("failed ({reason}, attempt {attempt}): {failure}; {outlook}")
+            }
+            _ => decision_text(&planned.decision),
         }
     }
 
@@ -230,7 +245,9 @@ impl View<'_> {
             .iter()
             .find(|session| session.session == planned.session)?;
         let (path, exists) = match &session.dicom {
-            Dicom::At(path) => (path.to_path_buf(), true),
+            Dicom::At(path) => (path.to_path_buf(), path.symlink_metadata().is_ok()),
+            // The list of sessions does not say where they would be.
+            Dicom::Missing if self.sessions_file().is_some() => return None,
             Dicom::Missing => {
                 let subject = self.config.dicom_root.join(&session.subject);
                 (subject.join(&session.session), false)
@@ -241,6 +258,13 @@ impl View<'_> {
             path: path.to_string_lossy().into_owned(),
             exists,
         })
+    }
+
+    fn sessions_file(&self) -> Option<&Path> {
+        match &self.config.sessions {
+            SessionSource::Csv { file, .. } => Some(file),
+            SessionSource::Dicom | SessionSource::Bids => None,
+        }
     }
 
     fn dependencies(&self, planned: &Planned) -> Vec<Needed> {
@@ -394,7 +418,13 @@ impl View<'_> {
     fn held_by(&self, procedure: &str, planned: &Planned) -> Vec<String> {
         let is_over = matches!(
             planned.decision,
-            Decision::Skip(Skip::Complete | Skip::NotApplicable | Skip::InFlight { .. })
+            Decision::Skip(
+                Skip::Complete
+                    | Skip::Stale(_)
+                    | Skip::Excluded
+                    | Skip::NotApplicable
+                    | Skip::InFlight { .. }
+            )
         );
         if is_over {
             return Vec::new();
@@ -408,7 +438,13 @@ impl View<'_> {
             let paused = Decision::Skip(Skip::Paused(Box::new(pause.clone())));
             held.push(format!("{what}{}", decision_text(&paused)));
         }
-        if let Decision::Skip(Skip::OverLimit(_)) = &planned.decision {
+        // Those of jobs in flight are told with their figures.
+        if let Decision::Skip(Skip::OverLimit(limit)) = &planned.decision
+            && !matches!(
+                limit,
+                Limit::MaxInFlight(_) | Limit::ProcedureMaxInFlight(_)
+            )
+        {
             held.push(decision_text(&planned.decision));
         }
         let flying = |of: Option<&str>| {

@@ -1,8 +1,6 @@
 //! All that happened to tasks, in the order of time: what the audit log says, and what only the rows and
 //! the attempts file know. Pure.
 
-use std::sync::Arc;
-
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
@@ -130,7 +128,8 @@ fn begin_of(row: &TaskRow) -> Entry {
 
 fn end_of(row: &TaskRow) -> Entry {
     Entry {
-        at: row.facts.ended_at.or(row.updated_at).or(row.submitted_at),
+        // Slurm's times are whole seconds: nothing ends before it begins.
+        at: row.facts.ended_at.or(row.updated_at).max(row.submitted_at),
         event: EventKind::StatusChange,
         new_status: Some(row.status),
         reason: row.reason,
@@ -165,10 +164,10 @@ fn bare(key: &TaskKey) -> TaskRow {
         updated_at: None,
         missing_since: None,
         job_name: None,
-        submission_id: None::<Arc<str>>,
+        submission_id: None,
+        input_sessions: None,
         replaces_outputs: None,
         retry: Default::default(),
-        input_sessions: None,
         foreign: None,
     }
 }

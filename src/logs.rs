@@ -5,9 +5,13 @@
 
 mod follow;
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 use crate::config::{Config, ExecutorKind};
 use crate::state::TaskRow;
@@ -18,10 +22,10 @@ pub use follow::Follower;
 
 /// So much of a log is read at a time.
 const BLOCK: u64 = 64 * 1024;
-/// So much of it is read at most, whatever is asked for.
+/// So much of it is read at most, whatever is asked for, and so much per line that is.
 const MOST: u64 = 64 * 1024 * 1024;
-/// Among so many lines the last one with text is looked for.
-const LAST_WORDS: usize = 50;
+const MOST_PER_LINE: u64 = 16 * 1024;
+const LEAST: u64 = 1024 * 1024;
 /// Letters of a line that are shown.
 const LONGEST: usize = 2000;
 
@@ -82,19 +86,6 @@ pub fn end(path: &Path, lines: usize) -> io::Result<Option<End>> {
     }
 }
 
-/// Finds the line that tells most of why a job failed, and the log that it stands in: its last words on
-/// stderr, else on stdout. None: there are no logs, or they are empty or cannot be read.
-pub fn telling(files: &LogFiles) -> Option<(PathBuf, String)> {
-    [&files.error, &files.output].into_iter().find_map(|path| {
-        let end = end(path, LAST_WORDS).ok().flatten()?;
-        let line = end
-            .lines
-            .into_iter()
-            .rfind(|line| !line.trim().is_empty())?;
-        Some((path.clone(), line.trim().to_owned()))
-    })
-}
-
 fn read_end(path: &Path, lines: usize) -> io::Result<End> {
     // A named pipe would wait for its writer.
     if !std::fs::metadata(path)?.is_file() {
@@ -103,10 +94,13 @@ fn read_end(path: &Path, lines: usize) -> io::Result<End> {
     let mut file = File::open(path)?;
     let size = file.seek(SeekFrom::End(0))?;
     let mut start = size;
+    let most = (lines as u64)
+        .saturating_mul(MOST_PER_LINE)
+        .clamp(LEAST, MOST);
     let mut breaks = 0;
     let mut blocks: Vec<Vec<u8>> = Vec::new();
     // The line end of the last line, and the one before the first line.
-    while start > 0 && breaks <= lines && size - start < MOST {
+    while start > 0 && breaks <= lines && size - start < most {
         let length = start.min(BLOCK);
         start -= length;
         file.seek(SeekFrom::Start(start))?;
@@ -140,7 +134,7 @@ pub fn safe_line(line: &[u8]) -> String {
     // Enough for the letters that are shown and their colours.
     let line = line.get(..LONGEST * 8).unwrap_or(line);
     let text = String::from_utf8_lossy(line);
-    let text = anstream::adapter::strip_str(&text).to_string();
+    let text = without_colors(&text);
     let mut safe = String::with_capacity(text.len());
     for (count, c) in text.chars().enumerate() {
         if count >= LONGEST {
@@ -157,6 +151,16 @@ pub fn safe_line(line: &[u8]) -> String {
         }
     }
     safe
+}
+
+/// Leaves out what colours a terminal (ECMA-48, control sequences); other control characters stay.
+pub fn without_colors(text: &str) -> Cow<'_, str> {
+    static SEQUENCES: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new("\x1b\\[[0-?]*[ -/]*[@-~]").ok());
+    match SEQUENCES.as_ref() {
+        Some(sequences) => sequences.replace_all(text, ""),
+        None => Cow::Borrowed(text),
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use regex::bytes::RegexSet;
 
 use crate::completion::Unreadable;
 use crate::config::{LogPattern, log_patterns};
+use crate::logs::without_colors;
 
 pub use tail::{Tail, read_tail};
 
@@ -183,9 +184,11 @@ pub fn last_telling_line(log: &Path) -> Result<Option<Found<'static>>, Unreadabl
     Ok(tail.and_then(|tail| Patterns::builtin().telling(&tail)))
 }
 
-/// Makes a line fit to be shown: no control characters, not too long, one letter for bad bytes.
+/// Makes a line fit to be shown: no colours and control characters, not too long, one letter for bad bytes.
 pub fn shown(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
+    // Colours are for terminals.
+    let text = without_colors(&text);
     let mut safe = String::new();
     for (count, c) in text.trim().chars().enumerate() {
         if count >= SHOWN {

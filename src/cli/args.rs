@@ -91,6 +91,10 @@ pub enum Command {
     Status(StatusArgs),
     /// Show a row per session and a column per procedure
     SessionStatus(SessionStatusArgs),
+    /// Report on the whole study: outputs, DICOM files, logs, stale jobs, health; reads only
+    ///
+    /// Exit codes: 0, or 7 if something could not be read
+    Audit(AuditArgs),
     /// Print figures for Prometheus: tasks, failures, pauses, the last run
     ///
     /// With the key `metrics_file`, `run`, `monitor` and `retry` write them to a file by themselves.
@@ -107,10 +111,6 @@ pub enum Command {
     /// Show all that happened to a task, in the order of time
     #[command(after_help = "Example: snbb-scheduler history sub-0001 ses-01 qsiprep")]
     History(HistoryArgs),
-    /// Report on the whole study: outputs, DICOM files, logs, stale jobs, health; reads only
-    ///
-    /// Exit codes: 0, or 7 if something could not be read
-    Audit(AuditArgs),
     /// Check or rebuild the state file
     State(StateArgs),
     /// Run one local job (called by `executor: local`)

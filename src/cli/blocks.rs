@@ -7,6 +7,8 @@ use crate::tables::words::{first_word, short_cell};
 
 /// Columns of the labels.
 const INDENT: usize = 11;
+/// Stands for a blank at which no line is broken.
+pub const NO_BREAK: char = '\u{a0}';
 /// Narrower than this nothing is wrapped: a word per line helps nobody.
 const NARROWEST: usize = 30;
 
@@ -86,7 +88,7 @@ impl Block {
     }
 
     fn push(&mut self, line: &str) {
-        self.text.push_str(line.trim_end());
+        self.text.push_str(&line.trim_end().replace(NO_BREAK, " "));
         self.text.push('\n');
     }
 

@@ -15,7 +15,7 @@ use crate::executor::Answer;
 use crate::explain::{Explanation, View};
 use crate::manifest::{Decision, Manifest, Planned, Selection};
 use crate::pass::Wishes;
-use crate::procedure::Procedure;
+use crate::procedure::{ArrayMode, Procedure};
 use crate::request;
 use crate::safety::{self, roots};
 use crate::state::State;
@@ -35,6 +35,14 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
     }
     let found = context.discover(printer)?;
     let (subject, sessions) = sessions_of(&named, &found, &state)?;
+    let has_session = |label: &String| {
+        sessions
+            .iter()
+            .any(|session| session.session.as_str() == *label)
+    };
+    if !named.session.as_ref().is_none_or(has_session) {
+        return Err(nothing(&named, &sessions));
+    }
     let probe = context.probe()?;
     let project = context.project(&state);
     let control = context.store.read_control()?;
@@ -87,6 +95,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
             _ => None,
         },
         control: &decided.brakes.control,
+        batches: &decided.batches,
         executor: executor.as_ref(),
         outputs: &outputs,
         project: &project,
@@ -155,10 +164,11 @@ fn of_subject<'a>(manifest: &'a Manifest, named: &Named) -> Vec<&'a Planned> {
         .collect()
 }
 
-/// True if a due task may have to wait for others.
+/// True if a due task may have to wait for others, or is submitted together with them.
 fn has_limits(config: &Config) -> bool {
     let has_own = |procedure: &Procedure| {
-        procedure.rules.max_in_flight.is_some() || procedure.rules.warmup > 0
+        let rules = &procedure.rules;
+        rules.max_in_flight.is_some() || rules.warmup > 0 || rules.array != ArrayMode::Never
     };
     config.max_in_flight.is_some()
         || config.max_submit_per_run.is_some()
@@ -176,7 +186,8 @@ fn nothing(named: &Named, sessions: &[Session]) -> Failure {
         .filter(|label| !label.is_empty())
         .collect();
     let hint = match (&named.session, labels.as_slice()) {
-        (Some(session), [_, ..]) if !labels.contains(&session.as_str()) => {
+        (Some(_), []) => "the study has no sessions: leave the session out".to_owned(),
+        (Some(session), _) if !labels.contains(&session.as_str()) => {
             format!("sessions of {}: {}", named.subject, labels.join(", "))
         }
         _ => "procedures that left the configuration have no tasks; `snbb-scheduler status` lists their rows"

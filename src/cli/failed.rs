@@ -1,14 +1,16 @@
 //! `status --failed`: what is known of each failure, with the line of its log that tells most.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use super::blocks::Block;
 use super::context::Context;
 use super::error::Failure;
 use super::output::{Format, Printer};
 use super::views;
-use crate::logs;
+use crate::audit::patterns::{Found, Patterns, read_tail, tells_more};
+use crate::logs::{self, LogFiles};
 use crate::manifest::retry;
+use crate::parallel;
 use crate::state::{State, TaskRow};
 use crate::sys;
 use crate::tables::tasks::{FailureNote, sorted};
@@ -24,10 +26,13 @@ pub fn print(
     printer: &mut Printer,
 ) -> Result<(), Failure> {
     let dag = &context.config.procedures;
-    let noted: Vec<(TaskRow, FailureNote)> = sorted(rows, dag)
-        .into_iter()
-        .map(|row| (row.clone(), note(context, row, state)))
-        .collect();
+    let patterns = Patterns::new(&context.config.audit.log_patterns)
+        .unwrap_or_else(|_| Patterns::builtin().clone());
+    let sorted = sorted(rows, dag);
+    let threads = context.config.scan_threads;
+    let noted: Vec<(TaskRow, FailureNote)> = parallel::map(&sorted, threads, |row| {
+        ((*row).clone(), note(context, row, state, &patterns))
+    });
     if format != Format::Table {
         let log_dir = context.config.slurm.log_dir.as_deref();
         let frame = failures_frame(&noted, dag, log_dir)?;
@@ -71,29 +76,58 @@ fn tell(block: &mut Block, row: &TaskRow, note: &FailureNote) {
     if let Some(line) = &note.line {
         block.entry("log says", line);
     }
+    if let Some(meaning) = &note.meaning {
+        block.entry("", meaning);
+    }
     if let Some(path) = &note.line_path {
         block.verbatim("log", path);
     }
     block.entry("next", &note.outlook);
 }
 
-fn note(context: &Context, row: &TaskRow, state: &State) -> FailureNote {
+fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) -> FailureNote {
     let dag = &context.config.procedures;
     let rules = dag
         .find(&row.key.procedure)
         .and_then(|id| dag.get(id).rules.retry.as_ref());
     let outlook = retry::outlook(rules, row, state.meta.owner_uid, sys::now());
-    let files = logs::of(&context.config, &context.store, row);
-    let telling = files.as_ref().and_then(logs::telling);
-    let path = |path: PathBuf| path.to_string_lossy().into_owned();
-    let (line, line_path) = match telling {
-        Some((path, line)) => (Some(line), Some(path)),
-        // Where it should be, for whoever looks.
-        None => (None, files.map(|files| files.error)),
-    };
-    FailureNote {
+    let note = FailureNote {
         outlook: outlook_text(outlook),
-        line,
-        line_path: line_path.map(path),
+        ..FailureNote::default()
+    };
+    let Some(files) = logs::of(&context.config, &context.store, row) else {
+        return note;
+    };
+    let path = |path: &Path| Some(path.to_string_lossy().into_owned());
+    match telling(&files, patterns) {
+        Some((file, found)) => FailureNote {
+            line_path: path(file),
+            pattern: found.meaning.map(|meaning| meaning.name.to_string()),
+            meaning: found.meaning.map(|meaning| match &*meaning.hint {
+                "" => meaning.meaning.to_string(),
+                hint => format!("{}: {hint}", meaning.meaning),
+            }),
+            line: Some(found.line),
+            ..note
+        },
+        // Where it should be, for whoever looks.
+        None => FailureNote {
+            line_path: path(&files.error),
+            ..note
+        },
+    }
+}
+
+/// Finds the line of both logs that tells most; of two that say as much that of the error log. None:
+/// there are no logs, or they are empty or cannot be read.
+fn telling<'f, 'p>(files: &'f LogFiles, patterns: &'p Patterns) -> Option<(&'f Path, Found<'p>)> {
+    let of = |path: &'f Path| {
+        let tail = read_tail(path).ok().flatten()?;
+        Some((path, patterns.telling(&tail)?))
+    };
+    match (of(&files.error), of(&files.output)) {
+        (Some(error), Some(output)) if !tells_more(&error.1, &output.1) => Some(output),
+        (Some(error), _) => Some(error),
+        (None, output) => output,
     }
 }

@@ -126,11 +126,11 @@ fn carry_out(
         Command::Manifest(args) => manifest::run(context, args, printer),
         Command::Status(args) => status::run(context, args, printer),
         Command::SessionStatus(args) => session_status::run(context, args, printer),
+        Command::Audit(args) => audit::run(context, args, printer),
         Command::Metrics(args) => metrics::run(context, args, printer),
         Command::Explain(args) => explain::run(context, args, printer),
         Command::Logs(args) => logs::run(context, args, printer),
         Command::History(args) => history::run(context, args, printer),
-        Command::Audit(args) => audit::run(context, args, printer),
         Command::State(args) => state::run(context, args, printer),
         Command::LocalSupervise { .. } => Ok(Exit::Done),
     }

@@ -22,6 +22,9 @@ use crate::procedure::{Check, Procedure, ProcedureId};
 
 pub use nearest::Nearest;
 
+/// Stands for the rule that the output directory is not empty.
+pub const ANYTHING: &str = "<not empty>";
+
 /// So many matches of one rule are looked for.
 const MOST: usize = 100;
 /// So many of them are kept.
@@ -151,7 +154,7 @@ fn verdict(required: &[Finding], forbidden: &[Finding]) -> Verdict {
 }
 
 fn directory(subject: &SubjectProbe<'_>, output: &Path) -> Finding {
-    let mut finding = Finding::new("<not empty>");
+    let mut finding = Finding::new(ANYTHING);
     match subject.is_not_empty(output) {
         Err(unreadable) => finding.unread(&unreadable),
         Ok(false) => {

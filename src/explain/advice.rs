@@ -36,7 +36,10 @@ pub(super) fn todo(
     let outputs = view.outputs.findings(root.procedure, &root.session);
     let is_complete = outputs.verdict == Verdict::Complete;
     let advice = of_task(view, root, is_complete, None, None);
-    format!("{key} has to be complete first: {advice}")
+    match advice.strip_prefix("nothing, ") {
+        Some(why) => format!("nothing, {key} has to be complete first: {why}"),
+        None => format!("{key} has to be complete first: {advice}"),
+    }
 }
 
 fn of_task(
@@ -60,17 +63,27 @@ fn of_task(
     match skip {
         Skip::Complete => "nothing, its outputs are complete".to_owned(),
         Skip::Stale(_) => format!(
-            "nothing, unless the later sessions are to count: `snbb-scheduler run --force --subject {} --procedure {}` \
-             runs it again (rerun_when_stale does so by itself)",
-            key.subject, key.procedure
+            "a person has to decide: snbb-scheduler run --force{} makes it anew, and `rerun_when_stale` of the \
+             procedure would do so by itself",
+            options(&key)
         ),
+        Skip::TooFewSessions { needed, .. } => {
+            format!("more sessions have to get ready: {needed} at least (min_sessions)")
+        }
+        Skip::Excluded => {
+            "nothing, unless `include` or `exclude` in the configuration are changed".to_owned()
+        }
         Skip::NotApplicable => "nothing, the session lacks what this procedure works on".to_owned(),
         Skip::InFlight { .. } => in_flight(row, pending_reason),
         Skip::Failed { outlook, .. } => failed(view, &key, row, *outlook, is_complete),
         Skip::ForeignJob(id) => format!("job {id} has to end; if it is not wanted: scancel {id}"),
-        Skip::NoDicom => match view.dicom(planned) {
-            Some(place) => format!("its DICOM files have to come to {}", place.path),
-            None => "DICOM files of a session have to come".to_owned(),
+        Skip::NoDicom => match (view.dicom(planned), view.sessions_file()) {
+            (Some(place), _) => format!("its DICOM files have to come to {}", place.path),
+            (None, Some(file)) => format!(
+                "the session's dicom_path has to be filled in in {}",
+                file.display()
+            ),
+            (None, None) => "DICOM files of a session have to come".to_owned(),
         },
         Skip::Settling { until } => format!(
             "nothing, if no more files come: the first `run` after {} goes on",
@@ -83,14 +96,6 @@ fn of_task(
             ),
             None => "more DICOM files have to come".to_owned(),
         },
-        Skip::TooFewSessions { needed, ready } => format!(
-            "{} more session(s) of the subject have to be ready (min_sessions {needed})",
-            needed.saturating_sub(*ready)
-        ),
-        Skip::Excluded => {
-            "it is left out by `include` or `exclude` of the configuration; nothing is submitted"
-                .to_owned()
-        }
         Skip::WaitingFor(waiting) => format!("{} has to be complete first", waiting.procedure),
         Skip::Unreadable(what) => format!(
             "{} has to become readable for the user who runs this; nothing is submitted until then",
@@ -134,30 +139,29 @@ fn in_flight(row: Option<&TaskRow>, pending_reason: Option<&str>) -> String {
         }
         Some(Reason::Running) => "nothing, its job runs".to_owned(),
         _ => match pending_reason {
-            Some(reason) => format!("nothing, its job waits in the queue: {}", pending(reason)),
+            Some(reason) => format!("nothing, its job waits{} ({reason})", pending(reason)),
             None => "nothing, its job is in the queue".to_owned(),
         },
     }
 }
 
 /// Explains Slurm's word for why a job waits. Source: squeue(1), "Job reason codes".
-fn pending(reason: &str) -> String {
-    let text = match reason {
-        "Resources" => "until nodes are free",
-        "Priority" => "others come first",
-        "Dependency" => "for another job to end",
-        "BeginTime" => "for its time to begin",
-        "Licenses" => "for a licence",
-        "NodeDown" | "ReqNodeNotAvail" => "its nodes are down or reserved",
-        "Reservation" => "for its reservation",
+fn pending(reason: &str) -> &'static str {
+    match reason {
+        "Resources" => " until nodes are free",
+        "Priority" => ", others come first",
+        "Dependency" => " for another job to end",
+        "BeginTime" => " for its time to begin",
+        "Licenses" => " for a licence",
+        "NodeDown" => ", its nodes are down or reserved",
+        "Reservation" => " for its reservation",
+        _ if reason.starts_with("ReqNodeNotAvail") => ", its nodes are down or reserved",
         _ if reason.starts_with("QOS") || reason.starts_with("Assoc") => {
-            "for a limit of the account or QOS"
+            " for a limit of the account or QOS"
         }
-        _ if reason.starts_with("ReqNodeNotAvail") => "its nodes are down or reserved",
-        _ if reason.starts_with("Partition") => "its partition does not take it as it is",
-        _ => return reason.to_owned(),
-    };
-    format!("{text} ({reason})")
+        _ if reason.starts_with("Partition") => ", its partition does not take it as it is",
+        _ => " in the queue",
+    }
 }
 
 fn failed(
@@ -180,16 +184,7 @@ fn failed(
         }
         _ => format!("look at its logs (`snbb-scheduler logs {words}`)"),
     };
-    let mut retry = String::from("snbb-scheduler retry");
-    for (option, value) in [
-        ("--subject", &key.subject),
-        ("--session", &key.session),
-        ("--procedure", &key.procedure),
-    ] {
-        if !value.is_empty() {
-            retry.push_str(&format!(" {option} {value}"));
-        }
-    }
+    let retry = format!("snbb-scheduler retry{}", options(key));
     text.push_str(&format!("; once the cause is mended: {retry}"));
     if is_complete {
         text.push_str(
@@ -229,6 +224,21 @@ fn select(key: &TaskKey) -> String {
         .filter(|word| !word.is_empty())
         .collect();
     words.join(" ")
+}
+
+/// Returns the options that select a task, each after a blank.
+fn options(key: &TaskKey) -> String {
+    let mut options = String::new();
+    for (option, value) in [
+        ("--subject", &key.subject),
+        ("--session", &key.session),
+        ("--procedure", &key.procedure),
+    ] {
+        if !value.is_empty() {
+            options.push_str(&format!(" {option} {value}"));
+        }
+    }
+    options
 }
 
 fn time(at: DateTime<Utc>) -> String {

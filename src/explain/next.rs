@@ -4,6 +4,8 @@ use serde::Serialize;
 
 use super::View;
 use crate::completion::explain::{Findings, Verdict};
+use crate::config::ExecutorKind;
+use crate::executor::JobRequest;
 use crate::manifest::{Decision, Due, Planned, Skip};
 use crate::procedure::Resources;
 use crate::request::{self, Circumstances};
@@ -21,6 +23,8 @@ pub struct Next {
     pub changes: Vec<String>,
     /// What was above the site's ceiling.
     pub reduced: Vec<String>,
+    /// How many tasks are submitted with it as one job array.
+    pub array_tasks: Option<usize>,
     /// Quoted for a shell. The id in `--comment` is another one at each submission.
     pub command: String,
     /// Why it cannot be submitted.
@@ -60,9 +64,29 @@ pub(super) fn of(
             run_id: view.run_id,
         },
     );
+    let batch = view.batches.iter().find(|batch| {
+        batch.array.is_some()
+            && batch
+                .tasks
+                .iter()
+                .any(|task| task.request.key == prepared.request.key)
+    });
+    let array = batch.and_then(|batch| Some((batch.array.as_ref()?, &batch.tasks)));
+    let line = match array {
+        Some((array, tasks)) => {
+            let requests: Vec<&JobRequest> = tasks.iter().map(|task| &task.request).collect();
+            view.executor.array_command_line(array, &requests)
+        }
+        None => view.executor.command_line(&prepared.request),
+    };
     Some(Next {
         attempt,
-        asks: asks(&prepared.request.resources),
+        array_tasks: array.map(|(_, tasks)| tasks.len()),
+        // Jobs on this machine get what there is.
+        asks: match view.config.executor {
+            ExecutorKind::Slurm => asks(&prepared.request.resources),
+            ExecutorKind::Local => Vec::new(),
+        },
         changes: prepared.notes.changes,
         reduced: prepared
             .notes
@@ -70,7 +94,7 @@ pub(super) fn of(
             .iter()
             .map(ToString::to_string)
             .collect(),
-        command: shell::join(&view.executor.command_line(&prepared.request)),
+        command: shell::join(&line),
         script_problem: script.err().map(|error| match error.hint() {
             Some(hint) => format!("{error} ({hint})"),
             None => error.to_string(),
@@ -88,6 +112,8 @@ fn due(
         Decision::Submit(due) => return Some(*due),
         Decision::Skip(
             Skip::Complete
+            | Skip::Stale(_)
+            | Skip::Excluded
             | Skip::NotApplicable
             | Skip::InFlight { .. }
             | Skip::NoDicom

@@ -72,11 +72,16 @@ pub struct FailureNote {
     pub outlook: String,
     /// The line of its logs that tells most.
     pub line: Option<String>,
+    /// Of the error log, if there is no line.
     pub line_path: Option<String>,
+    /// Name of the known error that the line shows.
+    pub pattern: Option<String>,
+    /// What that means and what to do.
+    pub meaning: Option<String>,
 }
 
-/// Returns failed rows as [`rows_frame`] does, with the columns `outlook`, `log_line` and
-/// `log_line_path` after the others.
+/// Returns failed rows as [`rows_frame`] does, with the columns `outlook`, `log_line`,
+/// `log_line_path` and `log_pattern` after the others.
 pub fn failures_frame(
     rows: &[(TaskRow, FailureNote)],
     dag: &ProcedureDag,
@@ -87,20 +92,17 @@ pub fn failures_frame(
     let notes: HashMap<&TaskKey, &FailureNote> =
         rows.iter().map(|(row, note)| (&row.key, note)).collect();
     let sorted = sorted(&only, dag);
-    let notes = || sorted.iter().map(|row| notes.get(&row.key));
     let mut columns = frame.columns().to_vec();
-    columns.push(texts(
-        "outlook",
-        notes().map(|note| note.map(|note| &note.outlook)),
-    ));
-    columns.push(texts(
-        "log_line",
-        notes().map(|note| note.and_then(|note| note.line.as_deref())),
-    ));
-    columns.push(texts(
-        "log_line_path",
-        notes().map(|note| note.and_then(|note| note.line_path.as_deref())),
-    ));
+    let column = |name: &str, get: fn(&FailureNote) -> Option<&str>| {
+        let notes = sorted.iter().map(|row| get(notes.get(&row.key)?));
+        texts(name, notes)
+    };
+    columns.extend([
+        column("outlook", |note| Some(&note.outlook)),
+        column("log_line", |note| note.line.as_deref()),
+        column("log_line_path", |note| note.line_path.as_deref()),
+        column("log_pattern", |note| note.pattern.as_deref()),
+    ]);
     Ok(DataFrame::new(rows.len(), columns)?)
 }
 

@@ -136,6 +136,64 @@ fn a_failure_and_what_it_blocks() {
 }
 
 #[test]
+fn tasks_of_an_array() {
+    let array = PIPELINE.replace(
+        "    output_dir: ''",
+        "    array: always\n    output_dir: ''",
+    );
+    let (study, slurm) = study(&array);
+    let (text, json) = explain_with(&study, &["01", "01", "bids"], 0);
+    assert_eq!(json[0]["next"]["array_tasks"], 2);
+    assert!(text.contains("in one job array of 2\n"), "{text}");
+    assert!(text.contains(" --array=0-1"), "{text}");
+    study.ok(&["run", "-q"]);
+    slurm.set("1001_1", "FAILED 1:0");
+    study.ok(&["monitor", "-q"]);
+    let text = explain(&study, &["01", "02", "bids"]);
+    let log = "logs/bids/bids_sub-01_ses-02_1001_1.out";
+    assert!(text.contains(&format!("[study]/{log}")), "{text}");
+    study.write(log, "oh no\n");
+    assert!(
+        study
+            .ok(&["logs", "01", "02", "bids"])
+            .out
+            .contains("oh no")
+    );
+    let text = explain(&study, &["01", "01", "bids"]);
+    assert!(text.contains("queue    job 1001_0 is PENDING"), "{text}");
+}
+
+#[test]
+fn earlier_attempts_are_listed() {
+    let (study, slurm) = study(PIPELINE);
+    study.ok(&[
+        "run",
+        "-q",
+        "--subject",
+        "01",
+        "--session",
+        "01",
+        "--procedure",
+        "bids",
+    ]);
+    slurm.set("1001", "TIMEOUT 0:15 10G 60 n1");
+    study.ok(&["monitor", "-q"]);
+    study.ok(&["retry", "-q"]);
+    let (text, json) = explain_with(&study, &["01", "01", "bids"], 0);
+    assert!(
+        text.contains("\n  row      none, what was there was cleared\n  attempts 1, job"),
+        "{text}"
+    );
+    assert_eq!(json[0]["row"], Value::Null);
+    assert_eq!(json[0]["next"]["attempt"], 2);
+    study.ok(&["run", "-q", "--session", "01"]);
+    let (text, json) = explain_with(&study, &["01", "01", "bids"], 0);
+    assert_eq!(json[0]["attempts"].as_array().unwrap().len(), 2);
+    let at = text.find("  attempts").unwrap();
+    insta::assert_snapshot!("explain_attempts", &text[at..]);
+}
+
+#[test]
 fn retries_by_the_rules() {
     let rules = "retry: {max_attempts: 2, on: {out_of_memory: {mem_factor: 2, delay: 2h}}}";
     let (study, slurm) = study(&with_rules(rules));
@@ -217,11 +275,14 @@ fn what_holds_a_due_task_back() {
 #[test]
 fn what_a_session_lacks() {
     let (study, _slurm) = study(&format!("sessions_file: sessions.csv\n{PIPELINE}"));
-    study.write("sessions.csv", "subject_code,session_id\n01,01\n01,09\n");
-    let text = explain(&study, &["01", "09", "bids"]);
-    assert!(text.starts_with("bids sub-01 ses-09: no-dicom"), "{text}");
+    study.write("sessions.csv", "UID,ScanID,dicom_path\n1,1,\n");
+    let text = explain(&study, &["0001", "000000000001", "bids"]);
     assert!(
-        text.contains("its DICOM files have to come to [study]/dicom/sub-01/ses-09"),
+        text.starts_with("bids sub-0001 ses-000000000001: no-dicom"),
+        "{text}"
+    );
+    assert!(
+        text.contains("dicom_path has to be filled in in [study]/sessions.csv"),
         "{text}"
     );
 
@@ -303,13 +364,18 @@ fn a_narrow_terminal_wraps_and_colours() {
     study.ok(&["run", "-q"]);
     slurm.set("1001", "FAILED 127:0");
     study.ok(&["monitor", "-q"]);
+    study.write("bids/sub-01/ses-01/dwi/x", "x");
     let text = pretty::in_terminal(&study, 72, &["explain", "01", "01", "bids"]);
     let text = pretty(&study, &text);
     assert!(text.contains("\u{1b}[1m"), "{text}");
-    let long = text
+    // Where lines with paths break depends on where the study is.
+    let lines: Vec<&str> = text
         .lines()
-        .filter(|line| line.chars().count() > 90 && !line.contains("[study]"))
-        .count();
-    assert_eq!(long, 0, "{text}");
-    insta::assert_snapshot!("explain_terminal", text.replace('\u{1b}', "^"));
+        .filter(|line| !line.contains("[study]") && !line.starts_with("  outputs"))
+        .collect();
+    assert!(
+        lines.iter().all(|line| line.chars().count() <= 90),
+        "{text}"
+    );
+    insta::assert_snapshot!("explain_terminal", lines.join("\n").replace('\u{1b}', "^"));
 }

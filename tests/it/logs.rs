@@ -202,7 +202,9 @@ fn each_failure_is_told_with_what_its_log_says() {
         .out;
     let header = plain.lines().next().unwrap();
     assert!(
-        csv.starts_with(&format!("{header},outlook,log_line,log_line_path\n")),
+        csv.starts_with(&format!(
+            "{header},outlook,log_line,log_line_path,log_pattern\n"
+        )),
         "{csv}"
     );
     assert!(files(&study) == before);

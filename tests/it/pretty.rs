@@ -16,12 +16,14 @@ pub fn pretty(study: &Study, text: &str) -> String {
     });
     static MARKS: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"snbb:[0-9a-f]+:[0-9a-f]+").unwrap());
-    static SPANS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"ran \d\d:\d\d:\d\d").unwrap());
+    static WHO: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"cancelled by (root \(an administrator\)|the user with uid \d+)").unwrap()
+    });
     let real = std::fs::canonicalize(study.dir.path()).unwrap();
     let text = text.replace(&*real.to_string_lossy(), "[study]");
     let text = text.replace(&*study.dir.path().to_string_lossy(), "[study]");
     let text = TIMES.replace_all(&text, "[time]");
-    let text = SPANS.replace_all(&text, "ran [span]");
+    let text = WHO.replace_all(&text, "cancelled by [user]");
     MARKS.replace_all(&text, "snbb:[project]:[id]").into_owned()
 }
 

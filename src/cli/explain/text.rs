@@ -4,8 +4,10 @@ use std::path::Path;
 
 use chrono::{DateTime, Utc};
 
-use crate::cli::blocks::{Block, bytes};
-use crate::completion::explain::{Finding, FindingState, Findings, Match, Nearest, Verdict};
+use crate::cli::blocks::{Block, NO_BREAK, bytes};
+use crate::completion::explain::{
+    ANYTHING, Finding, FindingState, Findings, Match, Nearest, Verdict,
+};
 use crate::explain::{Attempt, Explanation, Next};
 
 /// So many dependencies that are ready are named one by one.
@@ -14,13 +16,15 @@ const READY_SHOWN: usize = 3;
 /// Adds all that is known of a task.
 pub fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
     block.title(&name(task), &headline(task));
-    block.entry("why", &task.text);
+    if task.text != task.decision {
+        block.entry("why", &task.text);
+    }
     for link in &task.because {
         block.entry("", &format!("because {link}"));
     }
     block.entry("to do", &task.todo);
-    for held in &task.held_by {
-        block.entry("held by", held);
+    for (at, held) in task.held_by.iter().enumerate() {
+        block.entry(if at == 0 { "held by" } else { "" }, held);
     }
     dependencies(block, task);
     if let Some(dicom) = &task.dicom {
@@ -33,9 +37,12 @@ pub fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
         matches!(task.decision, "running" | "pending"),
     );
     on_record(block, task, is_queue_known);
-    for (at, attempt) in task.attempts.iter().enumerate() {
-        let label = if at == 0 { "attempts" } else { "" };
-        block.entry(label, &attempt_text(attempt));
+    // The newest is the row.
+    if task.attempts.len() > usize::from(task.row.is_some()) {
+        for (at, attempt) in task.attempts.iter().enumerate() {
+            let label = if at == 0 { "attempts" } else { "" };
+            block.entry(label, &attempt_text(attempt));
+        }
     }
     if let Some(retry) = &task.retry {
         let allowed = match (retry.attempts_allowed, retry.infrastructure_allowed) {
@@ -65,10 +72,13 @@ pub fn brief(block: &mut Block, task: &Explanation) {
         let base = Path::new(&task.outputs.directory);
         block.entry("outputs", &finding_text(finding, base));
     }
-    if !matches!(
-        task.decision,
-        "complete" | "not-applicable" | "due" | "running"
-    ) {
+    // What a root needs is told there.
+    if task.because.is_empty()
+        && !matches!(
+            task.decision,
+            "complete" | "not-applicable" | "due" | "running"
+        )
+    {
         block.entry("to do", &task.todo);
     }
 }
@@ -152,9 +162,10 @@ fn finding_text(finding: &Finding, base: &Path) -> String {
         FindingState::Absent => "absent",
         FindingState::Unreadable => "unreadable",
     };
-    let rule = match finding.state {
-        FindingState::Absent => format!("{} (must not be there)", finding.rule),
-        _ => finding.rule.clone(),
+    let rule = match (finding.state, finding.rule.as_str()) {
+        (_, ANYTHING) => "any file".to_owned(),
+        (FindingState::Absent, rule) => format!("{rule} (must not be there)"),
+        (_, rule) => rule.to_owned(),
     };
     let mut facts: Vec<String> = Vec::new();
     if let Some(first) = finding.matches.first() {
@@ -226,7 +237,12 @@ fn below(path: &str, base: &Path) -> String {
 
 fn on_record(block: &mut Block, task: &Explanation, is_queue_known: bool) {
     let Some(row) = &task.row else {
-        block.entry("row", "none, no attempt is on record");
+        let text = if task.attempts.is_empty() {
+            "none, no attempt is on record"
+        } else {
+            "none, what was there was cleared"
+        };
+        block.entry("row", text);
         return;
     };
     let since = row
@@ -234,7 +250,16 @@ fn on_record(block: &mut Block, task: &Explanation, is_queue_known: bool) {
         .or(row.started_at.filter(|_| row.status == "running"));
     let since = since.or(row.submitted_at).or(row.updated_at);
     let since = since.map_or_else(String::new, |at| format!(", since {}", time(at)));
-    block.entry("row", &format!("{}{since}", row.text));
+    let reason = row
+        .reason
+        .map_or_else(String::new, |reason| format!(" ({reason})"));
+    let job = row.job_id.as_deref();
+    let job = job.map_or_else(String::new, |id| format!(", job {id}"));
+    let attempt = row.attempt;
+    block.entry(
+        "row",
+        &format!("{}{reason}, attempt {attempt}{job}{since}", row.status),
+    );
     if let Some(used) = &row.used {
         block.entry("", used);
     }
@@ -281,6 +306,9 @@ fn upcoming(block: &mut Block, next: &Next) {
     if !next.asks.is_empty() {
         text.push_str(&format!(" with {}", next.asks.join(" ")));
     }
+    if let Some(count) = next.array_tasks {
+        text.push_str(&format!(", in one job array of {count}"));
+    }
     block.entry("next", &text);
     for change in next.changes.iter().chain(&next.reduced) {
         block.entry("", change);
@@ -291,6 +319,8 @@ fn upcoming(block: &mut Block, next: &Next) {
     block.verbatim("command", &next.command);
 }
 
+/// Prints a time that stays on one line.
 fn time(at: DateTime<Utc>) -> String {
-    at.format("%Y-%m-%d %H:%M UTC").to_string()
+    let text = at.format("%Y-%m-%d %H:%M UTC").to_string();
+    text.replace(' ', &NO_BREAK.to_string())
 }
