@@ -5,6 +5,7 @@
 
 pub mod exit;
 pub mod health;
+pub mod order;
 pub mod sessions;
 pub mod tasks;
 pub mod words;
@@ -15,8 +16,9 @@ use polars::frame::PivotColumnNaming;
 use polars::prelude::*;
 
 pub use exit::failure_text;
-pub use sessions::{decision_counts, session_status, session_status_json};
-pub use tasks::{rows_frame, status_counts};
+pub use order::{RowOrder, SessionOrder, sort_rows, sort_sessions};
+pub use sessions::{decision_counts, in_sessions, session_status, session_status_json, with_words};
+pub use tasks::{ordered_rows_frame, rows_frame, status_counts};
 pub use words::{decision_cell, decision_text, decision_word, reason_summary};
 
 use crate::manifest::{Decision, Manifest};

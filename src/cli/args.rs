@@ -9,6 +9,8 @@ use clap::{ArgAction, Args, ColorChoice, Parser, Subcommand, ValueEnum};
 use super::output::{Format, Verbosity};
 use crate::procedure::MemSize;
 use crate::state::{Reason, TaskStatus};
+use crate::tables::words::WORDS;
+use crate::tables::{RowOrder, SessionOrder};
 
 /// Schedule BIDS processing pipelines on Slurm
 ///
@@ -252,14 +254,42 @@ pub struct StatusArgs {
     /// Only rows with this reason; repeatable
     #[arg(long = "reason", value_name = "REASON", value_parser = reason)]
     pub reasons: Vec<Reason>,
+    /// Only rows that were submitted or changed in this time, such as 24h
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub since: Option<Duration>,
+    /// Order of the rows: procedure, subject, session, status (failed ones first), submitted,
+    /// updated (newest first) or elapsed (longest first)
+    #[arg(long, value_name = "KEY", value_parser = row_order)]
+    pub sort: Option<RowOrder>,
+    #[command(flatten)]
+    pub length: LengthArgs,
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
+}
+
+/// Says how much of a long list is shown.
+#[derive(Debug, Args, Clone, Copy, Default)]
+pub struct LengthArgs {
+    /// Turn the order round
+    #[arg(long)]
+    pub reverse: bool,
+    /// Show at most this many rows; 0: all. Unless given, 50 on a terminal and else all
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
 }
 
 #[derive(Debug, Args)]
 pub struct SessionStatusArgs {
     #[command(flatten)]
     pub select: SelectArgs,
+    /// Only sessions in whose row this word stands, such as failed, blocked or due; repeatable
+    #[arg(long = "status", value_name = "WORD", value_parser = decision_word)]
+    pub words: Vec<&'static str>,
+    /// Order of the rows: subject, session or status (what needs a person first)
+    #[arg(long, value_name = "KEY", value_parser = session_order)]
+    pub sort: Option<SessionOrder>,
+    #[command(flatten)]
+    pub length: LengthArgs,
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
@@ -323,6 +353,27 @@ fn status(text: &str) -> Result<TaskStatus, String> {
 fn reason(text: &str) -> Result<Reason, String> {
     text.parse()
         .map_err(|_| format!("one of {}", words(Reason::ALL.iter().map(|r| r.as_str()))))
+}
+
+fn row_order(text: &str) -> Result<RowOrder, String> {
+    text.parse()
+        .map_err(|_| format!("one of {}", words(RowOrder::ALL.map(RowOrder::as_str))))
+}
+
+fn session_order(text: &str) -> Result<SessionOrder, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "one of {}",
+            words(SessionOrder::ALL.map(SessionOrder::as_str))
+        )
+    })
+}
+
+fn decision_word(text: &str) -> Result<&'static str, String> {
+    let mut known = WORDS.into_iter();
+    known
+        .find(|word| *word == text)
+        .ok_or_else(|| format!("one of {}", words(WORDS)))
 }
 
 fn words<'a>(list: impl IntoIterator<Item = &'a str>) -> String {

@@ -5,9 +5,10 @@ use super::context::Context;
 use super::error::{Exit, Failure};
 use super::output::Printer;
 use super::pause::tell_what_is_paused;
-use super::views;
+use super::views::{self, RowsView};
 use crate::safety;
 use crate::state::TaskRow;
+use crate::sys;
 
 pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let state = context.read_state(printer)?;
@@ -21,7 +22,8 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
     }
     let selection = context.selection_among(&args.select, Some(&state))?;
     tell_what_is_paused(context, &state, printer);
-    let rows: Vec<TaskRow> = state
+    let since = args.since.map(|time| sys::now() - time);
+    let rows: Vec<&TaskRow> = state
         .rows()
         .iter()
         .filter(|row| {
@@ -31,16 +33,18 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
                     || row
                         .reason
                         .is_some_and(|reason| args.reasons.contains(&reason)))
+                && since.is_none_or(|since| row.submitted_at.max(row.updated_at) >= Some(since))
         })
-        .cloned()
         .collect();
-    views::print_status(
-        printer,
-        &rows,
-        &context.config.procedures,
-        context.config.slurm.log_dir.as_deref(),
-        rows.len() < state.len(),
-        args.format,
-    )?;
+    let view = RowsView {
+        log_dir: context.config.slurm.log_dir.as_deref(),
+        is_selection: rows.len() < state.len(),
+        shows_changes: args.since.is_some(),
+        order: args.sort,
+        is_reversed: args.length.reverse,
+        limit: args.length.limit,
+        format: args.format,
+    };
+    views::print_status(printer, rows, &context.config.procedures, &view)?;
     Ok(Exit::Done)
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use chrono::{DateTime, SecondsFormat, Utc};
 use polars::prelude::*;
 
+use super::order::{RowOrder, sort_rows};
 use super::{TableError, counts, failure_text, numbers, texts};
 use crate::executor::array::split_task_id;
 use crate::procedure::ProcedureDag;
@@ -19,7 +20,16 @@ pub fn rows_frame(
     dag: &ProcedureDag,
     log_dir: Option<&Path>,
 ) -> Result<DataFrame, TableError> {
-    let rows = sorted(rows, dag);
+    let mut rows: Vec<&TaskRow> = rows.iter().collect();
+    sort_rows(&mut rows, dag, RowOrder::Procedure);
+    ordered_rows_frame(&rows, log_dir)
+}
+
+/// Returns the same of rows in the order that they come in.
+pub fn ordered_rows_frame(
+    rows: &[&TaskRow],
+    log_dir: Option<&Path>,
+) -> Result<DataFrame, TableError> {
     let text = |name: &str, get: fn(&TaskRow) -> Option<&str>| {
         texts(name, rows.iter().map(|row| get(row)))
     };
@@ -67,16 +77,19 @@ pub fn rows_frame(
 
 /// Counts rows: `procedure, pending, running, complete, failed, total`. Procedures of the
 /// configuration come first, in its order and also without any row, then others by name.
-pub fn status_counts(rows: &[TaskRow], dag: &ProcedureDag) -> Result<DataFrame, TableError> {
+pub fn status_counts<'a>(
+    rows: impl IntoIterator<Item = &'a TaskRow> + Clone,
+    dag: &ProcedureDag,
+) -> Result<DataFrame, TableError> {
+    let names = rows.clone().into_iter().map(|row| &*row.key.procedure);
+    let statuses = rows.clone().into_iter().map(|row| row.status.as_str());
+    let procedure = texts("procedure", names.map(Some));
     let long = DataFrame::new(
-        rows.len(),
-        vec![
-            texts("procedure", rows.iter().map(|r| Some(&*r.key.procedure))),
-            texts("status", rows.iter().map(|r| Some(r.status.as_str()))),
-        ],
+        procedure.len(),
+        vec![procedure, texts("status", statuses.map(Some))],
     )?;
     let others: BTreeSet<&str> = rows
-        .iter()
+        .into_iter()
         .map(|row| &*row.key.procedure)
         .filter(|name| dag.find(name).is_none())
         .collect();
@@ -94,24 +107,6 @@ pub fn status_counts(rows: &[TaskRow], dag: &ProcedureDag) -> Result<DataFrame, 
     )
 }
 
-fn sorted<'a>(rows: &'a [TaskRow], dag: &ProcedureDag) -> Vec<&'a TaskRow> {
-    let mut ranked: Vec<(usize, &TaskRow)> = rows
-        .iter()
-        .map(|row| {
-            let rank = dag.find(&row.key.procedure).map(|id| id.index());
-            (rank.unwrap_or(usize::MAX), row)
-        })
-        .collect();
-    ranked.sort_by(|(rank_a, a), (rank_b, b)| {
-        rank_a
-            .cmp(rank_b)
-            .then_with(|| a.key.procedure.cmp(&b.key.procedure))
-            .then_with(|| a.key.subject.cmp(&b.key.subject))
-            .then_with(|| a.key.session.cmp(&b.key.session))
-    });
-    ranked.into_iter().map(|(_, row)| row).collect()
-}
-
 fn time_text(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
@@ -119,7 +114,7 @@ fn time_text(time: DateTime<Utc>) -> String {
 /// Returns where the job's output is: `<log dir>/<procedure>/<job name>_<job id>.out`. Rows of the
 /// Python program have no job name; it is made of the same parts. So is that of an array's task, whose log
 /// has its own name and not the one that the array's tasks share.
-fn log_path(row: &TaskRow, log_dir: &str) -> Option<String> {
+pub(crate) fn log_path(row: &TaskRow, log_dir: &str) -> Option<String> {
     let id = row.job_id.as_ref()?;
     let key = &row.key;
     let is_of_array = row

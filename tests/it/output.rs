@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use snbb_scheduler::cli::output::{Format, Printer, PrinterOptions, Verbosity};
 use snbb_scheduler::cli::views::{
-    RunSummary, print_manifest, print_run_summary, print_session_status, print_status,
+    RowsView, RunSummary, SessionsView, print_manifest, print_run_summary, print_session_status,
+    print_status,
 };
 use snbb_scheduler::executor::JobId;
 use snbb_scheduler::manifest::{
@@ -21,15 +22,24 @@ use values::*;
 
 fn status_view(options: PrinterOptions, format: Format) -> (String, String) {
     shown(options, |printer| {
-        let log_dir = Some(Path::new("/logs"));
-        print_status(printer, &rows(), &pipeline(), log_dir, false, format).unwrap();
+        let view = RowsView {
+            log_dir: Some(Path::new("/logs")),
+            format,
+            ..RowsView::default()
+        };
+        let rows = rows();
+        print_status(printer, rows.iter().collect(), &pipeline(), &view).unwrap();
     })
 }
 
 fn session_view(options: PrinterOptions, format: Format) -> (String, String) {
     let (sessions, manifest) = study();
     shown(options, |printer| {
-        print_session_status(printer, &sessions, &manifest, &pipeline(), format).unwrap();
+        let view = SessionsView {
+            format,
+            ..SessionsView::default()
+        };
+        print_session_status(printer, sessions, &manifest, &pipeline(), &view).unwrap();
     })
 }
 
@@ -56,7 +66,11 @@ fn status_of_failures_says_what_happened() {
         .collect();
     for (name, options) in [("failed_piped", PIPED), ("failed_narrow", terminal(76))] {
         let (out, _) = shown(options, |printer| {
-            print_status(printer, &failed, &pipeline(), None, true, Format::Table).unwrap();
+            let view = RowsView {
+                is_selection: true,
+                ..RowsView::default()
+            };
+            print_status(printer, failed.iter().collect(), &pipeline(), &view).unwrap();
         });
         let rows = out.split("\n\n").nth(1).unwrap().to_owned();
         insta::assert_snapshot!(name, rows);
@@ -102,8 +116,25 @@ fn nothing_to_show_is_an_empty_table_for_scripts_and_a_word_for_people() {
     let view = |format, what: usize| {
         shown(PIPED, |printer| {
             match what {
-                0 => print_status(printer, &[], &dag, None, false, format),
-                1 => print_session_status(printer, &[], &none, &dag, format),
+                0 => print_status(
+                    printer,
+                    Vec::new(),
+                    &dag,
+                    &RowsView {
+                        format,
+                        ..RowsView::default()
+                    },
+                ),
+                1 => print_session_status(
+                    printer,
+                    Vec::new(),
+                    &none,
+                    &dag,
+                    &SessionsView {
+                        format,
+                        ..SessionsView::default()
+                    },
+                ),
                 _ => print_manifest(printer, &none, &dag, format),
             }
             .unwrap();
@@ -300,7 +331,14 @@ fn the_built_in_procedures_fit_a_terminal_of_80_columns() {
         })
         .collect();
     let (out, _) = shown(terminal(80), |printer| {
-        print_session_status(printer, &sessions, &Manifest { tasks }, &dag, Format::Table).unwrap();
+        print_session_status(
+            printer,
+            sessions.to_vec(),
+            &Manifest { tasks },
+            &dag,
+            &SessionsView::default(),
+        )
+        .unwrap();
     });
     insta::assert_snapshot!("session_status_80", out);
 }
@@ -360,15 +398,9 @@ fn a_reader_that_goes_away_is_no_error_and_a_full_disk_is() {
     ] {
         let err = Buffer::default();
         let mut printer = Printer::new(Box::new(Broken(kind)), Box::new(err.clone()), PIPED);
-        print_status(
-            &mut printer,
-            &rows(),
-            &pipeline(),
-            None,
-            false,
-            Format::Table,
-        )
-        .unwrap();
+        let rows = rows();
+        let rows = rows.iter().collect();
+        print_status(&mut printer, rows, &pipeline(), &RowsView::default()).unwrap();
         assert!(printer.is_closed());
         printer.warning("still heard");
         let end = printer.finish();
@@ -401,7 +433,7 @@ fn tables_fit_any_terminal_and_are_whole_when_piped() {
     let mut long = row("bids", &"x".repeat(500), "", TaskStatus::Failed, None, None);
     long.job_id = Some(JobId::new(&"9".repeat(300)));
     let (out, _) = shown(PIPED, |printer| {
-        print_status(printer, &[long], &pipeline(), None, false, Format::Table).unwrap();
+        print_status(printer, vec![&long], &pipeline(), &RowsView::default()).unwrap();
     });
     let line = out.lines().last().unwrap();
     assert!(line.contains(&"x".repeat(500)) && line.contains(&"9".repeat(300)));

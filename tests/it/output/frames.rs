@@ -7,8 +7,7 @@ use std::sync::Arc;
 use polars::prelude::*;
 use proptest::prelude::*;
 use serde_json::Value;
-use snbb_scheduler::cli::output::Format;
-use snbb_scheduler::cli::views::{RunSummary, print_status};
+use snbb_scheduler::cli::views::{RowsView, RunSummary, print_status};
 use snbb_scheduler::manifest::{Blocked, Decision, Due, Limit, Manifest, Planned, Skip};
 use snbb_scheduler::procedure::Scope;
 use snbb_scheduler::state::{Reason, TaskRow, TaskStatus};
@@ -182,7 +181,7 @@ fn odd_values_cannot_break_any_format() {
         assert_eq!(object["attempt"], 1);
     }
     let (out, _) = shown(PIPED, |printer| {
-        print_status(printer, &rows, &dag, None, false, Format::Table).unwrap();
+        print_status(printer, rows.iter().collect(), &dag, &RowsView::default()).unwrap();
     });
     assert!(!out.contains("\\e["), "{out}");
     // 3 procedures without rows, one per odd name, header, total, blank, header, rows.

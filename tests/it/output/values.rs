@@ -299,6 +299,7 @@ pub(super) const PIPED: PrinterOptions = PrinterOptions {
     out_color: false,
     err_color: false,
     width: None,
+    symbols: false,
     progress: false,
 };
 
@@ -313,6 +314,7 @@ pub(super) fn colored() -> PrinterOptions {
     PrinterOptions {
         out_color: true,
         err_color: true,
+        symbols: true,
         ..terminal(100)
     }
 }
