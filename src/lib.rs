@@ -43,4 +43,6 @@ pub mod submit;
 
 pub mod tables;
 
+pub mod clean;
 pub mod cli;
+pub mod outputs;

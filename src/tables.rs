@@ -61,6 +61,31 @@ pub fn manifest_frame(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFra
     )?)
 }
 
+/// Writes a list of outputs, `subject, session, procedure, path`, as JSON or CSV. All have one length.
+pub fn outputs(
+    subjects: &[String],
+    sessions: &[String],
+    procedures: &[String],
+    paths: &[String],
+    json: bool,
+) -> Result<Vec<u8>, TableError> {
+    let column = |name: &str, values: &[String]| texts(name, values.iter().map(Some));
+    let frame = DataFrame::new(
+        paths.len(),
+        vec![
+            column("subject", subjects),
+            column("session", sessions),
+            column("procedure", procedures),
+            column("path", paths),
+        ],
+    )?;
+    if json {
+        to_json(&frame)
+    } else {
+        to_csv(&frame)
+    }
+}
+
 /// Writes a frame as CSV (RFC 4180 quoting, line ends `\n`) with a line of column names. A missing
 /// value is an empty field, an empty text is `""`.
 pub fn to_csv(frame: &DataFrame) -> Result<Vec<u8>, TableError> {

@@ -93,6 +93,17 @@ pub enum Command {
     Status(StatusArgs),
     /// Show a row per session and a column per procedure
     SessionStatus(SessionStatusArgs),
+    /// List the output directories or files of complete tasks, for rsync, tar, DataLad
+    ///
+    /// One path per line, each once, in the order of the tasks. Only what is complete now, by its
+    /// markers on disk and with no job in flight, is listed
+    Outputs(OutputsArgs),
+    /// Clear away what is old: rows of tasks that are no more, logs, events
+    ///
+    /// Without --rows, --logs and --events all three. Rows go to the attempts file and events to
+    /// compressed archives beside the audit log; logs of complete tasks are removed. Nothing below
+    /// the data roots is ever touched
+    Clean(CleanArgs),
     /// Check or rebuild the state file
     State(StateArgs),
     /// Run one local job (called by `executor: local`)
@@ -292,6 +303,68 @@ pub struct SessionStatusArgs {
     pub length: LengthArgs,
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
+}
+
+#[derive(Debug, Args)]
+pub struct OutputsArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    /// List the files in the directories (links too, not followed), not the directories
+    #[arg(long)]
+    pub files: bool,
+    /// End each path with a NUL character, for names that hold line ends (rsync --from0, tar --null, xargs -0)
+    #[arg(short = '0', long, conflicts_with = "format")]
+    pub null: bool,
+    /// Only outputs below this root, as paths relative to it
+    #[arg(long, value_enum, value_name = "ROOT", conflicts_with = "relative_to")]
+    pub root: Option<OutputRoot>,
+    /// Print paths relative to this directory, which must hold all of them
+    #[arg(long, value_name = "DIR")]
+    pub relative_to: Option<PathBuf>,
+    #[arg(long, value_enum, default_value_t = ListFormat::Lines)]
+    pub format: ListFormat,
+}
+
+/// Names the roots that outputs lie below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OutputRoot {
+    /// `bids_root`
+    Bids,
+    /// `derivatives_root`
+    Derivatives,
+}
+
+/// Names the forms of a list of paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ListFormat {
+    /// One path per line
+    #[default]
+    Lines,
+    /// Comma-separated values with a header line: a line per task and path
+    Csv,
+    /// A JSON array of objects: one per task and path
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub struct CleanArgs {
+    /// Only what did not change for this time, such as 90d
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub older_than: Duration,
+    /// Rows of procedures and sessions that are gone; never those in flight
+    #[arg(long)]
+    pub rows: bool,
+    /// Output and error files of complete tasks' jobs, in slurm_log_dir
+    #[arg(long)]
+    pub logs: bool,
+    /// Events of the audit log: into one archive per month beside it
+    #[arg(long)]
+    pub events: bool,
+    /// Tell what would be done and change nothing; with -v each row and file
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub write: WriteArgs,
 }
 
 #[derive(Debug, Args)]

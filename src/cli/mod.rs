@@ -13,8 +13,10 @@ pub mod progress;
 pub mod views;
 
 mod cancel;
+mod clean;
 mod manifest;
 mod monitor;
+mod outputs;
 mod pause;
 mod profile;
 mod retry;
@@ -88,6 +90,8 @@ fn carry_out(cli: &Cli, context: &Context, printer: &mut Printer) -> Result<Exit
         Command::Manifest(args) => manifest::run(context, args, printer),
         Command::Status(args) => status::run(context, args, printer),
         Command::SessionStatus(args) => session_status::run(context, args, printer),
+        Command::Outputs(args) => outputs::run(context, args, printer),
+        Command::Clean(args) => clean::run(context, args, printer),
         Command::State(args) => state::run(context, args, printer),
         Command::LocalSupervise { .. } => Ok(Exit::Done),
     }

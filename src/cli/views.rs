@@ -376,11 +376,31 @@ fn print_group(printer: &mut Printer, name: &str, total: usize, counts: &[(Strin
     }
 }
 
-fn plural(count: usize, word: &str) -> String {
+pub fn plural(count: usize, word: &str) -> String {
     match count {
         1 => format!("1 {word}"),
         _ => format!("{count} {word}s"),
     }
+}
+
+/// Writes a number of bytes: `17 bytes`, `4.2 MB` (powers of 1000, as `ls -h --si` and disk makers count).
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
+    if bytes < 1000 {
+        return plural(usize::try_from(bytes).unwrap_or(usize::MAX), "byte");
+    }
+    // Far below 2^52 of the unit.
+    let mut amount = bytes as f64 / 1000.0;
+    let mut units = UNITS.into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    for larger in units {
+        if amount < 999.95 {
+            break;
+        }
+        amount /= 1000.0;
+        unit = larger;
+    }
+    format!("{amount:.1} {unit}")
 }
 
 /// Shortens the cells of a session table; the first two columns are labels.
