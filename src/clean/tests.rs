@@ -62,9 +62,9 @@ fn only_finished_rows_of_tasks_that_are_no_more_are_gone() {
     assert_eq!(
         names,
         [
-            "a sub-1 ses-2",
             "old sub-1 ses-1",
             "s sub-1 ses-1",
+            "a sub-1 ses-2",
             "s sub-2"
         ]
     );

@@ -63,28 +63,28 @@ pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result
         true => old_logs(context, &state, before)?,
         false => Vec::new(),
     };
+    if let Some(locked) = &locked {
+        let events: Vec<Event> = rows.iter().map(|row| row_event(row, now)).collect();
+        append(context, &events)?;
+        for row in &rows {
+            state.clear(&row.key);
+        }
+        locked.save(&mut state)?;
+        for old in &logs {
+            old.remove().map_err(unremoved)?;
+        }
+    }
+    // Now, since the events of the rows are in the log.
     let events = match parts.events {
         true => OldEvents::find(&context.config.log_file, before)?,
         false => None,
     };
     let found = Found { rows, logs, events };
     if let Some(locked) = &locked {
-        let lines: Vec<Event> = found.rows.iter().map(|row| row_event(row, now)).collect();
-        append(context, &lines)?;
-        for row in &found.rows {
-            state.clear(&row.key);
-        }
-        locked.save(&mut state)?;
-        for old in &found.logs {
-            old.remove().map_err(unremoved)?;
-        }
         if let Some(events) = &found.events {
             events.archive(|| Ok(locked.check_lock()?))?;
         }
-        append(
-            context,
-            &summary_event(&found, now).into_iter().collect::<Vec<_>>(),
-        )?;
+        append(context, summary_event(&found, now).as_slice())?;
     }
     tell(context, args, &found, printer);
     Ok(exit)

@@ -29,7 +29,7 @@ pub struct Layout<'a> {
 
 /// Renders a frame; each line ends with a line end and has no blanks before it.
 pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
-    let columns = fit(with_symbols_if_they_fit(frame, layout), layout);
+    let columns = laid_out(frame, layout);
     let mut table = Table::new();
     table.force_no_tty().load_style(TableStyle::new());
     if layout.color {
@@ -133,15 +133,18 @@ impl Column<'_> {
     }
 }
 
-/// Symbols are the first thing that a narrow terminal does without.
-fn with_symbols_if_they_fit<'a>(frame: &'a DataFrame, layout: Layout<'_>) -> Vec<Column<'a>> {
-    let columns = columns_of(frame, layout);
+/// Chooses the columns, and symbols if there is room for them: a column says more.
+fn laid_out<'a>(frame: &'a DataFrame, layout: Layout<'_>) -> Vec<Column<'a>> {
+    let symbols = false;
+    let plain = fit(columns_of(frame, Layout { symbols, ..layout }), layout);
+    if !layout.symbols {
+        return plain;
+    }
+    let mut marked = columns_of(frame, layout);
+    marked.retain(|column| plain.iter().any(|kept| kept.name == column.name));
     match layout.width {
-        Some(width) if layout.symbols && needed(&columns, GAP) > usize::from(width) => {
-            let symbols = false;
-            columns_of(frame, Layout { symbols, ..layout })
-        }
-        _ => columns,
+        Some(width) if needed(&marked, GAP) > usize::from(width) => plain,
+        _ => marked,
     }
 }
 

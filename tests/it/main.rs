@@ -3,6 +3,7 @@
 
 mod arrays;
 mod baddays;
+mod clean;
 mod config;
 mod crash;
 mod doubt;
@@ -19,6 +20,7 @@ mod lock_and_journal;
 mod model;
 mod orders;
 mod output;
+mod outputs;
 mod policy;
 mod python;
 mod readme;
@@ -27,6 +29,7 @@ mod retry;
 mod run;
 mod safety;
 mod scan;
+mod schema;
 mod scripts;
 mod site;
 mod slurm;

@@ -16,8 +16,8 @@ use snbb_scheduler::manifest::{
     Blocked, Budget, Decision, Due, Limit, Manifest, Outlook, Pause, PauseCause, Skip,
 };
 use snbb_scheduler::procedure::Scope;
-use snbb_scheduler::state::{Reason, TaskStatus};
-use snbb_scheduler::tables;
+use snbb_scheduler::state::{Reason, TaskRow, TaskStatus};
+use snbb_scheduler::tables::{self, RowOrder};
 use values::*;
 
 fn status_view(options: PrinterOptions, format: Format) -> (String, String) {
@@ -49,6 +49,8 @@ fn status_in_each_format() {
         ("status_piped", PIPED, Format::Table),
         ("status_narrow", terminal(72), Format::Table),
         ("status_color", colored(), Format::Table),
+        ("status_symbols", symbols(110), Format::Table),
+        ("status_symbols_narrow", symbols(72), Format::Table),
         ("status_csv", colored(), Format::Csv),
         ("status_json", colored(), Format::Json),
     ] {
@@ -56,6 +58,191 @@ fn status_in_each_format() {
         assert_eq!(err, "");
         insta::assert_snapshot!(name, out);
     }
+}
+
+/// More rows than a terminal shows: every tenth has failed.
+fn many() -> Vec<TaskRow> {
+    (0..120)
+        .map(|at| {
+            let (status, reason) = match at % 10 {
+                9 => (TaskStatus::Failed, Reason::Timeout),
+                8 => (TaskStatus::Running, Reason::Running),
+                _ => (TaskStatus::Complete, Reason::Verified),
+            };
+            let subject = format!("sub-{at:03}");
+            let mut row = row("bids", &subject, "ses-01", status, Some(reason), Some("7"));
+            row.submitted_at = row
+                .submitted_at
+                .map(|time| time + chrono::TimeDelta::minutes(at));
+            row.updated_at = row.submitted_at;
+            row.facts.elapsed_s = Some(at * 7 % 100);
+            row
+        })
+        .collect()
+}
+
+fn subjects(out: &str) -> Vec<&str> {
+    let rows = out.split("\n\n").nth(1).unwrap_or(out).lines();
+    rows.filter_map(|line| line.split_whitespace().nth(1))
+        .filter(|word| word.starts_with("sub-"))
+        .collect()
+}
+
+#[test]
+fn a_terminal_shows_the_rows_that_matter_and_says_how_many_there_are() {
+    let rows = many();
+    let view = |options, view: RowsView<'_>| {
+        shown(options, |printer| {
+            print_status(printer, rows.iter().collect(), &pipeline(), &view).unwrap();
+        })
+    };
+    let (out, err) = view(terminal(100), RowsView::default());
+    insta::assert_snapshot!("status_long", out);
+    assert_eq!(
+        err,
+        "note: 50 of 120 rows, failed ones first: '--limit 0' shows all, \
+         --status, --procedure, --subject and --since choose\n"
+    );
+    let first: Vec<&str> = subjects(&out)[..13].to_vec();
+    assert_eq!(
+        (first[0], first[11], first[12]),
+        ("sub-119", "sub-009", "sub-118")
+    );
+    // The totals are those of all rows.
+    assert!(
+        out.contains("bids              0       12        96      12    120\n"),
+        "{out}"
+    );
+
+    // Piped, nothing is left out, and the order is the documented one.
+    let (out, err) = view(PIPED, RowsView::default());
+    assert_eq!((subjects(&out).len(), err.as_str()), (120, ""));
+    assert!(subjects(&out).is_sorted());
+    let all = RowsView {
+        limit: Some(0),
+        ..RowsView::default()
+    };
+    let (out, err) = view(terminal(100), all);
+    assert_eq!((subjects(&out).len(), err.as_str()), (120, ""));
+    assert!(subjects(&out).is_sorted());
+
+    // What was asked for is done in every format, with the same columns.
+    for format in [Format::Table, Format::Csv, Format::Json] {
+        let asked = RowsView {
+            format,
+            limit: Some(3),
+            order: Some(RowOrder::Submitted),
+            ..RowsView::default()
+        };
+        let (out, err) = view(PIPED, asked);
+        let places: Vec<_> = ["sub-119", "sub-118", "sub-117"]
+            .iter()
+            .map(|subject| out.find(subject).unwrap())
+            .collect();
+        assert!(places.is_sorted() && !out.contains("sub-116"), "{out}");
+        assert!(err.starts_with("note: 3 of 120 rows: '--limit 0'"), "{err}");
+    }
+}
+
+#[test]
+fn rows_come_in_the_order_that_was_asked_for() {
+    let rows = many();
+    let first = |order, is_reversed| {
+        let view = RowsView {
+            order: Some(order),
+            is_reversed,
+            limit: Some(2),
+            ..RowsView::default()
+        };
+        let (out, _) = shown(PIPED, |printer| {
+            print_status(printer, rows.iter().collect(), &pipeline(), &view).unwrap();
+        });
+        let header = out.split("\n\n").nth(1).unwrap().lines().next().unwrap();
+        let last = header.split_whitespace().last().unwrap().to_owned();
+        (subjects(&out).join(" "), last)
+    };
+    let is = |subjects: &str, column: &str| (subjects.to_owned(), column.to_owned());
+    let (submitted, updated) = ("submitted_at", "updated_at");
+    assert_eq!(
+        first(RowOrder::Procedure, false),
+        is("sub-000 sub-001", submitted)
+    );
+    assert_eq!(
+        first(RowOrder::Subject, true),
+        is("sub-119 sub-118", submitted)
+    );
+    assert_eq!(
+        first(RowOrder::Session, false),
+        is("sub-000 sub-001", submitted)
+    );
+    assert_eq!(
+        first(RowOrder::Status, false),
+        is("sub-119 sub-109", submitted)
+    );
+    assert_eq!(
+        first(RowOrder::Submitted, true),
+        is("sub-000 sub-001", submitted)
+    );
+    assert_eq!(
+        first(RowOrder::Updated, false),
+        is("sub-119 sub-118", updated)
+    );
+    assert_eq!(
+        first(RowOrder::Elapsed, false),
+        is("sub-057 sub-014", "elapsed_s")
+    );
+}
+
+#[test]
+fn a_terminal_shows_the_sessions_that_need_a_person() {
+    let dag = pipeline();
+    let sessions: Vec<_> = (0..80)
+        .map(|at| session(&format!("sub-{at:02}"), "ses-1"))
+        .collect();
+    let tasks = sessions
+        .iter()
+        .enumerate()
+        .map(|(at, place)| {
+            let decision = match at {
+                70 => failed(Some(Reason::Timeout), 1),
+                71 => Decision::Submit(Due::New),
+                _ => Decision::Skip(Skip::Complete),
+            };
+            planned(&dag, "bids", place.subject.as_str(), "ses-1", decision)
+        })
+        .collect();
+    let manifest = Manifest { tasks };
+    let show = |options, view: SessionsView| {
+        shown(options, |printer| {
+            print_session_status(printer, sessions.clone(), &manifest, &dag, &view).unwrap();
+        })
+    };
+    let rows = |out: &str| -> Vec<String> {
+        let rows = out.split("\n\n").nth(1).unwrap().lines().skip(1);
+        rows.map(|line| line[..6].to_owned()).collect()
+    };
+    let (out, err) = show(terminal(80), SessionsView::default());
+    let shown_rows = rows(&out);
+    assert_eq!(shown_rows.len(), 50);
+    assert_eq!(shown_rows[..3], ["sub-70", "sub-71", "sub-00"]);
+    assert_eq!(
+        err,
+        "note: 50 of 80 sessions, those that need a person first: '--limit 0' shows all, \
+         --status, --procedure and --subject choose\n"
+    );
+    let (out, err) = show(PIPED, SessionsView::default());
+    assert_eq!((rows(&out).len(), err.as_str()), (80, ""));
+    assert!(rows(&out).is_sorted());
+    let reversed = SessionsView {
+        is_reversed: true,
+        limit: Some(2),
+        ..SessionsView::default()
+    };
+    assert_eq!(rows(&show(PIPED, reversed).0), ["sub-79", "sub-78"]);
+    // What a filter leaves adds up to its own totals.
+    let chosen = tables::with_words(&sessions, &manifest, &dag, &["failed", "due"]);
+    let told = tables::in_sessions(&chosen, &manifest, &dag);
+    assert_eq!((chosen.len(), told.tasks.len()), (2, 2));
 }
 
 #[test]
@@ -84,6 +271,7 @@ fn session_status_in_each_format() {
         ("session_status_narrow", terminal(54), Format::Table),
         ("session_status_narrower", terminal(46), Format::Table),
         ("session_status_color", colored(), Format::Table),
+        ("session_status_symbols", symbols(60), Format::Table),
         ("session_status_csv", PIPED, Format::Csv),
         ("session_status_json", PIPED, Format::Json),
     ] {

@@ -310,6 +310,13 @@ pub(super) fn terminal(width: u16) -> PrinterOptions {
     }
 }
 
+pub(super) fn symbols(width: u16) -> PrinterOptions {
+    PrinterOptions {
+        symbols: true,
+        ..terminal(width)
+    }
+}
+
 pub(super) fn colored() -> PrinterOptions {
     PrinterOptions {
         out_color: true,
