@@ -1,3 +1,5 @@
+#![expect(clippy::disallowed_methods, reason = "the tests list what is left")]
+
 use chrono::TimeDelta;
 
 use super::*;

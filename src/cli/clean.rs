@@ -229,7 +229,7 @@ fn archives_of(found: &Found) -> Vec<Archived> {
 fn tell(context: &Context, args: &CleanArgs, found: &Found, printer: &mut Printer) {
     let (files, bytes) = logs_of(found);
     let archives = archives_of(found);
-    let would = if args.dry_run { "would have " } else { "" };
+    let verb = |would: &'static str, did: &'static str| if args.dry_run { would } else { did };
     if found.rows.is_empty() && files == 0 && archives.is_empty() {
         let age = duration::format(args.older_than);
         printer.talk(&format!("nothing to clean is older than {age}"));
@@ -237,7 +237,8 @@ fn tell(context: &Context, args: &CleanArgs, found: &Found, printer: &mut Printe
     }
     if !found.rows.is_empty() {
         printer.talk(&format!(
-            "{would}moved {} of sessions or procedures that are gone to {}",
+            "{} {} of sessions or procedures that are gone to {}",
+            verb("would move", "moved"),
             plural(found.rows.len(), "row"),
             context.store.paths.attempts.display()
         ));
@@ -250,7 +251,8 @@ fn tell(context: &Context, args: &CleanArgs, found: &Found, printer: &mut Printe
     }
     if files > 0 {
         printer.talk(&format!(
-            "{would}removed {} of complete tasks, {}",
+            "{} {} of complete tasks, {}",
+            verb("would remove", "removed"),
             plural(files, "log"),
             size(bytes)
         ));
@@ -263,7 +265,8 @@ fn tell(context: &Context, args: &CleanArgs, found: &Found, printer: &mut Printe
     }
     for archived in archives {
         printer.talk(&format!(
-            "{would}archived {}, {}, in {}",
+            "{} {}, {}, in {}",
+            verb("would archive", "archived"),
             plural(archived.events, "event"),
             size(archived.bytes),
             archived.path.display()

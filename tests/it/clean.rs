@@ -78,7 +78,15 @@ fn a_dry_run_tells_the_same_and_changes_nothing() {
     let would = clean(&study, &["--dry-run", "-v"]);
     assert_eq!(study.snapshot(), before);
     let did = clean(&study, &["-v"]);
-    assert_eq!(would.err.replace("would have ", ""), did.err);
+    let mut as_if = would.err.clone();
+    for (would, did) in [
+        ("would move", "moved"),
+        ("would remove", "removed"),
+        ("would archive", "archived"),
+    ] {
+        as_if = as_if.replace(would, did);
+    }
+    assert_eq!(as_if, did.err);
     assert_eq!((would.out.as_str(), did.out.as_str()), ("", ""));
     let dir = study.dir.path().display().to_string();
     let told = did.err.replace(&dir, "DIR");
