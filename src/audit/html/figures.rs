@@ -72,7 +72,11 @@ fn by_reason(report: &Report) -> Markup {
 }
 
 fn by_node(report: &Report) -> Markup {
-    let nodes = report.failures.by_node.iter().filter(|node| node.failed > 0);
+    let nodes = report
+        .failures
+        .by_node
+        .iter()
+        .filter(|node| node.failed > 0);
     let nodes: Vec<_> = nodes.collect();
     if nodes.is_empty() {
         return html! {};
@@ -131,7 +135,9 @@ pub fn progress(report: &Report) -> Markup {
         return html! {};
     };
     let to = days.clone().map(|day| day.date).fold(today, NaiveDate::max);
-    let top = days.clone().map(|day| day.completed_so_far.max(day.failed_so_far));
+    let top = days
+        .clone()
+        .map(|day| day.completed_so_far.max(day.failed_so_far));
     let top = top.max().unwrap_or(0);
     html! {
         section #progress aria-labelledby="progress-title" {
@@ -279,7 +285,8 @@ pub fn efficiency(report: &Report) -> Markup {
     }
     let of = |get: fn(&crate::audit::report::Efficiency) -> Option<&Usage>| -> Vec<(&str, &Usage)> {
         let all = report.efficiency.iter();
-        all.filter_map(|found| Some((&*found.procedure, get(found)?))).collect()
+        all.filter_map(|found| Some((&*found.procedure, get(found)?)))
+            .collect()
     };
     let memory = of(|found| found.memory.as_ref());
     let time = of(|found| found.time.as_ref());

@@ -131,7 +131,10 @@ fn health(report: &Report) -> Markup {
 }
 
 fn warnings(report: &Report) -> Markup {
-    let dicom = report.dicom.as_ref().map_or(0, |dicom| dicom.findings.len());
+    let dicom = report
+        .dicom
+        .as_ref()
+        .map_or(0, |dicom| dicom.findings.len());
     let orphans = report.orphans.rows.len() + report.orphans.jobs.as_ref().map_or(0, Vec::len);
     let kinds = [
         (report.unreadable.len(), "unreadable"),
@@ -176,9 +179,9 @@ pub fn procedures(report: &Report) -> Markup {
     if report.procedures.is_empty() {
         return html! {};
     }
-    let shown = GROUPS.iter().filter(|group| {
-        group.always || group.count(&report.totals.decisions) > 0
-    });
+    let shown = GROUPS
+        .iter()
+        .filter(|group| group.always || group.count(&report.totals.decisions) > 0);
     let shown: Vec<_> = shown.collect();
     let mut columns = vec![
         ("Procedure", Kind::Text),
