@@ -22,6 +22,7 @@ mod logs;
 mod model;
 mod orders;
 mod output;
+mod page;
 mod policy;
 mod pretty;
 mod python;
