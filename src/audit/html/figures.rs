@@ -294,7 +294,7 @@ pub fn efficiency(report: &Report) -> Markup {
         let cpu = found.cpu.as_ref()?;
         Some(vec![
             cell(&found.procedure),
-            html! { (cpu.n) },
+            html! { (thousands(cpu.n)) },
             html! { (cpu.alloc_cpus) },
             html! { (percent(cpu.busy_p50)) },
             html! { (percent(cpu.busy_p90)) },

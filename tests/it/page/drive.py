@@ -182,6 +182,7 @@ def main():
         page.select_option("#status", "failed")
         page.click("#h-5")
         settle(page)
+        accessible(page)
         page.click('#grid .g-failed >> nth=0')
         accessible(page)
         page.keyboard.press("Escape")

@@ -371,7 +371,7 @@ fn summed(sessions: Vec<MatrixRow>, tasks: Vec<TaskDetail>) -> Report {
     Report {
         format: FORMAT,
         study: Study {
-            project: "Sagol connectome study".to_owned(),
+            project: "Connectome study".to_owned(),
             created_at: now(),
             version: "0.1.0",
             parts: Parts::ALL.words(),

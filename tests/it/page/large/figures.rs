@@ -54,7 +54,7 @@ pub fn progress(procedures: &[ProcedureCounts]) -> Progress {
                 0
             } else {
                 // A slow start, then about as much each day.
-                let so_much = done as u64 * (day + 3) * (70 + dice.roll(60)) / 100;
+                let so_much = done as u64 * (day + 3) * (96 + dice.roll(8)) / 100;
                 let by_then = (so_much * 10 / 9 / (span + 3)) as usize;
                 by_then.clamp(so_far, done) - so_far
             };
