@@ -28,7 +28,8 @@ const VARIABLES: [(RGBColor, &str); 7] = [
     (SUGGESTED, "suggested"),
 ];
 
-const FONT: i32 = 12;
+/// In the library's measure: 12 pixels.
+const FONT: i32 = 15;
 /// About the width of a letter of that size.
 const LETTER: u32 = 7;
 /// Names longer than this are cut; the table has them whole.

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use maud::{Markup, html};
 
-use super::safe::{plural, safe, spaced, thousands};
+use super::safe::{memory as gigabytes, plural, safe, spaced, thousands};
 use super::table::Kind::{Code, Number, Text};
 use super::table::{ROWS, cell, maybe, table};
-use crate::audit::efficiency::{memory_text, time_limit_text};
+use crate::audit::efficiency::time_limit_text;
 use crate::audit::report::{
     DicomProblem, OrphanCause, Report, ScriptProblem, TaskDetail, time_text,
 };
@@ -43,10 +43,7 @@ pub fn failed(report: &Report) -> Markup {
             let key = (&*task.procedure, &*task.subject, &*task.session);
             let line = telling.get(&key).copied();
             let line = line.or_else(|| task.log_tail.last().map(String::as_str));
-            let memory = of(
-                job.max_rss_mb.map(memory_text),
-                job.req_mem_mb.map(memory_text),
-            );
+            let memory = of(job.max_rss_mb.map(gigabytes), job.req_mem_mb.map(gigabytes));
             let time = of(
                 job.elapsed_s.map(time_limit_text),
                 job.time_limit_s.map(time_limit_text),
@@ -80,6 +77,7 @@ pub fn failed(report: &Report) -> Markup {
             p { "No failed task." }
         } @else {
             (table(&format!("Failed tasks ({})", thousands(rows.len())), &columns, &rows))
+            @if rows.len() > ROWS { p.hint { "The sessions above show all of them: choose the status “failed”." } }
         }
     }
 }

@@ -145,7 +145,7 @@ fn warnings(report: &Report) -> Markup {
     let count: usize = kinds.iter().map(|(count, _)| count).sum();
     let there = kinds.iter().filter(|(count, _)| *count > 0);
     let there: Vec<String> = there
-        .map(|(count, kind)| format!("{} {kind}", thousands(*count)))
+        .map(|(count, kind)| format!("{kind}: {}", thousands(*count)))
         .collect();
     html! {
         li class={ "tile" @if count > 0 { " alert" } } data-count=(count) data-group="warnings" {
