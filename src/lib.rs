@@ -44,6 +44,7 @@ pub mod submit;
 pub mod tables;
 
 pub mod audit;
+pub mod clean;
 pub mod explain;
 pub mod history;
 pub mod logs;
@@ -51,3 +52,4 @@ pub mod mail;
 pub mod news;
 
 pub mod cli;
+pub mod outputs;

@@ -7,6 +7,7 @@ pub mod attempt;
 pub mod exit;
 pub mod health;
 pub mod history;
+pub mod order;
 pub mod sessions;
 pub mod tasks;
 pub mod words;
@@ -19,8 +20,9 @@ use polars::prelude::*;
 pub use attempt::{row_text, used_text};
 pub use exit::failure_text;
 pub use history::history_frame;
-pub use sessions::{decision_counts, session_status, session_status_json};
-pub use tasks::{failures_frame, rows_frame, status_counts};
+pub use order::{RowOrder, SessionOrder, sort_rows, sort_sessions};
+pub use sessions::{decision_counts, in_sessions, session_status, session_status_json, with_words};
+pub use tasks::{failures_frame, ordered_rows_frame, rows_frame, status_counts};
 pub use words::{decision_cell, decision_text, decision_word, reason_summary};
 
 use crate::manifest::{Decision, Manifest};
@@ -61,6 +63,31 @@ pub fn manifest_frame(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFra
             ),
         ],
     )?)
+}
+
+/// Writes a list of outputs, `subject, session, procedure, path`, as JSON or CSV. All have one length.
+pub fn outputs(
+    subjects: &[String],
+    sessions: &[String],
+    procedures: &[String],
+    paths: &[String],
+    json: bool,
+) -> Result<Vec<u8>, TableError> {
+    let column = |name: &str, values: &[String]| texts(name, values.iter().map(Some));
+    let frame = DataFrame::new(
+        paths.len(),
+        vec![
+            column("subject", subjects),
+            column("session", sessions),
+            column("procedure", procedures),
+            column("path", paths),
+        ],
+    )?;
+    if json {
+        to_json(&frame)
+    } else {
+        to_csv(&frame)
+    }
 }
 
 /// Writes a frame as CSV (RFC 4180 quoting, line ends `\n`) with a line of column names. A missing

@@ -9,6 +9,8 @@ use clap::{ArgAction, Args, ColorChoice, Parser, Subcommand, ValueEnum};
 use super::output::{Format, Verbosity};
 use crate::procedure::MemSize;
 use crate::state::{Reason, TaskStatus};
+use crate::tables::words::WORDS;
+use crate::tables::{RowOrder, SessionOrder};
 
 /// Schedule BIDS processing pipelines on Slurm
 ///
@@ -111,6 +113,17 @@ pub enum Command {
     /// Show all that happened to a task, in the order of time
     #[command(after_help = "Example: snbb-scheduler history sub-0001 ses-01 qsiprep")]
     History(HistoryArgs),
+    /// List the output directories or files of complete tasks, for rsync, tar, DataLad
+    ///
+    /// One path per line, each once, in the order of the tasks. Only what is complete now, by its
+    /// markers on disk and with no job in flight, is listed
+    Outputs(OutputsArgs),
+    /// Clear away what is old: rows of tasks that are no more, logs, events
+    ///
+    /// Without --rows, --logs and --events all three. Rows go to the attempts file and events to
+    /// compressed archives beside the audit log; logs of complete tasks are removed. Nothing below
+    /// the data roots is ever touched
+    Clean(CleanArgs),
     /// Check or rebuild the state file
     State(StateArgs),
     /// Run one local job (called by `executor: local`)
@@ -275,6 +288,15 @@ pub struct StatusArgs {
     /// Only failed tasks, each with what is known of its failure and the line of its log that tells most
     #[arg(long, conflicts_with = "statuses")]
     pub failed: bool,
+    /// Only rows that were submitted or changed in this time, such as 24h
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub since: Option<Duration>,
+    /// Order of the rows: procedure, subject, session, status (failed ones first), submitted,
+    /// updated (newest first) or elapsed (longest first)
+    #[arg(long, value_name = "KEY", value_parser = row_order)]
+    pub sort: Option<RowOrder>,
+    #[command(flatten)]
+    pub length: LengthArgs,
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
@@ -346,10 +368,29 @@ pub struct HistoryArgs {
     pub format: Format,
 }
 
+/// Says how much of a long list is shown.
+#[derive(Debug, Args, Clone, Copy, Default)]
+pub struct LengthArgs {
+    /// Turn the order round
+    #[arg(long)]
+    pub reverse: bool,
+    /// Show at most this many rows; 0: all. Unless given, 50 on a terminal and else all
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+}
+
 #[derive(Debug, Args)]
 pub struct SessionStatusArgs {
     #[command(flatten)]
     pub select: SelectArgs,
+    /// Only sessions in whose row this word stands, such as failed, blocked or due; repeatable
+    #[arg(long = "status", value_name = "WORD", value_parser = decision_word)]
+    pub words: Vec<&'static str>,
+    /// Order of the rows: subject, session or status (what needs a person first)
+    #[arg(long, value_name = "KEY", value_parser = session_order)]
+    pub sort: Option<SessionOrder>,
+    #[command(flatten)]
+    pub length: LengthArgs,
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
@@ -413,6 +454,68 @@ pub enum AuditFormat {
 }
 
 #[derive(Debug, Args)]
+pub struct OutputsArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    /// List the files in the directories (links too, not followed), not the directories
+    #[arg(long)]
+    pub files: bool,
+    /// End each path with a NUL character, for names that hold line ends (rsync --from0, tar --null, xargs -0)
+    #[arg(short = '0', long, conflicts_with = "format")]
+    pub null: bool,
+    /// Only outputs below this root, as paths relative to it
+    #[arg(long, value_enum, value_name = "ROOT", conflicts_with = "relative_to")]
+    pub root: Option<OutputRoot>,
+    /// Print paths relative to this directory, which must hold all of them
+    #[arg(long, value_name = "DIR")]
+    pub relative_to: Option<PathBuf>,
+    #[arg(long, value_enum, default_value_t = ListFormat::Lines)]
+    pub format: ListFormat,
+}
+
+/// Names the roots that outputs lie below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OutputRoot {
+    /// `bids_root`
+    Bids,
+    /// `derivatives_root`
+    Derivatives,
+}
+
+/// Names the forms of a list of paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ListFormat {
+    /// One path per line
+    #[default]
+    Lines,
+    /// Comma-separated values with a header line: a line per task and path
+    Csv,
+    /// A JSON array of objects: one per task and path
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub struct CleanArgs {
+    /// Only what did not change for this time, such as 90d
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub older_than: Duration,
+    /// Rows of procedures and sessions that are gone; never those in flight
+    #[arg(long)]
+    pub rows: bool,
+    /// Output and error files of complete tasks' jobs, in slurm_log_dir
+    #[arg(long)]
+    pub logs: bool,
+    /// Events of the audit log: into one archive per month beside it
+    #[arg(long)]
+    pub events: bool,
+    /// Tell what would be done and change nothing; with -v each row and file
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub write: WriteArgs,
+}
+
+#[derive(Debug, Args)]
 pub struct StateArgs {
     #[command(subcommand)]
     pub command: StateCommand,
@@ -471,6 +574,27 @@ fn status(text: &str) -> Result<TaskStatus, String> {
 fn reason(text: &str) -> Result<Reason, String> {
     text.parse()
         .map_err(|_| format!("one of {}", words(Reason::ALL.iter().map(|r| r.as_str()))))
+}
+
+fn row_order(text: &str) -> Result<RowOrder, String> {
+    text.parse()
+        .map_err(|_| format!("one of {}", words(RowOrder::ALL.map(RowOrder::as_str))))
+}
+
+fn session_order(text: &str) -> Result<SessionOrder, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "one of {}",
+            words(SessionOrder::ALL.map(SessionOrder::as_str))
+        )
+    })
+}
+
+fn decision_word(text: &str) -> Result<&'static str, String> {
+    let mut known = WORDS.into_iter();
+    known
+        .find(|word| *word == text)
+        .ok_or_else(|| format!("one of {}", words(WORDS)))
 }
 
 fn words<'a>(list: impl IntoIterator<Item = &'a str>) -> String {

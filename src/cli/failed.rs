@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::args::LengthArgs;
 use super::blocks::Block;
 use super::context::Context;
 use super::error::Failure;
@@ -13,14 +14,15 @@ use crate::manifest::retry;
 use crate::parallel;
 use crate::state::{State, TaskRow};
 use crate::sys;
-use crate::tables::tasks::{FailureNote, sorted};
+use crate::tables::tasks::FailureNote;
 use crate::tables::words::outlook_text;
-use crate::tables::{failure_text, failures_frame, used_text};
+use crate::tables::{RowOrder, failure_text, failures_frame, sort_rows, used_text};
 
 /// Prints failed rows; as text, first the counts per procedure and status.
 pub fn print(
     context: &Context,
-    rows: &[TaskRow],
+    rows: &[&TaskRow],
+    length: (RowOrder, LengthArgs),
     state: &State,
     format: Format,
     printer: &mut Printer,
@@ -28,21 +30,35 @@ pub fn print(
     let dag = &context.config.procedures;
     let patterns = Patterns::new(&context.config.audit.log_patterns)
         .unwrap_or_else(|_| Patterns::builtin().clone());
-    let sorted = sorted(rows, dag);
+    let (order, length) = length;
+    let mut sorted = rows.to_vec();
+    sort_rows(&mut sorted, dag, order);
+    if length.reverse {
+        sorted.reverse();
+    }
+    sorted.truncate(
+        length
+            .limit
+            .filter(|limit| *limit > 0)
+            .unwrap_or(usize::MAX),
+    );
     let threads = context.config.scan_threads;
     let noted: Vec<(TaskRow, FailureNote)> = parallel::map(&sorted, threads, |row| {
         ((*row).clone(), note(context, row, state, &patterns))
     });
     if format != Format::Table {
         let log_dir = context.config.slurm.log_dir.as_deref();
-        let frame = failures_frame(&noted, dag, log_dir)?;
+        let frame = failures_frame(&noted, log_dir)?;
         return Ok(printer.frame(&frame, format, &[], &[])?);
     }
     if rows.is_empty() {
         printer.note("no task has failed");
         return Ok(());
     }
-    views::print_counts(printer, rows, dag)?;
+    views::print_counts(printer, rows.iter().copied(), dag)?;
+    if let left @ 1.. = rows.len() - noted.len() {
+        printer.note(&format!("{left} more failed tasks are not shown (--limit)"));
+    }
     for (row, note) in &noted {
         let mut block = Block::new(printer.width(), printer.is_colored());
         block.gap();

@@ -18,7 +18,10 @@ pub struct Layout<'a> {
     /// The terminal's width in columns. None: no terminal, nothing is wrapped or left out.
     pub width: Option<u16>,
     pub color: bool,
-    /// Columns whose cells begin with a status or decision word, and get its colour.
+    /// Painted words get a symbol before them.
+    pub symbols: bool,
+    /// Columns whose cells begin with a status or decision word, and get its colour and symbol; a
+    /// column of numbers gets the colour of the word that is its name.
     pub painted: &'a [&'a str],
     /// Columns that are left out one after the other while the table is too wide.
     pub optional: &'a [&'a str],
@@ -26,7 +29,7 @@ pub struct Layout<'a> {
 
 /// Renders a frame; each line ends with a line end and has no blanks before it.
 pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
-    let columns = fit(columns_of(frame), layout);
+    let columns = laid_out(frame, layout);
     let mut table = Table::new();
     table.force_no_tty().load_style(TableStyle::new());
     if layout.color {
@@ -52,11 +55,17 @@ pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
         table.add_row(Row::from(columns.iter().map(|column| {
             let text = column.cells.get(at).map_or(NOTHING, |text| text.as_ref());
             let cell = Cell::new(text).set_alignment(column.alignment());
-            match color_of(text) {
-                Some(color) if layout.color && layout.painted.contains(&column.name) => {
-                    cell.fg(color)
-                }
-                _ => cell,
+            if !layout.color || !layout.painted.contains(&column.name) {
+                return cell;
+            }
+            let color = match (column.is_number, text) {
+                (true, "0") => Some(Color::DarkGrey),
+                (true, _) => color_of(column.name),
+                (false, _) => color_of(word_of(text)),
+            };
+            match color {
+                Some(color) => cell.fg(color),
+                None => cell,
             }
         })));
     }
@@ -78,9 +87,9 @@ pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
     text
 }
 
-/// Returns how many columns of a terminal a frame needs in full.
+/// Returns how many columns of a terminal a frame needs, symbols aside.
 pub fn width_of(frame: &DataFrame) -> usize {
-    needed(&columns_of(frame), GAP)
+    needed(&columns_of(frame, Layout::default()), GAP)
 }
 
 /// Makes a text safe to show: control characters (escape sequences, line ends) are written out.
@@ -124,8 +133,28 @@ impl Column<'_> {
     }
 }
 
-fn columns_of(frame: &DataFrame) -> Vec<Column<'_>> {
+/// Chooses the columns, and symbols if there is room for them: a column says more.
+fn laid_out<'a>(frame: &'a DataFrame, layout: Layout<'_>) -> Vec<Column<'a>> {
+    let symbols = false;
+    let plain = fit(columns_of(frame, Layout { symbols, ..layout }), layout);
+    if !layout.symbols {
+        return plain;
+    }
+    let mut marked = columns_of(frame, layout);
+    marked.retain(|column| plain.iter().any(|kept| kept.name == column.name));
+    match layout.width {
+        Some(width) if needed(&marked, GAP) > usize::from(width) => plain,
+        _ => marked,
+    }
+}
+
+fn columns_of<'a>(frame: &'a DataFrame, layout: Layout<'_>) -> Vec<Column<'a>> {
     let column = |column: &'_ polars::prelude::Column| -> Vec<Cow<'static, str>> {
+        let has_symbols = layout.symbols && layout.painted.contains(&column.name().as_str());
+        let cell_text = |text: &str| match symbol_of(text) {
+            Some(symbol) if has_symbols => Cow::Owned(format!("{symbol} {}", cell_text(text))),
+            _ => cell_text(text),
+        };
         (0..column.len())
             .map(|at| match column.get(at) {
                 Ok(AnyValue::String(text)) => cell_text(text),
@@ -181,7 +210,34 @@ fn color_of(text: &str) -> Option<Color> {
         "pend" => Some(Color::Blue),
         "due" => Some(Color::Yellow),
         "fail" | "block" | "unrd" => Some(Color::Red),
-        "wait" | "limit" | "nodcm" | "n/a" | "nsel" => Some(Color::DarkGrey),
+        "fgn" | "few" | "pause" => Some(Color::Magenta),
+        "wait" | "limit" | "settl" | "nodcm" | "n/a" | "excl" | "nsel" => Some(Color::DarkGrey),
         _ => None,
+    }
+}
+
+/// Returns the symbol of a status or decision word. All are one column wide.
+fn symbol_of(text: &str) -> Option<char> {
+    match short_cell(text) {
+        "done" => Some('✓'),
+        "run" => Some('▸'),
+        "pend" => Some('…'),
+        "due" => Some('•'),
+        "fail" => Some('✗'),
+        "block" => Some('⊘'),
+        "unrd" => Some('!'),
+        "fgn" | "few" => Some('?'),
+        "pause" | "limit" => Some('‖'),
+        "wait" | "settl" => Some('·'),
+        "nodcm" | "n/a" | "excl" | "nsel" => Some('–'),
+        _ => None,
+    }
+}
+
+/// Returns a cell without its symbol.
+fn word_of(cell: &str) -> &str {
+    match cell.split_once(' ') {
+        Some((symbol, word)) if symbol_of(word).is_some_and(|c| symbol.starts_with(c)) => word,
+        _ => cell,
     }
 }

@@ -15,6 +15,7 @@ pub mod views;
 
 mod audit;
 mod cancel;
+mod clean;
 mod explain;
 mod failed;
 mod history;
@@ -24,6 +25,7 @@ mod metrics;
 mod monitor;
 mod naming;
 mod news;
+mod outputs;
 mod pause;
 mod profile;
 mod retry;
@@ -131,6 +133,8 @@ fn carry_out(
         Command::Explain(args) => explain::run(context, args, printer),
         Command::Logs(args) => logs::run(context, args, printer),
         Command::History(args) => history::run(context, args, printer),
+        Command::Outputs(args) => outputs::run(context, args, printer),
+        Command::Clean(args) => clean::run(context, args, printer),
         Command::State(args) => state::run(context, args, printer),
         Command::LocalSupervise { .. } => Ok(Exit::Done),
     }

@@ -5,6 +5,7 @@
 //! command's own. Any other error of stdout is kept for [`Printer::finish`].
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
@@ -16,6 +17,7 @@ pub use clap::ColorChoice;
 
 use super::layout::{Layout, printable, render, width_of};
 use super::progress::{DELAY, Progress};
+use crate::sys;
 use crate::tables::{TableError, to_csv, to_json};
 
 /// Names the forms in which data is printed.
@@ -50,6 +52,8 @@ pub struct PrinterOptions {
     pub err_color: bool,
     /// The width of the terminal that stdout is; none: it is no terminal.
     pub width: Option<u16>,
+    /// Status words get a symbol before them: a terminal that can show it.
+    pub symbols: bool,
     /// True if a progress bar may be drawn on the real stderr.
     pub progress: bool,
 }
@@ -111,6 +115,7 @@ impl Printer {
             out_color: anstream::AutoStream::choice(&out) != anstream::ColorChoice::Never,
             err_color: anstream::AutoStream::choice(&err) != anstream::ColorChoice::Never,
             width: terminal_width(&out),
+            symbols: out.is_terminal() && shows_symbols(&sys::env),
             progress: err.is_terminal(),
         };
         Self::new(Box::new(out), Box::new(err), options)
@@ -192,10 +197,16 @@ impl Printer {
             .is_none_or(|width| width_of(frame) <= usize::from(width))
     }
 
+    /// True if stdout is a terminal.
+    pub fn is_terminal(&self) -> bool {
+        self.options.width.is_some()
+    }
+
     fn layout<'a>(&self, painted: &'a [&'a str], optional: &'a [&'a str]) -> Layout<'a> {
         Layout {
             width: self.options.width,
             color: self.options.out_color,
+            symbols: self.options.symbols,
             painted,
             optional,
         }
@@ -364,6 +375,16 @@ fn beside<T>(bar: Option<&ProgressBar>, write: impl FnOnce() -> T) -> T {
     }
 }
 
+/// True if a terminal can show more than ASCII, by the locale's character set (POSIX: the first of three
+/// variables that is set) and its kind: the kernel's own console has few characters.
+fn shows_symbols(env: &dyn Fn(&str) -> Option<OsString>) -> bool {
+    let text = |name| env(name).map(|value| value.to_string_lossy().to_lowercase());
+    let set = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter();
+    let locale = set.filter_map(text).find(|value| !value.is_empty());
+    let is_utf8 = locale.is_some_and(|name| name.contains("utf-8") || name.contains("utf8"));
+    is_utf8 && !matches!(text("TERM").as_deref(), Some("linux" | "dumb"))
+}
+
 /// Returns the width of a terminal; one that does not tell is taken for 80 wide.
 fn terminal_width(out: &io::Stdout) -> Option<u16> {
     out.is_terminal()
@@ -371,4 +392,29 @@ fn terminal_width(out: &io::Stdout) -> Option<u16> {
             Ok(size) if size.ws_col > 0 => size.ws_col,
             _ => 80,
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn symbols_need_a_terminal_that_has_them() {
+        let shows = |set: &[(&str, &str)]| {
+            let set: Vec<(String, String)> = set
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect();
+            shows_symbols(&|name| {
+                let mut set = set.iter();
+                set.find(|(known, _)| known == name)
+                    .map(|(_, value)| value.into())
+            })
+        };
+        assert!(shows(&[("LANG", "de_CH.UTF-8"), ("TERM", "xterm")]));
+        assert!(shows(&[("LC_ALL", ""), ("LANG", "C.utf8")]));
+        assert!(!shows(&[("LC_ALL", "C"), ("LANG", "C.utf8")]));
+        assert!(!shows(&[("LANG", "C.UTF-8"), ("TERM", "linux")]));
+        assert!(!shows(&[]));
+    }
 }

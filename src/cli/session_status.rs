@@ -5,10 +5,11 @@ use super::context::Context;
 use super::error::{Exit, Failure};
 use super::manifest::warn_unreadable;
 use super::output::Printer;
-use super::views;
+use super::views::{self, SessionsView};
 use crate::bids::Session;
 use crate::manifest::Selection;
 use crate::procedure::ProcedureDag;
+use crate::tables;
 
 pub fn run(
     context: &Context,
@@ -24,7 +25,7 @@ pub fn run(
         &names(&context.config.procedures),
     )?;
     let (found, manifest) = context.plan(by_subject, printer)?;
-    let shown: Vec<Session> = found
+    let mut shown: Vec<Session> = found
         .sessions
         .iter()
         .filter(|session| {
@@ -36,13 +37,20 @@ pub fn run(
     if shown.is_empty() && !found.sessions.is_empty() {
         printer.warning("no session of the study matches the selection");
     }
-    views::print_session_status(
-        printer,
-        &shown,
-        &manifest,
-        &context.config.procedures,
-        args.format,
-    )?;
+    let dag = &context.config.procedures;
+    let mut told = tables::in_sessions(&shown, &manifest, dag);
+    if !args.words.is_empty() {
+        shown = tables::with_words(&shown, &told, dag, &args.words);
+        told = tables::in_sessions(&shown, &told, dag);
+    }
+    let view = SessionsView {
+        is_selection: shown.len() < found.sessions.len(),
+        order: args.sort,
+        is_reversed: args.length.reverse,
+        limit: args.length.limit,
+        format: args.format,
+    };
+    views::print_session_status(printer, shown, &told, dag, &view)?;
     Ok(warn_unreadable(
         &manifest,
         found.unreadable.is_empty(),

@@ -6,9 +6,10 @@ use super::error::{Exit, Failure};
 use super::failed;
 use super::output::Printer;
 use super::pause::tell_what_is_paused;
-use super::views;
+use super::views::{self, RowsView};
 use crate::safety;
 use crate::state::{TaskRow, TaskStatus};
+use crate::sys;
 
 pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let state = context.read_state(printer)?;
@@ -22,7 +23,8 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
     }
     let selection = context.selection_among(&args.select, Some(&state))?;
     tell_what_is_paused(context, &state, printer);
-    let rows: Vec<TaskRow> = state
+    let since = args.since.map(|time| sys::now() - time);
+    let rows: Vec<&TaskRow> = state
         .rows()
         .iter()
         .filter(|row| {
@@ -33,20 +35,23 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
                     || row
                         .reason
                         .is_some_and(|reason| args.reasons.contains(&reason)))
+                && since.is_none_or(|since| row.submitted_at.max(row.updated_at) >= Some(since))
         })
-        .cloned()
         .collect();
     if args.failed {
-        failed::print(context, &rows, &state, args.format, printer)?;
+        let length = (args.sort.unwrap_or_default(), args.length);
+        failed::print(context, &rows, length, &state, args.format, printer)?;
         return Ok(Exit::Done);
     }
-    views::print_status(
-        printer,
-        &rows,
-        &context.config.procedures,
-        context.config.slurm.log_dir.as_deref(),
-        rows.len() < state.len(),
-        args.format,
-    )?;
+    let view = RowsView {
+        log_dir: context.config.slurm.log_dir.as_deref(),
+        is_selection: rows.len() < state.len(),
+        shows_changes: args.since.is_some(),
+        order: args.sort,
+        is_reversed: args.length.reverse,
+        limit: args.length.limit,
+        format: args.format,
+    };
+    views::print_status(printer, rows, &context.config.procedures, &view)?;
     Ok(Exit::Done)
 }

@@ -12,7 +12,7 @@ use crate::manifest::{Decision, Manifest, Skip};
 use crate::procedure::ProcedureDag;
 use crate::state::{TaskRow, TaskStatus};
 use crate::tables::words::{first_word, short_cell};
-use crate::tables::{self, TableError};
+use crate::tables::{self, RowOrder, SessionOrder, TableError};
 
 /// Holds the figures of a `run`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,83 +84,227 @@ const FAILURE_COLUMNS: [&str; 7] = [
     "failure",
 ];
 
-/// Prints the rows of the state; as a table, first the counts per procedure and status.
-/// `selected`: there are other rows, which were not asked for.
+/// Says which rows `status` shows, and how.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RowsView<'a> {
+    pub log_dir: Option<&'a Path>,
+    /// There are other rows, which were not asked for.
+    pub is_selection: bool,
+    /// When a row changed says more than when it was submitted.
+    pub shows_changes: bool,
+    pub order: Option<RowOrder>,
+    pub is_reversed: bool,
+    /// Zero: all. None: all, but on a terminal [`TERMINAL_ROWS`].
+    pub limit: Option<usize>,
+    pub format: Format,
+}
+
+/// Says which rows `session-status` shows, and how.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SessionsView {
+    /// There are other sessions, which were not asked for.
+    pub is_selection: bool,
+    pub order: Option<SessionOrder>,
+    pub is_reversed: bool,
+    /// As in [`RowsView`].
+    pub limit: Option<usize>,
+    pub format: Format,
+}
+
+/// How many rows a terminal shows unless asked for more: two or three screens.
+pub const TERMINAL_ROWS: usize = 50;
+
+/// Prints rows of the state; as a table, first the counts per procedure and status of all of them.
 pub fn print_status(
     printer: &mut Printer,
-    rows: &[TaskRow],
+    mut rows: Vec<&TaskRow>,
     dag: &ProcedureDag,
-    log_dir: Option<&Path>,
-    selected: bool,
-    format: Format,
+    view: &RowsView<'_>,
 ) -> Result<(), TableError> {
-    let frame = tables::rows_frame(rows, dag, log_dir)?;
-    if format != Format::Table {
-        return printer.frame(&frame, format, &[], &[]);
-    }
-    if rows.is_empty() {
-        printer.note(if selected {
+    let is_table = view.format == Format::Table;
+    if is_table && rows.is_empty() {
+        printer.note(if view.is_selection {
             "no row matches"
         } else {
             "no tasks on record"
         });
         return Ok(());
     }
-    print_counts(printer, rows, dag)?;
-    printer.line("");
-    let failed = rows.iter().all(|row| row.status == TaskStatus::Failed);
-    let (columns, optional): (&[&str], &[&str]) = if failed {
-        (&FAILURE_COLUMNS, &["attempt", "job_id"])
+    if is_table {
+        print_counts(printer, rows.iter().copied(), dag)?;
+        printer.line("");
+    }
+    let is_all_failed = rows.iter().all(|row| row.status == TaskStatus::Failed);
+    let cut = Cut::of(rows.len(), view.limit, view.format, printer);
+    // Of more rows than are shown, those that a person should look at.
+    let order = view.order.unwrap_or(match cut {
+        Some(Cut { asked: false, .. }) => RowOrder::Status,
+        _ => RowOrder::Procedure,
+    });
+    tables::sort_rows(&mut rows, dag, order);
+    if view.is_reversed {
+        rows.reverse();
+    }
+    rows.truncate(cut.map_or(usize::MAX, |cut| cut.shown));
+    let frame = tables::ordered_rows_frame(&rows, view.log_dir)?;
+    if is_table {
+        let (mut columns, mut optional) = if is_all_failed {
+            (FAILURE_COLUMNS.to_vec(), vec!["attempt", "job_id"])
+        } else {
+            (STATUS_COLUMNS.to_vec(), vec!["attempt", "submitted_at"])
+        };
+        match order {
+            RowOrder::Updated => put_instead_of_submitted("updated_at", &mut columns),
+            RowOrder::Elapsed => put_instead_of_submitted("elapsed_s", &mut columns),
+            RowOrder::Submitted => {
+                optional.retain(|name| *name != "submitted_at");
+                if is_all_failed {
+                    columns.insert(columns.len() - 1, "submitted_at");
+                }
+            }
+            _ if view.shows_changes => put_instead_of_submitted("updated_at", &mut columns),
+            _ => {}
+        }
+        let frame = frame.select(columns.iter().copied())?;
+        printer.frame(&frame, view.format, &["status"], &optional)?;
     } else {
-        (&STATUS_COLUMNS, &["attempt", "submitted_at"])
-    };
-    let rows = frame.select(columns.iter().copied())?;
-    printer.frame(&rows, format, &["status"], optional)
+        printer.frame(&frame, view.format, &[], &[])?;
+    }
+    if let Some(cut) = cut {
+        let first = if cut.asked { "" } else { ", failed ones first" };
+        cut.tell(
+            printer,
+            "rows",
+            first,
+            "--status, --procedure, --subject and --since choose",
+        );
+    }
+    Ok(())
+}
+
+/// Shows what the order is about.
+fn put_instead_of_submitted<'a>(name: &'a str, columns: &mut Vec<&'a str>) {
+    columns.retain(|column| *column != "submitted_at");
+    let last = columns.len() - usize::from(columns.last() == Some(&"failure"));
+    columns.insert(last, name);
+}
+
+/// Says how many of the rows of a long list are shown.
+#[derive(Debug, Clone, Copy)]
+struct Cut {
+    shown: usize,
+    all: usize,
+    /// The number was asked for.
+    asked: bool,
+}
+
+impl Cut {
+    /// None: all are shown.
+    fn of(all: usize, limit: Option<usize>, format: Format, printer: &Printer) -> Option<Self> {
+        let is_on_terminal = printer.is_terminal() && format == Format::Table;
+        let shown = match limit {
+            Some(0) => None,
+            Some(limit) => Some(limit),
+            None => is_on_terminal.then_some(TERMINAL_ROWS),
+        };
+        let asked = limit.is_some();
+        shown
+            .filter(|shown| *shown < all)
+            .map(|shown| Self { shown, all, asked })
+    }
+
+    fn tell(self, printer: &mut Printer, what: &str, first: &str, others: &str) {
+        let Self { shown, all, .. } = self;
+        printer.note(&format!(
+            "{shown} of {all} {what}{first}: '--limit 0' shows all, {others}"
+        ));
+    }
 }
 
 /// Prints the counts per procedure and status.
-pub fn print_counts(
+pub fn print_counts<'a>(
     printer: &mut Printer,
-    rows: &[TaskRow],
+    rows: impl IntoIterator<Item = &'a TaskRow> + Clone,
     dag: &ProcedureDag,
 ) -> Result<(), TableError> {
     let counts = with_totals(tables::status_counts(rows, dag)?)?;
-    printer.frame(&counts, Format::Table, &[], &[])
+    let statuses = TaskStatus::ALL.map(TaskStatus::as_str);
+    printer.frame(&counts, Format::Table, &statuses, &[])
 }
 
 /// Prints a row per session and a column per procedure; as a table, first the counts per
 /// decision and procedure. Where the terminal has no room, cells are shortened.
 pub fn print_session_status(
     printer: &mut Printer,
+    mut sessions: Vec<Session>,
+    manifest: &Manifest,
+    dag: &ProcedureDag,
+    view: &SessionsView,
+) -> Result<(), TableError> {
+    let format = view.format;
+    if format == Format::Table && sessions.is_empty() {
+        printer.note(if view.is_selection {
+            "no session matches"
+        } else {
+            "no sessions found"
+        });
+        return Ok(());
+    }
+    let cut = Cut::of(sessions.len(), view.limit, format, printer);
+    let order = view.order.unwrap_or(match cut {
+        Some(Cut { asked: false, .. }) => SessionOrder::Status,
+        _ => SessionOrder::Subject,
+    });
+    tables::sort_sessions(&mut sessions, manifest, dag, order);
+    if view.is_reversed {
+        sessions.reverse();
+    }
+    sessions.truncate(cut.map_or(usize::MAX, |cut| cut.shown));
+    match format {
+        Format::Json => printer.data(&tables::session_status_json(&sessions, manifest, dag)?),
+        Format::Csv => {
+            let frame = tables::session_status(&sessions, manifest, dag)?;
+            printer.frame(&frame, format, &[], &[])?;
+        }
+        Format::Table => {
+            let counts = with_totals(tables::decision_counts(manifest, dag)?)?;
+            printer.frame(&counts, format, &["decision"], &[])?;
+            printer.line("");
+            print_sessions(printer, &sessions, manifest, dag)?;
+        }
+    }
+    if let Some(cut) = cut {
+        let first = if cut.asked {
+            ""
+        } else {
+            ", those that need a person first"
+        };
+        cut.tell(
+            printer,
+            "sessions",
+            first,
+            "--status, --procedure and --subject choose",
+        );
+    }
+    Ok(())
+}
+
+fn print_sessions(
+    printer: &mut Printer,
     sessions: &[Session],
     manifest: &Manifest,
     dag: &ProcedureDag,
-    format: Format,
 ) -> Result<(), TableError> {
-    if format == Format::Json {
-        printer.data(&tables::session_status_json(sessions, manifest, dag)?);
-        return Ok(());
-    }
-    let frame = tables::session_status(sessions, manifest, dag)?;
-    if format == Format::Csv {
-        return printer.frame(&frame, format, &[], &[]);
-    }
-    if sessions.is_empty() {
-        printer.note("no sessions found");
-        return Ok(());
-    }
-    let counts = with_totals(tables::decision_counts(manifest, dag)?)?;
-    printer.frame(&counts, format, &[], &[])?;
-    printer.line("");
-    let mut frame = frame;
+    let mut frame = tables::session_status(sessions, manifest, dag)?;
+    let names = frame.get_column_names();
+    let painted: Vec<String> = names.iter().skip(2).map(ToString::to_string).collect();
+    let painted: Vec<&str> = painted.iter().map(String::as_str).collect();
     for shorter in [first_word, short_cell] {
         if !printer.fits(&frame) {
             frame = with_cells(&frame, shorter)?;
         }
     }
-    let names = frame.get_column_names();
-    let painted: Vec<&str> = names.iter().skip(2).map(|name| name.as_str()).collect();
-    printer.frame(&frame, format, &painted, &[])
+    printer.frame(&frame, Format::Table, &painted, &[])
 }
 
 /// Prints the tasks that are due.
@@ -232,11 +376,31 @@ fn print_group(printer: &mut Printer, name: &str, total: usize, counts: &[(Strin
     }
 }
 
-fn plural(count: usize, word: &str) -> String {
+pub fn plural(count: usize, word: &str) -> String {
     match count {
         1 => format!("1 {word}"),
         _ => format!("{count} {word}s"),
     }
+}
+
+/// Writes a number of bytes: `17 bytes`, `4.2 MB` (powers of 1000, as `ls -h --si` and disk makers count).
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
+    if bytes < 1000 {
+        return plural(usize::try_from(bytes).unwrap_or(usize::MAX), "byte");
+    }
+    // Far below 2^52 of the unit.
+    let mut amount = bytes as f64 / 1000.0;
+    let mut units = UNITS.into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    for larger in units {
+        if amount < 999.95 {
+            break;
+        }
+        amount /= 1000.0;
+        unit = larger;
+    }
+    format!("{amount:.1} {unit}")
 }
 
 /// Shortens the cells of a session table; the first two columns are labels.

@@ -3,11 +3,13 @@
 //! Every event that the program reports goes through here. Nothing is dropped: what cannot be
 //! written is an error.
 
+pub mod archive;
 mod facts;
 mod reading;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -96,16 +98,7 @@ impl EventKind {
 impl AuditLog {
     /// Opens the log for appending and makes it and its directory if need be.
     pub fn open(path: &Path, run_id: &str) -> Result<Self, (PathBuf, io::Error)> {
-        let open = || {
-            durable::make_directory_of(path)?;
-            // Also read: whether the last line is whole.
-            OpenOptions::new()
-                .read(true)
-                .append(true)
-                .create(true)
-                .open(path)
-        };
-        match open() {
+        match open_for_appending(path) {
             Ok(file) => Ok(Self {
                 path: path.to_owned(),
                 file,
@@ -126,6 +119,10 @@ impl AuditLog {
 
     fn write(&mut self, events: &[Event]) -> io::Result<()> {
         let mut lines = Vec::new();
+        if !self.is_in_place()? {
+            // `clean` has replaced the log, or somebody has moved it away.
+            self.file = open_for_appending(&self.path)?;
+        }
         // A process that died while writing must not spoil the line of the next one.
         if self.ends_within_line()? {
             lines.push(b'\n');
@@ -135,6 +132,16 @@ impl AuditLog {
             lines.push(b'\n');
         }
         self.file.write_all(&lines)
+    }
+
+    /// True if the file that is open is the one of that name.
+    fn is_in_place(&self) -> io::Result<bool> {
+        let open = self.file.metadata()?;
+        match self.path.metadata() {
+            Ok(now) => Ok((open.dev(), open.ino()) == (now.dev(), now.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn ends_within_line(&mut self) -> io::Result<bool> {
@@ -178,20 +185,36 @@ impl AuditLog {
     }
 }
 
-/// True if a log holds a `submitted` or `adopted` event of a job. A log that cannot be read knows
-/// nothing: the job then is treated as somebody else's, which submits nothing.
+fn open_for_appending(path: &Path) -> io::Result<File> {
+    durable::make_directory_of(path)?;
+    // Also read: whether the last line is whole.
+    OpenOptions::new()
+        .read(true)
+        .append(true)
+        .create(true)
+        .open(path)
+}
+
+/// True if a log or one of its archives holds a `submitted` or `adopted` event of a job. What cannot be
+/// read knows nothing: the job then is treated as somebody else's, which submits nothing.
 pub fn knows_job(log: &Path, id: &JobId) -> bool {
-    let Ok(file) = File::open(log) else {
-        return false;
-    };
-    io::BufReader::new(file)
-        .split(b'\n')
-        .map_while(Result::ok)
-        .filter_map(|line| serde_json::from_slice::<Value>(&line).ok())
-        .any(|event| {
+    let tells = |line: Vec<u8>| {
+        serde_json::from_slice::<Value>(&line).is_ok_and(|event| {
             event["job_id"] == id.as_str()
                 && matches!(event["event"].as_str(), Some("submitted" | "adopted"))
         })
+    };
+    let in_log = || {
+        let lines = io::BufReader::new(File::open(log).ok()?).split(b'\n');
+        Some(lines.map_while(Result::ok).any(tells))
+    };
+    let in_archive = |path: &PathBuf| {
+        let text = archive::read(path).unwrap_or_default();
+        text.split(|&byte| byte == b'\n')
+            .any(|line| tells(line.to_vec()))
+    };
+    in_log().unwrap_or(false)
+        || archive::archives_of(log).is_ok_and(|archives| archives.iter().any(in_archive))
 }
 
 /// Prints `2026-03-01T04:05:06.000007+00:00`.
@@ -302,6 +325,21 @@ mod tests {
             .map(|line| serde_json::from_str(line).unwrap())
             .collect();
         assert_eq!(events.len(), 400);
+    }
+
+    #[test]
+    fn a_log_that_was_replaced_meanwhile_gets_the_next_events() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit.jsonl");
+        let mut log = AuditLog::open(&path, "r1").unwrap();
+        log.append(&[event()]).unwrap();
+        std::fs::rename(&path, directory.path().join("moved")).unwrap();
+        log.append(&[event()]).unwrap();
+        std::fs::write(directory.path().join("new"), "").unwrap();
+        std::fs::rename(directory.path().join("new"), &path).unwrap();
+        log.append(&[event()]).unwrap();
+        log.append(&[event()]).unwrap();
+        assert_eq!(read(&path).unwrap().unwrap().records.len(), 2);
     }
 
     #[test]

@@ -261,6 +261,16 @@ fn audit_log(sources: &Sources, out: &mut Findings) {
         Found::Damaged { error, .. } | Found::Unusable(error) => {
             out.unusable(Level::Warning, part, error);
         }
+        Found::Read(contents) if !contents.bad_archives.is_empty() => {
+            for (path, error) in &contents.bad_archives {
+                out.add(
+                    Level::Warning,
+                    part,
+                    format!("the archive {} cannot be read: {error}", path.display()),
+                    Some("put it back from a copy of your own, or move it away: the other files know its rows"),
+                );
+            }
+        }
         Found::Read(contents) if contents.bad_lines.is_empty() => {
             out.ok(part, format!("events of tasks: {}", contents.records.len()));
         }

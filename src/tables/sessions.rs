@@ -1,6 +1,6 @@
 //! Tables of decisions: a row per session and a column per procedure, and their counts.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use polars::prelude::*;
 use serde_json::{Map, Value, json};
@@ -109,8 +109,42 @@ pub fn decision_counts(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFr
     Ok(counts)
 }
 
+/// Returns the tasks that stand in the rows of these sessions.
+pub fn in_sessions(sessions: &[Session], manifest: &Manifest, dag: &ProcedureDag) -> Manifest {
+    let subjects: HashSet<&SubjectLabel> = sessions.iter().map(|s| &s.subject).collect();
+    let pairs: HashSet<(&SubjectLabel, &SessionLabel)> =
+        sessions.iter().map(|s| (&s.subject, &s.session)).collect();
+    let stands = |task: &&Planned| match dag.get(task.procedure).scope {
+        Scope::Session => pairs.contains(&(&task.subject, &task.session)),
+        Scope::Subject => subjects.contains(&task.subject),
+    };
+    Manifest {
+        tasks: manifest.tasks.iter().filter(stands).cloned().collect(),
+    }
+}
+
+/// Returns the sessions in whose rows one of these words stands.
+pub fn with_words(
+    sessions: &[Session],
+    manifest: &Manifest,
+    dag: &ProcedureDag,
+    words: &[&str],
+) -> Vec<Session> {
+    let mut has_word = vec![false; sessions.len()];
+    for (at, task) in places(sessions, manifest, dag) {
+        if let Some(has_word) = has_word.get_mut(at) {
+            *has_word |= words.contains(&decision_word(&task.decision));
+        }
+    }
+    let chosen = sessions.iter().zip(has_word);
+    chosen
+        .filter(|(_, has_word)| *has_word)
+        .map(|(session, _)| session.clone())
+        .collect()
+}
+
 /// Pairs each task with the sessions (by number) in whose rows it stands.
-fn places<'a>(
+pub(super) fn places<'a>(
     sessions: &'a [Session],
     manifest: &'a Manifest,
     dag: &'a ProcedureDag,

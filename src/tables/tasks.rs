@@ -1,15 +1,16 @@
 //! Tables of the state's rows: all of them, and how many there are of each status.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use polars::prelude::*;
 
+use super::order::{RowOrder, sort_rows};
 use super::{TableError, counts, failure_text, numbers, texts};
 use crate::executor::array::split_task_id;
 use crate::procedure::ProcedureDag;
-use crate::state::{TaskKey, TaskRow, TaskStatus};
+use crate::state::{TaskRow, TaskStatus};
 
 /// Returns all rows with the columns of the state file in its order, and `log_path` where
 /// `log_dir` is known and there is a job, and `failure`: what a failure means, in words. Sorted by procedure (the configuration's order, then
@@ -19,7 +20,16 @@ pub fn rows_frame(
     dag: &ProcedureDag,
     log_dir: Option<&Path>,
 ) -> Result<DataFrame, TableError> {
-    let rows = sorted(rows, dag);
+    let mut rows: Vec<&TaskRow> = rows.iter().collect();
+    sort_rows(&mut rows, dag, RowOrder::Procedure);
+    ordered_rows_frame(&rows, log_dir)
+}
+
+/// Returns the same of rows in the order that they come in.
+pub fn ordered_rows_frame(
+    rows: &[&TaskRow],
+    log_dir: Option<&Path>,
+) -> Result<DataFrame, TableError> {
     let text = |name: &str, get: fn(&TaskRow) -> Option<&str>| {
         texts(name, rows.iter().map(|row| get(row)))
     };
@@ -80,21 +90,17 @@ pub struct FailureNote {
     pub meaning: Option<String>,
 }
 
-/// Returns failed rows as [`rows_frame`] does, with the columns `outlook`, `log_line`,
+/// Returns failed rows in their order as [`rows_frame`] does, with the columns `outlook`, `log_line`,
 /// `log_line_path` and `log_pattern` after the others.
 pub fn failures_frame(
     rows: &[(TaskRow, FailureNote)],
-    dag: &ProcedureDag,
     log_dir: Option<&Path>,
 ) -> Result<DataFrame, TableError> {
-    let only: Vec<TaskRow> = rows.iter().map(|(row, _)| row.clone()).collect();
-    let frame = rows_frame(&only, dag, log_dir)?;
-    let notes: HashMap<&TaskKey, &FailureNote> =
-        rows.iter().map(|(row, note)| (&row.key, note)).collect();
-    let sorted = sorted(&only, dag);
+    let only: Vec<&TaskRow> = rows.iter().map(|(row, _)| row).collect();
+    let frame = ordered_rows_frame(&only, log_dir)?;
     let mut columns = frame.columns().to_vec();
     let column = |name: &str, get: fn(&FailureNote) -> Option<&str>| {
-        let notes = sorted.iter().map(|row| get(notes.get(&row.key)?));
+        let notes = rows.iter().map(|(_, note)| get(note));
         texts(name, notes)
     };
     columns.extend([
@@ -108,16 +114,19 @@ pub fn failures_frame(
 
 /// Counts rows: `procedure, pending, running, complete, failed, total`. Procedures of the
 /// configuration come first, in its order and also without any row, then others by name.
-pub fn status_counts(rows: &[TaskRow], dag: &ProcedureDag) -> Result<DataFrame, TableError> {
+pub fn status_counts<'a>(
+    rows: impl IntoIterator<Item = &'a TaskRow> + Clone,
+    dag: &ProcedureDag,
+) -> Result<DataFrame, TableError> {
+    let names = rows.clone().into_iter().map(|row| &*row.key.procedure);
+    let statuses = rows.clone().into_iter().map(|row| row.status.as_str());
+    let procedure = texts("procedure", names.map(Some));
     let long = DataFrame::new(
-        rows.len(),
-        vec![
-            texts("procedure", rows.iter().map(|r| Some(&*r.key.procedure))),
-            texts("status", rows.iter().map(|r| Some(r.status.as_str()))),
-        ],
+        procedure.len(),
+        vec![procedure, texts("status", statuses.map(Some))],
     )?;
     let others: BTreeSet<&str> = rows
-        .iter()
+        .into_iter()
         .map(|row| &*row.key.procedure)
         .filter(|name| dag.find(name).is_none())
         .collect();
@@ -133,24 +142,6 @@ pub fn status_counts(rows: &[TaskRow], dag: &ProcedureDag) -> Result<DataFrame, 
         &procedures,
         &TaskStatus::ALL.map(TaskStatus::as_str),
     )
-}
-
-pub(crate) fn sorted<'a>(rows: &'a [TaskRow], dag: &ProcedureDag) -> Vec<&'a TaskRow> {
-    let mut ranked: Vec<(usize, &TaskRow)> = rows
-        .iter()
-        .map(|row| {
-            let rank = dag.find(&row.key.procedure).map(|id| id.index());
-            (rank.unwrap_or(usize::MAX), row)
-        })
-        .collect();
-    ranked.sort_by(|(rank_a, a), (rank_b, b)| {
-        rank_a
-            .cmp(rank_b)
-            .then_with(|| a.key.procedure.cmp(&b.key.procedure))
-            .then_with(|| a.key.subject.cmp(&b.key.subject))
-            .then_with(|| a.key.session.cmp(&b.key.session))
-    });
-    ranked.into_iter().map(|(_, row)| row).collect()
 }
 
 pub(super) fn time_text(time: DateTime<Utc>) -> String {

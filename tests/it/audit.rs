@@ -124,6 +124,10 @@ fn one_study_in_all_its_parts() {
         "{markdown}"
     );
 
+    let page = study.ok(&["audit", "--format", "html"]).out;
+    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>"));
+    assert!(page.contains("std::bad_alloc"), "{page}");
+
     one_part_each(&study);
     selections_choose(&study);
     history_compares(&study);

@@ -8,28 +8,38 @@ use std::path::{Path, PathBuf};
 
 use snbb_scheduler::cli::output::{Format, Printer, PrinterOptions, Verbosity};
 use snbb_scheduler::cli::views::{
-    RunSummary, print_manifest, print_run_summary, print_session_status, print_status,
+    RowsView, RunSummary, SessionsView, print_manifest, print_run_summary, print_session_status,
+    print_status,
 };
 use snbb_scheduler::executor::JobId;
 use snbb_scheduler::manifest::{
     Blocked, Budget, Decision, Due, Limit, Manifest, Outlook, Pause, PauseCause, Skip,
 };
 use snbb_scheduler::procedure::Scope;
-use snbb_scheduler::state::{Reason, TaskStatus};
-use snbb_scheduler::tables;
+use snbb_scheduler::state::{Reason, TaskRow, TaskStatus};
+use snbb_scheduler::tables::{self, RowOrder};
 use values::*;
 
 fn status_view(options: PrinterOptions, format: Format) -> (String, String) {
     shown(options, |printer| {
-        let log_dir = Some(Path::new("/logs"));
-        print_status(printer, &rows(), &pipeline(), log_dir, false, format).unwrap();
+        let view = RowsView {
+            log_dir: Some(Path::new("/logs")),
+            format,
+            ..RowsView::default()
+        };
+        let rows = rows();
+        print_status(printer, rows.iter().collect(), &pipeline(), &view).unwrap();
     })
 }
 
 fn session_view(options: PrinterOptions, format: Format) -> (String, String) {
     let (sessions, manifest) = study();
     shown(options, |printer| {
-        print_session_status(printer, &sessions, &manifest, &pipeline(), format).unwrap();
+        let view = SessionsView {
+            format,
+            ..SessionsView::default()
+        };
+        print_session_status(printer, sessions, &manifest, &pipeline(), &view).unwrap();
     })
 }
 
@@ -39,6 +49,8 @@ fn status_in_each_format() {
         ("status_piped", PIPED, Format::Table),
         ("status_narrow", terminal(72), Format::Table),
         ("status_color", colored(), Format::Table),
+        ("status_symbols", symbols(110), Format::Table),
+        ("status_symbols_narrow", symbols(72), Format::Table),
         ("status_csv", colored(), Format::Csv),
         ("status_json", colored(), Format::Json),
     ] {
@@ -46,6 +58,191 @@ fn status_in_each_format() {
         assert_eq!(err, "");
         insta::assert_snapshot!(name, out);
     }
+}
+
+/// More rows than a terminal shows: every tenth has failed.
+fn many() -> Vec<TaskRow> {
+    (0..120)
+        .map(|at| {
+            let (status, reason) = match at % 10 {
+                9 => (TaskStatus::Failed, Reason::Timeout),
+                8 => (TaskStatus::Running, Reason::Running),
+                _ => (TaskStatus::Complete, Reason::Verified),
+            };
+            let subject = format!("sub-{at:03}");
+            let mut row = row("bids", &subject, "ses-01", status, Some(reason), Some("7"));
+            row.submitted_at = row
+                .submitted_at
+                .map(|time| time + chrono::TimeDelta::minutes(at));
+            row.updated_at = row.submitted_at;
+            row.facts.elapsed_s = Some(at * 7 % 100);
+            row
+        })
+        .collect()
+}
+
+fn subjects(out: &str) -> Vec<&str> {
+    let rows = out.split("\n\n").nth(1).unwrap_or(out).lines();
+    rows.filter_map(|line| line.split_whitespace().nth(1))
+        .filter(|word| word.starts_with("sub-"))
+        .collect()
+}
+
+#[test]
+fn a_terminal_shows_the_rows_that_matter_and_says_how_many_there_are() {
+    let rows = many();
+    let view = |options, view: RowsView<'_>| {
+        shown(options, |printer| {
+            print_status(printer, rows.iter().collect(), &pipeline(), &view).unwrap();
+        })
+    };
+    let (out, err) = view(terminal(100), RowsView::default());
+    insta::assert_snapshot!("status_long", out);
+    assert_eq!(
+        err,
+        "note: 50 of 120 rows, failed ones first: '--limit 0' shows all, \
+         --status, --procedure, --subject and --since choose\n"
+    );
+    let first: Vec<&str> = subjects(&out)[..13].to_vec();
+    assert_eq!(
+        (first[0], first[11], first[12]),
+        ("sub-119", "sub-009", "sub-118")
+    );
+    // The totals are those of all rows.
+    assert!(
+        out.contains("bids              0       12        96      12    120\n"),
+        "{out}"
+    );
+
+    // Piped, nothing is left out, and the order is the documented one.
+    let (out, err) = view(PIPED, RowsView::default());
+    assert_eq!((subjects(&out).len(), err.as_str()), (120, ""));
+    assert!(subjects(&out).is_sorted());
+    let all = RowsView {
+        limit: Some(0),
+        ..RowsView::default()
+    };
+    let (out, err) = view(terminal(100), all);
+    assert_eq!((subjects(&out).len(), err.as_str()), (120, ""));
+    assert!(subjects(&out).is_sorted());
+
+    // What was asked for is done in every format, with the same columns.
+    for format in [Format::Table, Format::Csv, Format::Json] {
+        let asked = RowsView {
+            format,
+            limit: Some(3),
+            order: Some(RowOrder::Submitted),
+            ..RowsView::default()
+        };
+        let (out, err) = view(PIPED, asked);
+        let places: Vec<_> = ["sub-119", "sub-118", "sub-117"]
+            .iter()
+            .map(|subject| out.find(subject).unwrap())
+            .collect();
+        assert!(places.is_sorted() && !out.contains("sub-116"), "{out}");
+        assert!(err.starts_with("note: 3 of 120 rows: '--limit 0'"), "{err}");
+    }
+}
+
+#[test]
+fn rows_come_in_the_order_that_was_asked_for() {
+    let rows = many();
+    let first = |order, is_reversed| {
+        let view = RowsView {
+            order: Some(order),
+            is_reversed,
+            limit: Some(2),
+            ..RowsView::default()
+        };
+        let (out, _) = shown(PIPED, |printer| {
+            print_status(printer, rows.iter().collect(), &pipeline(), &view).unwrap();
+        });
+        let header = out.split("\n\n").nth(1).unwrap().lines().next().unwrap();
+        let last = header.split_whitespace().last().unwrap().to_owned();
+        (subjects(&out).join(" "), last)
+    };
+    let is = |subjects: &str, column: &str| (subjects.to_owned(), column.to_owned());
+    let (submitted, updated) = ("submitted_at", "updated_at");
+    assert_eq!(
+        first(RowOrder::Procedure, false),
+        is("sub-000 sub-001", submitted)
+    );
+    assert_eq!(
+        first(RowOrder::Subject, true),
+        is("sub-119 sub-118", submitted)
+    );
+    assert_eq!(
+        first(RowOrder::Session, false),
+        is("sub-000 sub-001", submitted)
+    );
+    assert_eq!(
+        first(RowOrder::Status, false),
+        is("sub-119 sub-109", submitted)
+    );
+    assert_eq!(
+        first(RowOrder::Submitted, true),
+        is("sub-000 sub-001", submitted)
+    );
+    assert_eq!(
+        first(RowOrder::Updated, false),
+        is("sub-119 sub-118", updated)
+    );
+    assert_eq!(
+        first(RowOrder::Elapsed, false),
+        is("sub-057 sub-014", "elapsed_s")
+    );
+}
+
+#[test]
+fn a_terminal_shows_the_sessions_that_need_a_person() {
+    let dag = pipeline();
+    let sessions: Vec<_> = (0..80)
+        .map(|at| session(&format!("sub-{at:02}"), "ses-1"))
+        .collect();
+    let tasks = sessions
+        .iter()
+        .enumerate()
+        .map(|(at, place)| {
+            let decision = match at {
+                70 => failed(Some(Reason::Timeout), 1),
+                71 => Decision::Submit(Due::New),
+                _ => Decision::Skip(Skip::Complete),
+            };
+            planned(&dag, "bids", place.subject.as_str(), "ses-1", decision)
+        })
+        .collect();
+    let manifest = Manifest { tasks };
+    let show = |options, view: SessionsView| {
+        shown(options, |printer| {
+            print_session_status(printer, sessions.clone(), &manifest, &dag, &view).unwrap();
+        })
+    };
+    let rows = |out: &str| -> Vec<String> {
+        let rows = out.split("\n\n").nth(1).unwrap().lines().skip(1);
+        rows.map(|line| line[..6].to_owned()).collect()
+    };
+    let (out, err) = show(terminal(80), SessionsView::default());
+    let shown_rows = rows(&out);
+    assert_eq!(shown_rows.len(), 50);
+    assert_eq!(shown_rows[..3], ["sub-70", "sub-71", "sub-00"]);
+    assert_eq!(
+        err,
+        "note: 50 of 80 sessions, those that need a person first: '--limit 0' shows all, \
+         --status, --procedure and --subject choose\n"
+    );
+    let (out, err) = show(PIPED, SessionsView::default());
+    assert_eq!((rows(&out).len(), err.as_str()), (80, ""));
+    assert!(rows(&out).is_sorted());
+    let reversed = SessionsView {
+        is_reversed: true,
+        limit: Some(2),
+        ..SessionsView::default()
+    };
+    assert_eq!(rows(&show(PIPED, reversed).0), ["sub-79", "sub-78"]);
+    // What a filter leaves adds up to its own totals.
+    let chosen = tables::with_words(&sessions, &manifest, &dag, &["failed", "due"]);
+    let told = tables::in_sessions(&chosen, &manifest, &dag);
+    assert_eq!((chosen.len(), told.tasks.len()), (2, 2));
 }
 
 #[test]
@@ -56,7 +253,11 @@ fn status_of_failures_says_what_happened() {
         .collect();
     for (name, options) in [("failed_piped", PIPED), ("failed_narrow", terminal(76))] {
         let (out, _) = shown(options, |printer| {
-            print_status(printer, &failed, &pipeline(), None, true, Format::Table).unwrap();
+            let view = RowsView {
+                is_selection: true,
+                ..RowsView::default()
+            };
+            print_status(printer, failed.iter().collect(), &pipeline(), &view).unwrap();
         });
         let rows = out.split("\n\n").nth(1).unwrap().to_owned();
         insta::assert_snapshot!(name, rows);
@@ -70,6 +271,7 @@ fn session_status_in_each_format() {
         ("session_status_narrow", terminal(54), Format::Table),
         ("session_status_narrower", terminal(46), Format::Table),
         ("session_status_color", colored(), Format::Table),
+        ("session_status_symbols", symbols(60), Format::Table),
         ("session_status_csv", PIPED, Format::Csv),
         ("session_status_json", PIPED, Format::Json),
     ] {
@@ -102,8 +304,25 @@ fn nothing_to_show_is_an_empty_table_for_scripts_and_a_word_for_people() {
     let view = |format, what: usize| {
         shown(PIPED, |printer| {
             match what {
-                0 => print_status(printer, &[], &dag, None, false, format),
-                1 => print_session_status(printer, &[], &none, &dag, format),
+                0 => print_status(
+                    printer,
+                    Vec::new(),
+                    &dag,
+                    &RowsView {
+                        format,
+                        ..RowsView::default()
+                    },
+                ),
+                1 => print_session_status(
+                    printer,
+                    Vec::new(),
+                    &none,
+                    &dag,
+                    &SessionsView {
+                        format,
+                        ..SessionsView::default()
+                    },
+                ),
                 _ => print_manifest(printer, &none, &dag, format),
             }
             .unwrap();
@@ -300,7 +519,14 @@ fn the_built_in_procedures_fit_a_terminal_of_80_columns() {
         })
         .collect();
     let (out, _) = shown(terminal(80), |printer| {
-        print_session_status(printer, &sessions, &Manifest { tasks }, &dag, Format::Table).unwrap();
+        print_session_status(
+            printer,
+            sessions.to_vec(),
+            &Manifest { tasks },
+            &dag,
+            &SessionsView::default(),
+        )
+        .unwrap();
     });
     insta::assert_snapshot!("session_status_80", out);
 }
@@ -360,15 +586,9 @@ fn a_reader_that_goes_away_is_no_error_and_a_full_disk_is() {
     ] {
         let err = Buffer::default();
         let mut printer = Printer::new(Box::new(Broken(kind)), Box::new(err.clone()), PIPED);
-        print_status(
-            &mut printer,
-            &rows(),
-            &pipeline(),
-            None,
-            false,
-            Format::Table,
-        )
-        .unwrap();
+        let rows = rows();
+        let rows = rows.iter().collect();
+        print_status(&mut printer, rows, &pipeline(), &RowsView::default()).unwrap();
         assert!(printer.is_closed());
         printer.warning("still heard");
         let end = printer.finish();
@@ -401,7 +621,7 @@ fn tables_fit_any_terminal_and_are_whole_when_piped() {
     let mut long = row("bids", &"x".repeat(500), "", TaskStatus::Failed, None, None);
     long.job_id = Some(JobId::new(&"9".repeat(300)));
     let (out, _) = shown(PIPED, |printer| {
-        print_status(printer, &[long], &pipeline(), None, false, Format::Table).unwrap();
+        print_status(printer, vec![&long], &pipeline(), &RowsView::default()).unwrap();
     });
     let line = out.lines().last().unwrap();
     assert!(line.contains(&"x".repeat(500)) && line.contains(&"9".repeat(300)));

@@ -28,7 +28,8 @@ const VARIABLES: [(RGBColor, &str); 7] = [
     (SUGGESTED, "suggested"),
 ];
 
-const FONT: i32 = 12;
+/// In the library's measure: 12 pixels.
+const FONT: i32 = 15;
 /// About the width of a letter of that size.
 const LETTER: u32 = 7;
 /// Names longer than this are cut; the table has them whole.
@@ -191,7 +192,9 @@ pub fn usage(rows: &[(&str, &Usage)], unit: f64, axis: &str, label: &str) -> Str
             .x_labels(8)
             .x_label_formatter(&|value| {
                 let short = format!("{value:.1}");
-                short.strip_suffix(".0").map_or(short.clone(), str::to_owned)
+                short
+                    .strip_suffix(".0")
+                    .map_or(short.clone(), str::to_owned)
             })
             .x_desc(axis)
             .axis_desc_style(text())
@@ -213,7 +216,12 @@ pub fn usage(rows: &[(&str, &Usage)], unit: f64, axis: &str, label: &str) -> Str
             }
             if let Some(suggested) = usage.suggested.map(scaled) {
                 let (x, middle) = chart.backend_coord(&(suggested, y));
-                let diamond = [(x, middle - 7), (x + 6, middle), (x, middle + 7), (x - 6, middle)];
+                let diamond = [
+                    (x, middle - 7),
+                    (x + 6, middle),
+                    (x, middle + 7),
+                    (x - 6, middle),
+                ];
                 area.draw(&Polygon::new(diamond, SUGGESTED.filled()))?;
             }
             let (_, middle) = chart.backend_coord(&(0.0, y));
@@ -267,7 +275,11 @@ fn drawn(
 
 fn finished(svg: &str, label: &str) -> String {
     let label = maud::html! { (safe(label)) }.into_string();
-    let mut svg = svg.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{label}\" "), 1);
+    let mut svg = svg.replacen(
+        "<svg ",
+        &format!("<svg role=\"img\" aria-label=\"{label}\" "),
+        1,
+    );
     for (RGBColor(r, g, b), name) in VARIABLES {
         let stand_in = format!("\"#{r:02X}{g:02X}{b:02X}\"");
         svg = svg.replace(&stand_in, &format!("\"var(--{name})\""));

@@ -139,11 +139,7 @@ fn written(data: &impl Serialize) -> String {
     json_in_html(&serde_json::to_string(data).unwrap_or_default())
 }
 
-fn cell_data<'a>(
-    cell: &'a Cell,
-    reasons: &mut List<'a>,
-    texts: &mut List<'a>,
-) -> CellData<'a> {
+fn cell_data<'a>(cell: &'a Cell, reasons: &mut List<'a>, texts: &mut List<'a>) -> CellData<'a> {
     let word = word_number(cell.decision).unwrap_or(WORDS.len());
     if (cell.reason, &cell.job_id, &cell.text, cell.detail) == (None, &None, &None, None) {
         return CellData::Word(word);

@@ -7,10 +7,10 @@ use maud::{Markup, PreEscaped, html};
 
 use super::charts::{self, Bar};
 use super::lists;
-use super::safe::{percent, plural, safe, spaced, thousands};
+use super::safe::{memory as gigabytes, percent, plural, safe, spaced, thousands};
 use super::table::Kind::{Number, Text};
 use super::table::{cell, maybe, table};
-use crate::audit::efficiency::{memory_text, time_limit_text};
+use crate::audit::efficiency::time_limit_text;
 use crate::audit::report::{
     Backlog, Count, Percentiles, Progress, Rate, Report, Usage, Verdict, time_text,
 };
@@ -72,7 +72,11 @@ fn by_reason(report: &Report) -> Markup {
 }
 
 fn by_node(report: &Report) -> Markup {
-    let nodes = report.failures.by_node.iter().filter(|node| node.failed > 0);
+    let nodes = report
+        .failures
+        .by_node
+        .iter()
+        .filter(|node| node.failed > 0);
     let nodes: Vec<_> = nodes.collect();
     if nodes.is_empty() {
         return html! {};
@@ -131,7 +135,9 @@ pub fn progress(report: &Report) -> Markup {
         return html! {};
     };
     let to = days.clone().map(|day| day.date).fold(today, NaiveDate::max);
-    let top = days.clone().map(|day| day.completed_so_far.max(day.failed_so_far));
+    let top = days
+        .clone()
+        .map(|day| day.completed_so_far.max(day.failed_so_far));
     let top = top.max().unwrap_or(0);
     html! {
         section #progress aria-labelledby="progress-title" {
@@ -279,7 +285,8 @@ pub fn efficiency(report: &Report) -> Markup {
     }
     let of = |get: fn(&crate::audit::report::Efficiency) -> Option<&Usage>| -> Vec<(&str, &Usage)> {
         let all = report.efficiency.iter();
-        all.filter_map(|found| Some((&*found.procedure, get(found)?))).collect()
+        all.filter_map(|found| Some((&*found.procedure, get(found)?)))
+            .collect()
     };
     let memory = of(|found| found.memory.as_ref());
     let time = of(|found| found.time.as_ref());
@@ -287,7 +294,7 @@ pub fn efficiency(report: &Report) -> Markup {
         let cpu = found.cpu.as_ref()?;
         Some(vec![
             cell(&found.procedure),
-            html! { (cpu.n) },
+            html! { (thousands(cpu.n)) },
             html! { (cpu.alloc_cpus) },
             html! { (percent(cpu.busy_p50)) },
             html! { (percent(cpu.busy_p90)) },
@@ -302,10 +309,8 @@ pub fn efficiency(report: &Report) -> Markup {
                 li { span.tick.asked aria-hidden="true" {} "asked for" }
                 li { span.diamond aria-hidden="true" {} "suggested" }
             }
-            div.pair {
-                div { (usages("Memory", "mem", &memory, 1024.0, "GB", memory_text)) }
-                div { (usages("Time", "time", &time, 3600.0, "hours", time_limit_text)) }
-            }
+            (usages("Memory", "mem", &memory, 1024.0, "GB", gigabytes))
+            (usages("Time", "time", &time, 3600.0, "hours", time_limit_text))
             @if !cpu.is_empty() {
                 h3 { "CPUs kept busy" }
                 (table("Share of their CPUs that jobs kept busy", &[

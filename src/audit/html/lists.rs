@@ -4,11 +4,13 @@ use std::collections::HashMap;
 
 use maud::{Markup, html};
 
-use super::safe::{plural, safe, spaced, thousands};
+use super::safe::{memory as gigabytes, plural, safe, spaced, thousands};
 use super::table::Kind::{Code, Number, Text};
 use super::table::{ROWS, cell, maybe, table};
-use crate::audit::efficiency::{memory_text, time_limit_text};
-use crate::audit::report::{DicomProblem, OrphanCause, Report, ScriptProblem, TaskDetail, time_text};
+use crate::audit::efficiency::time_limit_text;
+use crate::audit::report::{
+    DicomProblem, OrphanCause, Report, ScriptProblem, TaskDetail, time_text,
+};
 
 /// Renders what failed, and why.
 pub fn failed(report: &Report) -> Markup {
@@ -17,7 +19,11 @@ pub fn failed(report: &Report) -> Markup {
         .filter(|finding| finding.telling)
         .map(|f| ((&*f.procedure, &*f.subject, &*f.session), f.line.as_str()))
         .collect();
-    let failed = report.tasks.iter().enumerate().filter(|(_, task)| is_failed(task));
+    let failed = report
+        .tasks
+        .iter()
+        .enumerate()
+        .filter(|(_, task)| is_failed(task));
     let failed: Vec<(usize, &TaskDetail)> = failed.collect();
     let of = |used: Option<String>, asked: Option<String>| match (used, asked) {
         (None, None) => String::new(),
@@ -37,7 +43,7 @@ pub fn failed(report: &Report) -> Markup {
             let key = (&*task.procedure, &*task.subject, &*task.session);
             let line = telling.get(&key).copied();
             let line = line.or_else(|| task.log_tail.last().map(String::as_str));
-            let memory = of(job.max_rss_mb.map(memory_text), job.req_mem_mb.map(memory_text));
+            let memory = of(job.max_rss_mb.map(gigabytes), job.req_mem_mb.map(gigabytes));
             let time = of(
                 job.elapsed_s.map(time_limit_text),
                 job.time_limit_s.map(time_limit_text),
@@ -71,6 +77,7 @@ pub fn failed(report: &Report) -> Markup {
             p { "No failed task." }
         } @else {
             (table(&format!("Failed tasks ({})", thousands(rows.len())), &columns, &rows))
+            @if rows.len() > ROWS { p.hint { "The sessions above show all of them: choose the status “failed”." } }
         }
     }
 }
@@ -232,7 +239,11 @@ pub fn upkeep(report: &Report) -> Markup {
         ]
     });
     let jobs = report.orphans.jobs.iter().flatten().map(|job| {
-        vec![cell(&job.job_id), cell(&job.name), maybe(job.slurm_state.as_deref())]
+        vec![
+            cell(&job.job_id),
+            cell(&job.name),
+            maybe(job.slurm_state.as_deref()),
+        ]
     });
     let scripts = report.scripts.iter().map(|script| {
         vec![
@@ -249,7 +260,11 @@ pub fn upkeep(report: &Report) -> Markup {
         ]
     });
     let unreadable = report.unreadable.iter().map(|item| {
-        vec![cell(&item.path), html! { (spaced(item.part)) }, cell(&item.error)]
+        vec![
+            cell(&item.path),
+            html! { (spaced(item.part)) },
+            cell(&item.error),
+        ]
     });
     let stale: Vec<_> = stale.collect();
     let orphans: Vec<_> = orphans.collect();
@@ -349,13 +364,19 @@ fn dicom(report: &Report) -> Vec<Vec<Markup>> {
 pub fn about(report: &Report) -> Markup {
     let study = &report.study;
     let facts = [
-        ("Configuration", study.config.as_deref().unwrap_or("built-in defaults")),
+        (
+            "Configuration",
+            study.config.as_deref().unwrap_or("built-in defaults"),
+        ),
         ("DICOM", &study.dicom_root),
         ("BIDS", &study.bids_root),
         ("Derivatives", &study.derivatives_root),
         ("State", &study.state_file),
         ("Audit log", &study.log_file),
-        ("Job logs", study.log_dir.as_deref().unwrap_or("not configured")),
+        (
+            "Job logs",
+            study.log_dir.as_deref().unwrap_or("not configured"),
+        ),
     ];
     html! {
         footer #about aria-label="About this report" {

@@ -131,7 +131,10 @@ fn health(report: &Report) -> Markup {
 }
 
 fn warnings(report: &Report) -> Markup {
-    let dicom = report.dicom.as_ref().map_or(0, |dicom| dicom.findings.len());
+    let dicom = report
+        .dicom
+        .as_ref()
+        .map_or(0, |dicom| dicom.findings.len());
     let orphans = report.orphans.rows.len() + report.orphans.jobs.as_ref().map_or(0, Vec::len);
     let kinds = [
         (report.unreadable.len(), "unreadable"),
@@ -142,7 +145,7 @@ fn warnings(report: &Report) -> Markup {
     let count: usize = kinds.iter().map(|(count, _)| count).sum();
     let there = kinds.iter().filter(|(count, _)| *count > 0);
     let there: Vec<String> = there
-        .map(|(count, kind)| format!("{} {kind}", thousands(*count)))
+        .map(|(count, kind)| format!("{kind}: {}", thousands(*count)))
         .collect();
     html! {
         li class={ "tile" @if count > 0 { " alert" } } data-count=(count) data-group="warnings" {
@@ -176,9 +179,9 @@ pub fn procedures(report: &Report) -> Markup {
     if report.procedures.is_empty() {
         return html! {};
     }
-    let shown = GROUPS.iter().filter(|group| {
-        group.always || group.count(&report.totals.decisions) > 0
-    });
+    let shown = GROUPS
+        .iter()
+        .filter(|group| group.always || group.count(&report.totals.decisions) > 0);
     let shown: Vec<_> = shown.collect();
     let mut columns = vec![
         ("Procedure", Kind::Text),

@@ -73,6 +73,7 @@
     const narrow = data.procedures.length > 12;
     const width = narrow ? "2.2rem" : "minmax(8.5rem, 1fr)";
     box.style.setProperty("--columns", `minmax(13rem, 16rem) 6rem repeat(${data.procedures.length}, ${width})`);
+    box.style.setProperty("--columns-print", `8rem 5.2rem repeat(${data.procedures.length}, minmax(0, 1fr))`);
     box.classList.toggle("narrow", narrow);
     box.setAttribute("aria-colcount", names.length);
 
@@ -341,8 +342,9 @@
     function show(title, ...content) {
       $("details-title").textContent = safe(title);
       $("details-body").replaceChildren(...content.flat().filter(Boolean));
-      box.scrollTop = 0;
       if (!box.open) box.showModal();
+      box.scrollTop = 0;
+      for (const log of box.querySelectorAll("pre")) log.scrollTop = log.scrollHeight;
       $("details-title").focus();
     }
 

@@ -59,6 +59,14 @@ pub fn thousands(count: usize) -> String {
     text
 }
 
+/// Writes `31.8 GB` (of 2^30 bytes), or `900 MB`; as `memory` in `page.js`.
+pub fn memory(mb: i64) -> String {
+    match mb {
+        1024.. => format!("{:.1} GB", mb as f64 / 1024.0),
+        _ => format!("{mb} MB"),
+    }
+}
+
 /// Rounds down, so that only all is 100 %.
 pub fn percent(share: f64) -> String {
     format!("{} %", (share * 100.0 + 1e-9).floor())

@@ -2,14 +2,15 @@
 //!
 //! Lines of the Python program are read too. A line that a crash cut is counted and left out.
 
+use std::collections::HashSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
-use super::EventKind;
 use super::facts::parse_time;
+use super::{EventKind, archive};
 use crate::executor::JobId;
 use crate::state::{TaskKey, TaskStatus};
 
@@ -29,36 +30,66 @@ pub struct Record {
 /// Holds what a log says.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Contents {
-    /// In the order of the file. Events of the whole study and of kinds that this program does not
+    /// Those of the archives first; else in the order of the file. Events of the whole study and of kinds that this program does not
     /// know are left out.
     pub records: Vec<Record>,
-    /// Lines that cannot be read, counted from 1.
+    /// Lines of the log itself that cannot be read, counted from 1.
     pub bad_lines: Vec<usize>,
+    /// Archives that cannot be read, and why.
+    pub bad_archives: Vec<(PathBuf, String)>,
 }
 
-/// Reads a log. None: there is no file.
+/// Reads a log and its archives. None: there is neither.
 pub fn read(path: &Path) -> io::Result<Option<Contents>> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(Some(parse(&bytes))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+    // Events go from the log to an archive: read in this order, none is missed.
+    let log = match std::fs::read(path) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let archives = archive::archives_of(path)?;
+    if log.is_none() && archives.is_empty() {
+        return Ok(None);
     }
+    let mut contents = Contents::default();
+    let mut texts = Vec::new();
+    for path in archives {
+        match archive::read(&path) {
+            Ok(text) => texts.push(text),
+            Err(error) => contents.bad_archives.push((path, error.to_string())),
+        }
+    }
+    let mut archived: HashSet<&[u8]> = HashSet::new();
+    for text in &texts {
+        // Damaged lines stay in the log, so there are none here.
+        contents.records.extend(parse(text).records);
+        archived.extend(text.split(|&byte| byte == b'\n'));
+    }
+    contents.take(&log.unwrap_or_default(), &archived);
+    Ok(Some(contents))
 }
 
 /// Reads a log's bytes; never fails on any.
 pub fn parse(bytes: &[u8]) -> Contents {
     let mut contents = Contents::default();
-    for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
-        if line.iter().all(u8::is_ascii_whitespace) {
-            continue;
-        }
-        match parse_line(line) {
-            Ok(Some(record)) => contents.records.push(record),
-            Ok(None) => {}
-            Err(Unreadable) => contents.bad_lines.push(index + 1),
+    contents.take(bytes, &HashSet::new());
+    contents
+}
+
+impl Contents {
+    /// Adds what a log says, but for lines that are known already.
+    fn take(&mut self, bytes: &[u8], known: &HashSet<&[u8]>) {
+        for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
+            if line.iter().all(u8::is_ascii_whitespace) || known.contains(line) {
+                continue;
+            }
+            match parse_line(line) {
+                Ok(Some(record)) => self.records.push(record),
+                Ok(None) => {}
+                Err(Unreadable) => self.bad_lines.push(index + 1),
+            }
         }
     }
-    contents
 }
 
 struct Unreadable;

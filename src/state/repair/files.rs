@@ -63,6 +63,16 @@ pub(super) fn notes(sources: &Sources) -> Vec<String> {
         }
         _ => {}
     }
+    for (path, error) in sources
+        .audit
+        .read()
+        .map_or(&[][..], |read| &read.bad_archives)
+    {
+        notes.push(format!(
+            "the archive {} of the audit log cannot be read and was left out: {error}",
+            path.display()
+        ));
+    }
     match &sources.audit {
         Found::Missing => notes.push(format!(
             "there is no audit log {}: what only it knew is lost",

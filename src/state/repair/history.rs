@@ -28,7 +28,7 @@ pub enum Place {
     Current,
     /// A later attempt took its place.
     Followed,
-    /// `retry` cleared it.
+    /// `retry` or `clean` took it out.
     Cleared,
     /// Its submission never became a job: there is nothing to keep.
     Released,
@@ -79,7 +79,8 @@ fn apply(record: &Record, attempts: &mut Vec<Attempt>) {
                 change(record, status, attempts);
             }
         }
-        EventKind::RetryCleared => {
+        // Rows that `clean` took out, and those that `retry` did.
+        EventKind::RetryCleared | EventKind::Pruned => {
             if let Some(attempt) = of(record, attempts) {
                 audit_log::fill(&mut attempt.row, &record.fields);
                 attempt.place = Place::Cleared;
@@ -98,7 +99,6 @@ fn apply(record: &Record, attempts: &mut Vec<Attempt>) {
         | EventKind::Paused
         | EventKind::Resumed
         | EventKind::SafetyStop
-        | EventKind::Pruned
         | EventKind::Repaired => {}
     }
 }

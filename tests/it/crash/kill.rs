@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use snbb_scheduler::state::audit_log::Record;
+
 use super::trace::{self, NOISE, Point};
 use super::world::World;
 use super::{is_long, strace_works, sweep, trace_dir};
@@ -48,7 +50,39 @@ fn run_that_pauses_and_is_killed_anywhere() {
     killed("kill-run-pause", &start, &["run"]);
 }
 
+#[test]
+fn clean_that_is_killed_anywhere() {
+    let start = World::with_old_things();
+    let events = start.events().unwrap();
+    let keeps_all = |world: &World| {
+        let now = world.events()?;
+        let count = |list: &[Record], event: &Record| list.iter().filter(|e| *e == event).count();
+        match events.iter().find(|e| count(&now, e) != count(&events, e)) {
+            Some(event) => Err(format!("{} times: {event:?}", count(&now, event))),
+            None => Ok(()),
+        }
+    };
+    let calm = start.copy();
+    let said = calm.study.ok(&["clean", "--older-than", "0s"]);
+    for part in ["moved 1 row", "removed 4 logs", "archived"] {
+        assert!(said.err.contains(part), "{}", said.err);
+    }
+    keeps_all(&calm).unwrap();
+    let command = ["clean", "--older-than", "0s"];
+    killed_and("kill-clean", &start, &command, keeps_all);
+}
+
 fn killed(name: &str, start: &World, command: &[&str]) {
+    killed_and(name, start, command, |_| Ok(()));
+}
+
+/// The same with a look of one's own at what is left, before and after it is settled.
+fn killed_and(
+    name: &str,
+    start: &World,
+    command: &[&str],
+    look: impl Fn(&World) -> Result<(), String> + Sync,
+) {
     if !strace_works(name) {
         return;
     }
@@ -70,8 +104,10 @@ fn killed(name: &str, start: &World, command: &[&str]) {
         } else {
             world
                 .is_whole(start)
+                .and_then(|()| look(&world))
                 .and_then(|()| world.settle(command))
                 .and_then(|found| found.is_like(&expected))
+                .and_then(|()| look(&world))
         };
         if outcome.is_ok() {
             let _ = std::fs::remove_file(&file);

@@ -65,6 +65,7 @@ fn looking_writes_nothing() {
         ("grown", World::grown()),
         ("crashed", crashed()),
         ("failing", World::failing()),
+        ("old", World::with_old_things()),
     ] {
         for command in [
             &["run", "--dry-run"][..],
@@ -73,6 +74,8 @@ fn looking_writes_nothing() {
             &["session-status"],
             &["audit", "--queue"],
             &["retry", "--dry-run", "--status", "all"],
+            &["outputs", "--files"],
+            &["clean", "--dry-run", "--older-than", "0s"],
         ] {
             let before = world.files();
             let (calls, file) = traced("looking", &world, command);

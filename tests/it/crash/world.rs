@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use snbb_scheduler::state::TaskRow;
+use snbb_scheduler::state::audit_log::{self, EventKind, Record};
 use snbb_scheduler::state::store::Store;
 
 use crate::fake_slurm::FakeSlurm;
@@ -179,6 +180,22 @@ impl World {
         world.end("convert_sub-01_ses-01", "FAILED 1:0");
         world.end("convert_sub-01_ses-02", "COMPLETED");
         world.end("convert_sub-03_ses-01", "COMPLETED");
+        world
+    }
+
+    /// Makes a study with something of each kind for `clean`: a session that is gone, logs, old events.
+    pub fn with_old_things() -> Self {
+        let world = Self::with_ended_jobs();
+        world.study.ok(&["monitor"]);
+        std::fs::remove_dir_all(world.study.at("dicom/sub-03")).unwrap();
+        for (id, name) in world.slurm.jobs() {
+            for end in ["out", "err"] {
+                let path = format!("logs/convert/{name}_{id}.{end}");
+                world.study.write(&path, "text");
+                let file = std::fs::File::open(world.study.at(&path)).unwrap();
+                file.set_modified(std::time::UNIX_EPOCH).unwrap();
+            }
+        }
         world
     }
 
@@ -376,14 +393,23 @@ impl World {
         Ok(())
     }
 
+    /// Reads the audit log and its archives.
+    pub fn events(&self) -> Result<Vec<Record>, String> {
+        let log = audit_log::read(&self.study.at("scheduler_audit.jsonl"));
+        let log = log.map_err(|error| format!("audit log: {error}"))?;
+        let log = log.unwrap_or_default();
+        match log.bad_archives.first() {
+            Some((path, error)) => Err(format!("{}: {error}", path.display())),
+            None => Ok(log.records),
+        }
+    }
+
     fn all_jobs_are_logged(&self) -> Result<(), String> {
-        let log = std::fs::read_to_string(self.study.at("scheduler_audit.jsonl"))
-            .map_err(|error| format!("audit log: {error}"))?;
-        let logged: Vec<String> = log
-            .lines()
-            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-            .filter(|event| matches!(event["event"].as_str(), Some("submitted" | "adopted")))
-            .filter_map(|event| event["job_id"].as_str().map(str::to_owned))
+        let logged: Vec<String> = self
+            .events()?
+            .iter()
+            .filter(|event| matches!(event.kind, EventKind::Submitted | EventKind::Adopted))
+            .filter_map(|event| event.job_id.as_ref().map(ToString::to_string))
             .collect();
         match self
             .slurm

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use polars::prelude::*;
 use proptest::prelude::*;
 use serde_json::Value;
-use snbb_scheduler::cli::output::Format;
-use snbb_scheduler::cli::views::{RunSummary, print_status};
+use snbb_scheduler::cli::views::{RowsView, RunSummary, print_status};
 use snbb_scheduler::manifest::{Blocked, Decision, Due, Limit, Manifest, Planned, Skip};
 use snbb_scheduler::procedure::Scope;
 use snbb_scheduler::state::{Reason, TaskRow, TaskStatus};
-use snbb_scheduler::tables::{self, to_csv, to_json};
+use snbb_scheduler::tables::{self, SessionOrder, to_csv, to_json};
 
 use super::values::*;
 
@@ -182,7 +181,7 @@ fn odd_values_cannot_break_any_format() {
         assert_eq!(object["attempt"], 1);
     }
     let (out, _) = shown(PIPED, |printer| {
-        print_status(printer, &rows, &dag, None, false, Format::Table).unwrap();
+        print_status(printer, rows.iter().collect(), &dag, &RowsView::default()).unwrap();
     });
     assert!(!out.contains("\\e["), "{out}");
     // 3 procedures without rows, one per odd name, header, total, blank, header, rows.
@@ -303,5 +302,28 @@ proptest! {
             .map(|at| cell(&counts, "total", at).unwrap().parse::<usize>().unwrap())
             .sum();
         prop_assert_eq!(total, manifest.tasks.len());
+
+        // A filter shows the sessions with a word and no others; what it leaves adds up as well.
+        for word in tables::words::WORDS {
+            let chosen = tables::with_words(&sessions, &manifest, &dag, &[word]);
+            let cells = |s: usize| expected[s].iter().flatten();
+            let with_word = (0..sessions.len())
+                .filter(|&s| cells(s).any(|cell| cell.split(' ').next() == Some(word)))
+                .map(|s| sessions[s].clone());
+            prop_assert_eq!(&chosen, &with_word.collect::<Vec<_>>());
+            let part = tables::in_sessions(&chosen, &manifest, &dag);
+            let counts = tables::decision_counts(&part, &dag).unwrap();
+            let total: usize = (0..counts.height())
+                .map(|at| cell(&counts, "total", at).unwrap().parse::<usize>().unwrap())
+                .sum();
+            prop_assert_eq!(total, part.tasks.len());
+        }
+        for order in SessionOrder::ALL {
+            let mut sorted = sessions.to_vec();
+            tables::sort_sessions(&mut sorted, &manifest, &dag, order);
+            for session in &sessions {
+                prop_assert!(sorted.contains(session));
+            }
+        }
     }
 }

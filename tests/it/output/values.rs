@@ -299,6 +299,7 @@ pub(super) const PIPED: PrinterOptions = PrinterOptions {
     out_color: false,
     err_color: false,
     width: None,
+    symbols: false,
     progress: false,
 };
 
@@ -309,10 +310,18 @@ pub(super) fn terminal(width: u16) -> PrinterOptions {
     }
 }
 
+pub(super) fn symbols(width: u16) -> PrinterOptions {
+    PrinterOptions {
+        symbols: true,
+        ..terminal(width)
+    }
+}
+
 pub(super) fn colored() -> PrinterOptions {
     PrinterOptions {
         out_color: true,
         err_color: true,
+        symbols: true,
         ..terminal(100)
     }
 }

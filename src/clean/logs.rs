@@ -1,0 +1,146 @@
+//! Removes old logs: only files of given names that lie directly in `<log dir>/<procedure>`, never
+//! anything that a link leads to, never anything below the data roots.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use chrono::{DateTime, Utc};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+
+/// Holds the old logs of one directory, which is held open: a link that takes its place changes nothing.
+#[derive(Debug)]
+pub struct OldLogs {
+    pub directory: PathBuf,
+    opened: OwnedFd,
+    /// Names and sizes, sorted.
+    pub files: Vec<(String, u64)>,
+}
+
+/// Says why logs are not removed.
+#[derive(Debug, thiserror::Error)]
+pub enum LogsError {
+    #[error("{} lies in {root}, {}: nothing is removed below the data", .directory.display(), .path.display())]
+    BelowData {
+        directory: PathBuf,
+        root: &'static str,
+        path: PathBuf,
+    },
+    #[error("cannot {action} {}: {source}", .path.display())]
+    Io {
+        action: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+}
+
+/// Finds logs by name that were not written since a point in time. A directory that is not there, or is
+/// a link, has none.
+pub fn find(
+    log_dir: &Path,
+    names: &BTreeMap<String, HashSet<String>>,
+    roots: &[(&'static str, &Path)],
+    before: DateTime<Utc>,
+) -> Result<Vec<OldLogs>, LogsError> {
+    let log_dir = match std::fs::canonicalize(log_dir) {
+        Ok(real) => real,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(failed("follow", log_dir, source)),
+    };
+    let roots: Vec<(&'static str, PathBuf)> = roots
+        .iter()
+        .filter_map(|(name, path)| Some((*name, std::fs::canonicalize(path).ok()?)))
+        .collect();
+    let mut found = Vec::new();
+    for (procedure, names) in names {
+        // Rows of other programs may hold any text.
+        let mut components = Path::new(procedure).components();
+        if !matches!(
+            (components.next(), components.next()),
+            (Some(Component::Normal(_)), None)
+        ) {
+            continue;
+        }
+        let directory = log_dir.join(procedure);
+        if let Some((root, path)) = roots.iter().find(|(_, root)| directory.starts_with(root)) {
+            return Err(LogsError::BelowData {
+                directory,
+                root,
+                path: path.clone(),
+            });
+        }
+        if let Some(old) = old_of(directory, names, before)? {
+            found.push(old);
+        }
+    }
+    Ok(found)
+}
+
+impl OldLogs {
+    /// Removes them. What is gone meanwhile is fine.
+    pub fn remove(&self) -> Result<(), LogsError> {
+        for (name, _) in &self.files {
+            match rustix::fs::unlinkat(&self.opened, name, AtFlags::empty()) {
+                Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+                Err(errno) => {
+                    return Err(failed("remove", &self.directory.join(name), errno.into()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of all of them.
+    pub fn size(&self) -> u64 {
+        self.files.iter().map(|(_, size)| size).sum()
+    }
+}
+
+fn old_of(
+    directory: PathBuf,
+    names: &HashSet<String>,
+    before: DateTime<Utc>,
+) -> Result<Option<OldLogs>, LogsError> {
+    use rustix::io::Errno;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = match rustix::fs::openat(CWD, &directory, flags, Mode::empty()) {
+        Ok(opened) => opened,
+        Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(None),
+        Err(errno) => return Err(failed("read", &directory, errno.into())),
+    };
+    let read = |errno: Errno| failed("read", &directory, errno.into());
+    let mut files = Vec::new();
+    for entry in Dir::read_from(&opened).map_err(read)? {
+        let entry = entry.map_err(read)?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        let Some(name) = name.to_str().filter(|name| names.contains(*name)) else {
+            continue;
+        };
+        let stat = match rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => continue,
+            Err(errno) => return Err(read(errno)),
+        };
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        if is_file && stat.st_mtime < before.timestamp() {
+            files.push((name.to_owned(), u64::try_from(stat.st_size).unwrap_or(0)));
+        }
+    }
+    files.sort();
+    Ok(Some(OldLogs {
+        directory,
+        opened,
+        files,
+    }))
+}
+
+fn failed(action: &'static str, path: &Path, source: io::Error) -> LogsError {
+    LogsError::Io {
+        action,
+        path: path.to_owned(),
+        source,
+    }
+}

@@ -1,0 +1,275 @@
+//! `clean`: takes out what is old: rows of tasks that are no more, logs of complete tasks, old events.
+//!
+//! Rows go to the attempts file and events to archives beside the log; only logs are gone for good.
+//! `--dry-run` tells the same and writes nothing.
+
+use chrono::{DateTime, Utc};
+
+use super::args::CleanArgs;
+use super::context::Context;
+use super::error::{Exit, Failure};
+use super::monitor::open_audit;
+use super::output::Printer;
+use super::views::{plural, size};
+use crate::clean::logs::{self, LogsError, OldLogs};
+use crate::clean::{gone_rows, log_names};
+use crate::config::duration;
+use crate::safety::{self, Standing, drop, roots};
+use crate::state::audit_log::archive::{Archived, OldEvents};
+use crate::state::audit_log::{self, Event, EventKind};
+use crate::state::store::StateError;
+use crate::state::{State, TaskRow};
+use crate::sys;
+
+/// What there is to do.
+struct Found {
+    rows: Vec<TaskRow>,
+    logs: Vec<OldLogs>,
+    events: Option<OldEvents>,
+}
+
+/// What was asked for.
+struct Parts {
+    rows: bool,
+    logs: bool,
+    events: bool,
+}
+
+pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    let age = chrono::Duration::from_std(args.older_than).unwrap_or(chrono::Duration::MAX);
+    let now = sys::now();
+    let before = now - age;
+    let is_all = !(args.rows || args.logs || args.events);
+    let parts = Parts {
+        rows: args.rows || is_all,
+        logs: args.logs || is_all,
+        events: args.events || is_all,
+    };
+    let locked = if args.dry_run {
+        None
+    } else {
+        Some(context.lock_state("clean", &args.write, printer)?)
+    };
+    let (locked, mut state) = match locked {
+        Some((locked, state)) => (Some(locked), state),
+        None => (None, context.read_state(printer)?),
+    };
+    let mut exit = Exit::Done;
+    let rows = match parts.rows {
+        true => rows(context, &state, before, &mut exit, printer)?,
+        false => Vec::new(),
+    };
+    let logs = match parts.logs {
+        true => old_logs(context, &state, before)?,
+        false => Vec::new(),
+    };
+    if let Some(locked) = &locked {
+        let events: Vec<Event> = rows.iter().map(|row| row_event(row, now)).collect();
+        append(context, &events)?;
+        for row in &rows {
+            state.clear(&row.key);
+        }
+        locked.save(&mut state)?;
+        for old in &logs {
+            old.remove().map_err(unremoved)?;
+        }
+    }
+    // Now, since the events of the rows are in the log.
+    let events = match parts.events {
+        true => OldEvents::find(&context.config.log_file, before)?,
+        false => None,
+    };
+    let found = Found { rows, logs, events };
+    if let Some(locked) = &locked {
+        if let Some(events) = &found.events {
+            events.archive(|| Ok(locked.check_lock()?))?;
+        }
+        append(context, summary_event(&found, now).as_slice())?;
+    }
+    tell(context, args, &found, printer);
+    Ok(exit)
+}
+
+/// Finds rows that nothing stands for any more. What is missing because it cannot be seen is not gone.
+fn rows(
+    context: &Context,
+    state: &State,
+    before: DateTime<Utc>,
+    exit: &mut Exit,
+    printer: &mut Printer,
+) -> Result<Vec<TaskRow>, Failure> {
+    let config = &context.config;
+    let mut stops = roots::judge(config, state, roots::look);
+    let found = context.discover(printer)?;
+    let standing = Standing {
+        sessions: Some(found.sessions.len() as u64),
+        ..Standing::default()
+    };
+    if found.unreadable.is_empty() {
+        stops.extend(drop::judge(config, &standing, &state.meta.baselines));
+    } else {
+        printer.warning("rows stay: not all sessions can be seen");
+        *exit = Exit::Unreadable;
+        return Ok(Vec::new());
+    }
+    if !stops.is_empty() {
+        printer.warning(&format!("rows stay: {}", safety::message(&stops)));
+        printer.hint(&safety::hints(&stops));
+        *exit = Exit::Safety;
+        return Ok(Vec::new());
+    }
+    let gone = gone_rows(state, &found.sessions, &config.procedures, before);
+    Ok(gone.into_iter().cloned().collect())
+}
+
+fn old_logs(
+    context: &Context,
+    state: &State,
+    before: DateTime<Utc>,
+) -> Result<Vec<OldLogs>, Failure> {
+    let config = &context.config;
+    let Some(log_dir) = &config.slurm.log_dir else {
+        return Ok(Vec::new());
+    };
+    let names = log_names(state, &context.store.read_attempts()?, before);
+    let roots = [
+        ("dicom_root", config.dicom_root.as_path()),
+        ("bids_root", config.bids_root.as_path()),
+        ("derivatives_root", config.derivatives_root.as_path()),
+    ];
+    let mut old = logs::find(log_dir, &names, &roots, before).map_err(unremoved)?;
+    old.retain(|old| !old.files.is_empty());
+    Ok(old)
+}
+
+fn unremoved(error: LogsError) -> Failure {
+    match error {
+        LogsError::BelowData { .. } => Failure::Usage {
+            message: format!("logs are not cleaned: {error}"),
+            hint: "'--rows --events' cleans the rest; remove logs that lie in the data by hand"
+                .to_owned(),
+        },
+        LogsError::Io {
+            action,
+            path,
+            source,
+        } => Failure::State(StateError::Io {
+            action,
+            path,
+            source,
+        }),
+    }
+}
+
+fn append(context: &Context, events: &[Event]) -> Result<(), Failure> {
+    if events.is_empty() {
+        return Ok(());
+    }
+    open_audit(context)?
+        .append(events)
+        .map_err(|(path, source)| Failure::Write { path, source })
+}
+
+fn row_event(row: &TaskRow, at: DateTime<Utc>) -> Event {
+    Event {
+        at,
+        kind: EventKind::Pruned,
+        key: Some(row.key.clone()),
+        job_id: row.job_id.clone(),
+        old_status: Some(row.status),
+        new_status: None,
+        detail: Some("its session or procedure is gone".to_owned()),
+        extra: audit_log::extras_of(row),
+    }
+}
+
+/// Tells what went that no other event tells of. None: nothing.
+fn summary_event(found: &Found, at: DateTime<Utc>) -> Option<Event> {
+    let (files, bytes) = logs_of(found);
+    let archives = archives_of(found);
+    let events: usize = archives.iter().map(|archived| archived.events).sum();
+    let mut extra = Vec::new();
+    if files > 0 {
+        extra.push(("logs", files.into()));
+        extra.push(("log_bytes", bytes.into()));
+    }
+    if events > 0 {
+        let names: Vec<String> = archives
+            .iter()
+            .map(|archived| archived.path.display().to_string())
+            .collect();
+        extra.push(("events", events.into()));
+        extra.push(("archives", names.into()));
+    }
+    (!extra.is_empty()).then(|| Event {
+        at,
+        kind: EventKind::Pruned,
+        key: None,
+        job_id: None,
+        old_status: None,
+        new_status: None,
+        detail: None,
+        extra,
+    })
+}
+
+fn logs_of(found: &Found) -> (usize, u64) {
+    let files = found.logs.iter().map(|old| old.files.len()).sum();
+    (files, found.logs.iter().map(OldLogs::size).sum())
+}
+
+fn archives_of(found: &Found) -> Vec<Archived> {
+    found
+        .events
+        .as_ref()
+        .map(OldEvents::archives)
+        .unwrap_or_default()
+}
+
+fn tell(context: &Context, args: &CleanArgs, found: &Found, printer: &mut Printer) {
+    let (files, bytes) = logs_of(found);
+    let archives = archives_of(found);
+    let verb = |would: &'static str, did: &'static str| if args.dry_run { would } else { did };
+    if found.rows.is_empty() && files == 0 && archives.is_empty() {
+        let age = duration::format(args.older_than);
+        printer.talk(&format!("nothing to clean is older than {age}"));
+        return;
+    }
+    if !found.rows.is_empty() {
+        printer.talk(&format!(
+            "{} {} of sessions or procedures that are gone to {}",
+            verb("would move", "moved"),
+            plural(found.rows.len(), "row"),
+            context.store.paths.attempts.display()
+        ));
+        for row in &found.rows {
+            let reason = row
+                .reason
+                .map_or("reason unknown", |reason| reason.as_str());
+            printer.detail(&format!("    {}: {} ({reason})", row.key, row.status));
+        }
+    }
+    if files > 0 {
+        printer.talk(&format!(
+            "{} {} of complete tasks, {}",
+            verb("would remove", "removed"),
+            plural(files, "log"),
+            size(bytes)
+        ));
+        for old in &found.logs {
+            for (name, bytes) in &old.files {
+                let path = old.directory.join(name);
+                printer.detail(&format!("    {}, {}", path.display(), size(*bytes)));
+            }
+        }
+    }
+    for archived in archives {
+        printer.talk(&format!(
+            "{} {}, {}, in {}",
+            verb("would archive", "archived"),
+            plural(archived.events, "event"),
+            size(archived.bytes),
+            archived.path.display()
+        ));
+    }
+}

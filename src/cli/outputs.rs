@@ -1,0 +1,240 @@
+//! `outputs`: where the outputs of complete tasks lie, for rsync, tar, DataLad. Writes nothing.
+//!
+//! All paths are looked at before the first is printed: a list that would be wrong is not begun.
+
+use std::collections::HashSet;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use super::args::{ListFormat, OutputRoot, OutputsArgs};
+use super::context::Context;
+use super::error::{Exit, Failure};
+use super::manifest::warn_unreadable;
+use super::output::Printer;
+use super::views::RunSummary;
+use crate::bids::{SessionLabel, SubjectLabel};
+use crate::manifest::{Decision, Planned, Skip};
+use crate::outputs::{self, OutputError};
+use crate::parallel;
+use crate::procedure::Scope;
+use crate::request::output_dir;
+use crate::tables;
+
+/// Is one path of one task's outputs.
+struct Listed<'a> {
+    task: &'a Planned,
+    path: PathBuf,
+}
+
+pub fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    let selection = context.selection(&args.select)?;
+    let is_everything = selection.is_everything();
+    let (found, manifest) = context.plan(selection, printer)?;
+    if !is_everything && RunSummary::of(0, &manifest).tasks == 0 {
+        printer.warning("no task of the study matches the selection");
+    }
+    let is_complete = |task: &&Planned| {
+        matches!(
+            task.decision,
+            Decision::Skip(Skip::Complete | Skip::Stale(_))
+        )
+    };
+    let tasks: Vec<&Planned> = manifest.tasks.iter().filter(is_complete).collect();
+    let mut exit = warn_unreadable(&manifest, found.unreadable.is_empty(), printer);
+    let mut listed = Vec::new();
+    let looked = parallel::map(&tasks, context.config.scan_threads, |task| {
+        look(context, task, args.files)
+    });
+    for (task, outcome) in tasks.into_iter().zip(looked) {
+        match outcome {
+            Ok(paths) => listed.extend(paths.into_iter().map(|path| Listed { task, path })),
+            Err(error) => {
+                printer.warning(&format!("{error}; the outputs of its task are left out"));
+                exit = Exit::Unreadable;
+            }
+        }
+    }
+    let listed = relative(context, args, listed)?;
+    warn_of_writers(context, &listed, printer)?;
+    print(context, args, &listed, printer)?;
+    if listed.is_empty() {
+        printer.note("no complete task has outputs there");
+    }
+    Ok(exit)
+}
+
+fn look(context: &Context, task: &Planned, files: bool) -> Result<Vec<PathBuf>, OutputError> {
+    let config = &context.config;
+    let places = outputs::places(config, config.procedures.get(task.procedure), task)?;
+    if !files {
+        return Ok(places);
+    }
+    let mut all = Vec::new();
+    for place in places {
+        all.extend(outputs::files(&place)?);
+    }
+    Ok(all)
+}
+
+/// Makes paths relative, where that was asked for.
+fn relative<'a>(
+    context: &Context,
+    args: &OutputsArgs,
+    listed: Vec<Listed<'a>>,
+) -> Result<Vec<Listed<'a>>, Failure> {
+    let config = &context.config;
+    if let Some(root) = args.root {
+        let root = match root {
+            OutputRoot::Bids => &config.bids_root,
+            OutputRoot::Derivatives => &config.derivatives_root,
+        };
+        let below = |listed: Listed<'a>| {
+            let path = listed.path.strip_prefix(root).ok()?.to_owned();
+            Some(Listed { path, ..listed })
+        };
+        return Ok(listed.into_iter().filter_map(below).collect());
+    }
+    let Some(base) = &args.relative_to else {
+        return Ok(listed);
+    };
+    let base = std::path::absolute(base).unwrap_or_else(|_| base.clone());
+    let below = |listed: Listed<'a>| match listed.path.strip_prefix(&base) {
+        Ok(path) => Ok(Listed {
+            path: path.to_owned(),
+            ..listed
+        }),
+        Err(_) => Err(Failure::Usage {
+            message: format!(
+                "{} does not lie below {}",
+                listed.path.display(),
+                base.display()
+            ),
+            hint: "name a directory above all outputs, choose with --procedure, or take \
+                   --root bids or --root derivatives"
+                .to_owned(),
+        }),
+    };
+    listed.into_iter().map(below).collect()
+}
+
+/// Names directories of complete tasks that a job of another task may be writing to now.
+fn warn_of_writers(
+    context: &Context,
+    listed: &[Listed<'_>],
+    printer: &mut Printer,
+) -> Result<(), Failure> {
+    let config = &context.config;
+    let state = context.store.read()?;
+    let mut writers = Vec::new();
+    let places: HashSet<PathBuf> = listed
+        .iter()
+        .map(|listed| {
+            let procedure = config.procedures.get(listed.task.procedure);
+            output_dir(config, procedure, listed.task)
+        })
+        .collect();
+    for row in state.rows().iter().filter(|row| row.is_in_flight()) {
+        let Some(id) = config.procedures.find(&row.key.procedure) else {
+            continue;
+        };
+        let session = match config.procedures.get(id).scope {
+            Scope::Session => SessionLabel::new(&row.key.session).ok(),
+            Scope::Subject => None,
+        };
+        let Ok(subject) = SubjectLabel::new(&row.key.subject) else {
+            continue;
+        };
+        let task = Planned {
+            procedure: id,
+            subject,
+            session: session.unwrap_or_else(SessionLabel::none),
+            dicom_path: None,
+            input_sessions: None,
+            decision: Decision::Skip(Skip::NotSelected),
+        };
+        if places.contains(&output_dir(config, config.procedures.get(id), &task)) {
+            writers.push(row.key.to_string());
+        }
+    }
+    if let Some(first) = writers.first() {
+        printer.warning(&format!(
+            "jobs in flight may be writing to listed directories: {first}{}",
+            match writers.len() - 1 {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            }
+        ));
+    }
+    Ok(())
+}
+
+fn print(
+    context: &Context,
+    args: &OutputsArgs,
+    listed: &[Listed<'_>],
+    printer: &mut Printer,
+) -> Result<(), Failure> {
+    let mut bytes = Vec::new();
+    match args.format {
+        ListFormat::Lines => {
+            let end = if args.null { b'\0' } else { b'\n' };
+            for path in distinct(listed) {
+                let path = path.as_os_str().as_bytes();
+                if !args.null && path.contains(&b'\n') {
+                    return Err(odd(path, "holds a line end"));
+                }
+                bytes.extend_from_slice(path);
+                bytes.push(end);
+            }
+        }
+        ListFormat::Json | ListFormat::Csv => {
+            for listed in listed {
+                let path = listed.path.as_os_str().as_bytes();
+                std::str::from_utf8(path).map_err(|_| odd(path, "is no UTF-8"))?;
+            }
+            let text = |get: fn(&Listed<'_>) -> String| listed.iter().map(get).collect::<Vec<_>>();
+            let procedures: Vec<String> = listed
+                .iter()
+                .map(|listed| {
+                    context
+                        .config
+                        .procedures
+                        .get(listed.task.procedure)
+                        .name
+                        .to_string()
+                })
+                .collect();
+            bytes = tables::outputs(
+                &text(|listed| listed.task.subject.as_str().to_owned()),
+                &text(|listed| listed.task.session.as_str().to_owned()),
+                &procedures,
+                &text(|listed| listed.path.to_string_lossy().into_owned()),
+                args.format == ListFormat::Json,
+            )?;
+        }
+    }
+    printer.data(&bytes);
+    Ok(())
+}
+
+/// Leaves out paths that stand there already, and those below another one.
+fn distinct<'a>(listed: &'a [Listed<'_>]) -> Vec<&'a Path> {
+    let all: HashSet<&Path> = listed.iter().map(|listed| listed.path.as_path()).collect();
+    let mut told = HashSet::new();
+    listed
+        .iter()
+        .map(|listed| listed.path.as_path())
+        .filter(|path| told.insert(*path))
+        .filter(|path| !path.ancestors().skip(1).any(|above| all.contains(above)))
+        .collect()
+}
+
+fn odd(path: &[u8], what: &str) -> Failure {
+    Failure::Usage {
+        message: format!(
+            "a name {what}: '{}'; nothing was listed",
+            path.escape_ascii()
+        ),
+        hint: "'--null' lists any name (rsync --from0, tar --null, xargs -0)".to_owned(),
+    }
+}

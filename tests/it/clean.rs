@@ -1,0 +1,227 @@
+//! `clean`: what goes, what stays, and that a dry run tells the same and changes nothing.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::time::UNIX_EPOCH;
+
+use crate::fake_slurm::FakeSlurm;
+use crate::harness::{Said, Study};
+
+const STEP: &str = "\
+safety: {min_free: 0, max_drop: 100}
+output_grace: 0s
+procedures:
+  - {name: a, output_dir: a, script: job.sh, completion_marker: done}
+";
+
+/// Three tasks: one complete, one failed, one running; a fourth is complete and its session gone.
+fn study() -> (Study, FakeSlurm) {
+    let mut study = Study::new();
+    let slurm = FakeSlurm::new(&mut study);
+    study.configure(STEP);
+    study.script("job.sh", "true");
+    study.scan(&[
+        "sub-01/ses-01",
+        "sub-02/ses-01",
+        "sub-03/ses-01",
+        "sub-04/ses-01",
+    ]);
+    study.ok(&["run"]);
+    for (id, state) in [
+        ("1001", "COMPLETED"),
+        ("1002", "FAILED 1:0"),
+        ("1003", "RUNNING"),
+        ("1004", "COMPLETED"),
+    ] {
+        slurm.set(id, state);
+    }
+    for subject in ["sub-01", "sub-04"] {
+        study.write(&format!("derivatives/a/{subject}/ses-01/done"), "x");
+    }
+    study.ok(&["monitor"]);
+    for subject in 1..=4 {
+        for end in ["out", "err"] {
+            old_file(
+                &study,
+                &format!("logs/a/a_sub-0{subject}_ses-01_100{subject}.{end}"),
+            );
+        }
+    }
+    fs::remove_dir_all(study.at("dicom/sub-04")).unwrap();
+    (study, slurm)
+}
+
+fn old_file(study: &Study, path: &str) {
+    study.write(path, &"x".repeat(600));
+    let file = fs::File::open(study.at(path)).unwrap();
+    file.set_modified(UNIX_EPOCH).unwrap();
+}
+
+fn logs(study: &Study) -> Vec<String> {
+    let mut names: Vec<String> = walkdir::WalkDir::new(study.at("logs/a"))
+        .min_depth(1)
+        .into_iter()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+fn clean(study: &Study, rest: &[&str]) -> Said {
+    study.ok(&[&["clean", "--older-than", "0s"], rest].concat())
+}
+
+#[test]
+fn a_dry_run_tells_the_same_and_changes_nothing() {
+    let (study, _slurm) = study();
+    let before = study.snapshot();
+    let would = clean(&study, &["--dry-run", "-v"]);
+    assert_eq!(study.snapshot(), before);
+    let did = clean(&study, &["-v"]);
+    let mut as_if = would.err.clone();
+    for (would, did) in [
+        ("would move", "moved"),
+        ("would remove", "removed"),
+        ("would archive", "archived"),
+    ] {
+        as_if = as_if.replace(would, did);
+    }
+    assert_eq!(as_if, did.err);
+    assert_eq!((would.out.as_str(), did.out.as_str()), ("", ""));
+    let dir = study.dir.path().display().to_string();
+    let told = did.err.replace(&dir, "DIR");
+    let wanted = [
+        "moved 1 row of sessions or procedures that are gone to DIR/state.attempts.parquet",
+        "    a sub-04 ses-01: complete (verified)",
+        "removed 4 logs of complete tasks, 2.4 kB",
+        "    DIR/logs/a/a_sub-01_ses-01_1001.err, 600 bytes",
+    ];
+    for line in wanted {
+        assert!(told.lines().any(|found| found == line), "{line}\n{told}");
+    }
+    assert!(told.contains("archived 8 events, "), "{told}");
+    assert_eq!(
+        study.statuses(),
+        [
+            "a sub-01 ses-01: complete verified",
+            "a sub-02 ses-01: failed exit_code",
+            "a sub-03 ses-01: running running",
+        ]
+    );
+    assert_eq!(
+        logs(&study),
+        [
+            "a_sub-02_ses-01_1002.err",
+            "a_sub-02_ses-01_1002.out",
+            "a_sub-03_ses-01_1003.err",
+            "a_sub-03_ses-01_1003.out",
+        ]
+    );
+}
+
+#[test]
+fn age_and_parts_decide() {
+    let (study, _slurm) = study();
+    let said = study.call(&["clean"]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("--older-than"), "{}", said.err);
+
+    let before = study.snapshot();
+    let said = study.ok(&["clean", "--older-than", "90d"]);
+    assert_eq!(said.err, "nothing to clean is older than 90d\n");
+    assert_eq!(study.snapshot(), before, "nothing changed, nothing written");
+    assert_eq!(study.ok(&["clean", "--older-than", "90d", "-q"]).err, "");
+
+    clean(&study, &["--rows"]);
+    assert_eq!(study.rows().len(), 3);
+    assert_eq!(logs(&study).len(), 8);
+    // Logs of tasks whose rows went stay, as nobody can say any more that they are complete.
+    clean(&study, &["--logs"]);
+    assert_eq!(logs(&study).len(), 6);
+    assert!(
+        study
+            .read("scheduler_audit.jsonl")
+            .contains("\"submitted\"")
+    );
+    clean(&study, &["--events"]);
+    assert!(
+        !study
+            .read("scheduler_audit.jsonl")
+            .contains("\"submitted\"")
+    );
+}
+
+#[test]
+fn what_went_is_known_to_those_who_read_the_log() {
+    let (study, slurm) = study();
+    clean(&study, &[]);
+    let state = study.read_bytes("state.parquet");
+    // Nothing is wrong, and a lost state comes back without the row that went.
+    let said = study.ok(&["state", "verify"]);
+    assert!(
+        !said.out.contains("error") && !said.out.contains("warning"),
+        "{}",
+        said.out
+    );
+    fs::remove_file(study.at("state.parquet")).unwrap();
+    let _ = fs::remove_file(study.at("state.parquet.bak"));
+    study.ok(&["state", "repair", "--yes", "--no-slurm"]);
+    let mut subjects: Vec<String> = study.statuses();
+    subjects.retain(|row| !row.contains("sub-0"));
+    assert_eq!(subjects, [] as [String; 0]);
+    let rows = study.rows();
+    let mut jobs: Vec<&str> = rows
+        .iter()
+        .filter_map(|row| row["job_id"].as_str())
+        .collect();
+    jobs.sort_unstable();
+    assert_eq!(jobs, ["1001", "1002", "1003"]);
+    // A living job whose row was lost is still ours by the archive.
+    fs::write(study.at("state.parquet"), state).unwrap();
+    slurm.set("1003", "RUNNING");
+    let before = slurm.jobs().len();
+    study.ok(&["run"]);
+    assert_eq!(slurm.jobs().len(), before);
+}
+
+#[test]
+fn rows_stay_while_sessions_cannot_be_seen() {
+    let (study, _slurm) = study();
+    study.configure(&STEP.replace("max_drop: 100", "max_drop: 10"));
+    fs::rename(study.at("dicom"), study.at("away")).unwrap();
+    fs::create_dir(study.at("dicom")).unwrap();
+    let said = study.call(&["clean", "--older-than", "0s", "--rows"]);
+    assert_eq!(said.code, 6, "{}", said.err);
+    assert!(said.err.contains("rows stay: dicom_root"), "{}", said.err);
+    assert_eq!(study.rows().len(), 4);
+}
+
+#[test]
+fn logs_in_the_data_and_behind_links_are_left_alone() {
+    let (study, _slurm) = study();
+    fs::create_dir_all(study.at("derivatives/logs")).unwrap();
+    fs::rename(study.at("logs/a"), study.at("derivatives/logs/a")).unwrap();
+    symlink(study.at("derivatives/logs/a"), study.at("logs/a")).unwrap();
+    let before = study.snapshot();
+    clean(&study, &["--logs"]);
+    assert_eq!(study.snapshot(), before);
+    fs::remove_file(study.at("logs/a")).unwrap();
+    fs::remove_dir(study.at("logs")).unwrap();
+    symlink(study.at("derivatives/logs"), study.at("logs")).unwrap();
+    let before = study.snapshot();
+    let said = study.call(&["clean", "--older-than", "0s"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("derivatives_root"), "{}", said.err);
+    assert_eq!(study.snapshot(), before, "and nothing else was begun");
+    clean(&study, &["--rows", "--events"]);
+}
+
+#[test]
+fn a_call_at_work_is_waited_for() {
+    let (study, _slurm) = study();
+    let store = snbb_scheduler::state::store::Store::at(&study.at("state.parquet")).unwrap();
+    let _held = store.lock("test", std::time::Duration::ZERO).unwrap();
+    let said = study.call(&["clean", "--older-than", "0s", "--lock-timeout", "0s"]);
+    assert_eq!(said.code, 4, "{}", said.err);
+    study.ok(&["clean", "--older-than", "0s", "--dry-run"]);
+}

@@ -1,0 +1,80 @@
+//! The HTML page of the audit: its size, and how it behaves in a real browser.
+//!
+//! Without Chromium and `scripts/page-env` (Playwright, axe) the second part says SKIPPED, loudly.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "starts a browser, and looks for one"
+)]
+
+mod large;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use snbb_scheduler::audit::html::render;
+use snbb_scheduler::audit::report::Report;
+
+/// The largest study that the page must be good for.
+const SESSIONS: usize = 5000;
+
+#[test]
+fn a_large_study_fits() {
+    let page = render(&large::report(SESSIONS));
+    println!("{SESSIONS} sessions: {} bytes", page.len());
+    assert!(page.len() < 10_000_000, "{} bytes", page.len());
+}
+
+/// Pictures of the page are kept if `SNBB_TEST_PAGE_OUT` names a directory for them.
+#[test]
+fn people_use_it_in_a_browser() {
+    let Some((python, chromium)) = browser() else {
+        eprintln!("SKIPPED: no Chromium, or no Python with Playwright (scripts/page-env)");
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let page = |name: &str, report: &Report| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, render(report)).unwrap();
+        path
+    };
+    let large = page("large.html", &large::report(SESSIONS));
+    let mut small = large::report(60);
+    let plain = page("plain.html", &small);
+    large::spoil(&mut small);
+    let hostile = page("hostile.html", &small);
+    let mut command = Command::new(python);
+    command
+        .arg("tests/it/page/drive.py")
+        .args([&chromium, &large, &plain, &hostile]);
+    let out = std::env::var_os("SNBB_TEST_PAGE_OUT");
+    command.args(&out);
+    let output = command.output().unwrap();
+    println!("{}", String::from_utf8_lossy(&output.stdout));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    if let Some(out) = out {
+        for file in [large, plain, hostile] {
+            let name = file.file_name().unwrap();
+            std::fs::copy(&file, Path::new(&out).join(name)).unwrap();
+        }
+    }
+}
+
+/// Returns a Python with Playwright, and Chromium. None: one of them is missing.
+fn browser() -> Option<(PathBuf, PathBuf)> {
+    let path = std::env::var_os("PATH")?;
+    let chromium = std::env::split_paths(&path)
+        .flat_map(|dir| {
+            ["chromium", "chromium-browser", "google-chrome"].map(|name| dir.join(name))
+        })
+        .find(|program| program.is_file())?;
+    let output = Command::new("scripts/page-env").output().ok()?;
+    let python = String::from_utf8(output.stdout).ok()?;
+    output
+        .status
+        .success()
+        .then(|| (PathBuf::from(python.trim()), chromium))
+}
