@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::safe::{memory as gigabytes, plural, safe, spaced, thousands};
 use super::table::Kind::{Code, Number, Text};
-use super::table::{ROWS, cell, maybe, table};
+use super::table::{Kind, ROWS, cell, maybe, table};
 use crate::audit::efficiency::time_limit_text;
 use crate::audit::report::{
     DicomProblem, OrphanCause, Report, ScriptProblem, TaskDetail, time_text,
@@ -213,6 +213,9 @@ pub fn trend(report: &Report) -> Markup {
     }
 }
 
+/// Is a list with its title and its columns.
+type List<'a> = (&'a str, &'a [(&'a str, Kind)], &'a [Vec<Markup>]);
+
 /// Renders what a person should put in order.
 pub fn upkeep(report: &Report) -> Markup {
     let stale = report.stale.iter().map(|job| {
@@ -272,7 +275,7 @@ pub fn upkeep(report: &Report) -> Markup {
     let scripts: Vec<_> = scripts.collect();
     let unreadable: Vec<_> = unreadable.collect();
     let dicom = dicom(report);
-    let lists: [(&str, &[(&str, super::table::Kind)], &[Vec<Markup>]); 6] = [
+    let lists: [List<'_>; 6] = [
         (
             "Could not be read",
             &[("Path", Code), ("Part", Text), ("Error", Text)],
