@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use super::args::LengthArgs;
 use super::blocks::Block;
 use super::context::Context;
 use super::error::Failure;
 use super::output::{Format, Printer};
-use super::views;
+use super::views::{self, RowsView};
 use crate::audit::patterns::{Found, Patterns, read_tail, tells_more};
 use crate::logs::{self, LogFiles};
 use crate::manifest::retry;
@@ -16,54 +15,45 @@ use crate::state::{State, TaskRow};
 use crate::sys;
 use crate::tables::tasks::FailureNote;
 use crate::tables::words::outlook_text;
-use crate::tables::{RowOrder, failure_text, failures_frame, sort_rows, used_text};
+use crate::tables::{failure_text, failures_frame, used_text};
 
-/// Prints failed rows; as text, first the counts per procedure and status.
+/// Prints failed rows; as text, first the counts per procedure and status of all of them.
 pub fn print(
     context: &Context,
-    rows: &[&TaskRow],
-    length: (RowOrder, LengthArgs),
+    mut rows: Vec<&TaskRow>,
     state: &State,
-    format: Format,
+    view: &RowsView<'_>,
     printer: &mut Printer,
 ) -> Result<(), Failure> {
     let dag = &context.config.procedures;
     let patterns = Patterns::new(&context.config.audit.log_patterns)
         .unwrap_or_else(|_| Patterns::builtin().clone());
-    let (order, length) = length;
-    let mut sorted = rows.to_vec();
-    sort_rows(&mut sorted, dag, order);
-    if length.reverse {
-        sorted.reverse();
-    }
-    sorted.truncate(
-        length
-            .limit
-            .filter(|limit| *limit > 0)
-            .unwrap_or(usize::MAX),
-    );
-    let threads = context.config.scan_threads;
-    let noted: Vec<(TaskRow, FailureNote)> = parallel::map(&sorted, threads, |row| {
-        ((*row).clone(), note(context, row, state, &patterns))
-    });
-    if format != Format::Table {
-        let log_dir = context.config.slurm.log_dir.as_deref();
-        let frame = failures_frame(&noted, log_dir)?;
-        return Ok(printer.frame(&frame, format, &[], &[])?);
-    }
-    if rows.is_empty() {
+    let is_text = view.format == Format::Table;
+    if is_text && rows.is_empty() {
         printer.note("no task has failed");
         return Ok(());
     }
-    views::print_counts(printer, rows.iter().copied(), dag)?;
-    if let left @ 1.. = rows.len() - noted.len() {
-        printer.note(&format!("{left} more failed tasks are not shown (--limit)"));
+    if is_text {
+        views::print_counts(printer, rows.iter().copied(), dag)?;
     }
-    for (row, note) in &noted {
-        let mut block = Block::new(printer.width(), printer.is_colored());
-        block.gap();
-        tell(&mut block, row, note);
-        printer.data(block.finish().as_bytes());
+    let (cut, _) = views::arrange(&mut rows, dag, view, printer);
+    let threads = context.config.scan_threads;
+    let noted: Vec<(TaskRow, FailureNote)> = parallel::map(&rows, threads, |row| {
+        ((*row).clone(), note(context, row, state, &patterns))
+    });
+    if is_text {
+        for (row, note) in &noted {
+            let mut block = Block::new(printer.width(), printer.is_colored());
+            block.gap();
+            tell(&mut block, row, note);
+            printer.data(block.finish().as_bytes());
+        }
+    } else {
+        let frame = failures_frame(&noted, view.log_dir)?;
+        printer.frame(&frame, view.format, &[], &[])?;
+    }
+    if let Some(cut) = cut {
+        cut.tell_of_rows(printer);
     }
     Ok(())
 }

@@ -38,11 +38,6 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
                 && since.is_none_or(|since| row.submitted_at.max(row.updated_at) >= Some(since))
         })
         .collect();
-    if args.failed {
-        let length = (args.sort.unwrap_or_default(), args.length);
-        failed::print(context, &rows, length, &state, args.format, printer)?;
-        return Ok(Exit::Done);
-    }
     let view = RowsView {
         log_dir: context.config.slurm.log_dir.as_deref(),
         is_selection: rows.len() < state.len(),
@@ -52,6 +47,10 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
         limit: args.length.limit,
         format: args.format,
     };
+    if args.failed {
+        failed::print(context, rows, &state, &view, printer)?;
+        return Ok(Exit::Done);
+    }
     views::print_status(printer, rows, &context.config.procedures, &view)?;
     Ok(Exit::Done)
 }

@@ -90,7 +90,7 @@ pub struct FailureNote {
     pub meaning: Option<String>,
 }
 
-/// Returns failed rows in their order as [`rows_frame`] does, with the columns `outlook`, `log_line`,
+/// Returns failed rows as [`ordered_rows_frame`] does, with the columns `outlook`, `log_line`,
 /// `log_line_path` and `log_pattern` after the others.
 pub fn failures_frame(
     rows: &[(TaskRow, FailureNote)],
@@ -100,8 +100,7 @@ pub fn failures_frame(
     let frame = ordered_rows_frame(&only, log_dir)?;
     let mut columns = frame.columns().to_vec();
     let column = |name: &str, get: fn(&FailureNote) -> Option<&str>| {
-        let notes = rows.iter().map(|(_, note)| get(note));
-        texts(name, notes)
+        texts(name, rows.iter().map(|(_, note)| get(note)))
     };
     columns.extend([
         column("outlook", |note| Some(&note.outlook)),
