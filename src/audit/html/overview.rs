@@ -50,8 +50,8 @@ pub fn tiles(report: &Report) -> Markup {
     html! {
         section #summary aria-labelledby="summary-title" {
             h2 #summary-title { "Summary" }
-            @if has_tasks {
-                ul.tiles {
+            ul.tiles {
+                @if has_tasks {
                     @for group in &GROUPS {
                         @let count = group.count(&totals.decisions);
                         @if group.always || count > 0 {
@@ -63,8 +63,6 @@ pub fn tiles(report: &Report) -> Markup {
                         }
                     }
                 }
-            }
-            ul.tiles {
                 @if has_tasks {
                     li.tile data-count=(totals.sessions) data-group="sessions" {
                         span.label { "Sessions" }
