@@ -1,10 +1,10 @@
-import os
 """Drives pages of the audit in Chromium: drive.py CHROMIUM LARGE SMALL HOSTILE [DIRECTORY FOR PICTURES].
 
 Ends with an assertion if something is not as it must be. LARGE is `large.rs` with 5,000 sessions,
 SMALL the same with 60, HOSTILE that with hostile texts in it.
 """
 
+import os
 import pathlib
 import sys
 
