@@ -43,6 +43,13 @@ pub mod submit;
 
 pub mod tables;
 
+pub mod audit;
 pub mod clean;
-pub mod cli;
+pub mod explain;
+pub mod history;
+pub mod logs;
+pub mod mail;
+pub mod news;
 pub mod outputs;
+
+pub mod cli;

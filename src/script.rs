@@ -156,6 +156,51 @@ fn interpreter(text: &[u8]) -> Option<Vec<String>> {
     )
 }
 
+/// Finds the `#SBATCH` lines that sbatch does not read: it stops at the first line that is neither
+/// empty nor a comment, and takes only lines that begin with the word. Numbers count from 1. What
+/// stands in a here-document belongs to another script and is left out.
+pub fn ignored_directives(text: &[u8]) -> Vec<(usize, String)> {
+    let mut ignored = Vec::new();
+    let mut had_command = false;
+    let mut until: Option<String> = None;
+    for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
+        let line = String::from_utf8_lossy(line);
+        let trimmed = line.trim();
+        if let Some(end) = &until {
+            if trimmed == end {
+                until = None;
+            }
+            continue;
+        }
+        let is_directive = trimmed
+            .strip_prefix("#SBATCH")
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
+        if is_directive {
+            if had_command || !line.starts_with('#') {
+                ignored.push((index + 1, trimmed.to_owned()));
+            }
+        } else if !trimmed.is_empty() && !trimmed.starts_with('#') {
+            had_command = true;
+            until = here_document(trimmed);
+        }
+    }
+    ignored
+}
+
+/// Returns the word that ends the here-document that a line begins.
+fn here_document(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once("<<")?;
+    let rest = rest.strip_prefix('-').unwrap_or(rest).trim_start();
+    let word: String = rest
+        .trim_start_matches(['\'', '"', '\\'])
+        .chars()
+        .take_while(|c| c.is_alphanumeric() || *c == '_')
+        .collect();
+    // `<<<` is a text, `1<<2` arithmetic.
+    let is_word = word.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    is_word.then_some(word)
+}
+
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
@@ -229,6 +274,25 @@ mod tests {
             let expected = expected.map(|words| words.iter().map(|w| (*w).to_owned()).collect());
             assert_eq!(interpreter(text), expected, "{}", text.escape_ascii());
         }
+    }
+
+    #[test]
+    fn directives_after_the_first_command_are_ignored() {
+        let script = "#!/bin/bash\n#SBATCH --mem=1G\n\n# note\n  #SBATCH --indented\n##SBATCH --off\n\
+            #SBATCHES\nmodule load x\n#SBATCH --mem=64G\ncat <<'EOF' >job.sh\n#SBATCH --inner\nEOF\n\
+            x=$((1<<2))\n#SBATCH\n";
+        let found = ignored_directives(script.as_bytes());
+        let found: Vec<_> = found.iter().map(|(n, text)| (*n, text.as_str())).collect();
+        assert_eq!(
+            found,
+            [
+                (5, "#SBATCH --indented"),
+                (9, "#SBATCH --mem=64G"),
+                (14, "#SBATCH")
+            ]
+        );
+        assert_eq!(ignored_directives(b"\xff\n#SBATCH --x").len(), 1);
+        assert_eq!(ignored_directives(b""), []);
     }
 
     #[test]

@@ -3,8 +3,10 @@
 //! Pure. Nothing here knows the terminal, colour or files; [`words`] is the one place where
 //! decisions become words. The columns are documented in `docs/output.md`; scripts rely on them.
 
+pub mod attempt;
 pub mod exit;
 pub mod health;
+pub mod history;
 pub mod order;
 pub mod sessions;
 pub mod tasks;
@@ -15,10 +17,12 @@ use std::sync::Arc;
 use polars::frame::PivotColumnNaming;
 use polars::prelude::*;
 
+pub use attempt::{row_text, used_text};
 pub use exit::failure_text;
+pub use history::history_frame;
 pub use order::{RowOrder, SessionOrder, sort_rows, sort_sessions};
 pub use sessions::{decision_counts, in_sessions, session_status, session_status_json, with_words};
-pub use tasks::{ordered_rows_frame, rows_frame, status_counts};
+pub use tasks::{failures_frame, ordered_rows_frame, rows_frame, status_counts};
 pub use words::{decision_cell, decision_text, decision_word, reason_summary};
 
 use crate::manifest::{Decision, Manifest};

@@ -96,6 +96,32 @@ pub fn look(directory: &Path) -> Result<DicomFiles, Unreadable> {
     Ok(found)
 }
 
+/// Counts the files below a DICOM directory as [`look`] does, but not further than to `enough`.
+///
+/// # Errors
+/// The first directory or file that could not be looked at, unless there is enough without it.
+pub fn count(directory: &Path, enough: u64) -> Result<u64, Unreadable> {
+    let mut files = 0;
+    let mut problem = None;
+    let walk = WalkDir::new(directory).min_depth(1).follow_links(true);
+    let is_visible =
+        |entry: &walkdir::DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
+    for entry in walk.into_iter().filter_entry(is_visible) {
+        if files >= enough {
+            return Ok(files);
+        }
+        match entry {
+            Ok(entry) => files += u64::from(entry.file_type().is_file()),
+            Err(error) if is_absence(&error) => {}
+            Err(error) => problem = problem.or(Some(unreadable(directory, error))),
+        }
+    }
+    match problem {
+        Some(unreadable) if files < enough => Err(unreadable),
+        _ => Ok(files),
+    }
+}
+
 /// True for loops, links to nothing and what has vanished meanwhile.
 fn is_absence(error: &walkdir::Error) -> bool {
     const TOO_MANY_LINKS: i32 = rustix::io::Errno::LOOP.raw_os_error();
@@ -173,6 +199,9 @@ mod tests {
         file.set_modified(time).unwrap();
         let found = look(&at("")).unwrap();
         assert_eq!(found.files, 4);
+        assert_eq!(count(&at(""), 100), Ok(4));
+        assert_eq!(count(&at(""), 2), Ok(2));
+        assert_eq!(count(&at("none"), 2), Ok(0));
         assert!(found.has_subdirectories);
         assert_eq!(found.newest, Some(time.into()));
     }

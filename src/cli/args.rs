@@ -49,7 +49,7 @@ pub struct Global {
     /// Tell more; twice: also each step
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
-    /// Tell only what went wrong
+    /// Tell only what went wrong; `run`, `monitor` and `retry` say a warning that stands once a day
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
     /// Colour the output
@@ -104,6 +104,26 @@ pub enum Command {
     /// compressed archives beside the audit log; logs of complete tasks are removed. Nothing below
     /// the data roots is ever touched
     Clean(CleanArgs),
+    /// Report on the whole study: outputs, DICOM files, logs, stale jobs, health; reads only
+    ///
+    /// Exit codes: 0, or 7 if something could not be read
+    Audit(AuditArgs),
+    /// Print figures for Prometheus: tasks, failures, pauses, the last run
+    ///
+    /// With the key `metrics_file`, `run`, `monitor` and `retry` write them to a file by themselves.
+    Metrics(MetricsArgs),
+    /// Say why a task is where it is, and what would have to happen
+    ///
+    /// Asks Slurm and looks at the disk; writes nothing, submits nothing and takes no lock. A task is told in
+    /// full, a session or a subject in a few lines per task.
+    #[command(after_help = "Example: snbb-scheduler explain sub-0001 ses-01 qsiprep")]
+    Explain(ExplainArgs),
+    /// Show the end of a job's logs
+    #[command(after_help = "Example: snbb-scheduler logs sub-0001 ses-01 qsiprep --follow")]
+    Logs(LogsArgs),
+    /// Show all that happened to a task, in the order of time
+    #[command(after_help = "Example: snbb-scheduler history sub-0001 ses-01 qsiprep")]
+    History(HistoryArgs),
     /// Check or rebuild the state file
     State(StateArgs),
     /// Run one local job (called by `executor: local`)
@@ -265,6 +285,9 @@ pub struct StatusArgs {
     /// Only rows with this reason; repeatable
     #[arg(long = "reason", value_name = "REASON", value_parser = reason)]
     pub reasons: Vec<Reason>,
+    /// Only failed tasks, each with what is known of its failure and the line of its log that tells most
+    #[arg(long, conflicts_with = "statuses")]
+    pub failed: bool,
     /// Only rows that were submitted or changed in this time, such as 24h
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub since: Option<Duration>,
@@ -274,6 +297,73 @@ pub struct StatusArgs {
     pub sort: Option<RowOrder>,
     #[command(flatten)]
     pub length: LengthArgs,
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+/// Names tasks by words, in any order.
+#[derive(Debug, Args)]
+pub struct TaskArgs {
+    /// Subject, with or without `sub-`
+    #[arg(value_name = "SUBJECT")]
+    pub subject: String,
+    /// Session, with or without `ses-`
+    #[arg(value_name = "SESSION")]
+    pub session: Option<String>,
+    /// Procedure
+    #[arg(value_name = "PROCEDURE")]
+    pub procedure: Option<String>,
+}
+
+impl TaskArgs {
+    /// Returns the words as they were given.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        let rest = self.session.iter().chain(&self.procedure);
+        std::iter::once(&self.subject)
+            .chain(rest)
+            .map(String::as_str)
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    #[command(flatten)]
+    pub task: TaskArgs,
+    #[arg(long, value_enum, default_value_t = TextFormat::Text)]
+    pub format: TextFormat,
+}
+
+/// Names the forms of what is no table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TextFormat {
+    /// Sentences for people
+    Text,
+    /// A JSON array of objects
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub struct LogsArgs {
+    #[command(flatten)]
+    pub task: TaskArgs,
+    /// How many lines of each log to show
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+    pub lines: usize,
+    /// The logs of this attempt, not of the newest one
+    #[arg(long, value_name = "N")]
+    pub attempt: Option<i32>,
+    /// Go on showing what is written, until the job has ended
+    #[arg(short, long, conflicts_with = "path")]
+    pub follow: bool,
+    /// Print the paths only, output first
+    #[arg(long)]
+    pub path: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct HistoryArgs {
+    #[command(flatten)]
+    pub task: TaskArgs,
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
@@ -343,6 +433,64 @@ pub enum ListFormat {
     /// Comma-separated values with a header line: a line per task and path
     Csv,
     /// A JSON array of objects: one per task and path
+    Json,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = METRICS_EXAMPLES)]
+pub struct MetricsArgs {
+    /// Write to this file, whole or not at all, instead of printing
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+const METRICS_EXAMPLES: &str = "\
+Examples:
+  snbb-scheduler metrics | grep tasks_failed
+  snbb-scheduler metrics --output /var/lib/node_exporter/snbb_scheduler.prom";
+
+#[derive(Debug, Args)]
+pub struct AuditArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    #[arg(long, value_enum, default_value_t = AuditFormat::Table)]
+    pub format: AuditFormat,
+    /// Write the report to this file instead of stdout
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Compare with the newest saved report of an earlier day, and save this one, in `audit.report_dir`
+    #[arg(long, conflicts_with_all = ["dicom_only", "logs_only", "efficiency"])]
+    pub history: bool,
+    /// Look at DICOM directories only
+    #[arg(long, conflicts_with_all = ["logs_only", "efficiency"])]
+    pub dicom_only: bool,
+    /// Look at the logs of failed tasks only
+    #[arg(long, conflicts_with = "efficiency")]
+    pub logs_only: bool,
+    /// Compare what jobs asked for with what they used, only
+    #[arg(long)]
+    pub efficiency: bool,
+    /// Tell of each marker of every task, also of complete ones
+    #[arg(long)]
+    pub markers: bool,
+    /// Also ask the queue for living jobs of this study that belong to no task
+    #[arg(long)]
+    pub queue: bool,
+    /// Send the report to `audit.email_recipients`
+    #[arg(long)]
+    pub email: bool,
+}
+
+/// Names the forms of the audit report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AuditFormat {
+    /// Plain text
+    Table,
+    /// For mail and wikis
+    Markdown,
+    /// One page that opens without network
+    Html,
+    /// Everything, for scripts
     Json,
 }
 

@@ -163,7 +163,7 @@ fn cancelled_event(row: &TaskRow) -> Event {
         old_status: Some(row.status),
         new_status: None,
         detail: Some(format!("asked for by {}", sys::user_name())),
-        extra: Vec::new(),
+        extra: vec![("by", sys::user_name().into())],
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::args::{Global, SelectArgs, WriteArgs};
 use super::error::Failure;
+use super::naming::Named;
 use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
 use super::profile;
@@ -279,6 +280,23 @@ impl Context {
             &args.procedures,
             &known,
         )?)
+    }
+
+    /// Reads words that name a task, a session or a subject. Procedures that only the state knows
+    /// may be named too.
+    pub fn named<'a>(
+        &self,
+        words: impl Iterator<Item = &'a str>,
+        state: &State,
+    ) -> Result<Named, Failure> {
+        let configured = self.config.procedures.iter();
+        let mut known: Vec<&str> = configured.map(|(_, procedure)| &*procedure.name).collect();
+        for row in state.rows() {
+            if !known.contains(&&*row.key.procedure) {
+                known.push(&row.key.procedure);
+            }
+        }
+        Named::new(words, &known)
     }
 
     /// Finds the sessions and decides about their tasks, by the stored rows and the disk: for

@@ -5,6 +5,7 @@ use crate::bids::discover::DiscoverError;
 use crate::completion::qsirecon::SpecError;
 use crate::config::ConfigError;
 use crate::executor::ExecutorError;
+use crate::mail::MailError;
 use crate::manifest::selection::SelectionError;
 use crate::pass::PassError;
 use crate::state::lock::LockError;
@@ -45,6 +46,14 @@ pub enum Failure {
     Selection(#[from] SelectionError),
     #[error("{message}")]
     Usage { message: String, hint: String },
+    /// What was asked for is not there.
+    #[error("{message}")]
+    NotFound { message: String, hint: String },
+    #[error("cannot read {}: {source}", .path.display())]
+    Read {
+        path: std::path::PathBuf,
+        source: std::io::Error,
+    },
     #[error(transparent)]
     Discover(#[from] DiscoverError),
     #[error(transparent)]
@@ -59,6 +68,8 @@ pub enum Failure {
     Executor(#[from] ExecutorError),
     #[error(transparent)]
     Table(#[from] TableError),
+    #[error("the mail was not sent: {0}")]
+    Mail(#[from] MailError),
     #[error("cannot write {}: {source}", .path.display())]
     Write {
         path: std::path::PathBuf,
@@ -93,12 +104,21 @@ impl Failure {
             | Self::Selection(_)
             | Self::Usage { .. }
             | Self::Spec(_)
-            | Self::Cohort(_) => Exit::Usage,
+            | Self::Cohort(_)
+            | Self::Mail(
+                MailError::NoRecipients
+                | MailError::Address { .. }
+                | MailError::NoPassword { .. }
+                | MailError::Unencrypted { .. },
+            ) => Exit::Usage,
             Self::Lock(LockError::Held { .. }) => Exit::Locked,
             Self::Discover(_)
+            | Self::NotFound { .. }
+            | Self::Read { .. }
             | Self::State(_)
             | Self::Lock(_)
             | Self::Table(_)
+            | Self::Mail(_)
             | Self::LogDir { .. }
             | Self::Write { .. } => Exit::Error,
             Self::Executor(error) => match error {
@@ -117,18 +137,27 @@ impl Failure {
 
     /// Prints the error and the way out of it.
     pub fn print(&self, printer: &mut Printer) {
-        printer.error(&without_numbers(&self.to_string()));
+        printer.error(&self.sentence());
         for hint in self.hints() {
             printer.hint(&hint);
         }
     }
 
-    fn hints(&self) -> Vec<String> {
+    /// Returns the error in words for people.
+    pub fn sentence(&self) -> String {
+        without_numbers(&self.to_string())
+    }
+
+    /// Returns the ways out of it.
+    pub fn hints(&self) -> Vec<String> {
         let one = |hint: &str| vec![hint.to_owned()];
         match self {
             Self::Config(error) => error.hint.clone().into_iter().collect(),
             Self::Selection(_) => Vec::new(),
-            Self::Usage { hint, .. } | Self::Safety { hint, .. } => one(hint),
+            Self::Usage { hint, .. } | Self::NotFound { hint, .. } | Self::Safety { hint, .. } => {
+                one(hint)
+            }
+            Self::Read { .. } => one("the user who calls this needs permission to read it"),
             Self::Discover(error) => vec![error.hint()],
             Self::Spec(error) => one(error.hint()),
             Self::Cohort(error) => vec![error.hint()],
@@ -136,6 +165,7 @@ impl Failure {
             Self::Lock(error) => one(error.hint()),
             Self::Executor(error) => error.hint().into_iter().collect(),
             Self::Table(_) => Vec::new(),
+            Self::Mail(error) => one(error.hint()),
             Self::Write { .. } => one(
                 "make the directory writable and see that the disk has room, then call the command again",
             ),

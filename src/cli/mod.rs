@@ -4,6 +4,7 @@
 //! words, a hint and an exit code.
 
 pub mod args;
+mod blocks;
 pub mod context;
 pub mod error;
 mod guard;
@@ -12,10 +13,18 @@ pub mod output;
 pub mod progress;
 pub mod views;
 
+mod audit;
 mod cancel;
 mod clean;
+mod explain;
+mod failed;
+mod history;
+mod logs;
 mod manifest;
+mod metrics;
 mod monitor;
+mod naming;
+mod news;
 mod outputs;
 mod pause;
 mod profile;
@@ -26,6 +35,7 @@ mod state;
 mod status;
 mod wait;
 
+use std::collections::HashSet;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -34,6 +44,8 @@ use args::{Cli, Command};
 use context::Context;
 use error::{Exit, Failure};
 use output::Printer;
+
+use crate::news::Figures;
 
 /// Runs the program and returns its exit code. Called by `main` only.
 pub fn main() -> ExitCode {
@@ -69,18 +81,44 @@ pub fn main() -> ExitCode {
 }
 
 fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
-    let context = Context::load(&cli.global, printer)?;
-    let result = carry_out(cli, &context, printer);
+    let mut call = news::begin(&cli.command);
+    let says_less = call.is_some() && printer.is_quiet();
+    if says_less {
+        printer.hold_back();
+    }
+    let context = match Context::load(&cli.global, printer) {
+        Ok(context) => context,
+        Err(failure) => {
+            printer.say_what_is_new(HashSet::new());
+            return Err(failure);
+        }
+    };
+    if says_less {
+        printer.say_what_is_new(news::said_lately(&context, call.as_ref()));
+    }
+    let figures = match &mut call {
+        Some(call) => &mut call.figures,
+        None => &mut None,
+    };
+    let result = carry_out(cli, &context, figures, printer);
     // Also after an error: it may be the slow or broken directory that is looked for.
     if let Some(account) = &context.account {
         profile::tell(account, &cli.global, printer);
     }
+    if let Some(call) = call {
+        news::after(&context, call, &result, printer);
+    }
     result
 }
 
-fn carry_out(cli: &Cli, context: &Context, printer: &mut Printer) -> Result<Exit, Failure> {
+fn carry_out(
+    cli: &Cli,
+    context: &Context,
+    figures: &mut Option<Figures>,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     match &cli.command {
-        Command::Run(args) => run::run(context, args, printer),
+        Command::Run(args) => run::run(context, args, figures, printer),
         Command::Monitor(args) => monitor::run(context, args, printer),
         Command::Cancel(args) => cancel::run(context, args, printer),
         Command::Wait(args) => wait::run(context, args, printer),
@@ -92,6 +130,11 @@ fn carry_out(cli: &Cli, context: &Context, printer: &mut Printer) -> Result<Exit
         Command::SessionStatus(args) => session_status::run(context, args, printer),
         Command::Outputs(args) => outputs::run(context, args, printer),
         Command::Clean(args) => clean::run(context, args, printer),
+        Command::Audit(args) => audit::run(context, args, printer),
+        Command::Metrics(args) => metrics::run(context, args, printer),
+        Command::Explain(args) => explain::run(context, args, printer),
+        Command::Logs(args) => logs::run(context, args, printer),
+        Command::History(args) => history::run(context, args, printer),
         Command::State(args) => state::run(context, args, printer),
         Command::LocalSupervise { .. } => Ok(Exit::Done),
     }

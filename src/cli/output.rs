@@ -58,6 +58,15 @@ pub struct PrinterOptions {
     pub progress: bool,
 }
 
+/// Says what a line of talk is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Label {
+    Note,
+    Warning,
+    Error,
+    Hint,
+}
+
 /// Prints data and talk of one command.
 pub struct Printer {
     out: Box<dyn Write + Send>,
@@ -66,6 +75,14 @@ pub struct Printer {
     bar: Option<ProgressBar>,
     /// What was told already, if nothing is to be told twice.
     told: Option<HashSet<String>>,
+    /// What an earlier call has said lately.
+    known: HashSet<String>,
+    /// Warnings of this call, those among `known` too.
+    warned: Vec<String>,
+    /// What is said or dropped once `known` is there. None: it is there, or does not matter.
+    held: Option<Vec<(Label, String)>>,
+    /// True if a hint belongs to something that was not said.
+    drops_hint: bool,
     /// The first error of stdout; nothing more is written after it.
     failure: Option<io::Error>,
 }
@@ -115,12 +132,26 @@ impl Printer {
             options,
             bar: None,
             told: None,
+            known: HashSet::new(),
+            warned: Vec::new(),
+            held: None,
+            drops_hint: false,
             failure: None,
         }
     }
 
     pub fn verbosity(&self) -> Verbosity {
         self.options.verbosity
+    }
+
+    /// Returns the width of the terminal that stdout is; none: it is no terminal.
+    pub fn width(&self) -> Option<u16> {
+        self.options.width
+    }
+
+    /// True if data may be coloured.
+    pub fn is_colored(&self) -> bool {
+        self.options.out_color
     }
 
     pub fn is_quiet(&self) -> bool {
@@ -198,23 +229,62 @@ impl Printer {
     /// Tells something that is worth knowing and needs no action; not with `-q`.
     pub fn note(&mut self, text: &str) {
         if self.options.verbosity >= Verbosity::Normal {
-            self.write_err(Some(("note", AnsiColor::Cyan)), text);
+            self.write_err(Some(Label::Note), text);
         }
     }
 
     /// Tells something that a person should look at.
     pub fn warning(&mut self, text: &str) {
-        self.write_err(Some(("warning", AnsiColor::Yellow)), text);
+        self.remark(Label::Warning, text);
     }
 
     /// Tells why the command could not do its work.
     pub fn error(&mut self, text: &str) {
-        self.write_err(Some(("error", AnsiColor::Red)), text);
+        self.remark(Label::Error, text);
     }
 
     /// Tells the way out of the error or warning before it.
     pub fn hint(&mut self, text: &str) {
-        self.write_err(Some(("hint", AnsiColor::Green)), text);
+        self.remark(Label::Hint, text);
+    }
+
+    /// Keeps warnings, errors and hints until it is known which of them are new.
+    pub fn hold_back(&mut self) {
+        self.held.get_or_insert_default();
+    }
+
+    /// Says what was held back, and from now on no warning that is known, nor its hint.
+    pub fn say_what_is_new(&mut self, known: HashSet<String>) {
+        self.known = known;
+        for (label, text) in self.held.take().into_iter().flatten() {
+            self.remark(label, &text);
+        }
+    }
+
+    /// Returns the warnings of this call, also those that were known, and whether each was.
+    pub fn warnings(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.warned
+            .iter()
+            .map(|text| (text.as_str(), self.known.contains(text)))
+    }
+
+    fn remark(&mut self, label: Label, text: &str) {
+        if let Some(held) = &mut self.held {
+            held.push((label, text.to_owned()));
+            return;
+        }
+        match label {
+            Label::Warning => {
+                self.drops_hint = self.known.contains(text);
+                self.warned.push(text.to_owned());
+                if self.drops_hint {
+                    return;
+                }
+            }
+            Label::Hint if self.drops_hint => return,
+            _ => self.drops_hint = false,
+        }
+        self.write_err(Some(label), text);
     }
 
     /// From now on, the same note, warning or hint is told once: for commands that look again and again.
@@ -222,7 +292,7 @@ impl Printer {
         self.told.get_or_insert_default();
     }
 
-    fn write_err(&mut self, label: Option<(&str, AnsiColor)>, text: &str) {
+    fn write_err(&mut self, label: Option<Label>, text: &str) {
         if label.is_some()
             && let Some(told) = &mut self.told
             && !told.insert(text.to_owned())
@@ -230,7 +300,8 @@ impl Printer {
             return;
         }
         let mut message = String::new();
-        if let Some((word, color)) = label {
+        if let Some(label) = label {
+            let (word, color) = label.word();
             let style = if self.options.err_color {
                 Style::new().bold().fg_color(Some(color.into()))
             } else {
@@ -281,6 +352,17 @@ impl Printer {
         match self.failure {
             Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
             _ => Ok(()),
+        }
+    }
+}
+
+impl Label {
+    fn word(self) -> (&'static str, AnsiColor) {
+        match self {
+            Self::Note => ("note", AnsiColor::Cyan),
+            Self::Warning => ("warning", AnsiColor::Yellow),
+            Self::Error => ("error", AnsiColor::Red),
+            Self::Hint => ("hint", AnsiColor::Green),
         }
     }
 }

@@ -15,7 +15,10 @@ use crate::config::{Config, SessionSource};
 /// # Errors
 /// A trace that cannot be written, or would replace a file.
 pub fn account(config: &Config, global: &Global) -> Result<Option<Account>, Failure> {
-    if global.verbosity() < Verbosity::Verbose && global.trace_scan.is_none() {
+    let is_wanted = global.verbosity() >= Verbosity::Verbose
+        || global.trace_scan.is_some()
+        || config.metrics_file.is_some();
+    if !is_wanted {
         return Ok(None);
     }
     let mut roots = vec![

@@ -202,7 +202,7 @@ fn accept(state: &mut State, row: &TaskRow, events: &mut Vec<Event>) -> bool {
         kind: EventKind::StatusChange,
         new_status: Some(TaskStatus::Complete),
         detail: Some("outputs taken over by `retry --accept-outputs`".to_owned()),
-        extra: audit_log::extras_of(&accepted),
+        extra: with_user(audit_log::extras_of(&accepted)),
         ..cleared_event(row)
     });
     true
@@ -218,6 +218,14 @@ fn cleared_event(row: &TaskRow) -> Event {
         old_status: Some(row.status),
         new_status: None,
         detail: None,
-        extra: audit_log::extras_of(row),
+        extra: with_user(audit_log::extras_of(row)),
     }
+}
+
+/// Adds who did it.
+fn with_user(
+    mut extra: Vec<(&'static str, serde_json::Value)>,
+) -> Vec<(&'static str, serde_json::Value)> {
+    extra.push(("by", sys::user_name().into()));
+    extra
 }

@@ -16,20 +16,27 @@ use super::views::{self, RunSummary};
 use crate::array::{Batch, group};
 use crate::bids::Session;
 use crate::executor::{Executor, ExecutorError, JobRequest};
+use crate::news::Figures;
 use crate::pass::{Decided, Looked, MissingScripts, Pass, Wishes, clean_arrays};
 use crate::procedure::{ArrayMode, ProcedureDag};
 use crate::reconcile::strays::Strays;
 use crate::request::{Prepared, Reduced};
 use crate::shell;
-use crate::state::State;
 use crate::state::store::StateError;
+use crate::state::{State, TaskKey};
 use crate::submit::{Stop, Submitted};
 use crate::sys;
 
 /// More single jobs of one procedure in one run are worth a word about arrays.
 const MANY_SINGLES: usize = 100;
 
-pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+/// `figures`: for those who do not watch; filled in as far as the run comes.
+pub fn run(
+    context: &Context,
+    args: &RunArgs,
+    figures: &mut Option<Figures>,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     let selection = context.selection(&args.select)?;
     if args.force && selection.is_everything() {
         return Err(Failure::Usage {
@@ -94,6 +101,12 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
 
     let mut summary = RunSummary::of(found.sessions.len(), &decided.manifest);
     summary.dry_run = args.dry_run;
+    let figures = figures.insert(Figures::of(
+        is_everything,
+        found.sessions.len(),
+        &decided.manifest,
+        &context.config.procedures,
+    ));
     let tense = match locked {
         Some(_) => Tense::Now,
         None => Tense::Would,
@@ -137,6 +150,9 @@ pub fn run(context: &Context, args: &RunArgs, printer: &mut Printer) -> Result<E
     if summary.tasks == 0 && !is_everything {
         printer.warning("no task of the study matches the selection");
     }
+    figures.submitted = summary.submitted;
+    figures.in_doubt = summary.in_doubt;
+    figures.refused.clone_from(&summary.refused);
     views::print_run_summary(printer, &summary);
     hint_at_failures(&state, context, printer);
     if looked.accounting_failed.is_some() && exit == Exit::Done {
@@ -343,20 +359,7 @@ fn report(
         .in_doubt
         .chunk_by(|(a, said), (b, says)| a.procedure == b.procedure && said == says)
     {
-        let Some((key, message)) = doubted.first() else {
-            continue;
-        };
-        let (who, whose) = match doubted.len() {
-            1 => (key.to_string(), "its job was"),
-            count => (
-                format!("{count} tasks of {}", key.procedure),
-                "their jobs were",
-            ),
-        };
-        printer.warning(&format!(
-            "{who}: nobody knows yet whether {whose} accepted ({message}); the next passes look for {}",
-            if doubted.len() == 1 { "it" } else { "them" }
-        ));
+        tell_doubts(doubted, printer);
     }
     if let Some(error) = &submitted.audit_error {
         printer.warning(&format!("the audit log is incomplete: {error}"));
@@ -379,6 +382,24 @@ fn report(
         exit = Exit::Error;
     }
     exit
+}
+
+/// Tells of tasks whose submission ended alike; of an array's in one line.
+fn tell_doubts(doubted: &[(TaskKey, String)], printer: &mut Printer) {
+    match doubted {
+        [(key, message), _, _, _, ..] => printer.warning(&format!(
+            "{} tasks of {}: nobody knows yet whether their jobs were accepted ({message}); the next passes look for them",
+            doubted.len(),
+            key.procedure
+        )),
+        few => {
+            for (key, message) in few {
+                printer.warning(&format!(
+                    "{key}: nobody knows yet whether its job was accepted ({message}); the next passes look for it"
+                ));
+            }
+        }
+    }
 }
 
 fn report_stop(

@@ -3,11 +3,12 @@
 use super::args::StatusArgs;
 use super::context::Context;
 use super::error::{Exit, Failure};
+use super::failed;
 use super::output::Printer;
 use super::pause::tell_what_is_paused;
 use super::views::{self, RowsView};
 use crate::safety;
-use crate::state::TaskRow;
+use crate::state::{TaskRow, TaskStatus};
 use crate::sys;
 
 pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Result<Exit, Failure> {
@@ -29,6 +30,7 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
         .filter(|row| {
             selection.contains(&row.key.subject, &row.key.session, &row.key.procedure)
                 && (args.statuses.is_empty() || args.statuses.contains(&row.status))
+                && (!args.failed || row.status == TaskStatus::Failed)
                 && (args.reasons.is_empty()
                     || row
                         .reason
@@ -45,6 +47,10 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
         limit: args.length.limit,
         format: args.format,
     };
+    if args.failed {
+        failed::print(context, rows, &state, &view, printer)?;
+        return Ok(Exit::Done);
+    }
     views::print_status(printer, rows, &context.config.procedures, &view)?;
     Ok(Exit::Done)
 }

@@ -135,17 +135,7 @@ pub fn print_status(
         printer.line("");
     }
     let is_all_failed = rows.iter().all(|row| row.status == TaskStatus::Failed);
-    let cut = Cut::of(rows.len(), view.limit, view.format, printer);
-    // Of more rows than are shown, those that a person should look at.
-    let order = view.order.unwrap_or(match cut {
-        Some(Cut { asked: false, .. }) => RowOrder::Status,
-        _ => RowOrder::Procedure,
-    });
-    tables::sort_rows(&mut rows, dag, order);
-    if view.is_reversed {
-        rows.reverse();
-    }
-    rows.truncate(cut.map_or(usize::MAX, |cut| cut.shown));
+    let (cut, order) = arrange(&mut rows, dag, view, printer);
     let frame = tables::ordered_rows_frame(&rows, view.log_dir)?;
     if is_table {
         let (mut columns, mut optional) = if is_all_failed {
@@ -171,15 +161,30 @@ pub fn print_status(
         printer.frame(&frame, view.format, &[], &[])?;
     }
     if let Some(cut) = cut {
-        let first = if cut.asked { "" } else { ", failed ones first" };
-        cut.tell(
-            printer,
-            "rows",
-            first,
-            "--status, --procedure, --subject and --since choose",
-        );
+        cut.tell_of_rows(printer);
     }
     Ok(())
+}
+
+/// Puts rows in their order and leaves out those that are too many. Also returns the order.
+pub fn arrange(
+    rows: &mut Vec<&TaskRow>,
+    dag: &ProcedureDag,
+    view: &RowsView<'_>,
+    printer: &Printer,
+) -> (Option<Cut>, RowOrder) {
+    let cut = Cut::of(rows.len(), view.limit, view.format, printer);
+    // Of more rows than are shown, those that a person should look at.
+    let order = view.order.unwrap_or(match cut {
+        Some(Cut { asked: false, .. }) => RowOrder::Status,
+        _ => RowOrder::Procedure,
+    });
+    tables::sort_rows(rows, dag, order);
+    if view.is_reversed {
+        rows.reverse();
+    }
+    rows.truncate(cut.map_or(usize::MAX, |cut| cut.shown));
+    (cut, order)
 }
 
 /// Shows what the order is about.
@@ -191,7 +196,7 @@ fn put_instead_of_submitted<'a>(name: &'a str, columns: &mut Vec<&'a str>) {
 
 /// Says how many of the rows of a long list are shown.
 #[derive(Debug, Clone, Copy)]
-struct Cut {
+pub struct Cut {
     shown: usize,
     all: usize,
     /// The number was asked for.
@@ -211,6 +216,17 @@ impl Cut {
         shown
             .filter(|shown| *shown < all)
             .map(|shown| Self { shown, all, asked })
+    }
+
+    /// Says how many rows of `status` there are.
+    pub fn tell_of_rows(self, printer: &mut Printer) {
+        let first = if self.asked {
+            ""
+        } else {
+            ", failed ones first"
+        };
+        let others = "--status, --procedure, --subject and --since choose";
+        self.tell(printer, "rows", first, others);
     }
 
     fn tell(self, printer: &mut Printer, what: &str, first: &str, others: &str) {

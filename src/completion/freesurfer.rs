@@ -11,14 +11,14 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::listing::{Dir, Kind};
-use super::probe::{Newest, SubjectProbe};
+use super::probe::{Mark, Newest, SubjectProbe};
 use super::reader::Reader;
 use super::{Unreadable, find};
 use crate::bids::SessionLabel;
 use crate::procedure::Procedure;
 
 /// A mark's first line is short; a time point's name too.
-const HEAD: usize = 64 * 1024;
+pub(super) const HEAD: usize = 64 * 1024;
 
 /// Judges a subject as a whole, whatever the procedure's scope; with `newest` the times of the good
 /// marks are noted.
@@ -60,8 +60,38 @@ pub(super) fn complete(
     Ok(true)
 }
 
+/// Names each file that must be good, below the procedure's own directory, and says whether it is.
+pub(super) fn marks(
+    subject: &SubjectProbe<'_>,
+    procedure: &Procedure,
+) -> Result<Vec<Mark>, Unreadable> {
+    let reader = subject.reader();
+    let out = subject.derivatives(procedure);
+    let name = subject.subject.as_str();
+    let mark = |run: &str| {
+        let good = is_good(reader, &out.join(run), None);
+        (format!("{run}/scripts/recon-all.done"), good)
+    };
+    let sessions = match scanned(subject)? {
+        Scanned::Nothing => return Ok(vec![("a T1w image below bids_root".to_owned(), Ok(false))]),
+        Scanned::NoSessionLevel => return Ok(vec![mark(name)]),
+        Scanned::Sessions(sessions) if sessions.len() == 1 => return Ok(vec![mark(name)]),
+        Scanned::Sessions(sessions) => sessions,
+    };
+    let runs: Vec<String> = sessions
+        .iter()
+        .map(|session| format!("{name}_{session}"))
+        .collect();
+    let mut marks: Vec<_> = runs.iter().map(|run| mark(run)).collect();
+    marks.push(mark(name));
+    let time_points = names_all(reader, &out.join(name).join("base-tps"), &runs);
+    marks.push((format!("{name}/base-tps"), time_points));
+    marks.extend(runs.iter().map(|run| mark(&format!("{run}.long.{name}"))));
+    Ok(marks)
+}
+
 /// Says which sessions have a T1w image.
-enum Scanned {
+pub(super) enum Scanned {
     Nothing,
     /// The subject has an `anat/` of its own.
     NoSessionLevel,
@@ -69,7 +99,7 @@ enum Scanned {
     Sessions(Vec<SessionLabel>),
 }
 
-fn scanned(subject: &SubjectProbe<'_>) -> Result<Scanned, Unreadable> {
+pub(super) fn scanned(subject: &SubjectProbe<'_>) -> Result<Scanned, Unreadable> {
     let bids = subject.bids();
     let top = subject.listings.get(&bids);
     let listing = match &*top {
@@ -125,7 +155,11 @@ fn has_t1w(subject: &SubjectProbe<'_>, dir: &Path) -> Result<bool, Unreadable> {
 }
 
 /// True if the run in `dir` has ended well.
-fn is_good(reader: &Reader, dir: &Path, newest: Option<&mut Newest>) -> Result<bool, Unreadable> {
+pub(super) fn is_good(
+    reader: &Reader,
+    dir: &Path,
+    newest: Option<&mut Newest>,
+) -> Result<bool, Unreadable> {
     let mark = dir.join("scripts/recon-all.done");
     let Some(text) = reader.first_line(&mark, HEAD)? else {
         return Ok(false);
@@ -151,7 +185,11 @@ fn says_success(text: &[u8]) -> bool {
 }
 
 /// True if the template was made from all of these runs.
-fn names_all(reader: &Reader, base_tps: &Path, runs: &[String]) -> Result<bool, Unreadable> {
+pub(super) fn names_all(
+    reader: &Reader,
+    base_tps: &Path,
+    runs: &[String],
+) -> Result<bool, Unreadable> {
     let Some(text) = reader.head(base_tps, HEAD)? else {
         return Ok(false);
     };

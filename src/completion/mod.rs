@@ -6,6 +6,7 @@
 
 pub mod account;
 pub mod annex;
+pub mod explain;
 pub mod find;
 pub mod freesurfer;
 pub mod listing;

@@ -3,6 +3,7 @@
 //! A [`Probe`] serves one pass: what it has read it does not read again. Evaluation is lazy: the
 //! first marker that is surely missing answers, and nothing is read before it is asked for.
 
+mod markers;
 mod memory;
 
 use std::cell::RefCell;
@@ -22,6 +23,9 @@ use super::{Completion, Completions, SubjectCompletions, Unreadable, find, frees
 use crate::bids::{SessionLabel, SubjectLabel};
 use crate::config::Config;
 use crate::procedure::{Check, Procedure, ProcedureDag, ProcedureId, Scope};
+
+pub(super) use markers::Mark;
+pub use markers::{MarkerResult, MarkerState, Markers};
 
 /// Answers questions about outputs for one pass. Make a new one for each pass: it remembers.
 #[derive(Debug)]
@@ -99,7 +103,11 @@ impl Probe {
         Self { reader, ..self }
     }
 
-    fn subject<'a>(&'a self, subject: &'a SubjectLabel, is_asked_again: bool) -> SubjectProbe<'a> {
+    pub(super) fn subject<'a>(
+        &'a self,
+        subject: &'a SubjectLabel,
+        is_asked_again: bool,
+    ) -> SubjectProbe<'a> {
         let kept = self.memory.take(subject);
         SubjectProbe {
             probe: self,
@@ -108,6 +116,10 @@ impl Probe {
             answers: RefCell::new(kept.answers),
             is_asked_again,
         }
+    }
+
+    pub(super) fn procedures(&self) -> &ProcedureDag {
+        &self.procedures
     }
 
     pub(super) fn suffixes(&self) -> &[String] {
@@ -249,7 +261,7 @@ impl SubjectProbe<'_> {
 
     /// True if nothing matches the marker's `when`. While the input's directory itself is not
     /// there, nothing can be said of what it will lack: then the marker is required.
-    fn is_excused(
+    pub(super) fn is_excused(
         &self,
         marker: &Marker,
         procedure: &Procedure,
@@ -258,7 +270,7 @@ impl SubjectProbe<'_> {
         let Some(when) = &marker.when else {
             return Ok(false);
         };
-        let input = self.path(&self.probe.bids_root, procedure, session);
+        let input = self.input(procedure, session);
         if find::any(&self.listings, &input, when)? {
             return Ok(false);
         }
@@ -269,7 +281,7 @@ impl SubjectProbe<'_> {
         }
     }
 
-    fn is_not_empty(&self, output: &Path) -> Result<bool, Unreadable> {
+    pub(super) fn is_not_empty(&self, output: &Path) -> Result<bool, Unreadable> {
         match &*self.listings.get(output) {
             Dir::There(listing) => {
                 let mut error = None;
@@ -322,12 +334,17 @@ impl SubjectProbe<'_> {
         Ok(())
     }
 
-    fn output(&self, procedure: &Procedure, session: &SessionLabel) -> PathBuf {
+    pub(super) fn output(&self, procedure: &Procedure, session: &SessionLabel) -> PathBuf {
         if procedure.output_dir.as_os_str().is_empty() {
             self.path(&self.probe.bids_root, procedure, session)
         } else {
             self.path(&self.derivatives(procedure), procedure, session)
         }
+    }
+
+    /// Returns the directory below `bids_root` that a marker's `when` looks into.
+    pub(super) fn input(&self, procedure: &Procedure, session: &SessionLabel) -> PathBuf {
+        self.path(&self.probe.bids_root, procedure, session)
     }
 
     /// Returns `<root>/<sub>[/<ses>]`, with the session part for session scope only.
@@ -372,18 +389,23 @@ impl Newest {
 }
 
 /// Says whether a match satisfies its marker, and what was learnt about the file on the way.
-enum Weight {
+pub(super) enum Weight {
     CountsNot,
     Counts(Option<Stat>),
 }
 
 impl Weight {
-    fn counts(&self) -> bool {
+    pub(super) fn counts(&self) -> bool {
         matches!(self, Self::Counts(_))
     }
 }
 
-fn weigh(reader: &Reader, marker: &Marker, path: &Path, kind: Kind) -> Result<Weight, Unreadable> {
+pub(super) fn weigh(
+    reader: &Reader,
+    marker: &Marker,
+    path: &Path,
+    kind: Kind,
+) -> Result<Weight, Unreadable> {
     let wants_text = marker.contains.is_some() || marker.not_contains.is_some();
     if kind == Kind::Directory {
         return Ok(if wants_text {

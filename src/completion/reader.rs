@@ -377,6 +377,11 @@ pub(crate) mod spy {
         FAULTS.with_borrow_mut(|faults| faults.push((path.into(), errno, times)));
     }
 
+    /// Makes no call fail any more.
+    pub fn forget() {
+        FAULTS.take();
+    }
+
     /// Returns the paths that were touched since the last call, in order.
     pub fn calls() -> Vec<PathBuf> {
         CALLS.take()

@@ -12,6 +12,8 @@ pub enum Section {
     Site,
     /// `audit`.
     Audit,
+    /// An entry of `audit`'s `log_patterns`.
+    LogPattern,
     /// An entry of `procedures`.
     Procedure,
     /// An entry of a procedure's `depends_on`.
@@ -24,6 +26,8 @@ pub enum Section {
     RetryRule,
     /// `safety`.
     Safety,
+    /// `notify`.
+    Notify,
 }
 
 /// Describes one key.
@@ -39,15 +43,17 @@ pub struct Key {
 }
 
 impl Section {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Site,
         Self::Audit,
+        Self::LogPattern,
         Self::Procedure,
         Self::Dependency,
         Self::Marker,
         Self::Retry,
         Self::RetryRule,
         Self::Safety,
+        Self::Notify,
     ];
 
     /// Names the section in a sentence: "a key of ...".
@@ -55,12 +61,14 @@ impl Section {
         match self {
             Self::Site => "the top of the file",
             Self::Audit => "'audit'",
+            Self::LogPattern => "an entry of 'log_patterns'",
             Self::Procedure => "a procedure",
             Self::Dependency => "an entry of 'depends_on'",
             Self::Marker => "an entry of 'completion_marker'",
             Self::Retry => "'retry'",
             Self::RetryRule => "a reason in 'on'",
             Self::Safety => "'safety'",
+            Self::Notify => "'notify'",
         }
     }
 
@@ -69,12 +77,14 @@ impl Section {
         match self {
             Self::Site => "site",
             Self::Audit => "audit",
+            Self::LogPattern => "log-pattern",
             Self::Procedure => "procedure",
             Self::Dependency => "dependency",
             Self::Marker => "marker",
             Self::Retry => "retry",
             Self::RetryRule => "retry-rule",
             Self::Safety => "safety",
+            Self::Notify => "notify",
         }
     }
 
@@ -153,7 +163,9 @@ const fn key(
     }
 }
 
-use Section::{Audit, Dependency, Marker, Procedure, Retry, RetryRule, Safety, Site};
+use Section::{
+    Audit, Dependency, LogPattern, Marker, Notify, Procedure, Retry, RetryRule, Safety, Site,
+};
 
 /// All keys, in the order in which they are best read.
 #[rustfmt::skip]
@@ -207,6 +219,9 @@ pub const KEYS: &[Key] = &[
     key(Site, "procedures", "list of procedures", "the built-in six", "The pipeline, in order of priority; a list replaces the built-in one"),
     key(Site, "safety", "mapping", "", "When a run submits nothing because the data looks wrong"),
     key(Site, "audit", "mapping", "", "Settings of the `audit` command"),
+    key(Site, "notify", "mapping", "", "Who is told when something changes for the worse"),
+    key(Site, "heartbeat_file", "path", "", "Written at the end of each `run` (JSON: time, exit code, counts), so that a watchdog can tell when cron is dead"),
+    key(Site, "metrics_file", "path that ends with `.prom`", "", "Figures for Prometheus (node_exporter's textfile collector), written at the end of each `run`, `monitor` and `retry`"),
 
     key(Audit, "dicom_min_files", "number", "10", "A session with fewer DICOM files is suspicious"),
     key(Audit, "stale_job_threshold_hours", "number", "168", "A job in flight for longer is reported as stale"),
@@ -219,6 +234,11 @@ pub const KEYS: &[Key] = &[
     key(Audit, "smtp_username", "text", "", "The user to log in as"),
     key(Audit, "smtp_password", "text", "", "The password; the file must then be readable by its owner only"),
     key(Audit, "smtp_password_env", "name of a variable", "", "The environment variable that holds the password"),
+    key(Audit, "log_patterns", "list of patterns, see below", "none", "Errors that the site knows from its logs, looked for before the built-in ones"),
+
+    key(LogPattern, "name", "text", "required", "A short name for the report"),
+    key(LogPattern, "regex", "regular expression", "required", "Matched against each line of a failed task's log; ASCII classes, `(?i)` for any case"),
+    key(LogPattern, "hint", "text", "", "What to do about it"),
 
     key(Procedure, "name", "text", "required", "Unique; part of job names and log paths: letters, digits, `_`, `.`, `+`, `-`"),
     key(Procedure, "output_dir", "relative path", "required", "Below `derivatives_root`; `\"\"` is `bids_root` itself"),
@@ -271,6 +291,10 @@ pub const KEYS: &[Key] = &[
 
     key(Safety, "max_drop", "percentage", "10%", "The most by which sessions, or complete tasks of a procedure, may become fewer (fewer than 5 always may); 100% for never"),
     key(Safety, "min_free", "bytes, or a size such as `64M`", "16M", "What the file systems of state and audit log must have free; 0 for any"),
+
+    key(Notify, "email", "yes or no", "no", "Send the digest by mail, to `audit.email_recipients` with the mail settings of `audit`"),
+    key(Notify, "command", "path", "", "A program that gets the digest on its standard input, and the subject as `SNBB_SUBJECT`; called without shell and arguments"),
+    key(Notify, "on", "list of words, see below", "all of them", "What is told: `failed`, `lost`, `held`, `in_doubt`, `paused`, `safety_stop`, `refused`, `unreachable`, `error`"),
 ];
 
 #[cfg(test)]

@@ -8,7 +8,9 @@ mod cohort;
 pub mod duration;
 pub mod keys;
 pub mod load;
+pub(crate) mod log_patterns;
 mod markers;
+pub mod notify;
 mod paths;
 pub mod problem;
 mod reader;
@@ -23,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use load::{Overrides, Source, load};
+pub use notify::{NotifyConfig, Occasion};
 pub use problem::{ConfigError, Problem};
 
 use crate::bids::CohortSource;
@@ -80,6 +83,12 @@ pub struct Config {
     pub deadline: Duration,
     pub lock_timeout: Duration,
     pub audit: AuditConfig,
+    /// Who is told when something changes for the worse.
+    pub notify: NotifyConfig,
+    /// Written at the end of each run, for a watchdog.
+    pub heartbeat_file: Option<PathBuf>,
+    /// Figures for Prometheus.
+    pub metrics_file: Option<PathBuf>,
     pub procedures: ProcedureDag,
     /// Things that are valid but deserve a word (one line each, with position).
     pub warnings: Vec<String>,
@@ -163,6 +172,18 @@ pub struct AuditConfig {
     pub smtp_tls: bool,
     pub smtp_username: Option<String>,
     pub smtp_password: Option<Secret>,
+    /// Looked for in logs, before the built-in ones.
+    pub log_patterns: Vec<LogPattern>,
+}
+
+/// Describes an error that the site knows from its logs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogPattern {
+    pub name: String,
+    /// A valid regular expression.
+    pub regex: String,
+    /// What to do.
+    pub hint: Option<String>,
 }
 
 /// Holds a text that is never printed.

@@ -10,7 +10,8 @@ use super::reader::{Context, Fields, Value};
 use super::tree::Node;
 use super::{
     AuditConfig, Ceiling, Config, ExecutorKind, Fairness, Overrides, SafetyConfig, Secret,
-    SessionSource, SlurmConfig, cohort, duration, markers, paths, rules, steps, validate,
+    SessionSource, SlurmConfig, cohort, duration, log_patterns, markers, notify, paths, rules,
+    steps, validate,
 };
 use crate::completion::annex::Annex;
 use crate::procedure::{MemSize, ProcedureDag, Resources, SubmitRules, TimeLimit, builtin};
@@ -93,10 +94,14 @@ pub(super) fn read(
         deadline: top.or("deadline", minutes(10), deadline),
         lock_timeout: top.or("lock_timeout", Duration::from_secs(10), duration),
         audit: audit(&top, context, readable_by_all),
+        notify: notify::read(&top),
+        heartbeat_file: top.maybe("heartbeat_file", Value::path),
+        metrics_file: top.maybe("metrics_file", notify::metrics_file),
         procedures: pipeline(&top, &site, overrides)?,
         warnings: Vec::new(),
     };
     validate::paths(&config, &top, context);
+    notify::check(&config, &top);
     Some(config)
 }
 
@@ -286,6 +291,7 @@ fn audit(top: &Fields<'_>, context: &Context<'_>, readable_by_all: bool) -> Audi
         smtp_tls: fields.or("smtp_tls", false, Value::flag),
         smtp_username: fields.maybe("smtp_username", Value::text),
         smtp_password: password(&fields, context, readable_by_all),
+        log_patterns: log_patterns::read(&fields),
     }
 }
 

@@ -174,6 +174,14 @@ impl<I: PartialEq> Replacement<'_, I> {
     }
 }
 
+/// Puts a file in place of whatever stands there: for files that others read and nobody else writes.
+pub fn overwrite(target: &Path, bytes: &[u8]) -> Result<(), ReplaceError> {
+    make_directory_of(target).map_err(|source| failed("make the directory of", target, source))?;
+    Temporary::write(target, bytes, None)?.rename(target, || false)?;
+    remove_leftovers(&[target], LEFTOVER_AGE);
+    Ok(())
+}
+
 /// Opens a file for reading, again if the server has forgotten it meanwhile. Does not wait for
 /// the other end of a pipe.
 pub fn open_again(path: &Path) -> io::Result<File> {

@@ -40,6 +40,8 @@ pub struct StatePaths {
     pub lock: PathBuf,
     /// `<stem>.control.json`
     pub control: PathBuf,
+    /// `<stem>.calls.json`: what earlier calls said and did, for digests and metrics. Not part of the state.
+    pub calls: PathBuf,
     /// `<stem>.local`: directory of the local executor's records.
     pub local: PathBuf,
     /// `<stem>.arrays`: directory of the task lists of job arrays.
@@ -97,6 +99,7 @@ impl StatePaths {
             journal: beside(stem, ".journal.jsonl"),
             lock: beside(stem, ".lock"),
             control: beside(stem, ".control.json"),
+            calls: beside(stem, ".calls.json"),
             local: beside(stem, ".local"),
             arrays: beside(stem, ".arrays"),
             state,

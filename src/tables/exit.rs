@@ -187,7 +187,7 @@ fn is_near_limit(facts: &JobFacts) -> bool {
 }
 
 /// Prints `31.5G of 32G used`, or what is known of it.
-fn memory(facts: &JobFacts) -> Option<String> {
+pub(super) fn memory(facts: &JobFacts) -> Option<String> {
     let asked = facts.req_mem_mb.filter(|asked| *asked > 0).and_then(size);
     let used = facts.max_rss_mb.filter(|used| *used > 0).map(about);
     match (used, asked) {
@@ -198,20 +198,20 @@ fn memory(facts: &JobFacts) -> Option<String> {
     }
 }
 
-fn size(megabytes: i64) -> Option<String> {
+pub(super) fn size(megabytes: i64) -> Option<String> {
     let megabytes = u64::try_from(megabytes).ok()?;
     Some(MemSize::of_megabytes(megabytes).to_string())
 }
 
 /// Prints a measured size with one decimal.
-fn about(megabytes: i64) -> String {
+pub(super) fn about(megabytes: i64) -> String {
     match megabytes {
         ..1024 => format!("{megabytes}M"),
         _ => format!("{:.1}G", megabytes as f64 / 1024.0),
     }
 }
 
-fn clock(seconds: i64) -> Option<String> {
+pub(super) fn clock(seconds: i64) -> Option<String> {
     let seconds = u64::try_from(seconds).ok()?;
     Some(TimeLimit::of_seconds(seconds).to_string())
 }

@@ -75,6 +75,42 @@ pub fn ordered_rows_frame(
     Ok(DataFrame::new(rows.len(), columns)?)
 }
 
+/// Is what the logs and the rules say of a failed row, beside the row itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FailureNote {
+    /// What becomes of it by itself.
+    pub outlook: String,
+    /// The line of its logs that tells most.
+    pub line: Option<String>,
+    /// Of the error log, if there is no line.
+    pub line_path: Option<String>,
+    /// Name of the known error that the line shows.
+    pub pattern: Option<String>,
+    /// What that means and what to do.
+    pub meaning: Option<String>,
+}
+
+/// Returns failed rows as [`ordered_rows_frame`] does, with the columns `outlook`, `log_line`,
+/// `log_line_path` and `log_pattern` after the others.
+pub fn failures_frame(
+    rows: &[(TaskRow, FailureNote)],
+    log_dir: Option<&Path>,
+) -> Result<DataFrame, TableError> {
+    let only: Vec<&TaskRow> = rows.iter().map(|(row, _)| row).collect();
+    let frame = ordered_rows_frame(&only, log_dir)?;
+    let mut columns = frame.columns().to_vec();
+    let column = |name: &str, get: fn(&FailureNote) -> Option<&str>| {
+        texts(name, rows.iter().map(|(_, note)| get(note)))
+    };
+    columns.extend([
+        column("outlook", |note| Some(&note.outlook)),
+        column("log_line", |note| note.line.as_deref()),
+        column("log_line_path", |note| note.line_path.as_deref()),
+        column("log_pattern", |note| note.pattern.as_deref()),
+    ]);
+    Ok(DataFrame::new(rows.len(), columns)?)
+}
+
 /// Counts rows: `procedure, pending, running, complete, failed, total`. Procedures of the
 /// configuration come first, in its order and also without any row, then others by name.
 pub fn status_counts<'a>(
@@ -107,7 +143,7 @@ pub fn status_counts<'a>(
     )
 }
 
-fn time_text(time: DateTime<Utc>) -> String {
+pub(super) fn time_text(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 

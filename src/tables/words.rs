@@ -295,7 +295,7 @@ fn limit_text(limit: &Limit) -> String {
 }
 
 /// Says what becomes of a failed task by itself.
-fn outlook_text(outlook: Outlook) -> String {
+pub fn outlook_text(outlook: Outlook) -> String {
     match outlook {
         Outlook::None => "'retry' clears it".to_owned(),
         Outlook::Now => "is tried again".to_owned(),

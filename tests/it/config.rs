@@ -117,6 +117,10 @@ fn every_known_key_is_read() {
                 format!("audit: {{{name}: [[[]]]}}"),
                 format!("audit.{name}"),
             ),
+            Section::LogPattern => (
+                format!("audit: {{log_patterns: [{{name: a, regex: a, {name}: [[[]]]}}]}}"),
+                format!("audit.log_patterns[0].{name}"),
+            ),
             Section::Procedure => (
                 format!("procedures: [{{name: a, output_dir: a, script: a, {name}: [[[]]]}}]"),
                 format!("procedures[0].{name}"),
@@ -145,6 +149,10 @@ fn every_known_key_is_read() {
             Section::Safety => (
                 format!("safety: {{{name}: [[[]]]}}"),
                 format!("safety.{name}"),
+            ),
+            Section::Notify => (
+                format!("notify: {{{name}: [[[]]]}}"),
+                format!("notify.{name}"),
             ),
         };
         let error = interpret("c.yaml", text.as_bytes()).expect_err(&text);
@@ -430,7 +438,7 @@ fn the_example_loads_and_shows_every_key() {
     for key in KEYS {
         let nested = matches!(
             key.section,
-            Section::Dependency | Section::Marker | Section::RetryRule
+            Section::Dependency | Section::LogPattern | Section::Marker | Section::RetryRule
         );
         let word = format!("{}:", key.name);
         let written = lines

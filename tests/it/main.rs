@@ -2,6 +2,7 @@
 //! A file per subject; what they share is in `harness`.
 
 mod arrays;
+mod audit;
 mod baddays;
 mod clean;
 mod config;
@@ -9,6 +10,7 @@ mod crash;
 mod doubt;
 mod errors;
 mod expect;
+mod explain;
 mod fake_slurm;
 mod fuzz;
 mod harness;
@@ -17,11 +19,15 @@ mod harness_tree;
 mod hostile;
 mod local;
 mod lock_and_journal;
+mod logs;
+mod mail;
 mod model;
+mod news;
 mod orders;
 mod output;
 mod outputs;
 mod policy;
+mod pretty;
 mod python;
 mod readme;
 mod repair;

@@ -142,7 +142,7 @@ fn the_hash_is_the_one_of_format_version_1() {
     ];
     let rows: Vec<&TaskRow> = rows.iter().collect();
     let (_, identity) = file::write(&rows, None, &meta()).unwrap();
-    let hash = "sha256-columns-1:5948c2a8025be4c03f0ba2115eb617737d6700cdbefafeed4abf04525a64a993";
+    let hash = "sha256-columns-1:87c01b31f65acc4ff2e14658064d354f4c7e09a27bc6b8360d81feac7469ba10";
     assert_eq!(
         identity,
         file::Identity::Ours {

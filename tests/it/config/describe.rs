@@ -73,6 +73,13 @@ pub fn describe(config: &Config) -> String {
         ),
     );
     line("audit", format!("{:?}", c.audit));
+    line(
+        "notify",
+        format!(
+            "{:?} heartbeat {:?} metrics {:?}",
+            c.notify, c.heartbeat_file, c.metrics_file
+        ),
+    );
     for warning in &c.warnings {
         line("warning", warning.clone());
     }

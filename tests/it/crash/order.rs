@@ -72,6 +72,7 @@ fn looking_writes_nothing() {
             &["manifest"],
             &["status"],
             &["session-status"],
+            &["audit", "--queue"],
             &["retry", "--dry-run", "--status", "all"],
             &["outputs", "--files"],
             &["clean", "--dry-run", "--older-than", "0s"],

@@ -1,0 +1,253 @@
+//! Gathers a report: from configuration, state, attempts, sessions, decisions, outputs, logs, scripts and
+//! the audit log. Reads only.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use super::details::Details;
+use super::efficiency::efficiency;
+use super::inputs;
+use super::logs;
+use super::matters;
+use super::patterns::Patterns;
+use super::progress::progress;
+use super::report::{FORMAT, Orphans, Report, Study, UnreadableItem};
+use super::summary::{self, Selected};
+use super::{Parts, health};
+use crate::bids::Discovery;
+use crate::completion::probe::Probe;
+use crate::completion::reader::words;
+use crate::config::{Config, ExecutorKind};
+use crate::executor::{ExecutorError, JobReport};
+use crate::manifest::{Decision, Manifest, Planned, Selection, Skip};
+use crate::request;
+use crate::state::audit_log;
+use crate::state::{State, TaskRow};
+
+/// Holds what a report is made of.
+pub struct Input<'a> {
+    pub config: &'a Config,
+    pub project: &'a str,
+    pub now: DateTime<Utc>,
+    pub parts: Parts,
+    pub selection: &'a Selection,
+    /// The selection as it was typed; none: everything.
+    pub selection_text: Option<String>,
+    /// Tell of every task's markers, also of complete ones.
+    pub all_markers: bool,
+    pub state: &'a State,
+    /// Earlier attempts.
+    pub attempts: &'a [TaskRow],
+    pub found: &'a Discovery,
+    /// Empty if the tasks were not asked for.
+    pub manifest: &'a Manifest,
+    /// None if the tasks were not asked for.
+    pub probe: Option<&'a Probe>,
+    /// Living jobs; none: not asked, or no answer.
+    pub queue: Option<&'a [JobReport]>,
+    pub patterns: &'a Patterns,
+    pub find_script: &'a dyn Fn(&str) -> Result<PathBuf, ExecutorError>,
+    /// What could not be read on the way here.
+    pub unreadable: Vec<UnreadableItem>,
+    /// Called after each session, task or log that was looked at.
+    pub tick: &'a (dyn Fn() + Sync),
+}
+
+/// Makes the report.
+pub fn collect(input: Input<'_>) -> Report {
+    let config = input.config;
+    let dag = &config.procedures;
+    let selected = Selected::new(
+        dag,
+        input.selection,
+        &input.found.sessions,
+        &input.manifest.tasks,
+        input.state.rows(),
+    );
+    let rows = || selected.rows.iter().copied();
+    let earlier = input.attempts.iter().filter(|row| selected.has(row));
+    let attempts = || rows().chain(earlier.clone());
+    let mut unreadable = input.unreadable.clone();
+    unreadable.extend(unreadable_tasks(&selected));
+    unreadable.extend(input.found.unreadable.iter().map(|what| UnreadableItem {
+        part: "sessions",
+        path: lossy(&what.path),
+        error: what.error.clone(),
+    }));
+
+    let parts = input.parts;
+    let log_dir = config.slurm.log_dir.as_deref();
+    let read_logs = parts.logs.then(|| {
+        let threads = config.scan_threads;
+        logs::read(&selected.rows, log_dir, input.patterns, threads, input.tick)
+    });
+    let (mut tasks, numbers) = match input.probe {
+        Some(probe) => Details {
+            config,
+            state: input.state,
+            probe,
+            of_all: input.all_markers,
+            log_dir,
+        }
+        .collect(&selected, input.tick),
+        None => Default::default(),
+    };
+    let logs = read_logs.map(|mut read| {
+        for task in &mut tasks {
+            let key = crate::state::TaskKey {
+                subject: Arc::clone(&task.subject),
+                session: Arc::clone(&task.session),
+                procedure: Arc::clone(&task.procedure),
+            };
+            task.log_tail = read.tails.remove(&key).unwrap_or_default();
+        }
+        unreadable.append(&mut read.unreadable);
+        read.logs
+    });
+    let job = |task: &Planned| {
+        let row = input.state.get(&request::key(config, task))?;
+        row.job_id.clone()
+    };
+    let matrix = summary::matrix(&selected, &|number| numbers.get(&number).copied(), &job);
+    let health = health::summary(matrix.sessions.iter().map(|row| row.health));
+    let dicom = parts.dicom.then(|| {
+        let (least, threads) = (config.audit.dicom_min_files, config.scan_threads);
+        inputs::dicom(&selected.sessions, least, threads, input.tick)
+    });
+    let progress = if parts.tasks {
+        progress_of(&input, &selected, &mut unreadable)
+    } else {
+        None
+    };
+    unreadable.sort();
+    unreadable.dedup();
+    Report {
+        format: FORMAT,
+        study: study(&input),
+        totals: summary::totals(&selected),
+        procedures: summary::procedures(&selected),
+        health,
+        matrix,
+        tasks,
+        dicom,
+        logs,
+        stale: if parts.tasks {
+            matters::stale(rows(), config.audit.stale_job_threshold_hours, input.now)
+        } else {
+            Vec::new()
+        },
+        orphans: if parts.tasks {
+            Orphans {
+                rows: matters::orphan_rows(rows(), dag, input.found),
+                jobs: input
+                    .queue
+                    .map(|queue| matters::orphan_jobs(queue, input.state.rows(), input.project)),
+            }
+        } else {
+            Orphans::default()
+        },
+        scripts: if parts.tasks {
+            let chosen = dag.iter().map(|(_, procedure)| procedure);
+            let chosen = chosen.filter(|p| input.selection.contains_procedure(&p.name));
+            let has_directives = config.executor == ExecutorKind::Slurm;
+            inputs::scripts(chosen, input.find_script, has_directives)
+        } else {
+            Vec::new()
+        },
+        failures: if parts.tasks {
+            matters::failures(rows(), attempts(), dag)
+        } else {
+            Default::default()
+        },
+        efficiency: if parts.efficiency {
+            efficiency(attempts(), dag)
+        } else {
+            Vec::new()
+        },
+        progress,
+        trend: None,
+        unreadable,
+    }
+}
+
+fn study(input: &Input<'_>) -> Study {
+    let config = input.config;
+    Study {
+        project: input.project.to_owned(),
+        created_at: input.now,
+        version: env!("CARGO_PKG_VERSION"),
+        parts: input.parts.words(),
+        config: config.file.as_deref().map(lossy),
+        dicom_root: lossy(&config.dicom_root),
+        bids_root: lossy(&config.bids_root),
+        derivatives_root: lossy(&config.derivatives_root),
+        state_file: lossy(&config.state_file),
+        log_file: lossy(&config.log_file),
+        log_dir: config.slurm.log_dir.as_deref().map(lossy),
+        selection: input.selection_text.clone(),
+    }
+}
+
+fn unreadable_tasks(selected: &Selected<'_>) -> Vec<UnreadableItem> {
+    let tasks = selected.tasks.iter();
+    tasks
+        .filter_map(|task| match &task.decision {
+            Decision::Skip(Skip::Unreadable(what)) => Some(UnreadableItem {
+                part: "outputs",
+                path: lossy(&what.path),
+                error: what.error.clone(),
+            }),
+            _ => None,
+        })
+        .collect()
+}
+
+fn progress_of(
+    input: &Input<'_>,
+    selected: &Selected<'_>,
+    unreadable: &mut Vec<UnreadableItem>,
+) -> Option<super::report::Progress> {
+    let log = &input.config.log_file;
+    let contents = match audit_log::read(log) {
+        Ok(contents) => contents?,
+        Err(error) => {
+            unreadable.push(UnreadableItem {
+                part: "audit_log",
+                path: lossy(log),
+                error: words(&error),
+            });
+            return None;
+        }
+    };
+    let dag = &input.config.procedures;
+    let mut backlog: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+    for task in selected.tasks.iter().filter(|task| goes_on(&task.decision)) {
+        let name = &dag.get(task.procedure).name;
+        *backlog.entry(Arc::clone(name)).or_default() += 1;
+    }
+    let events = contents.records.iter().filter(|event| {
+        let key = &event.key;
+        selected.has_task(&key.subject, &key.session, &key.procedure)
+    });
+    let bad = contents.bad_lines.len();
+    Some(progress(events, &backlog, dag, bad, input.now))
+}
+
+/// True if a task becomes complete by itself, if all goes well.
+fn goes_on(decision: &Decision) -> bool {
+    match decision {
+        Decision::Submit(_) => true,
+        Decision::Skip(skip) => match skip {
+            Skip::InFlight { .. } | Skip::OverLimit(_) | Skip::Settling { .. } => true,
+            Skip::WaitingFor(waiting) => waiting.blocked.is_none(),
+            _ => false,
+        },
+    }
+}
+
+fn lossy(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

@@ -1,0 +1,348 @@
+//! What jobs asked for against what they used, and what to ask for instead. Pure.
+//!
+//! Slurm samples memory (`JobAcctGatherFrequency`, 30 s by default): a short peak can be missed, so
+//! suggestions leave room above what was seen.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::report::{CpuUse, Efficiency, Percentiles, Usage, Verdict};
+use crate::procedure::ProcedureDag;
+use crate::state::{Reason, TaskRow, TaskStatus};
+
+/// Fewer attempts say nothing about the next one.
+const ENOUGH: usize = 5;
+
+/// If fewer of 100 attempts fail for want of a resource, a retry with more is cheaper than more for all.
+const RARE_PERCENT: usize = 2;
+
+/// Compares the attempts of each procedure. Procedures of the configuration come first, in its order,
+/// then others by name; those without any measured attempt are left out.
+pub fn efficiency<'a>(
+    attempts: impl Iterator<Item = &'a TaskRow>,
+    dag: &ProcedureDag,
+) -> Vec<Efficiency> {
+    let mut groups: BTreeMap<(usize, Arc<str>), Vec<&TaskRow>> = BTreeMap::new();
+    for attempt in attempts {
+        let name = &attempt.key.procedure;
+        let rank = dag.find(name).map_or(usize::MAX, |id| id.index());
+        groups
+            .entry((rank, Arc::clone(name)))
+            .or_default()
+            .push(attempt);
+    }
+    groups
+        .into_iter()
+        .filter_map(|((_, procedure), mut attempts)| {
+            attempts.sort_by_key(|row| Reverse(row.submitted_at));
+            let result = Efficiency {
+                procedure,
+                memory: usage(&attempts, &MEMORY),
+                time: usage(&attempts, &TIME),
+                cpu: cpu(&attempts),
+            };
+            let measured = result.memory.is_some() || result.time.is_some() || result.cpu.is_some();
+            measured.then_some(result)
+        })
+        .collect()
+}
+
+/// Returns the nearest-rank percentiles; none of nothing.
+pub fn percentiles(values: &mut [i64]) -> Option<Percentiles> {
+    values.sort_unstable();
+    let at = |percent: usize| {
+        let rank = (values.len() * percent).div_ceil(100).max(1);
+        values.get(rank - 1).copied()
+    };
+    Some(Percentiles {
+        p50: at(50)?,
+        p90: at(90)?,
+        p95: at(95)?,
+        max: at(100)?,
+    })
+}
+
+/// Says how a resource is read and rounded.
+struct Resource {
+    used: fn(&TaskRow) -> Option<i64>,
+    asked: fn(&TaskRow) -> Option<i64>,
+    /// The reason of attempts that had too little.
+    want: Reason,
+    /// Room above the 95th percentile and above the most that was used, in percent.
+    above_p95: i64,
+    above_max: i64,
+    round_up: fn(i64) -> i64,
+    text: fn(i64) -> String,
+}
+
+const MEMORY: Resource = Resource {
+    used: |row| row.facts.max_rss_mb.filter(|mb| *mb > 0),
+    asked: |row| row.facts.req_mem_mb.filter(|mb| *mb > 0),
+    want: Reason::OutOfMemory,
+    above_p95: 20,
+    above_max: 5,
+    round_up: |mb| match mb {
+        ..=2048 => up_to(mb, 256),
+        2049..=65_536 => up_to(mb, 1024),
+        _ => up_to(mb, 8192),
+    },
+    text: memory_text,
+};
+
+const TIME: Resource = Resource {
+    used: |row| row.facts.elapsed_s.filter(|s| *s > 0),
+    asked: |row| row.facts.time_limit_s.filter(|s| *s > 0),
+    want: Reason::Timeout,
+    above_p95: 50,
+    above_max: 10,
+    round_up: |s| match s {
+        ..=3600 => up_to(s, 300),
+        3601..=43_200 => up_to(s, 1800),
+        _ => up_to(s, 3600),
+    },
+    text: time_limit_text,
+};
+
+fn usage(newest_first: &[&TaskRow], resource: &Resource) -> Option<Usage> {
+    let complete = newest_first
+        .iter()
+        .filter(|row| row.status == TaskStatus::Complete);
+    let measured: Vec<(i64, Option<i64>)> = complete
+        .filter_map(|row| Some(((resource.used)(row)?, (resource.asked)(row))))
+        .collect();
+    let short = newest_first
+        .iter()
+        .filter(|row| row.status == TaskStatus::Failed && row.reason == Some(resource.want));
+    let under_asked = short.clone().count();
+    if measured.is_empty() && under_asked == 0 {
+        return None;
+    }
+    let over_asked = measured
+        .iter()
+        .filter(|(used, asked)| asked.is_some_and(|asked| used.saturating_mul(2) < asked))
+        .count();
+    let n = measured.len();
+    let used = percentiles(&mut measured.iter().map(|(used, _)| *used).collect::<Vec<_>>());
+    let asked = newest_first.iter().find_map(|row| (resource.asked)(row));
+    let by_use = used
+        .filter(|_| n >= ENOUGH)
+        .map(|used| more(used.p95, resource.above_p95).max(more(used.max, resource.above_max)));
+    let is_rare = under_asked * 100 < RARE_PERCENT * (n + under_asked);
+    let by_want = short
+        .filter_map(|row| (resource.asked)(row))
+        .max()
+        .filter(|_| !is_rare)
+        .map(|asked| more(asked, 50));
+    let suggested = by_use.max(by_want).map(resource.round_up);
+    Some(Usage {
+        n,
+        used,
+        asked,
+        over_asked,
+        under_asked,
+        verdict: verdict(asked, suggested),
+        suggested,
+        suggested_text: suggested.map(resource.text),
+    })
+}
+
+fn verdict(asked: Option<i64>, suggested: Option<i64>) -> Verdict {
+    match (asked, suggested) {
+        (Some(asked), Some(suggested)) if suggested > asked => Verdict::UnderAsked,
+        (Some(asked), Some(suggested)) if suggested.saturating_mul(4) < asked.saturating_mul(3) => {
+            Verdict::OverAsked
+        }
+        (Some(_), Some(_)) => Verdict::Fits,
+        _ => Verdict::Unknown,
+    }
+}
+
+fn cpu(newest_first: &[&TaskRow]) -> Option<CpuUse> {
+    let measured: Vec<(f64, i64)> = newest_first
+        .iter()
+        .filter(|row| row.status == TaskStatus::Complete)
+        .filter_map(|row| {
+            let facts = &row.facts;
+            let (used, elapsed, cpus) = (facts.cpu_time_s?, facts.elapsed_s?, facts.alloc_cpus?);
+            (used >= 0 && elapsed > 0 && cpus > 0)
+                .then(|| (used as f64 / (elapsed as f64 * cpus as f64), cpus))
+        })
+        .collect();
+    let (_, alloc_cpus) = measured.first()?;
+    // In millionths, to share the ranking.
+    let mut shares: Vec<i64> = measured
+        .iter()
+        .map(|(busy, _)| (busy * 1e6) as i64)
+        .collect();
+    let shares = percentiles(&mut shares)?;
+    Some(CpuUse {
+        n: measured.len(),
+        alloc_cpus: *alloc_cpus,
+        busy_p50: shares.p50 as f64 / 1e6,
+        busy_p90: shares.p90 as f64 / 1e6,
+    })
+}
+
+fn more(value: i64, percent: i64) -> i64 {
+    value.saturating_add(value / 100 * percent + value % 100 * percent / 100)
+}
+
+fn up_to(value: i64, step: i64) -> i64 {
+    value.saturating_add(step - 1) / step * step
+}
+
+/// Prints MB of 2^20 bytes as sbatch takes them: `24G`, `768M`.
+pub fn memory_text(mb: i64) -> String {
+    if mb != 0 && mb % 1024 == 0 {
+        format!("{}G", mb / 1024)
+    } else {
+        format!("{mb}M")
+    }
+}
+
+/// Prints seconds as sbatch takes a time limit: `06:00:00`, `2-12:00:00`.
+pub fn time_limit_text(seconds: i64) -> String {
+    let seconds = seconds.max(0);
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    let clock = format!("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
+    match days {
+        0 => clock,
+        _ => format!("{days}-{clock}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::procedure::{MemSize, TimeLimit};
+    use crate::state::testing::{at, row};
+
+    fn attempt(
+        number: i64,
+        (status, reason): (TaskStatus, Reason),
+        mem: (i64, i64),
+        time: (i64, i64),
+    ) -> TaskRow {
+        let mut row = row("p", status, reason);
+        row.submitted_at = Some(at(number));
+        row.facts.req_mem_mb = Some(mem.0);
+        row.facts.max_rss_mb = Some(mem.1);
+        row.facts.time_limit_s = Some(time.0);
+        row.facts.elapsed_s = Some(time.1);
+        row
+    }
+
+    const GOOD: (TaskStatus, Reason) = (TaskStatus::Complete, Reason::Verified);
+    const OOM: (TaskStatus, Reason) = (TaskStatus::Failed, Reason::OutOfMemory);
+
+    fn one(attempts: &[TaskRow]) -> Efficiency {
+        let dag = ProcedureDag::new(Vec::new()).unwrap();
+        let mut all = efficiency(attempts.iter(), &dag);
+        assert_eq!(all.len(), 1);
+        all.remove(0)
+    }
+
+    #[test]
+    fn too_much_memory_is_told_and_a_fitting_value_suggested() {
+        let attempts: Vec<_> = (1..=20)
+            .map(|n| attempt(n, GOOD, (32_768, 4000 + 100 * n), (86_400, 3600 * 2)))
+            .collect();
+        let found = one(&attempts);
+        let memory = found.memory.unwrap();
+        let used = memory.used.unwrap();
+        assert_eq!(
+            (used.p50, used.p90, used.p95, used.max),
+            (5000, 5800, 5900, 6000)
+        );
+        assert_eq!(
+            (memory.n, memory.over_asked, memory.under_asked),
+            (20, 20, 0)
+        );
+        assert_eq!(memory.verdict, Verdict::OverAsked);
+        assert_eq!(memory.suggested_text.as_deref(), Some("7G"));
+        let time = found.time.unwrap();
+        assert_eq!(time.suggested_text.as_deref(), Some("03:00:00"));
+        assert_eq!(found.cpu, None);
+    }
+
+    #[test]
+    fn too_little_memory_asks_for_more_than_failed() {
+        let mut attempts: Vec<_> = (1..=6)
+            .map(|n| attempt(n, GOOD, (8192, 7000), (3600, 600)))
+            .collect();
+        attempts.push(attempt(7, OOM, (8192, 8192), (3600, 600)));
+        let memory = one(&attempts).memory.unwrap();
+        assert_eq!((memory.n, memory.under_asked), (6, 1));
+        assert_eq!(memory.verdict, Verdict::UnderAsked);
+        assert_eq!(memory.suggested_text.as_deref(), Some("12G"));
+    }
+
+    #[test]
+    fn few_attempts_suggest_nothing_and_rare_failures_do_not_raise_all() {
+        let few = one(&[attempt(1, GOOD, (8192, 700), (3600, 600))]);
+        let memory = few.memory.unwrap();
+        assert_eq!((memory.suggested, memory.verdict), (None, Verdict::Unknown));
+
+        let mut many: Vec<_> = (1..=99)
+            .map(|n| attempt(n, GOOD, (8192, 3000), (3600, 600)))
+            .collect();
+        many.push(attempt(100, OOM, (8192, 8192), (3600, 600)));
+        let memory = one(&many).memory.unwrap();
+        assert_eq!(memory.suggested_text.as_deref(), Some("4G"));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_left_out() {
+        let dag = ProcedureDag::new(Vec::new()).unwrap();
+        let bare = row("p", TaskStatus::Complete, Reason::Verified);
+        assert_eq!(efficiency([bare].iter(), &dag), []);
+    }
+
+    #[test]
+    fn cpu_use_is_the_share_of_all_cpus() {
+        let mut row = attempt(1, GOOD, (1, 1), (3600, 100));
+        row.facts.cpu_time_s = Some(200);
+        row.facts.alloc_cpus = Some(8);
+        let cpu = one(&[row]).cpu.unwrap();
+        assert_eq!((cpu.n, cpu.alloc_cpus, cpu.busy_p50), (1, 8, 0.25));
+    }
+
+    proptest! {
+        #[test]
+        fn percentiles_are_values_that_occur_in_order(mut values in prop::collection::vec(0i64..1000, 0..60)) {
+            let n = values.len();
+            let Some(found) = percentiles(&mut values) else {
+                prop_assert_eq!(n, 0);
+                return Ok(());
+            };
+            prop_assert!(found.p50 <= found.p90 && found.p90 <= found.p95 && found.p95 <= found.max);
+            prop_assert_eq!(Some(&found.max), values.iter().max());
+            for (percent, value) in [(50, found.p50), (90, found.p90), (95, found.p95)] {
+                prop_assert!(values.contains(&value));
+                let not_above = values.iter().filter(|v| **v <= value).count();
+                let below = values.iter().filter(|v| **v < value).count();
+                prop_assert!(not_above * 100 >= percent * n && below * 100 < percent * n);
+            }
+        }
+
+        #[test]
+        fn suggestions_are_enough_for_all_that_was_seen_and_valid_for_sbatch(
+            used in prop::collection::vec((1i64..2_000_000, 1i64..3_000_000), 5..30)
+        ) {
+            let attempts: Vec<_> = used.iter().enumerate()
+                .map(|(n, (mem, time))| attempt(n as i64, GOOD, (1024, *mem), (60, *time)))
+                .collect();
+            let found = one(&attempts);
+            let (memory, time) = (found.memory.unwrap(), found.time.unwrap());
+            let mem = MemSize::parse(memory.suggested_text.as_deref().unwrap()).unwrap();
+            prop_assert_eq!(mem.megabytes() as i64, memory.suggested.unwrap());
+            prop_assert!(mem.megabytes() as i64 >= memory.used.unwrap().max);
+            let limit = TimeLimit::parse(time.suggested_text.as_deref().unwrap()).unwrap();
+            prop_assert_eq!(limit.seconds().unwrap() as i64, time.suggested.unwrap());
+            prop_assert!(time.suggested.unwrap() > time.used.unwrap().max);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! How much of a session is done. Pure.
+
+use super::report::{Band, Health, HealthSummary};
+use crate::manifest::{Decision, Skip};
+
+/// Rates a share, in whole numbers so that 4 of 5 is exactly 0.8.
+pub fn band(complete: usize, of: usize) -> Band {
+    if complete * 5 >= of * 4 {
+        Band::Good
+    } else if complete * 5 >= of * 2 {
+        Band::Fair
+    } else {
+        Band::Poor
+    }
+}
+
+/// Rates the tasks of one session. Tasks that do not apply to it do not count; none: nothing is left.
+pub fn of<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Option<Health> {
+    let (mut complete, mut of) = (0, 0);
+    for decision in decisions {
+        match decision {
+            Decision::Skip(Skip::NotApplicable | Skip::NotSelected | Skip::Excluded) => {}
+            Decision::Skip(Skip::Complete | Skip::Stale(_)) => {
+                complete += 1;
+                of += 1;
+            }
+            _ => of += 1,
+        }
+    }
+    (of > 0).then(|| Health {
+        complete,
+        of,
+        share: complete as f64 / of as f64,
+        band: band(complete, of),
+    })
+}
+
+/// Counts sessions by band.
+pub fn summary(sessions: impl Iterator<Item = Option<Health>>) -> HealthSummary {
+    let mut summary = HealthSummary::default();
+    let mut sum = 0.0;
+    for health in sessions {
+        match health {
+            None => summary.none += 1,
+            Some(health) => {
+                sum += health.share;
+                match health.band {
+                    Band::Good => summary.good += 1,
+                    Band::Fair => summary.fair += 1,
+                    Band::Poor => summary.poor += 1,
+                }
+            }
+        }
+    }
+    let rated = summary.good + summary.fair + summary.poor;
+    summary.mean = (rated > 0).then(|| sum / rated as f64);
+    summary
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Due;
+
+    #[test]
+    fn bands_begin_at_their_bounds() {
+        for (complete, of, expected) in [
+            (4, 5, Band::Good),
+            (5, 6, Band::Good),
+            (3, 4, Band::Fair),
+            (2, 5, Band::Fair),
+            (1, 3, Band::Poor),
+            (0, 1, Band::Poor),
+            (1, 1, Band::Good),
+        ] {
+            assert_eq!(band(complete, of), expected, "{complete}/{of}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_apply_does_not_count() {
+        let decisions = [
+            Decision::Skip(Skip::Complete),
+            Decision::Skip(Skip::NotApplicable),
+            Decision::Skip(Skip::NotSelected),
+            Decision::Submit(Due::New),
+        ];
+        let health = of(decisions.iter()).unwrap();
+        assert_eq!(
+            (health.complete, health.of, health.band),
+            (1, 2, Band::Fair)
+        );
+        assert_eq!(of(decisions[1..3].iter()), None);
+    }
+
+    #[test]
+    fn the_bands_add_up_to_all_sessions() {
+        let complete = of([Decision::Skip(Skip::Complete)].iter());
+        let due = of([Decision::Submit(Due::New)].iter());
+        let summary = summary([complete, due, None].into_iter());
+        assert_eq!(
+            (summary.good, summary.fair, summary.poor, summary.none),
+            (1, 0, 1, 1)
+        );
+        assert_eq!(summary.mean, Some(0.5));
+    }
+}

@@ -1,0 +1,97 @@
+//! The table of known errors. The order counts twice: a line belongs to the first pattern that matches
+//! it, and [`Rank`] says which lines tell more than others.
+//!
+//! Sources of the texts: slurmstepd's and the kernel's own messages; the messages of Apptainer,
+//! FreeSurfer, nipype, Python, Java, CUDA, glibc and git-annex. No expression needs Unicode.
+
+use super::{Meaning, Rank};
+
+use Rank::{Program, Surroundings, System};
+
+/// Name, expression, rank, meaning, what to do.
+type Entry = (&'static str, &'static str, Rank, &'static str, &'static str);
+
+#[rustfmt::skip]
+const TABLE: &[Entry] = &[
+    ("time_limit",
+        r"DUE TO TIME LIMIT|CANCELLED AT .* DUE TO TIME|(?i:job exceeded (its )?time ?limit)",
+        System, "the job ran into its time limit",
+        "ask for more time ('time' of the procedure, or 'retry' with time_factor); 'audit --efficiency' suggests a value"),
+    ("gpu_memory",
+        r"CUDA out of memory|torch\.(cuda\.)?OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED",
+        System, "the GPU's memory was too small",
+        "ask for a GPU with more memory ('gres'), or let the program use less (smaller batches)"),
+    ("out_of_memory",
+        r"oom[-_]kill|(?i:out of memory)|OOM Killed|\bOOMKilled\b|^Killed\s*$|: line \d+: +\d+ Killed\b|MemoryError\b|std::bad_alloc|OutOfMemoryError|(?i:cannot allocate memory)|Exceeded (job|step) memory limit|(?i:unable to allocate \S+ [KMGT]iB)|(?i:died with <Signals\.SIGKILL)|exit(ed with exit)? code 137\b",
+        System, "the memory was too small",
+        "ask for more memory ('mem' of the procedure, or 'retry' with mem_factor); 'audit --efficiency' suggests a value"),
+    ("node_failure",
+        r"DUE TO NODE FAILURE|NODE_FAIL|(?i:node failure)|(?i:bus error)|(?i:stale (nfs )?file handle)|(?i:transport endpoint is not connected)|(?i:input/output error)|slurmstepd: error: .*(?i:prolog failed)|DUE TO PREEMPTION",
+        System, "the node or its file system failed",
+        "tell the administrator the node's name; 'retry' with exclude_node keeps away from it"),
+    ("disk_full",
+        r"(?i:no space left on device)|(?i:disk quota exceeded)|\bENOSPC\b|\bEDQUOT\b|(?i:file system is full)|(?i:quota exceeded)",
+        Surroundings, "the disk is full or the quota is used up",
+        "free space (working directories of failed jobs first) or ask for more quota, then 'retry'"),
+    ("license",
+        r"(?i:freesurfer license)|(?i:license file .*(not found|missing|invalid|does ?n.t exist|does not exist))|(?i:(could not|cannot|can't|unable to) (find|open|read)[^\n]*license(\.txt)?\b)|(?i:no such file[^\n]*license\.txt)|(?i:ERROR: FreeSurfer environment .*license)|(?i:license checkout failed)|(?i:FS_LICENSE.*(not|missing))",
+        Surroundings, "a licence is missing",
+        "let FS_LICENSE (or the option for it) name a file that the job can read, also inside the container"),
+    ("cuda",
+        r"(?i:no CUDA-capable device)|(?i:CUDA (driver|runtime) version is insufficient)|CUDA error:|\bCUDA_ERROR_\w+|cudaError\w+|(?i:NVIDIA-SMI has failed)|(?i:cuda initialization)|(?i:no nvidia driver)|(?i:could not load library libcud)",
+        Surroundings, "the GPU could not be used",
+        "see that the job asks for a GPU ('gres'), that the container is started with --nv, and that driver and CUDA fit"),
+    ("container",
+        r"\bFATAL: {2,}\S|(?i:(singularity|apptainer|docker|podman)[^\n]*(not found|no such|denied|failed|cannot|error))|(?i:could not open image)|(?i:image (file )?(not found|does not exist))|(?i:unable to find image)|(?i:failed to (mount|create|extract|open) [^\n]*(image|container|squashfs|sandbox))|(?i:pull access denied)|(?i:container creation failed)",
+        Surroundings, "the container could not be started",
+        "see that the image's path is right and readable on the nodes, that bind paths exist, and that the runtime is loaded"),
+    ("module",
+        r"(?i:lmod has detected the following error)|(?i:the following module\(s\) are unknown)|(?i:unable to locate a modulefile)|(?i:module: command not found)|(?i:: command not found)|ModuleNotFoundError|ImportError:|(?i:error while loading shared libraries)",
+        Surroundings, "a program, module or library was not found",
+        "load the module in the script (cron and Slurm start with a bare environment), or name the program with its full path"),
+    ("annex",
+        r"(?i:git-annex: .*)|(?i:unable to access these remotes)|(?i:\(not available\))|(?i:content (is )?not (present|available))|\.git/annex/objects/[^\n]*(?i:no such file)|(?i:no such file)[^\n]*\.git/annex/objects/|(?i:datalad[^\n]*(error|failed|impossible))|(?i:^get\(error\)|^(get|install|update)\((error|impossible)\))",
+        Surroundings, "the content of a file is not here (git-annex, DataLad)",
+        "fetch it ('datalad get' or 'git annex get') before the job, or in the script"),
+    ("network",
+        r"(?i:could not resolve host)|(?i:temporary failure in name resolution)|(?i:name or service not known)|(?i:network is unreachable)|(?i:connection (refused|timed out|reset by peer))|(?i:no route to host)|(?i:failed to establish a new connection)|(?i:urlopen error)|(?i:TLS handshake timeout)|(?i:max retries exceeded with url)",
+        Surroundings, "the network could not be used",
+        "compute nodes often have no internet: fetch templates and images on the login node before"),
+    ("freesurfer",
+        r"recon-all -s \S+ exited with ERRORS|exited with ERRORS at|(?i:^ERROR: (mri|mris|recon-all|talairach|ca)_?\w*)|ERROR: Talairach failed|(?i:recon-all[^\n]*\bERROR\b)",
+        Program, "FreeSurfer failed",
+        "read scripts/recon-all.log of the subject; remove scripts/IsRunning* before the next attempt"),
+    ("nipype",
+        r#"(?i:node:? \S+ failed to run)|Node \S+ failed|(?i:saving crash info to)|\bcrash-\d{8}-\d{6}\S*|(?i:preprocessing did not finish successfully)|(?i:(fmriprep|qsiprep|qsirecon|mriqc|xcp_d|smriprep|aslprep) (failed|finished with errors|did not finish))|NodeExecutionError|nipype\.workflow (ERROR|CRITICAL)"#,
+        Program, "a step of a nipype workflow (fMRIPrep, QSIPrep, ...) failed",
+        "read the crash file that the log names ('nipypecli crash FILE')"),
+    ("segfault",
+        r"(?i:segmentation fault)|\bSIGSEGV\b|(?i:core dumped)|\bSIGABRT\b|(?i:illegal instruction)|\bSIGILL\b|(?i:double free or corruption)|(?i:stack smashing detected)|(?i:floating point exception)",
+        Program, "a program crashed",
+        "try once more with more memory; if it stays, report it with the version and the input"),
+    ("permission",
+        r"(?i:permission denied)|PermissionError|(?i:operation not permitted)|\bEACCES\b|(?i:read-only file system)",
+        Program, "a file or directory may not be read or written",
+        "see owner and mode of the path in the line, for the user that jobs run as, on the nodes"),
+    ("missing_file",
+        r"(?i:no such file or directory)|FileNotFoundError|(?i:file not found)|(?i:does not exist)|(?i:cannot (find|open|read|stat|access) (file|volume|image)?\s*[\x22'/\w])|(?i:could not (find|open|read) )",
+        Program, "a file or directory is missing",
+        "see the path in the line: is it an input that an earlier step should have made, or not bound into the container?"),
+    ("python",
+        r"^Traceback \(most recent call last\)|^[A-Za-z_][\w.]*(Error|Exception|Interrupt)(: |\s*$)|^\s*raise [A-Z]\w+|^(SystemExit|KeyboardInterrupt)\b",
+        Program, "a Python program failed",
+        "read the lines above it in the log"),
+];
+
+/// Returns the expressions with their meanings.
+pub(super) fn patterns<'t>() -> impl Iterator<Item = (&'t str, Meaning)> {
+    TABLE.iter().map(|&(name, regex, rank, meaning, hint)| {
+        let meaning = Meaning {
+            name: name.into(),
+            meaning: meaning.into(),
+            hint: hint.into(),
+            rank,
+        };
+        (regex, meaning)
+    })
+}

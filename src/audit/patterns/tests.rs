@@ -1,0 +1,259 @@
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn telling(text: &[u8]) -> Option<(Option<String>, String, Option<u64>)> {
+    let tail = Tail::new(text.to_vec(), true);
+    let found = Patterns::builtin().telling(&tail)?;
+    let name = found.meaning.map(|meaning| meaning.name.to_string());
+    Some((name, found.line, found.number))
+}
+
+fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/logs/{name}.log"))
+}
+
+#[test]
+fn each_pattern_has_a_log_whose_telling_line_is_its_own() {
+    for (name, number, part) in [
+        ("time_limit", 4, "DUE TO TIME LIMIT"),
+        ("gpu_memory", 5, "CUDA out of memory"),
+        ("out_of_memory", 6, "Out Of Memory"),
+        ("node_failure", 2, "NODE FAILURE"),
+        ("disk_full", 5, "No space left on device"),
+        (
+            "license",
+            3,
+            "license file /opt/freesurfer/license.txt not found",
+        ),
+        ("cuda", 3, "no CUDA-capable device"),
+        ("container", 2, "could not open image"),
+        ("module", 3, "recon-all: command not found"),
+        ("annex", 2, "not available"),
+        ("network", 2, "Max retries exceeded"),
+        ("freesurfer", 6, "exited with ERRORS"),
+        ("nipype", 6, "crash-20260303-104409-lab-bold_reg-1f2e.txt"),
+        ("segfault", 2, "Segmentation fault"),
+        ("permission", 2, "Permission denied"),
+        ("missing_file", 2, "cannot stat"),
+        ("python", 7, "ValueError: unknown sequence"),
+    ] {
+        let found = last_telling_line(&fixture(name)).unwrap().unwrap();
+        let meaning = found
+            .meaning
+            .unwrap_or_else(|| panic!("{name}: {}", found.line));
+        assert_eq!(&*meaning.name, name, "{}", found.line);
+        assert_eq!(found.number, Some(number), "{name}");
+        assert!(found.line.contains(part), "{name}: {}", found.line);
+    }
+    let named: Vec<String> = Patterns::builtin()
+        .meanings()
+        .iter()
+        .map(|meaning| meaning.name.to_string())
+        .collect();
+    for name in &named {
+        assert!(fixture(name).metadata().is_ok(), "{name} has a log");
+    }
+}
+
+#[test]
+fn single_lines_are_told_apart() {
+    for (line, expected) in [
+        (
+            "slurmstepd: error: Exceeded job memory limit",
+            Some("out_of_memory"),
+        ),
+        ("Killed", Some("out_of_memory")),
+        (
+            "job.sh: line 7: 991 Killed                  python x.py",
+            Some("out_of_memory"),
+        ),
+        ("MemoryError", Some("out_of_memory")),
+        (
+            "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 3.2 GiB for an array",
+            Some("out_of_memory"),
+        ),
+        (
+            "terminate called after throwing an instance of 'std::bad_alloc'",
+            Some("out_of_memory"),
+        ),
+        (
+            "java.lang.OutOfMemoryError: Java heap space",
+            Some("out_of_memory"),
+        ),
+        (
+            "OpenBLAS: fork: Cannot allocate memory",
+            Some("out_of_memory"),
+        ),
+        (
+            "RuntimeError: CUDA error: invalid device ordinal",
+            Some("cuda"),
+        ),
+        (
+            "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***",
+            Some("node_failure"),
+        ),
+        ("cat: /data/x: Stale file handle", Some("node_failure")),
+        ("write failed: Disk quota exceeded", Some("disk_full")),
+        (
+            "docker: Error response from daemon: pull access denied for x/y.",
+            Some("container"),
+        ),
+        ("/bin/sh: singularity: command not found", Some("container")),
+        (
+            "ModuleNotFoundError: No module named 'nibabel'",
+            Some("module"),
+        ),
+        (
+            "fsl: error while loading shared libraries: libgfortran.so.3: cannot open shared object file: No such file or directory",
+            Some("module"),
+        ),
+        (
+            "IOError: No such file or no access: '/d/.git/annex/objects/Xx/MD5E-s1--a.nii.gz'",
+            Some("annex"),
+        ),
+        (
+            "curl: (6) Could not resolve host: example.org",
+            Some("network"),
+        ),
+        (
+            "slurmstepd: error: execve(): /x/job.sh: Permission denied",
+            Some("permission"),
+        ),
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: '/x'",
+            Some("missing_file"),
+        ),
+        (
+            "PermissionError: [Errno 13] Permission denied: '/x'",
+            Some("permission"),
+        ),
+        ("qsiprep failed", Some("nipype")),
+        (
+            "mris_fix_topology: Segmentation fault (core dumped)",
+            Some("segfault"),
+        ),
+        ("KeyError: 'RepetitionTime'", Some("python")),
+        // What looks alike and is none.
+        ("INFO: process was not killed", None),
+        ("MemoryErrors: 0", None),
+        ("0 errors, 0 warnings", None),
+        ("skilled work", None),
+        ("fatal: not a git repository", None),
+        ("INFO:    Mounting image with FUSE", None),
+    ] {
+        let (name, ..) = telling(line.as_bytes()).unwrap();
+        assert_eq!(name.as_deref(), expected, "{line}");
+    }
+}
+
+#[test]
+fn the_cause_tells_more_than_what_came_after_it() {
+    let text = "slurmstepd: error: Detected 1 oom_kill event\n\
+        Traceback (most recent call last):\nValueError: x\nall done\n";
+    let (name, line, number) = telling(text.as_bytes()).unwrap();
+    assert_eq!(name.as_deref(), Some("out_of_memory"));
+    assert!(line.contains("oom_kill"));
+    assert_eq!(number, Some(1));
+    // Of equal ones the last: an early complaint that was survived is not the end.
+    let text = "rm: cannot remove 'x': No such file or directory\nValueError: x\n";
+    assert_eq!(
+        telling(text.as_bytes()).unwrap().0.as_deref(),
+        Some("python")
+    );
+}
+
+#[test]
+fn without_a_pattern_the_last_line_is_shown() {
+    assert_eq!(
+        telling(b"one\ntwo\n\n  \n"),
+        Some((None, "two".to_owned(), Some(2)))
+    );
+    assert_eq!(telling(b" \n\n"), None);
+    assert_eq!(telling(b""), None);
+}
+
+#[test]
+fn patterns_of_the_site_come_first_and_bad_ones_are_named() {
+    let pattern = |name: &str, regex: &str| LogPattern {
+        name: name.to_owned(),
+        regex: regex.to_owned(),
+        hint: None,
+    };
+    let patterns =
+        Patterns::new(&[pattern("mine", r"^E42\b"), pattern("é", "(?i)FEHLER é")]).unwrap();
+    let tail = Tail::new("E42 out of memory\nfehler é\nMemoryError\n".into(), true);
+    let found = patterns.scan(&tail);
+    let names: Vec<_> = found
+        .iter()
+        .map(|f| f.meaning.unwrap().name.to_string())
+        .collect();
+    assert_eq!(names, ["mine", "é", "out_of_memory"]);
+    assert_eq!(&*most_telling(&found).unwrap().meaning.unwrap().name, "é");
+    let error = Patterns::new(&[pattern("a", "ok"), pattern("b", "(x")]).unwrap_err();
+    assert_eq!(error.regex, "(x");
+    assert!(!error.error.contains('\n'), "{error}");
+}
+
+#[test]
+fn only_the_end_of_a_large_log_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.out");
+    let mut text = b"MemoryError\n".to_vec();
+    for number in 0..40_000 {
+        text.extend_from_slice(format!("line {number} of many\n").as_bytes());
+    }
+    text.extend_from_slice(b"ValueError: at the end\n");
+    std::fs::write(&path, &text).unwrap();
+    let found = last_telling_line(&path).unwrap().unwrap();
+    assert_eq!(&*found.meaning.unwrap().name, "python");
+    assert_eq!(found.number, None);
+    let tail = read_tail(&path).unwrap().unwrap();
+    // No line is cut.
+    assert!(tail.lines().all(|(_, line)| line.is_empty()
+        || line.starts_with(b"line ")
+        || line.starts_with(b"Value")));
+    assert_eq!(tail.last_lines(2, 4096).len(), 2);
+    assert_eq!(tail.last_lines(2, 30), ["ValueError: at the end"]);
+}
+
+#[test]
+fn what_is_no_log_is_none_and_what_is_denied_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(read_tail(&dir.path().join("none")), Ok(None));
+    assert_eq!(read_tail(dir.path()), Ok(None));
+    let pipe = dir.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+    assert_eq!(read_tail(&pipe), Ok(None));
+    let link = dir.path().join("loop");
+    std::os::unix::fs::symlink("loop", &link).unwrap();
+    assert!(read_tail(&link).is_err());
+}
+
+#[test]
+fn shown_lines_are_safe_for_a_terminal() {
+    assert_eq!(shown(b" \x1b[31mred\tx\0 \xff\r"), "red x\\u{0} \u{fffd}");
+    let long = shown(&vec![b'x'; 10_000]);
+    assert_eq!(long.chars().count(), SHOWN + 1);
+    assert!(long.ends_with('…'));
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_are_too_odd(bytes in prop::collection::vec(any::<u8>(), 0..400), whole in any::<bool>()) {
+        let tail = Tail::new(bytes.clone(), whole);
+        for found in Patterns::builtin().scan(&tail) {
+            prop_assert!(!found.line.contains(char::is_control));
+            prop_assert_eq!(found.number.is_some(), whole);
+        }
+        for (at, line) in tail.lines() {
+            if let Some(number) = tail.number(at) {
+                let expected = bytes.split(|b| *b == b'\n').nth(number as usize - 1).unwrap();
+                let is_part = line.is_empty() || expected.windows(line.len()).any(|w| w == line);
+                prop_assert!(is_part);
+            }
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What a person should look at: tasks, DICOM directories, logs, jobs, scripts.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use super::{Count, maybe_time, time};
+use crate::completion::probe::MarkerResult;
+
+/// Tells all about one task: of those that failed, are in flight, cannot be read, were complete and lost
+/// their outputs, or are due with part of their outputs there. With `--markers`, of every task.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TaskDetail {
+    pub procedure: Arc<str>,
+    pub subject: Arc<str>,
+    /// Empty for subject scope.
+    pub session: Arc<str>,
+    pub decision: &'static str,
+    pub reason: Option<&'static str>,
+    /// A sentence for people.
+    pub text: String,
+    pub output_dir: String,
+    /// In the order of the configuration; empty: not looked at.
+    pub markers: Vec<MarkerResult>,
+    /// The newest attempt.
+    pub job: Option<JobDetail>,
+    /// The last lines of the log of a failed task, the newest last; at most 4 KiB.
+    pub log_tail: Vec<String>,
+}
+
+/// Holds what is known of an attempt.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JobDetail {
+    pub job_id: Option<Arc<str>>,
+    pub status: &'static str,
+    pub attempt: Option<i32>,
+    /// Slurm's word as it came.
+    pub slurm_state: Option<Arc<str>>,
+    /// `code:signal`.
+    pub exit_code: Option<Arc<str>>,
+    #[serde(serialize_with = "maybe_time")]
+    pub submitted_at: Option<DateTime<Utc>>,
+    #[serde(serialize_with = "maybe_time")]
+    pub started_at: Option<DateTime<Utc>>,
+    #[serde(serialize_with = "maybe_time")]
+    pub ended_at: Option<DateTime<Utc>>,
+    pub elapsed_s: Option<i64>,
+    pub time_limit_s: Option<i64>,
+    /// In MB of 2^20 bytes.
+    pub max_rss_mb: Option<i64>,
+    pub req_mem_mb: Option<i64>,
+    pub node_list: Option<Arc<str>>,
+    /// What a failure means, in words.
+    pub failure: Option<String>,
+    /// Paths of the job's output and error file, if `slurm_log_dir` is set.
+    pub output: Option<String>,
+    pub error: Option<String>,
+}
+
+/// Holds the look at the DICOM directories.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Dicom {
+    /// `audit.dicom_min_files`.
+    pub min_files: u64,
+    /// Sessions that need DICOM files: those with a finding and those without.
+    pub checked: usize,
+    pub findings: Vec<DicomFinding>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DicomFinding {
+    pub subject: Arc<str>,
+    pub session: Arc<str>,
+    pub problem: DicomProblem,
+    /// None: the sessions file names none.
+    pub path: Option<String>,
+    pub files: Option<u64>,
+    /// The system's words, if it cannot be read.
+    pub error: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DicomProblem {
+    /// There is no directory.
+    Missing,
+    /// Fewer files than `audit.dicom_min_files`.
+    FewFiles,
+    Unreadable,
+}
+
+/// Holds what the logs of failed tasks say.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Logs {
+    /// Failed tasks whose logs were looked for; those without a known log path are not among them.
+    pub tasks: usize,
+    /// Of these, tasks of which no log file is there.
+    pub without_log: usize,
+    /// Of these, tasks whose logs hold no known pattern.
+    pub without_finding: usize,
+    /// Tasks by the pattern of their telling line, most frequent first.
+    pub by_pattern: Vec<PatternCount>,
+    /// One per task and pattern; the telling one of a task first.
+    pub findings: Vec<LogFinding>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PatternCount {
+    pub pattern: Arc<str>,
+    pub meaning: Arc<str>,
+    /// What to do.
+    pub hint: Arc<str>,
+    pub tasks: usize,
+}
+
+/// Is a line of a log that matches a known pattern: the last one of its pattern.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LogFinding {
+    pub procedure: Arc<str>,
+    pub subject: Arc<str>,
+    pub session: Arc<str>,
+    pub job_id: Option<Arc<str>>,
+    pub pattern: Arc<str>,
+    /// Of all lines of the task's logs the one that says most.
+    pub telling: bool,
+    /// Cut after 300 letters; control characters are written out.
+    pub line: String,
+    pub file: String,
+    /// From 1. None: the log is longer than the part that is read.
+    pub line_number: Option<u64>,
+}
+
+/// Is a job that has been in flight for longer than `audit.stale_job_threshold_hours`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StaleJob {
+    pub procedure: Arc<str>,
+    pub subject: Arc<str>,
+    pub session: Arc<str>,
+    pub job_id: Option<Arc<str>>,
+    pub status: &'static str,
+    pub reason: Option<&'static str>,
+    #[serde(serialize_with = "time")]
+    pub submitted_at: DateTime<Utc>,
+    /// Whole hours since then.
+    pub hours: i64,
+}
+
+/// Holds what belongs to no task of today.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Orphans {
+    pub rows: Vec<OrphanRow>,
+    /// Living jobs of this study that no row knows. None: the queue was not asked, or did not answer.
+    pub jobs: Option<Vec<LiveJob>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OrphanRow {
+    pub procedure: Arc<str>,
+    pub subject: Arc<str>,
+    pub session: Arc<str>,
+    pub status: &'static str,
+    pub job_id: Option<Arc<str>>,
+    pub cause: OrphanCause,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OrphanCause {
+    /// The configuration has no such procedure.
+    Procedure,
+    /// There is no such subject or session.
+    Session,
+    /// The row has a session although the procedure's scope is the subject, or the other way round.
+    Scope,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LiveJob {
+    pub job_id: Arc<str>,
+    pub name: String,
+    pub slurm_state: Option<Arc<str>>,
+}
+
+/// Is something wrong with a procedure's job script.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ScriptFinding {
+    pub procedure: Arc<str>,
+    /// Where it was found, else the name as configured.
+    pub script: String,
+    pub problem: ScriptProblem,
+    /// What it is about, for people.
+    pub text: String,
+    /// The lines that Slurm ignores.
+    pub lines: Vec<ScriptLine>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScriptProblem {
+    /// Not found, or no script that sbatch takes.
+    Unusable,
+    /// `#SBATCH` lines after the first command, which Slurm does not read.
+    IgnoredLines,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ScriptLine {
+    /// From 1.
+    pub number: usize,
+    pub text: String,
+}
+
+/// Groups failures.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Failures {
+    /// Failed rows by reason, most frequent first; the sum is the number of failed rows.
+    pub by_reason: Vec<ReasonCount>,
+    /// All attempts that ended, earlier ones included, by node; the worst first.
+    pub by_node: Vec<NodeFailures>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ReasonCount {
+    /// A reason of the state file, or `unknown` (rows of the Python program).
+    pub reason: &'static str,
+    pub count: usize,
+    /// By procedure; the sum is `count`.
+    pub procedures: Vec<Count>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NodeFailures {
+    /// As Slurm wrote it: a job of several nodes counts for the whole list.
+    pub node: Arc<str>,
+    /// Attempts that ended there, well or not.
+    pub jobs: usize,
+    pub failed: usize,
+    /// `failed / jobs`.
+    pub share: f64,
+    /// By reason; the sum is `failed`.
+    pub reasons: Vec<Count>,
+}
+
+/// Names what could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct UnreadableItem {
+    /// `outputs`, `sessions`, `log`, `audit_log`, `attempts`, `queue` or `reports`.
+    pub part: &'static str,
+    pub path: String,
+    /// The system's words.
+    pub error: String,
+}

@@ -1,0 +1,283 @@
+//! `audit`: a report about the whole study. Reads only; writes what `--output` and `--history` ask for,
+//! never below the data roots.
+
+use std::path::{Path, PathBuf};
+
+use super::args::{AuditArgs, AuditFormat, SelectArgs};
+use super::context::{Access, Context};
+use super::error::{Exit, Failure};
+use super::output::Printer;
+use crate::audit::collect::{Input, collect};
+use crate::audit::patterns::Patterns;
+use crate::audit::report::{Report, UnreadableItem};
+use crate::audit::trend::{Snapshot, trend};
+use crate::audit::{Parts, history, html, text};
+use crate::bids::Discovery;
+use crate::executor::{Answer, Question};
+use crate::mail::{self, Message};
+use crate::manifest::{Manifest, Selection};
+use crate::shell::quote;
+use crate::state::TaskRow;
+use crate::sys;
+
+/// So many paths that could not be read are named on stderr.
+const SHOWN: usize = 10;
+
+pub fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    let destination = destination(context, args)?;
+    let mut report = gather(context, args, printer)?;
+    if let Some(dir) = &destination.report_dir {
+        compare(&mut report, dir);
+        history::save(dir, &report).map_err(unwritten)?;
+    }
+    let bytes = rendered(&report, args, printer.width())?;
+    match &destination.output {
+        Some(file) => {
+            history::replace(file, &bytes).map_err(unwritten)?;
+            printer.talk(&format!("the report is in {}", file.display()));
+        }
+        None => printer.data(&bytes),
+    }
+    if args.email {
+        let message = Message {
+            subject: text::subject(&report),
+            text: text::table(&report, None),
+            html: Some(text::mail_html(&report)),
+        };
+        mail::send(&context.config.audit, &message)?;
+        let recipients = context.config.audit.email_recipients.join(", ");
+        printer.talk(&format!("the report was sent to {recipients}"));
+    }
+    for what in report.unreadable.iter().take(SHOWN) {
+        printer.warning(&format!("cannot read {}: {}", what.path, what.error));
+    }
+    if report.unreadable.len() > SHOWN {
+        let more = report.unreadable.len() - SHOWN;
+        printer.warning(&format!("and {more} more paths"));
+    }
+    Ok(if report.is_partial() {
+        Exit::Unreadable
+    } else {
+        Exit::Done
+    })
+}
+
+/// Says where the report goes beside stdout.
+struct Destination {
+    output: Option<PathBuf>,
+    report_dir: Option<PathBuf>,
+}
+
+/// Judges what was asked for before any work is done.
+fn destination(context: &Context, args: &AuditArgs) -> Result<Destination, Failure> {
+    let usage = |message: &str, hint: &str| Failure::Usage {
+        message: message.to_owned(),
+        hint: hint.to_owned(),
+    };
+    if args.email {
+        // Not only after hours of reading.
+        mail::check(&context.config.audit)?;
+    }
+    let report_dir = if args.history {
+        let dir = context.config.audit.report_dir.clone();
+        Some(dir.ok_or_else(|| {
+            usage(
+                "--history needs a directory for the reports",
+                "name one as 'report_dir' in the 'audit' section of the configuration",
+            )
+        })?)
+    } else {
+        None
+    };
+    let output = args.output.clone();
+    for path in [&report_dir, &output].into_iter().flatten() {
+        if let Some((key, root)) = root_above(context, path) {
+            return Err(usage(
+                &format!(
+                    "{} lies below {key} ({}), where nothing is written",
+                    path.display(),
+                    root.display()
+                ),
+                "choose a place outside the data",
+            ));
+        }
+    }
+    Ok(Destination { output, report_dir })
+}
+
+/// Returns the data root that a path lies below, links followed as far as there is something.
+fn root_above<'a>(context: &'a Context, path: &Path) -> Option<(&'static str, &'a Path)> {
+    let working_dir = std::env::current_dir().unwrap_or_else(|_| "/".into());
+    let path = real(&working_dir.join(path));
+    let config = &context.config;
+    let roots = [
+        ("dicom_root", &config.dicom_root),
+        ("bids_root", &config.bids_root),
+        ("derivatives_root", &config.derivatives_root),
+    ];
+    let mut roots = roots.into_iter();
+    roots
+        .find(|(_, root)| path.starts_with(real(root)))
+        .map(|(key, root)| (key, root.as_path()))
+}
+
+fn real(path: &Path) -> PathBuf {
+    for above in path.ancestors() {
+        if let (Ok(real), Ok(rest)) = (std::fs::canonicalize(above), path.strip_prefix(above)) {
+            return real.join(rest);
+        }
+    }
+    path.to_owned()
+}
+
+fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<Report, Failure> {
+    let parts = match (args.dicom_only, args.logs_only, args.efficiency) {
+        (true, ..) => Parts {
+            dicom: true,
+            ..Parts::NONE
+        },
+        (_, true, _) => Parts {
+            logs: true,
+            ..Parts::NONE
+        },
+        (.., true) => Parts {
+            efficiency: true,
+            ..Parts::NONE
+        },
+        _ => Parts::ALL,
+    };
+    let config = &context.config;
+    let patterns = Patterns::new(&config.audit.log_patterns).map_err(|error| Failure::Usage {
+        message: error.to_string(),
+        hint: "correct 'log_patterns' in the 'audit' section of the configuration".to_owned(),
+    })?;
+    // Only `--markers` and `--queue` need these; the tasks do anyway.
+    let state = context.read_state(printer)?;
+    let selection = context.selection_among(&args.select, Some(&state))?;
+    let (found, manifest) = sessions_and_tasks(context, args, parts, printer)?;
+    if parts.needs_sessions()
+        && !found.sessions.is_empty()
+        && !found.sessions.iter().any(|session| {
+            selection.contains_subject(session.subject.as_str())
+                && selection.contains_session(session.session.as_str())
+        })
+    {
+        printer.warning("no session of the study matches the selection");
+    }
+    let mut unreadable = Vec::new();
+    let attempts = attempts(context, &mut unreadable);
+    let project = context.project(&state);
+    let mut executor = context.executor(Access::ReadOnly)?;
+    let queue = match args.queue && parts.tasks {
+        false => None,
+        true => match executor.observe(&Question::default()).queue {
+            Answer::Got(jobs) => Some(jobs),
+            Answer::Off => None,
+            Answer::Failed(error) => {
+                unreadable.push(UnreadableItem {
+                    part: "queue",
+                    path: "queue".to_owned(),
+                    error,
+                });
+                None
+            }
+        },
+    };
+    let probe = parts.tasks.then(|| context.probe()).transpose()?;
+    let progress = printer.progress(None, "looking at tasks, logs and DICOM files");
+    let report = collect(Input {
+        config,
+        project: &project,
+        now: sys::now(),
+        parts,
+        selection: &selection,
+        selection_text: selection_text(&args.select),
+        all_markers: args.markers,
+        state: &state,
+        attempts: &attempts,
+        found: &found,
+        manifest: &manifest,
+        probe: probe.as_ref(),
+        queue: queue.as_deref(),
+        patterns: &patterns,
+        find_script: &|script| executor.find_script(script),
+        unreadable,
+        tick: &|| progress.inc(1),
+    });
+    progress.finish();
+    Ok(report)
+}
+
+/// Finds the sessions, and decides about their tasks if they are asked for.
+fn sessions_and_tasks(
+    context: &Context,
+    args: &AuditArgs,
+    parts: Parts,
+    printer: &mut Printer,
+) -> Result<(Discovery, Manifest), Failure> {
+    if parts.tasks {
+        // A subject-scoped task has no session: the report chooses by the sessions that it shows. And
+        // `--procedure` may name one that only rows know: nothing is decided about it.
+        let by_subject = Selection::new(&args.select.subjects, &[], &[], &[])?;
+        context.plan(by_subject, printer)
+    } else if parts.dicom {
+        Ok((context.discover(printer)?, Manifest::default()))
+    } else {
+        Ok(Default::default())
+    }
+}
+
+fn attempts(context: &Context, unreadable: &mut Vec<UnreadableItem>) -> Vec<TaskRow> {
+    match context.store.read_attempts() {
+        Ok(attempts) => attempts,
+        Err(error) => {
+            unreadable.push(UnreadableItem {
+                part: "attempts",
+                path: context.store.paths.attempts.display().to_string(),
+                error: error.to_string(),
+            });
+            Vec::new()
+        }
+    }
+}
+
+fn compare(report: &mut Report, dir: &Path) {
+    let study = &report.study;
+    let (earlier, unreadable) = history::earlier(dir, study.selection.as_deref(), study.created_at);
+    report.unreadable.extend(unreadable);
+    report.trend = earlier
+        .map(|(path, before)| trend(&before, &path.to_string_lossy(), &Snapshot::of(report)));
+}
+
+fn rendered(report: &Report, args: &AuditArgs, width: Option<u16>) -> Result<Vec<u8>, Failure> {
+    Ok(match args.format {
+        AuditFormat::Table => {
+            let width = width.filter(|_| args.output.is_none());
+            text::table(report, width).into_bytes()
+        }
+        AuditFormat::Markdown => text::markdown(report).into_bytes(),
+        AuditFormat::Json => report.to_json().map_err(crate::tables::TableError::from)?,
+        AuditFormat::Html => html::render(report).into_bytes(),
+    })
+}
+
+/// Writes the selection as it is typed.
+fn selection_text(select: &SelectArgs) -> Option<String> {
+    let groups = [
+        ("--subject", &select.subjects),
+        ("--session", &select.sessions),
+        ("--procedure", &select.procedures),
+    ];
+    let words: Vec<String> = groups
+        .iter()
+        .flat_map(|(option, values)| {
+            let values = values.iter();
+            values.map(move |value| format!("{option} {}", quote(value)))
+        })
+        .collect();
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
+fn unwritten((path, source): (PathBuf, std::io::Error)) -> Failure {
+    Failure::Write { path, source }
+}

@@ -1,0 +1,202 @@
+//! Lays out what is no table: a title, then lines with a label, wrapped to the terminal's width.
+
+use anstyle::{AnsiColor, Style};
+
+use super::layout::printable;
+use crate::tables::words::{first_word, short_cell};
+
+/// Columns of the labels.
+const INDENT: usize = 11;
+/// Stands for a blank at which no line is broken.
+pub const NO_BREAK: char = '\u{a0}';
+/// Narrower than this nothing is wrapped: a word per line helps nobody.
+const NARROWEST: usize = 30;
+
+/// Collects the text of one block.
+#[derive(Debug, Default)]
+pub struct Block {
+    text: String,
+    /// None: nothing is wrapped.
+    width: Option<usize>,
+    is_colored: bool,
+}
+
+impl Block {
+    /// `width`: the terminal's, if there is one.
+    pub fn new(width: Option<u16>, is_colored: bool) -> Self {
+        Self {
+            text: String::new(),
+            width: width.map(|width| usize::from(width).max(NARROWEST)),
+            is_colored,
+        }
+    }
+
+    /// Adds a title, and after it a text that begins with a status or decision word.
+    pub fn title(&mut self, title: &str, text: &str) {
+        let bold = if self.is_colored {
+            Style::new().bold()
+        } else {
+            Style::new()
+        };
+        let words = first_word(text);
+        let style = match color_of(words) {
+            Some(color) if self.is_colored => Style::new().bold().fg_color(Some(color.into())),
+            _ => Style::new(),
+        };
+        let title = printable(title);
+        let rest = printable(text.get(words.len()..).unwrap_or_default()).into_owned();
+        let word = printable(words);
+        let line = format!("{title}: {word}{rest}");
+        let mut lines = self.wrapped(&line, 0, 2).into_iter();
+        // Painted after it was wrapped: the marks of colour have no width.
+        if let Some(first) = lines.next() {
+            let head = format!("{title}: {word}");
+            let first = match first.strip_prefix(&head) {
+                Some(rest) => format!("{bold}{title}{bold:#}: {style}{word}{style:#}{rest}"),
+                None => first,
+            };
+            self.push(&first);
+        }
+        for line in lines {
+            self.push(&line);
+        }
+    }
+
+    /// Adds a line with a label, which stands once for several lines if it is empty in the others.
+    pub fn entry(&mut self, label: &str, text: &str) {
+        let head = format!("  {label:<width$}", width = INDENT - 2);
+        for (at, line) in self.wrapped(&printable(text), INDENT, 2).iter().enumerate() {
+            match at {
+                0 => self.push(&format!("{head}{line}")),
+                _ => self.push(&format!("{:INDENT$}{line}", "")),
+            }
+        }
+    }
+
+    /// Adds a line that is to be copied: never wrapped.
+    pub fn verbatim(&mut self, label: &str, text: &str) {
+        let label = format!("  {label:<width$}", width = INDENT - 2);
+        self.push(&format!("{label}{}", printable(text)));
+    }
+
+    pub fn gap(&mut self) {
+        self.text.push('\n');
+    }
+
+    pub fn finish(self) -> String {
+        self.text
+    }
+
+    fn push(&mut self, line: &str) {
+        self.text.push_str(&line.trim_end().replace(NO_BREAK, " "));
+        self.text.push('\n');
+    }
+
+    /// Breaks a text at blanks; lines after the first begin with `hang` blanks. Words that are too long
+    /// stay whole, so that paths can be copied.
+    fn wrapped(&self, text: &str, indent: usize, hang: usize) -> Vec<String> {
+        let Some(room) = self.width.map(|width| width.saturating_sub(indent)) else {
+            return vec![text.to_owned()];
+        };
+        let own_indent = text.len() - text.trim_start().len();
+        let mut lines = Vec::new();
+        let mut line = " ".repeat(own_indent);
+        let mut is_empty = true;
+        for word in text.trim_start().split(' ') {
+            let needed = line.chars().count() + word.chars().count() + usize::from(!is_empty);
+            if needed > room && !is_empty {
+                let next = " ".repeat(own_indent + hang);
+                lines.push(std::mem::replace(&mut line, next));
+                is_empty = true;
+            }
+            if !is_empty {
+                line.push(' ');
+            }
+            line.push_str(word);
+            is_empty = false;
+        }
+        lines.push(line);
+        lines
+    }
+}
+
+/// Prints a size as people do: `12.3 MB` (10^6 bytes).
+pub fn bytes(size: u64) -> String {
+    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
+    if size < 1000 {
+        return format!("{size} bytes");
+    }
+    let mut value = size as f64;
+    let mut unit = "bytes";
+    for next in UNITS {
+        if value < 999.95 {
+            break;
+        }
+        value /= 1000.0;
+        unit = next;
+    }
+    format!("{value:.1} {unit}")
+}
+
+/// Returns the colour of a status or decision word, which stands there in any case.
+fn color_of(word: &str) -> Option<AnsiColor> {
+    match short_cell(word) {
+        "done" => Some(AnsiColor::Green),
+        "run" => Some(AnsiColor::Cyan),
+        "pend" => Some(AnsiColor::Blue),
+        "due" => Some(AnsiColor::Yellow),
+        "fail" | "block" | "unrd" => Some(AnsiColor::Red),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_wrapped_and_hangs_below_its_label() {
+        let mut block = Block::new(Some(36), false);
+        block.title("bids sub-01", "failed (timeout), a long story that goes on");
+        block.entry("job", "one two three four five six seven");
+        block.entry("", "/a/path/that/is/much/too/long/for/this");
+        block.verbatim("line", "sbatch --a-very-long-option --and-another-one");
+        assert_eq!(
+            block.finish(),
+            "\
+bids sub-01: failed (timeout), a
+  long story that goes on
+  job      one two three four five
+             six seven
+           /a/path/that/is/much/too/long/for/this
+  line     sbatch --a-very-long-option --and-another-one
+"
+        );
+    }
+
+    #[test]
+    fn colour_comes_after_wrapping_and_control_characters_are_written_out() {
+        let mut block = Block::new(None, true);
+        block.title("a", "failed (x)");
+        block.entry("b", "c\x1b[31m");
+        assert_eq!(
+            block.finish(),
+            "\u{1b}[1ma\u{1b}[0m: \u{1b}[1m\u{1b}[31mfailed\u{1b}[0m (x)\n  b        c\\u{1b}[31m\n"
+        );
+    }
+
+    #[test]
+    fn sizes_are_short() {
+        for (size, text) in [
+            (0, "0 bytes"),
+            (999, "999 bytes"),
+            (1000, "1.0 kB"),
+            (999_949, "999.9 kB"),
+            (999_950, "1.0 MB"),
+            (12_345_678, "12.3 MB"),
+            (2 << 30, "2.1 GB"),
+        ] {
+            assert_eq!(bytes(size), text);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! `explain`: why a task is where it is, and what would have to happen. Asks Slurm and looks at the disk;
+//! takes no lock and writes nothing.
+
+mod text;
+
+use super::args::{ExplainArgs, TextFormat};
+use super::blocks::Block;
+use super::context::{Access, Context};
+use super::error::{Exit, Failure};
+use super::naming::{Named, most_like};
+use super::output::{Printer, Verbosity};
+use crate::bids::{Discovery, Session, SubjectLabel};
+use crate::config::Config;
+use crate::executor::Answer;
+use crate::explain::{Explanation, View};
+use crate::manifest::{Decision, Manifest, Planned, Selection};
+use crate::pass::Wishes;
+use crate::procedure::{ArrayMode, Procedure};
+use crate::request;
+use crate::safety::{self, roots};
+use crate::state::State;
+use crate::sys;
+use crate::tables::TableError;
+
+pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    let mut state = context.read_state(printer)?;
+    let named = context.named(args.task.words(), &state)?;
+    let stops = roots::judge(&context.config, &state, roots::look);
+    if !stops.is_empty() {
+        printer.warning(&format!(
+            "{}; `run` would submit nothing at all",
+            safety::message(&stops)
+        ));
+        printer.hint(&safety::hints(&stops));
+    }
+    let found = context.discover(printer)?;
+    let (subject, sessions) = sessions_of(&named, &found, &state)?;
+    let has_session = |label: &String| {
+        sessions
+            .iter()
+            .any(|session| session.session.as_str() == *label)
+    };
+    if !named.session.as_ref().is_none_or(has_session) {
+        return Err(nothing(&named, &sessions));
+    }
+    let probe = context.probe()?;
+    let project = context.project(&state);
+    let control = context.store.read_control()?;
+    let attempts = context.store.read_attempts()?;
+    let mut executor = context.executor(Access::ReadOnly)?;
+
+    let mut pass = context.pass(executor.as_mut(), &probe, &project);
+    let mut looked = pass.look(&mut state);
+    let mut exit = Exit::Done;
+    if let Some(message) = &looked.queue_failed {
+        printer.warning(&format!(
+            "the queue does not answer: {message}; what follows is what was on record, and `run` would submit nothing"
+        ));
+        looked.observation.queue = Answer::Got(Vec::new());
+        exit = Exit::Unreachable;
+    } else if let Some(message) = &looked.accounting_failed {
+        printer.warning(&format!(
+            "accounting does not answer: {message}; nothing is concluded from its silence"
+        ));
+        exit = Exit::Unreachable;
+    }
+    let wishes = Wishes {
+        policy: context.policy(Selection::default(), false)?,
+        max_jobs: None,
+        control,
+    };
+    let rows = state.clone();
+    let mut decide = |state: &mut State, sessions: &[Session]| {
+        pass.decide(&context.store, state, sessions, &looked, &wishes, &|| {})
+    };
+    let mut decided = decide(&mut state, &sessions)?;
+    let is_due = |planned: &Planned| matches!(planned.decision, Decision::Submit(_));
+    let is_meant = |planned: &&Planned| named.contains(&request::key(&context.config, planned));
+    if has_limits(&context.config) && decided.manifest.tasks.iter().filter(is_meant).any(is_due) {
+        // Whether there is room for a task depends on all tasks before it.
+        state = rows;
+        decided = decide(&mut state, &found.sessions)?;
+    }
+    let tasks: Vec<&Planned> = of_subject(&decided.manifest, &named);
+    let outputs = probe.explainer(&subject);
+    let view = View {
+        config: &context.config,
+        store: &context.store,
+        sessions: &sessions,
+        tasks: &tasks,
+        state: &state,
+        attempts: &attempts,
+        queue: match (&looked.queue_failed, &looked.observation.queue) {
+            (None, Answer::Got(jobs)) => Some(jobs),
+            _ => None,
+        },
+        control: &decided.brakes.control,
+        batches: &decided.batches,
+        executor: executor.as_ref(),
+        outputs: &outputs,
+        project: &project,
+        run_id: &context.run_id,
+        now: sys::now(),
+    };
+    let meant: Vec<Explanation> = tasks
+        .iter()
+        .filter(|planned| is_meant(planned))
+        .map(|planned| view.explain(planned))
+        .collect();
+    if meant.is_empty() {
+        return Err(nothing(&named, &sessions));
+    }
+    print(&meant, args.format, view.queue.is_some(), printer)?;
+    if exit == Exit::Done && meant.iter().any(|task| task.decision == "unreadable") {
+        exit = Exit::Unreadable;
+    }
+    Ok(exit)
+}
+
+/// Finds the subject and its sessions.
+fn sessions_of(
+    named: &Named,
+    found: &Discovery,
+    state: &State,
+) -> Result<(SubjectLabel, Vec<Session>), Failure> {
+    let sessions: Vec<Session> = found
+        .sessions
+        .iter()
+        .filter(|session| session.subject.as_str() == named.subject)
+        .cloned()
+        .collect();
+    if let Some(first) = sessions.first() {
+        return Ok((first.subject.clone(), sessions));
+    }
+    let names = found
+        .sessions
+        .iter()
+        .map(|session| session.subject.as_str());
+    let like = most_like(&named.subject, names);
+    let is_on_record = state
+        .rows()
+        .iter()
+        .any(|row| *row.key.subject == *named.subject);
+    let hint = if is_on_record {
+        format!(
+            "tasks of it are on record from before: `snbb-scheduler history {}` lists what happened",
+            named.subject
+        )
+    } else if like.is_empty() {
+        "`snbb-scheduler session-status` lists all sessions".to_owned()
+    } else {
+        format!("did you mean {}?", like.join(", "))
+    };
+    Err(Failure::NotFound {
+        message: format!("no session of {} is found in the study", named.subject),
+        hint,
+    })
+}
+
+fn of_subject<'a>(manifest: &'a Manifest, named: &Named) -> Vec<&'a Planned> {
+    let tasks = manifest.tasks.iter();
+    tasks
+        .filter(|planned| planned.subject.as_str() == named.subject)
+        .collect()
+}
+
+/// True if a due task may have to wait for others, or is submitted together with them.
+fn has_limits(config: &Config) -> bool {
+    let has_own = |procedure: &Procedure| {
+        let rules = &procedure.rules;
+        rules.max_in_flight.is_some() || rules.warmup > 0 || rules.array != ArrayMode::Never
+    };
+    config.max_in_flight.is_some()
+        || config.max_submit_per_run.is_some()
+        || config.max_queued_user_jobs.is_some()
+        || config
+            .procedures
+            .iter()
+            .any(|(_, procedure)| has_own(procedure))
+}
+
+fn nothing(named: &Named, sessions: &[Session]) -> Failure {
+    let labels: Vec<&str> = sessions
+        .iter()
+        .map(|session| session.session.as_str())
+        .filter(|label| !label.is_empty())
+        .collect();
+    let hint = match (&named.session, labels.as_slice()) {
+        (Some(_), []) => "the study has no sessions: leave the session out".to_owned(),
+        (Some(session), _) if !labels.contains(&session.as_str()) => {
+            format!("sessions of {}: {}", named.subject, labels.join(", "))
+        }
+        _ => "procedures that left the configuration have no tasks; `snbb-scheduler status` lists their rows"
+            .to_owned(),
+    };
+    Failure::NotFound {
+        message: format!("there is no task {named}"),
+        hint,
+    }
+}
+
+fn print(
+    tasks: &[Explanation],
+    format: TextFormat,
+    is_queue_known: bool,
+    printer: &mut Printer,
+) -> Result<(), Failure> {
+    if format == TextFormat::Json {
+        let mut bytes = serde_json::to_vec_pretty(tasks).map_err(TableError::from)?;
+        bytes.push(b'\n');
+        printer.data(&bytes);
+        return Ok(());
+    }
+    let is_detailed = tasks.len() == 1 || printer.verbosity() >= Verbosity::Verbose;
+    for (at, task) in tasks.iter().enumerate() {
+        let mut block = Block::new(printer.width(), printer.is_colored());
+        if is_detailed {
+            if at > 0 {
+                block.gap();
+            }
+            text::detailed(&mut block, task, is_queue_known);
+        } else {
+            text::brief(&mut block, task);
+        }
+        printer.data(block.finish().as_bytes());
+    }
+    if !is_detailed {
+        printer.hint("name one task, or add -v, to see all that is known of it");
+    }
+    Ok(())
+}

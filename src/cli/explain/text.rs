@@ -1,0 +1,326 @@
+//! An explanation as sentences for people.
+
+use std::path::Path;
+
+use chrono::{DateTime, Utc};
+
+use crate::cli::blocks::{Block, NO_BREAK, bytes};
+use crate::completion::explain::{
+    ANYTHING, Finding, FindingState, Findings, Match, Nearest, Verdict,
+};
+use crate::explain::{Attempt, Explanation, Next};
+
+/// So many dependencies that are ready are named one by one.
+const READY_SHOWN: usize = 3;
+
+/// Adds all that is known of a task.
+pub fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
+    block.title(&name(task), &headline(task));
+    if task.text != task.decision {
+        block.entry("why", &task.text);
+    }
+    for link in &task.because {
+        block.entry("", &format!("because {link}"));
+    }
+    block.entry("to do", &task.todo);
+    for (at, held) in task.held_by.iter().enumerate() {
+        block.entry(if at == 0 { "held by" } else { "" }, held);
+    }
+    dependencies(block, task);
+    if let Some(dicom) = &task.dicom {
+        let there = if dicom.exists { "" } else { " (not there)" };
+        block.entry("dicom", &format!("{}{there}", dicom.path));
+    }
+    outputs(
+        block,
+        &task.outputs,
+        matches!(task.decision, "running" | "pending"),
+    );
+    on_record(block, task, is_queue_known);
+    // The newest is the row.
+    if task.attempts.len() > usize::from(task.row.is_some()) {
+        for (at, attempt) in task.attempts.iter().enumerate() {
+            let label = if at == 0 { "attempts" } else { "" };
+            block.entry(label, &attempt_text(attempt));
+        }
+    }
+    if let Some(retry) = &task.retry {
+        let allowed = match (retry.attempts_allowed, retry.infrastructure_allowed) {
+            (Some(attempts), Some(infrastructure)) => format!(
+                " (attempt {} of {attempts}; {} of {infrastructure} retries after failures of the machine)",
+                retry.attempts_used, retry.infrastructure_used
+            ),
+            _ => " (the procedure has no retry rules)".to_owned(),
+        };
+        block.entry("retry", &format!("{}{allowed}", retry.text));
+    }
+    if let Some(next) = &task.next {
+        upcoming(block, next);
+    }
+}
+
+/// Adds where a task stands, what that comes from, and what to do.
+pub fn brief(block: &mut Block, task: &Explanation) {
+    block.title(&name(task), &task.text);
+    if let Some(root) = task.because.last() {
+        block.entry("because", root);
+    }
+    let missing = task.outputs.required.iter().chain(&task.outputs.forbidden);
+    if matches!(task.decision, "due" | "failed" | "limit" | "paused")
+        && let Some(finding) = missing.clone().find(|finding| is_trouble(finding))
+    {
+        let base = Path::new(&task.outputs.directory);
+        block.entry("outputs", &finding_text(finding, base));
+    }
+    // What a root needs is told there.
+    if task.because.is_empty()
+        && !matches!(
+            task.decision,
+            "complete" | "not-applicable" | "due" | "running"
+        )
+    {
+        block.entry("to do", &task.todo);
+    }
+}
+
+fn name(task: &Explanation) -> String {
+    let words = [&*task.procedure, &*task.subject, &*task.session];
+    words.join(" ").trim_end().to_owned()
+}
+
+/// Begins with the decision's word.
+fn headline(task: &Explanation) -> String {
+    match task.row.as_ref().and_then(|row| row.reason) {
+        Some(reason) if task.decision == "failed" => format!("failed ({reason})"),
+        _ => task.decision.to_owned(),
+    }
+}
+
+fn dependencies(block: &mut Block, task: &Explanation) {
+    let (ready, waiting): (Vec<_>, Vec<_>) = task.dependencies.iter().partition(|d| d.ready);
+    let mut label = "needs";
+    for needed in &waiting {
+        let name = format!("{} {}", needed.procedure, needed.session);
+        let any = if needed.any_session {
+            " (one session is enough)"
+        } else {
+            ""
+        };
+        block.entry(label, &format!("{}: {}{any}", name.trim_end(), needed.text));
+        label = "";
+        if let Some(root) = needed.because.last() {
+            block.entry("", &format!("  because {root}"));
+        }
+    }
+    if ready.len() <= READY_SHOWN {
+        for needed in &ready {
+            let name = format!("{} {}", needed.procedure, needed.session);
+            block.entry(label, &format!("{}: ready", name.trim_end()));
+            label = "";
+        }
+    } else {
+        block.entry(label, &format!("{} tasks are ready", ready.len()));
+    }
+}
+
+fn outputs(block: &mut Block, outputs: &Findings, is_in_flight: bool) {
+    let verdict = match outputs.verdict {
+        Verdict::Complete => "complete",
+        Verdict::Incomplete => "incomplete",
+        Verdict::NotApplicable => "not needed",
+        Verdict::Unreadable => "unreadable",
+    };
+    let live = if is_in_flight && outputs.verdict == Verdict::Complete {
+        ", not believed while the job lives"
+    } else {
+        ""
+    };
+    block.entry(
+        "outputs",
+        &format!("{verdict}{live}, in {}", outputs.directory),
+    );
+    let base = Path::new(&outputs.directory);
+    for finding in outputs.required.iter().chain(&outputs.forbidden) {
+        block.entry("", &finding_text(finding, base));
+    }
+}
+
+fn is_trouble(finding: &Finding) -> bool {
+    matches!(
+        finding.state,
+        FindingState::Missing | FindingState::Forbidden | FindingState::Unreadable
+    )
+}
+
+/// Prints `missing  dwi/*_dwi.bvec: dwi holds 3 entries (a, b, c), none matches *_dwi.bvec`.
+fn finding_text(finding: &Finding, base: &Path) -> String {
+    let word = match finding.state {
+        FindingState::Found => "found",
+        FindingState::Missing => "missing",
+        FindingState::NotNeeded => "not needed",
+        FindingState::Forbidden => "forbidden",
+        FindingState::Absent => "absent",
+        FindingState::Unreadable => "unreadable",
+    };
+    let rule = match (finding.state, finding.rule.as_str()) {
+        (_, ANYTHING) => "any file".to_owned(),
+        (FindingState::Absent, rule) => format!("{rule} (must not be there)"),
+        (_, rule) => rule.to_owned(),
+    };
+    let mut facts: Vec<String> = Vec::new();
+    if let Some(first) = finding.matches.first() {
+        let mut text = match_text(first, base);
+        let more = finding.count.max(finding.matches.len()).saturating_sub(1);
+        if more > 0 {
+            text.push_str(&format!(", and {more} more"));
+        }
+        facts.push(text);
+    }
+    facts.extend(finding.note.clone());
+    if finding.note.is_none()
+        && let Some(nearest) = &finding.nearest
+    {
+        facts.push(nearest_text(nearest, base));
+    }
+    if facts.is_empty() {
+        format!("{word}: {rule}")
+    } else {
+        format!("{word}: {rule}: {}", facts.join("; "))
+    }
+}
+
+fn match_text(found: &Match, base: &Path) -> String {
+    let path = below(&found.path, base);
+    if let Some(problem) = &found.problem {
+        return format!("{path} {problem}");
+    }
+    let size = found.size.map_or_else(|| "directory".to_owned(), bytes);
+    match found.modified {
+        Some(at) => format!("{path} ({size}, {})", time(at)),
+        None => format!("{path} ({size})"),
+    }
+}
+
+fn nearest_text(nearest: &Nearest, base: &Path) -> String {
+    let wanted = &nearest.fails_at;
+    let dir = match below(&nearest.directory, base) {
+        dir if dir.is_empty() => "the directory".to_owned(),
+        dir => dir,
+    };
+    let is_pattern = wanted.contains(['*', '?', '[']);
+    let fails = match (wanted.is_empty(), is_pattern) {
+        (true, _) => String::new(),
+        (false, true) => format!(", none matches {wanted}"),
+        (false, false) => format!(", none is {wanted}"),
+    };
+    match nearest.entries {
+        0 => format!("{dir} is empty"),
+        count => {
+            let more = if count > nearest.names.len() {
+                ", ..."
+            } else {
+                ""
+            };
+            let entries = if count == 1 { "entry" } else { "entries" };
+            let names = nearest.names.join(", ");
+            format!("{dir} holds {count} {entries} ({names}{more}){fails}")
+        }
+    }
+}
+
+fn below(path: &str, base: &Path) -> String {
+    match Path::new(path).strip_prefix(base) {
+        Ok(rest) => rest.to_string_lossy().into_owned(),
+        Err(_) => path.to_owned(),
+    }
+}
+
+fn on_record(block: &mut Block, task: &Explanation, is_queue_known: bool) {
+    let Some(row) = &task.row else {
+        let text = if task.attempts.is_empty() {
+            "none, no attempt is on record"
+        } else {
+            "none, what was there was cleared"
+        };
+        block.entry("row", text);
+        return;
+    };
+    let since = row
+        .ended_at
+        .or(row.started_at.filter(|_| row.status == "running"));
+    let since = since.or(row.submitted_at).or(row.updated_at);
+    let since = since.map_or_else(String::new, |at| format!(", since {}", time(at)));
+    let reason = row
+        .reason
+        .map_or_else(String::new, |reason| format!(" ({reason})"));
+    let job = row.job_id.as_deref();
+    let job = job.map_or_else(String::new, |id| format!(", job {id}"));
+    let attempt = row.attempt;
+    block.entry(
+        "row",
+        &format!("{}{reason}, attempt {attempt}{job}{since}", row.status),
+    );
+    if let Some(used) = &row.used {
+        block.entry("", used);
+    }
+    if let Some(log) = &row.log_path {
+        block.entry("log", log);
+    }
+    if !matches!(row.status, "pending" | "running") && task.job.is_none() {
+        return;
+    }
+    let text = match (&task.job, &row.job_id) {
+        (Some(job), _) => {
+            let reason = job.pending_reason.as_deref();
+            let reason = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
+            let node = job.node_list.as_deref().filter(|node| !node.is_empty());
+            let node = node.map_or_else(String::new, |node| format!(" on {node}"));
+            let cluster = job.cluster.as_deref();
+            let cluster = cluster.map_or_else(String::new, |name| format!(" of cluster {name}"));
+            format!("job {}{cluster} is {}{reason}{node}", job.job_id, job.state)
+        }
+        (None, Some(id)) if is_queue_known => format!("the queue does not show job {id}"),
+        (None, None) if is_queue_known => "the queue shows no job with its mark".to_owned(),
+        (None, _) => "the queue does not answer".to_owned(),
+    };
+    block.entry("queue", &text);
+}
+
+fn attempt_text(attempt: &Attempt) -> String {
+    let mut text = format!("{}", attempt.attempt);
+    match (&attempt.job_id, attempt.submitted_at) {
+        (Some(id), Some(at)) => text.push_str(&format!(", job {id} of {}", time(at))),
+        (None, Some(at)) => text.push_str(&format!(", of {}", time(at))),
+        (Some(id), None) => text.push_str(&format!(", job {id}")),
+        (None, None) => {}
+    }
+    text.push_str(&format!(": {}", attempt.text));
+    if let Some(used) = &attempt.used {
+        text.push_str(&format!("; {used}"));
+    }
+    text
+}
+
+fn upcoming(block: &mut Block, next: &Next) {
+    let mut text = format!("attempt {}", next.attempt);
+    if !next.asks.is_empty() {
+        text.push_str(&format!(" with {}", next.asks.join(" ")));
+    }
+    if let Some(count) = next.array_tasks {
+        text.push_str(&format!(", in one job array of {count}"));
+    }
+    block.entry("next", &text);
+    for change in next.changes.iter().chain(&next.reduced) {
+        block.entry("", change);
+    }
+    if let Some(problem) = &next.script_problem {
+        block.entry("", &format!("cannot be submitted: {problem}"));
+    }
+    block.verbatim("command", &next.command);
+}
+
+/// Prints a time that stays on one line.
+fn time(at: DateTime<Utc>) -> String {
+    let text = at.format("%Y-%m-%d %H:%M UTC").to_string();
+    text.replace(' ', &NO_BREAK.to_string())
+}

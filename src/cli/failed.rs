@@ -1,0 +1,139 @@
+//! `status --failed`: what is known of each failure, with the line of its log that tells most.
+
+use std::path::Path;
+
+use super::blocks::Block;
+use super::context::Context;
+use super::error::Failure;
+use super::output::{Format, Printer};
+use super::views::{self, RowsView};
+use crate::audit::patterns::{Found, Patterns, read_tail, tells_more};
+use crate::logs::{self, LogFiles};
+use crate::manifest::retry;
+use crate::parallel;
+use crate::state::{State, TaskRow};
+use crate::sys;
+use crate::tables::tasks::FailureNote;
+use crate::tables::words::outlook_text;
+use crate::tables::{failure_text, failures_frame, used_text};
+
+/// Prints failed rows; as text, first the counts per procedure and status of all of them.
+pub fn print(
+    context: &Context,
+    mut rows: Vec<&TaskRow>,
+    state: &State,
+    view: &RowsView<'_>,
+    printer: &mut Printer,
+) -> Result<(), Failure> {
+    let dag = &context.config.procedures;
+    let patterns = Patterns::new(&context.config.audit.log_patterns)
+        .unwrap_or_else(|_| Patterns::builtin().clone());
+    let is_text = view.format == Format::Table;
+    if is_text && rows.is_empty() {
+        printer.note("no task has failed");
+        return Ok(());
+    }
+    if is_text {
+        views::print_counts(printer, rows.iter().copied(), dag)?;
+    }
+    let (cut, _) = views::arrange(&mut rows, dag, view, printer);
+    let threads = context.config.scan_threads;
+    let noted: Vec<(TaskRow, FailureNote)> = parallel::map(&rows, threads, |row| {
+        ((*row).clone(), note(context, row, state, &patterns))
+    });
+    if is_text {
+        for (row, note) in &noted {
+            let mut block = Block::new(printer.width(), printer.is_colored());
+            block.gap();
+            tell(&mut block, row, note);
+            printer.data(block.finish().as_bytes());
+        }
+    } else {
+        let frame = failures_frame(&noted, view.log_dir)?;
+        printer.frame(&frame, view.format, &[], &[])?;
+    }
+    if let Some(cut) = cut {
+        cut.tell_of_rows(printer);
+    }
+    Ok(())
+}
+
+fn tell(block: &mut Block, row: &TaskRow, note: &FailureNote) {
+    let reason = row
+        .reason
+        .map_or("reason unknown", |reason| reason.as_str());
+    let attempt = row.attempt.unwrap_or(1);
+    let job = row.job_id.as_ref();
+    let job = job.map_or_else(String::new, |id| format!(", job {id}"));
+    block.title(
+        &row.key.to_string(),
+        &format!("failed ({reason}), attempt {attempt}{job}"),
+    );
+    if let Some(why) = failure_text(row) {
+        block.entry("why", &why);
+    }
+    if let Some(used) = used_text(row) {
+        block.entry("used", &used);
+    }
+    let ended = row.facts.ended_at.or(row.updated_at);
+    if let Some(ended) = ended {
+        block.entry("ended", &ended.format("%Y-%m-%d %H:%M UTC").to_string());
+    }
+    if let Some(line) = &note.line {
+        block.entry("log says", line);
+    }
+    if let Some(meaning) = &note.meaning {
+        block.entry("", meaning);
+    }
+    if let Some(path) = &note.line_path {
+        block.verbatim("log", path);
+    }
+    block.entry("next", &note.outlook);
+}
+
+fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) -> FailureNote {
+    let dag = &context.config.procedures;
+    let rules = dag
+        .find(&row.key.procedure)
+        .and_then(|id| dag.get(id).rules.retry.as_ref());
+    let outlook = retry::outlook(rules, row, state.meta.owner_uid, sys::now());
+    let note = FailureNote {
+        outlook: outlook_text(outlook),
+        ..FailureNote::default()
+    };
+    let Some(files) = logs::of(&context.config, &context.store, row) else {
+        return note;
+    };
+    let path = |path: &Path| Some(path.to_string_lossy().into_owned());
+    match telling(&files, patterns) {
+        Some((file, found)) => FailureNote {
+            line_path: path(file),
+            pattern: found.meaning.map(|meaning| meaning.name.to_string()),
+            meaning: found.meaning.map(|meaning| match &*meaning.hint {
+                "" => meaning.meaning.to_string(),
+                hint => format!("{}: {hint}", meaning.meaning),
+            }),
+            line: Some(found.line),
+            ..note
+        },
+        // Where it should be, for whoever looks.
+        None => FailureNote {
+            line_path: path(&files.error),
+            ..note
+        },
+    }
+}
+
+/// Finds the line of both logs that tells most; of two that say as much that of the error log. None:
+/// there are no logs, or they are empty or cannot be read.
+fn telling<'f, 'p>(files: &'f LogFiles, patterns: &'p Patterns) -> Option<(&'f Path, Found<'p>)> {
+    let of = |path: &'f Path| {
+        let tail = read_tail(path).ok().flatten()?;
+        Some((path, patterns.telling(&tail)?))
+    };
+    match (of(&files.error), of(&files.output)) {
+        (Some(error), Some(output)) if !tells_more(&error.1, &output.1) => Some(output),
+        (Some(error), _) => Some(error),
+        (None, output) => output,
+    }
+}

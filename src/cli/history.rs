@@ -1,0 +1,92 @@
+//! `history`: all that happened to a task, from the audit log, the attempts file and the row. Reads only.
+
+use super::args::HistoryArgs;
+use super::context::Context;
+use super::error::{Exit, Failure};
+use super::output::{Format, Printer};
+use crate::history;
+use crate::state::TaskRow;
+use crate::state::audit_log::{self, Record};
+use crate::tables::history_frame;
+
+/// What the table shows; the task only if there are several.
+const COLUMNS: [&str; 9] = [
+    "time",
+    "procedure",
+    "session",
+    "event",
+    "attempt",
+    "job_id",
+    "new_status",
+    "by",
+    "detail",
+];
+
+pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    let state = context.read_state(printer)?;
+    let named = context.named(args.task.words(), &state)?;
+    let earlier = context.store.read_attempts()?;
+    let log = &context.config.log_file;
+    let contents = audit_log::read(log).map_err(|source| Failure::Read {
+        path: log.clone(),
+        source,
+    })?;
+    let contents = contents.unwrap_or_default();
+    if !contents.bad_lines.is_empty() {
+        printer.warning(&format!(
+            "{} lines of {} cannot be read and are left out",
+            contents.bad_lines.len(),
+            log.display()
+        ));
+    }
+    let records: Vec<Record> = contents
+        .records
+        .into_iter()
+        .filter(|record| named.contains(&record.key))
+        .collect();
+    let rows: Vec<&TaskRow> = earlier
+        .iter()
+        .chain(state.superseded())
+        .chain(state.rows())
+        .filter(|row| named.contains(&row.key))
+        .collect();
+    let entries = history::of(&records, &rows);
+    let frame = history_frame(&entries)?;
+    if args.format != Format::Table {
+        printer.frame(&frame, args.format, &[], &[])?;
+        return Ok(Exit::Done);
+    }
+    if entries.is_empty() {
+        printer.note(&format!(
+            "{named}: nothing has happened yet that is on record"
+        ));
+        printer.hint(&format!(
+            "`snbb-scheduler explain {named}` says what would have to happen"
+        ));
+        return Ok(Exit::Done);
+    }
+    let is_one = |get: fn(&history::Entry) -> &str| {
+        let mut values = entries.iter().map(get);
+        let first = values.next();
+        values.all(|value| Some(value) == first)
+    };
+    let hidden = [
+        ("procedure", is_one(|entry| &entry.key.procedure)),
+        ("session", is_one(|entry| &entry.key.session)),
+        ("by", entries.iter().all(|entry| entry.by.is_none())),
+    ];
+    let columns = COLUMNS
+        .iter()
+        .copied()
+        .filter(|name| !hidden.contains(&(*name, true)));
+    let shown = frame
+        .select(columns)
+        .map_err(crate::tables::TableError::from)?;
+    printer.frame(
+        &shown,
+        Format::Table,
+        &["new_status"],
+        &["job_id", "attempt"],
+    )?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,257 @@
+//! `logs`: the end of a job's logs, and what comes after it. Reads only; asks Slurm with `--follow`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::args::LogsArgs;
+use super::context::{Access, Context};
+use super::error::{Exit, Failure};
+use super::naming::Named;
+use super::output::Printer;
+use crate::executor::{Answer, Executor, JobId, Question};
+use crate::logs::{self, Follower, LogFiles};
+use crate::pass::queue_question;
+use crate::state::{State, TaskRow, TaskStatus};
+use crate::tables::row_text;
+
+/// How often the logs are looked at.
+const LOOK: Duration = Duration::from_millis(500);
+/// So many looks after each other the job is asked for.
+const LOOKS_PER_QUESTION: u32 = 20;
+
+pub fn run(context: &Context, args: &LogsArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    let state = context.read_state(printer)?;
+    let named = context.named(args.task.words(), &state)?;
+    let row = choose(context, &named, args.attempt, &state)?;
+    let Some(job) = row.job_id.clone() else {
+        return Err(not_found(
+            format!("{}: nobody knows yet whether its job was accepted", row.key),
+            "the next `run` or `monitor` finds out".to_owned(),
+        ));
+    };
+    let Some(files) = logs::of(&context.config, &context.store, &row) else {
+        return Err(not_found(
+            format!(
+                "{}: where the logs of job {job} are is not known, slurm_log_dir is not set",
+                row.key
+            ),
+            format!(
+                "Slurm writes slurm-{}.out into the directory where `run` was called (under cron the home \
+                 directory), unless the script says otherwise (#SBATCH --output); set slurm_log_dir in the configuration",
+                job.as_str()
+            ),
+        ));
+    };
+    if args.path {
+        for (_, path) in files.iter() {
+            printer.line(&path.to_string_lossy());
+        }
+        return Ok(Exit::Done);
+    }
+    printer.note(&about(&row, &job));
+    let followers = show(&files, &row, args, printer)?;
+    if args.follow {
+        return follow(context, &job, followers, row.is_in_flight(), printer);
+    }
+    let are_there = files
+        .iter()
+        .any(|(_, path)| path.symlink_metadata().is_ok());
+    Ok(if are_there || row.is_in_flight() {
+        Exit::Done
+    } else {
+        Exit::Error
+    })
+}
+
+/// Chooses the one attempt that is meant.
+fn choose(
+    context: &Context,
+    named: &Named,
+    attempt: Option<i32>,
+    state: &State,
+) -> Result<TaskRow, Failure> {
+    let earlier = context.store.read_attempts()?;
+    let all: Vec<&TaskRow> = earlier
+        .iter()
+        .chain(state.superseded())
+        .chain(state.rows())
+        .filter(|row| named.contains(&row.key))
+        .collect();
+    let mut keys: Vec<_> = all.iter().map(|row| &row.key).collect();
+    keys.sort();
+    keys.dedup();
+    if keys.len() > 1 {
+        let list = keys.iter().map(|key| format!("\n  {key}"));
+        return Err(Failure::Usage {
+            message: format!(
+                "{named} has {} tasks with jobs:{}",
+                keys.len(),
+                list.collect::<String>()
+            ),
+            hint: format!(
+                "name one of them: snbb-scheduler logs {}",
+                keys.last().map_or_else(String::new, ToString::to_string)
+            ),
+        });
+    }
+    let newest = all
+        .iter()
+        .filter(|row| attempt.is_none_or(|wanted| number(row) == wanted))
+        .max_by_key(|row| (number(row), row.submitted_at, row.is_in_flight()));
+    match newest {
+        Some(row) => Ok((*row).clone()),
+        None if all.is_empty() => Err(not_found(
+            format!("{named}: no job is on record"),
+            format!("`snbb-scheduler explain {named}` says why"),
+        )),
+        None => {
+            let mut numbers: Vec<i32> = all.iter().map(|row| number(row)).collect();
+            numbers.sort_unstable();
+            let numbers: Vec<String> = numbers.iter().map(i32::to_string).collect();
+            Err(not_found(
+                format!(
+                    "{named}: there is no such attempt, on record are {}",
+                    numbers.join(", ")
+                ),
+                format!("`snbb-scheduler history {named}` lists them"),
+            ))
+        }
+    }
+}
+
+fn number(row: &TaskRow) -> i32 {
+    row.attempt.unwrap_or(1)
+}
+
+fn about(row: &TaskRow, job: &JobId) -> String {
+    format!(
+        "{}, attempt {}, job {job}: {}",
+        row.key,
+        number(row),
+        row_text(row)
+    )
+}
+
+/// Shows the end of each log, and returns what reads on.
+fn show(
+    files: &LogFiles,
+    row: &TaskRow,
+    args: &LogsArgs,
+    printer: &mut Printer,
+) -> Result<Vec<Follower>, Failure> {
+    let mut followers = Vec::new();
+    for (what, path) in files.iter() {
+        let end = logs::end(path, args.lines).map_err(|source| Failure::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let Some(end) = end else {
+            followers.push(Follower::new(path, 0));
+            let text = format!("no {what} log {}: {}", path.display(), why_not(row, path));
+            if row.is_in_flight() {
+                printer.note(&text);
+            } else {
+                printer.warning(&text);
+            }
+            continue;
+        };
+        followers.push(Follower::new(path, end.size));
+        let size = match (end.size, end.is_cut) {
+            (0, _) => " (empty)".to_owned(),
+            (_, false) => String::new(),
+            (size, true) => format!(" (the end of {})", super::blocks::bytes(size)),
+        };
+        printer.line(&format!("==> {}{size} <==", path.display()));
+        for line in &end.lines {
+            printer.line(line);
+        }
+    }
+    Ok(followers)
+}
+
+fn why_not(row: &TaskRow, path: &Path) -> String {
+    let dir = path
+        .parent()
+        .is_some_and(|dir| dir.symlink_metadata().is_ok());
+    match row.status {
+        TaskStatus::Pending => "the job has not started yet".to_owned(),
+        TaskStatus::Running => {
+            "the job has not written it yet, or has it elsewhere (#SBATCH --output)".to_owned()
+        }
+        _ if !dir => "its directory is gone, or the job could not write there".to_owned(),
+        _ => "it was removed, or the job never began or wrote elsewhere (#SBATCH --output)"
+            .to_owned(),
+    }
+}
+
+/// Shows what is written from now on, until the job has ended.
+fn follow(
+    context: &Context,
+    job: &JobId,
+    mut followers: Vec<Follower>,
+    is_live: bool,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
+    let mut executor = context.executor(Access::ReadOnly)?;
+    let state = context.store.read()?;
+    let question = queue_question(&context.config, &state);
+    // The log that was shown last needs no header.
+    let mut shown = followers.len().saturating_sub(1);
+    let mut looks = 0u32;
+    let mut lives = is_live;
+    loop {
+        // Asked before the logs are read: what the job wrote last is not missed.
+        if lives && looks.is_multiple_of(LOOKS_PER_QUESTION) {
+            lives = is_alive(executor.as_mut(), &question, job, context);
+        }
+        looks = looks.wrapping_add(1);
+        for (at, follower) in followers.iter_mut().enumerate() {
+            let mut lines = follower.next_lines().map_err(|source| Failure::Read {
+                path: follower.path().to_owned(),
+                source,
+            })?;
+            if !lives {
+                lines.extend(follower.finish());
+            }
+            if lines.is_empty() {
+                continue;
+            }
+            if shown != at {
+                shown = at;
+                printer.line(&format!("==> {} <==", follower.path().display()));
+            }
+            for line in lines {
+                printer.line(&line);
+            }
+        }
+        if !lives || printer.is_closed() {
+            break;
+        }
+        std::thread::sleep(LOOK);
+    }
+    printer.note(&format!(
+        "job {job} has ended; `snbb-scheduler monitor` takes note of how"
+    ));
+    Ok(Exit::Done)
+}
+
+/// True unless the queue says otherwise. A queue that does not answer says nothing.
+fn is_alive(
+    executor: &mut dyn Executor,
+    question: &Question,
+    job: &JobId,
+    context: &Context,
+) -> bool {
+    executor.set_deadline(context.config.deadline);
+    match executor.observe(question).queue {
+        Answer::Got(jobs) => jobs
+            .iter()
+            .any(|report| report.id == *job && report.phase.is_live()),
+        Answer::Failed(_) => true,
+        Answer::Off => false,
+    }
+}
+
+fn not_found(message: String, hint: String) -> Failure {
+    Failure::NotFound { message, hint }
+}

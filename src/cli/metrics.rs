@@ -1,0 +1,38 @@
+//! `metrics`: figures for Prometheus, printed or written to a file.
+
+use super::args::MetricsArgs;
+use super::context::Context;
+use super::error::{Exit, Failure};
+use super::output::Printer;
+use crate::news::Memory;
+use crate::news::metrics::{Sources, render};
+use crate::state::durable::{self, ReplaceError};
+
+pub fn run(context: &Context, args: &MetricsArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    let state = context.read_state(printer)?;
+    let control = context.store.read_control()?;
+    let (memory, warning) = Memory::read(&context.store.paths.calls);
+    if let Some(warning) = warning {
+        printer.warning(&warning);
+    }
+    let text = render(&Sources {
+        dag: &context.config.procedures,
+        state: Some(&state),
+        control: Some(&control),
+        memory: &memory,
+    });
+    match &args.output {
+        None => printer.data(text.as_bytes()),
+        Some(path) => durable::overwrite(path, text.as_bytes()).map_err(|error| {
+            let source = match error {
+                ReplaceError::Io { source, .. } => source,
+                ReplaceError::Changed => std::io::ErrorKind::AlreadyExists.into(),
+            };
+            Failure::Write {
+                path: path.clone(),
+                source,
+            }
+        })?,
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,165 @@
+//! The words with which `explain`, `logs` and `history` name a task, a session or a subject.
+//!
+//! In any order, with or without prefixes, so that what other commands print can be copied.
+
+use super::error::Failure;
+use crate::bids::{SessionLabel, SubjectLabel};
+use crate::state::TaskKey;
+
+/// Names tasks; what is not given stands for all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    pub subject: String,
+    pub session: Option<String>,
+    pub procedure: Option<String>,
+}
+
+impl Named {
+    /// Reads the words of the command line. `procedures`: all names that are known.
+    pub fn new<'a>(
+        words: impl Iterator<Item = &'a str>,
+        procedures: &[&str],
+    ) -> Result<Self, Failure> {
+        let (mut subject, mut session, mut procedure) = (None, None, None);
+        let mut rest: Vec<&str> = Vec::new();
+        for word in words.filter(|word| !word.is_empty()) {
+            let place = if word.starts_with(SubjectLabel::PREFIX) {
+                &mut subject
+            } else if word.starts_with(SessionLabel::PREFIX) {
+                &mut session
+            } else {
+                rest.push(word);
+                continue;
+            };
+            if let Some(first) = place.replace(word.to_owned()) {
+                return Err(usage(format!("both '{first}' and '{word}' are given")));
+            }
+        }
+        // A bare word may be a label or a procedure: the last one that can be a procedure is.
+        let may_be_label = usize::from(subject.is_none());
+        if rest.len() > may_be_label
+            && let Some(at) = rest.iter().rposition(|word| procedures.contains(word))
+        {
+            procedure = Some(rest.remove(at).to_owned());
+        }
+        let mut rest = rest.into_iter();
+        if subject.is_none() {
+            subject = rest.next().map(|label| format!("sub-{label}"));
+        }
+        if session.is_none() {
+            session = rest.next().map(|label| format!("ses-{label}"));
+        }
+        if let Some(word) = rest.next() {
+            let known = procedures.join(", ");
+            return Err(usage(format!(
+                "there is no procedure '{word}', there are: {known}"
+            )));
+        }
+        let Some(subject) = subject else {
+            return Err(usage("no subject is named".to_owned()));
+        };
+        Ok(Self {
+            subject,
+            session,
+            procedure,
+        })
+    }
+
+    /// True for the tasks that are meant. Tasks of subject scope belong to each session.
+    pub fn contains(&self, key: &TaskKey) -> bool {
+        *key.subject == *self.subject
+            && self
+                .session
+                .as_ref()
+                .is_none_or(|session| key.session.is_empty() || *key.session == **session)
+            && self
+                .procedure
+                .as_ref()
+                .is_none_or(|procedure| *key.procedure == **procedure)
+    }
+}
+
+impl std::fmt::Display for Named {
+    /// Prints `qsiprep sub-0001 ses-01`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(procedure) = &self.procedure {
+            write!(f, "{procedure} ")?;
+        }
+        f.write_str(&self.subject)?;
+        match &self.session {
+            Some(session) => write!(f, " {session}"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn usage(message: String) -> Failure {
+    Failure::Usage {
+        message,
+        hint: "name a subject, and if wanted a session and a procedure: sub-01 ses-01 qsiprep"
+            .to_owned(),
+    }
+}
+
+/// Returns the names that are most like a wrong one, for a hint.
+pub fn most_like<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    const SHOWN: usize = 3;
+    let mut names: Vec<(usize, &str)> = names
+        .map(|name| (strsim::damerau_levenshtein(wrong, name), name))
+        .filter(|(distance, name)| *distance <= 3 || name.contains(wrong))
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names.truncate(SHOWN);
+    names.into_iter().map(|(_, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(words: &str) -> String {
+        match Named::new(words.split(' '), &["bids", "qsiprep", "01"]) {
+            Ok(named) => format!(
+                "{} {} {}",
+                named.subject,
+                named.session.as_deref().unwrap_or("-"),
+                named.procedure.as_deref().unwrap_or("-")
+            ),
+            Err(failure) => failure.to_string(),
+        }
+    }
+
+    #[test]
+    fn words_are_understood_in_any_order_with_or_without_prefix() {
+        for (words, expected) in [
+            ("sub-1", "sub-1 - -"),
+            ("1", "sub-1 - -"),
+            ("1 a", "sub-1 ses-a -"),
+            ("1 a bids", "sub-1 ses-a bids"),
+            ("1 bids", "sub-1 - bids"),
+            ("bids sub-1 ses-a", "sub-1 ses-a bids"),
+            ("bids sub-1", "sub-1 - bids"),
+            ("ses-a bids 1", "sub-1 ses-a bids"),
+            ("bids", "sub-bids - -"),
+            ("sub-1 01", "sub-1 - 01"),
+            ("01 01", "sub-01 - 01"),
+            ("01 02 01", "sub-01 ses-02 01"),
+            (
+                "1 a bidz",
+                "there is no procedure 'bidz', there are: bids, qsiprep, 01",
+            ),
+            ("sub-1 sub-2", "both 'sub-1' and 'sub-2' are given"),
+            ("ses-1", "no subject is named"),
+        ] {
+            assert_eq!(named(words), expected, "{words}");
+        }
+    }
+
+    #[test]
+    fn names_like_a_wrong_one_are_found() {
+        let names = ["sub-0001", "sub-0002", "sub-1001", "sub-abcdefgh"];
+        assert_eq!(most_like("sub-001", names.into_iter())[0], "sub-0001");
+        assert!(most_like("sub-zzzzzzzzzz", names.into_iter()).is_empty());
+    }
+}

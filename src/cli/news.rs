@@ -1,0 +1,282 @@
+//! What `run`, `monitor` and `retry` do after their work for those who do not watch: heartbeat,
+//! metrics and digest. The lock is free again, and whatever fails here is a warning.
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
+use std::time::Duration;
+
+use super::args::Command;
+use super::context::Context;
+use super::error::{Exit, Failure};
+use super::output::Printer;
+use crate::config::Config;
+use crate::mail::{self, Message};
+use crate::news::digest::{self, Digest};
+use crate::news::matters::{Matter, World, matters, standing};
+use crate::news::memory::SaveError;
+use crate::news::metrics::{self, Sources};
+use crate::news::{self, Call, Memory, Scan, heartbeat, messenger};
+use crate::state::State;
+use crate::state::control::Control;
+use crate::state::durable;
+use crate::state::store::StateError;
+use crate::sys;
+
+/// How long the program of `notify.command` may take.
+const MESSENGER_LIMIT: Duration = Duration::from_secs(60);
+/// After this time, a quiet call says again what still stands.
+const REMINDER: chrono::TimeDelta = chrono::TimeDelta::hours(24);
+/// Another call may write at the same time.
+const TRIES: usize = 5;
+
+/// Names the ways to tell somebody.
+const EMAIL: &str = "email";
+const COMMAND: &str = "command";
+
+/// Returns the call that others are told of; none for commands that only look, and dry runs.
+pub fn begin(command: &Command) -> Option<Call> {
+    let command = match command {
+        Command::Run(args) if !args.dry_run => news::Command::Run,
+        Command::Monitor(args) if args.watch.is_none() => news::Command::Monitor,
+        Command::Retry(args) if !args.dry_run => news::Command::Retry,
+        _ => return None,
+    };
+    Some(Call::begin(command, sys::now()))
+}
+
+/// Returns the warnings that a quiet call of this command has said in the last day.
+pub fn said_lately(context: &Context, call: Option<&Call>) -> HashSet<String> {
+    let Some(call) = call else {
+        return HashSet::new();
+    };
+    let (mut memory, _) = Memory::read(&context.store.paths.calls);
+    let warned = memory.warned.remove(call.command.as_str());
+    let is_recent = |at: &chrono::DateTime<chrono::Utc>| {
+        *at <= call.started_at && call.started_at - *at < REMINDER
+    };
+    warned
+        .into_iter()
+        .flatten()
+        .filter(|(_, at)| is_recent(at))
+        .map(|(text, _)| text)
+        .collect()
+}
+
+/// Tells whoever wants to know how a call ended.
+pub fn after(
+    context: &Context,
+    mut call: Call,
+    result: &Result<Exit, Failure>,
+    printer: &mut Printer,
+) {
+    if let Err(Failure::State(StateError::OtherOwner { .. })) = result {
+        // Nothing of another user's study is touched.
+        return;
+    }
+    call.ended_at = sys::now();
+    call.exit = match result {
+        Ok(exit) => *exit,
+        Err(failure) => failure.exit(),
+    } as u8;
+    if let Err(failure) = result {
+        call.error = Some(failure.sentence());
+        call.hint = failure.hints().into_iter().next();
+    }
+    let spent = context.account.iter().flat_map(|account| account.spent());
+    call.scan = spent.map(|spent| Scan::from(&spent)).collect();
+    let config = &context.config;
+    if config.notify.is_on() || config.heartbeat_file.is_some() || config.metrics_file.is_some() {
+        tell(context, &call, printer);
+    }
+    if printer.is_quiet() {
+        note_warnings(context, &call, printer);
+    }
+}
+
+fn tell(context: &Context, call: &Call, printer: &mut Printer) {
+    let config = &context.config;
+    let memory = remember(context, printer, |memory| memory.add(call));
+    let state = context.store.read().ok();
+    let control = context.store.read_control().ok();
+    let host = sys::host_name();
+    if let Some(path) = &config.heartbeat_file
+        && call.command == news::Command::Run
+    {
+        match heartbeat::render(call, &memory, state.as_ref(), &host) {
+            Ok(bytes) => put("heartbeat_file", path, &bytes, printer),
+            Err(error) => printer.warning(&format!("heartbeat_file: {error}")),
+        }
+    }
+    if let Some(path) = &config.metrics_file {
+        let sources = Sources {
+            dag: &config.procedures,
+            state: state.as_ref(),
+            control: control.as_ref(),
+            memory: &memory,
+        };
+        put(
+            "metrics_file",
+            path,
+            metrics::render(&sources).as_bytes(),
+            printer,
+        );
+    }
+    if config.notify.is_on() && call.command != news::Command::Retry {
+        notify(
+            context,
+            call,
+            (state.as_ref(), control.as_ref()),
+            &memory,
+            &host,
+            printer,
+        );
+    }
+}
+
+fn put(key: &str, path: &Path, bytes: &[u8], printer: &mut Printer) {
+    if let Err(error) = durable::overwrite(path, bytes) {
+        printer.warning(&format!("{key}: {error}"));
+    }
+}
+
+/// Sends each channel what it was not told yet.
+fn notify(
+    context: &Context,
+    call: &Call,
+    (state, control): (Option<&State>, Option<&Control>),
+    memory: &Memory,
+    host: &str,
+    printer: &mut Printer,
+) {
+    let config = &context.config;
+    let world = World {
+        config,
+        state,
+        control,
+        call,
+        memory,
+    };
+    let mut list = matters(&world);
+    list.retain(|matter| config.notify.on.contains(&matter.occasion));
+    let none = BTreeSet::new();
+    let channels = [
+        (EMAIL, config.notify.email),
+        (COMMAND, config.notify.command.is_some()),
+    ];
+    let mut told = memory.told.clone();
+    told.retain(|channel, _| channels.contains(&(channel.as_str(), true)));
+    let mut undelivered = 0;
+    for (channel, _) in channels.iter().filter(|(_, is_on)| *is_on) {
+        let before = memory.told.get(*channel).unwrap_or(&none);
+        let (old, fresh): (Vec<&Matter>, Vec<&Matter>) = list
+            .iter()
+            .partition(|matter| before.contains(&matter.name));
+        let mut known = list.as_slice();
+        let is_told = fresh.is_empty() || {
+            let message = digest::message(&Digest {
+                fresh: &fresh,
+                standing: old.len(),
+                call,
+                state,
+                config: config.file.as_deref(),
+                state_file: &config.state_file,
+                host,
+            });
+            deliver(config, channel, &message, printer)
+        };
+        let old: Vec<Matter>;
+        if !is_told {
+            undelivered += 1;
+            old = list
+                .iter()
+                .filter(|matter| before.contains(&matter.name))
+                .cloned()
+                .collect();
+            known = &old;
+        }
+        told.insert((*channel).to_owned(), standing(&world, known, before));
+    }
+    if told != memory.told || undelivered > 0 {
+        remember(context, printer, |memory| {
+            memory.told.clone_from(&told);
+            memory.sums.undelivered += undelivered;
+        });
+    }
+}
+
+/// Hands a digest over; true if that went well.
+fn deliver(config: &Config, channel: &str, message: &Message, printer: &mut Printer) -> bool {
+    let failed = match (channel, &config.notify.command) {
+        (COMMAND, Some(path)) => messenger::tell(path, message, MESSENGER_LIMIT)
+            .err()
+            .map(|error| (error.to_string(), error.hint())),
+        _ => mail::send(&config.audit, message)
+            .err()
+            .map(|error| (error.to_string(), error.hint())),
+    };
+    let Some((error, hint)) = failed else {
+        return true;
+    };
+    printer.warning(&format!(
+        "the digest was not sent: {error}; the next call tries again"
+    ));
+    printer.hint(hint);
+    false
+}
+
+/// Changes the memory, and returns it as it then is. If it cannot be written, that is told, and
+/// forgotten by the next call.
+fn remember(
+    context: &Context,
+    printer: &mut Printer,
+    mut change: impl FnMut(&mut Memory),
+) -> Memory {
+    let path = &context.store.paths.calls;
+    for attempt in 1.. {
+        let (mut memory, warning) = Memory::read(path);
+        change(&mut memory);
+        match memory.save(path) {
+            Err(SaveError::Changed) if attempt < TRIES => {
+                std::thread::sleep(Duration::from_millis(20));
+                continue;
+            }
+            outcome => {
+                if let Some(warning) = warning {
+                    printer.warning(&warning);
+                }
+                if let Err(error) = outcome {
+                    printer.warning(&format!(
+                        "what this call leaves for later ones could not be written: {error}"
+                    ));
+                }
+                return memory;
+            }
+        }
+    }
+    Memory::default()
+}
+
+/// Notes what a quiet call has said, so that the next one says only what is new.
+fn note_warnings(context: &Context, call: &Call, printer: &mut Printer) {
+    let command = call.command.as_str();
+    let path = &context.store.paths.calls;
+    let said: Vec<(String, bool)> = printer
+        .warnings()
+        .map(|(text, was_known)| (text.to_owned(), was_known))
+        .collect();
+    let (memory, _) = Memory::read(path);
+    if said.is_empty() && !memory.warned.contains_key(command) {
+        return;
+    }
+    remember(context, printer, |memory| {
+        let before = memory.warned.remove(command).unwrap_or_default();
+        let now = said.iter().map(|(text, was_known)| {
+            let at = before.get(text).filter(|_| *was_known);
+            (text.clone(), at.copied().unwrap_or(call.ended_at))
+        });
+        let now: std::collections::BTreeMap<_, _> = now.collect();
+        if !now.is_empty() {
+            memory.warned.insert(command.to_owned(), now);
+        }
+    });
+}

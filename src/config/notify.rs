@@ -1,0 +1,169 @@
+//! `notify`, `heartbeat_file` and `metrics_file`: who is told of what.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::Config;
+use super::keys::Section;
+use super::problem::quote;
+use super::reader::{Fields, Value};
+
+/// Holds the `notify` section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotifyConfig {
+    pub email: bool,
+    /// A program that gets the digest on its standard input.
+    pub command: Option<PathBuf>,
+    pub on: BTreeSet<Occasion>,
+}
+
+/// Names a kind of change for the worse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Occasion {
+    /// The tool could not do its work.
+    Error,
+    /// Slurm did not answer in several calls in a row.
+    Unreachable,
+    SafetyStop,
+    /// A procedure was paused because its jobs failed one after the other.
+    Paused,
+    /// Submissions were refused, or a script is missing.
+    Refused,
+    /// A task failed and is not tried again by the retry rules.
+    Failed,
+    /// As `Failed`: nobody knows what became of the job.
+    Lost,
+    /// A job will not start by itself.
+    Held,
+    /// A submission has been in doubt for long.
+    InDoubt,
+}
+
+impl Occasion {
+    /// The worst first.
+    pub const ALL: [Self; 9] = [
+        Self::Error,
+        Self::Unreachable,
+        Self::SafetyStop,
+        Self::Paused,
+        Self::Refused,
+        Self::Failed,
+        Self::Lost,
+        Self::Held,
+        Self::InDoubt,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Unreachable => "unreachable",
+            Self::SafetyStop => "safety_stop",
+            Self::Paused => "paused",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+            Self::Lost => "lost",
+            Self::Held => "held",
+            Self::InDoubt => "in_doubt",
+        }
+    }
+}
+
+impl Default for NotifyConfig {
+    fn default() -> Self {
+        Self {
+            email: false,
+            command: None,
+            on: Occasion::ALL.into(),
+        }
+    }
+}
+
+impl NotifyConfig {
+    /// True if there is anybody to tell.
+    pub fn is_on(&self) -> bool {
+        self.email || self.command.is_some()
+    }
+}
+
+pub(super) fn read(top: &Fields<'_>) -> NotifyConfig {
+    let default = NotifyConfig::default();
+    let value = top.get("notify").filter(|value| !value.is_null());
+    let Some(fields) = value
+        .as_ref()
+        .and_then(|value| value.fields(Section::Notify))
+    else {
+        return default;
+    };
+    let words = Occasion::ALL.map(|occasion| (occasion.as_str(), occasion));
+    let on = fields.get("on").map(|value| {
+        let entries = value.one_or_more();
+        if entries.is_empty() {
+            value.problem_with(
+                "names nothing: nobody would ever be told",
+                "leave the key out to be told of everything",
+            );
+        }
+        entries
+            .iter()
+            .filter_map(|entry| entry.choice(&words))
+            .collect()
+    });
+    NotifyConfig {
+        email: fields.or("email", false, Value::flag),
+        command: fields.maybe("command", Value::path),
+        on: on.unwrap_or(default.on),
+    }
+}
+
+/// The collector reads files of this ending only.
+pub(super) fn metrics_file(value: &Value<'_>) -> Option<PathBuf> {
+    let path = value.path()?;
+    if path.extension().is_none_or(|end| end != "prom") {
+        value.problem_with(
+            format!(
+                "{} does not end with '.prom'",
+                quote(&path.to_string_lossy())
+            ),
+            "node_exporter's textfile collector reads no other files",
+        );
+    }
+    Some(path)
+}
+
+/// Tells what cannot be meant.
+pub(super) fn check(config: &Config, top: &Fields<'_>) {
+    if config.notify.email
+        && config.audit.email_recipients.is_empty()
+        && let Some(value) = top.get("notify")
+    {
+        value.problem_with(
+            "is to send mail, and there is nobody to send it to",
+            "list addresses as audit.email_recipients",
+        );
+    }
+    let roots: [(&str, &Path); 3] = [
+        ("dicom_root", &config.dicom_root),
+        ("bids_root", &config.bids_root),
+        ("derivatives_root", &config.derivatives_root),
+    ];
+    let files = [
+        ("heartbeat_file", &config.heartbeat_file),
+        ("metrics_file", &config.metrics_file),
+    ];
+    for (key, file) in files {
+        let (Some(file), Some(value)) = (file, top.get(key)) else {
+            continue;
+        };
+        if let Some((root, _)) = roots.iter().find(|(_, root)| file.starts_with(root)) {
+            value.problem_with(
+                format!("lies below {root}"),
+                "nothing is ever written there; name a place beside the state file",
+            );
+        }
+        if [&config.state_file, &config.log_file].contains(&file)
+            || (key == "metrics_file" && config.heartbeat_file.as_ref() == Some(file))
+        {
+            value.problem("is the path of another file of this program");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The text format of Prometheus, version 0.0.4: families of samples with labels.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+/// Collects families; each name is written once.
+#[derive(Debug, Default)]
+pub(super) struct Text {
+    out: String,
+    names: HashSet<&'static str>,
+}
+
+/// Says how a value behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Gauge,
+    /// Only grows; its name ends with `_total`.
+    Counter,
+}
+
+const PREFIX: &str = "snbb_scheduler_";
+
+impl Text {
+    /// Adds a family. One without samples is left out.
+    pub(super) fn family<'a>(
+        &mut self,
+        name: &'static str,
+        kind: Kind,
+        help: &str,
+        samples: impl IntoIterator<Item = (Vec<(&'static str, &'a str)>, f64)>,
+    ) {
+        debug_assert_eq!(kind == Kind::Counter, name.ends_with("_total"));
+        debug_assert!(self.names.insert(name), "{name} stands twice");
+        let mut samples = samples.into_iter().peekable();
+        if samples.peek().is_none() {
+            return;
+        }
+        let kind = match kind {
+            Kind::Gauge => "gauge",
+            Kind::Counter => "counter",
+        };
+        // Writing to a text cannot fail.
+        let _ = writeln!(self.out, "# HELP {PREFIX}{name} {help}");
+        let _ = writeln!(self.out, "# TYPE {PREFIX}{name} {kind}");
+        for (labels, value) in samples {
+            let labels: Vec<String> = labels
+                .iter()
+                .map(|(label, value)| format!("{label}=\"{}\"", escaped(value)))
+                .collect();
+            let _ = match labels.is_empty() {
+                true => writeln!(self.out, "{PREFIX}{name} {value}"),
+                false => writeln!(self.out, "{PREFIX}{name}{{{}}} {value}", labels.join(",")),
+            };
+        }
+    }
+
+    /// Adds a family of one sample without labels.
+    pub(super) fn one(&mut self, name: &'static str, kind: Kind, help: &str, value: f64) {
+        self.family(name, kind, help, [(Vec::new(), value)]);
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.out
+    }
+}
+
+fn escaped(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    for c in value.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            '\n' => out.push_str("\\n"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_escaped_and_empty_families_left_out() {
+        let mut text = Text::default();
+        text.family("none", Kind::Gauge, "Nothing", []);
+        text.family(
+            "some",
+            Kind::Gauge,
+            "Something",
+            [(vec![("a", "x\\y\"z\n"), ("b", "é")], 0.5)],
+        );
+        text.one("runs_total", Kind::Counter, "Runs", 3.0);
+        assert_eq!(
+            text.finish(),
+            "# HELP snbb_scheduler_some Something\n\
+             # TYPE snbb_scheduler_some gauge\n\
+             snbb_scheduler_some{a=\"x\\\\y\\\"z\\n\",b=\"é\"} 0.5\n\
+             # HELP snbb_scheduler_runs_total Runs\n\
+             # TYPE snbb_scheduler_runs_total counter\n\
+             snbb_scheduler_runs_total 3\n"
+        );
+    }
+}

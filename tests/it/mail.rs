@@ -1,0 +1,312 @@
+//! Mail by a real SMTP conversation: what is sent, what a server may do, and what a person then reads.
+
+pub mod server;
+
+use std::path::Path;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use snbb_scheduler::config::{AuditConfig, Overrides, load};
+use snbb_scheduler::mail::{self, Limits, MailError, Message, Problem};
+
+use crate::harness::Study;
+use server::{MailServer, Manner};
+
+const LIMITS: Limits = Limits {
+    step: Duration::from_secs(10),
+    total: Duration::from_secs(30),
+};
+
+/// Makes the settings of a site with this mail server.
+fn settings(port: u16, more: &str) -> AuditConfig {
+    let text = format!(
+        "audit:\n  email_recipients: [ada@example.org, grace@example.org]\n  email_from: sched@example.org\n  \
+         smtp_host: 127.0.0.1\n  smtp_port: {port}\n{more}"
+    );
+    let (cwd, overrides) = (Path::new("/"), Overrides::default());
+    load::interpret(text.as_bytes(), None, false, &|_| None, &overrides, cwd)
+        .unwrap()
+        .audit
+}
+
+fn message() -> Message {
+    Message {
+        subject: "3 tasks failed".to_owned(),
+        text: "plain\n.dot\n".to_owned(),
+        html: Some("<p>rich</p>".to_owned()),
+    }
+}
+
+/// Sends to a server of some manner, and returns what went wrong.
+fn problem(manner: Manner, more: &str, limits: Limits) -> (Problem, MailError, MailServer) {
+    let server = MailServer::start(manner);
+    let error = mail::send_within(&settings(server.port, more), &message(), limits).unwrap_err();
+    let MailError::Server {
+        host,
+        port,
+        problem,
+    } = error.clone()
+    else {
+        panic!("{error:?}");
+    };
+    assert_eq!((host.as_str(), port), ("127.0.0.1", server.port));
+    let said = error.to_string();
+    assert!(said.contains(&format!("127.0.0.1:{port}")), "{said}");
+    assert!(!error.hint().is_empty());
+    (problem, error, server)
+}
+
+#[test]
+fn text_and_html_arrive_with_whole_headers() {
+    let server = MailServer::start(Manner::Kind);
+    mail::send(&settings(server.port, ""), &message()).unwrap();
+    let got = &server.received()[0];
+    assert!(got.from.starts_with("MAIL FROM:<sched@example.org>"));
+    assert_eq!(
+        got.to,
+        ["RCPT TO:<ada@example.org>", "RCPT TO:<grace@example.org>"]
+    );
+    assert_eq!((got.login.as_ref(), got.was_encrypted), (None, false));
+    let (head, body) = got.data.split_once("\n\n").unwrap();
+    for line in [
+        "From: sched@example.org",
+        "To: ada@example.org, grace@example.org",
+        "Subject: 3 tasks failed",
+        "Auto-Submitted: auto-generated",
+        "MIME-Version: 1.0",
+    ] {
+        assert!(head.lines().any(|other| other == line), "{line}\n{head}");
+    }
+    for part in [
+        "Date: ",
+        "Message-ID: <",
+        "Content-Type: multipart/alternative;",
+    ] {
+        assert!(head.contains(part), "{part}\n{head}");
+    }
+    for part in ["text/plain", "text/html", "plain\n.dot\n", "<p>rich</p>"] {
+        assert!(body.contains(part), "{part}\n{body}");
+    }
+}
+
+#[test]
+fn a_mail_without_html_is_plain_text_in_any_language() {
+    let server = MailServer::start(Manner::Kind);
+    let message = Message {
+        subject: "Größe: 数".to_owned(),
+        text: "Größe\n".to_owned(),
+        html: None,
+    };
+    mail::send(&settings(server.port, ""), &message).unwrap();
+    let data = server.received()[0].data.clone();
+    assert!(data.contains("Content-Type: text/plain; charset=utf-8"));
+    assert!(data.contains("Subject: =?utf-8?b?"), "{data}");
+    assert!(data.is_ascii(), "{data}");
+}
+
+#[test]
+fn nothing_can_be_slipped_into_the_headers() {
+    let server = MailServer::start(Manner::Kind);
+    let good = settings(server.port, "");
+    for subject in ["a\r\nBcc: x@y.z", "a\nb", "a\0", "a\u{7f}", "a\u{85}b"] {
+        let message = Message {
+            subject: subject.to_owned(),
+            ..message()
+        };
+        let error = mail::send(&good, &message).unwrap_err();
+        assert_eq!(error, MailError::Subject(subject.to_owned()));
+        assert!(!error.to_string().contains('\n'));
+    }
+    for address in [
+        "ada@example.org\r\nBcc: x@y.z",
+        "ada@example.org>\nRCPT TO:<x@y.z",
+        "ada",
+        "",
+        "@",
+        "a b@example.org",
+        "ada@example.org, x@y.z",
+    ] {
+        let mut to = good.clone();
+        to.email_recipients = vec![address.to_owned()];
+        let mut from = good.clone();
+        from.email_from = address.to_owned();
+        for (settings, key) in [(to, "email_recipients"), (from, "email_from")] {
+            let error = mail::send(&settings, &message()).unwrap_err();
+            assert!(matches!(error, MailError::Address { key: k, .. } if k == key));
+            assert!(!error.to_string().contains(char::is_control), "{error}");
+            assert_eq!(mail::check(&settings), Err(error));
+        }
+    }
+    assert_eq!(server.received().len(), 0);
+    let mut nobody = good;
+    nobody.email_recipients.clear();
+    assert_eq!(mail::check(&nobody), Err(MailError::NoRecipients));
+}
+
+#[test]
+fn a_server_that_is_not_there_or_says_nothing_is_told_from_one_that_refuses() {
+    let short = Limits {
+        step: Duration::from_millis(200),
+        total: Duration::from_secs(20),
+    };
+    assert_eq!(problem(Manner::Silent, "", short).0, Problem::TimedOut);
+    let drip = Limits {
+        step: Duration::from_secs(20),
+        total: Duration::from_millis(300),
+    };
+    assert_eq!(problem(Manner::Dripping, "", drip).0, Problem::TimedOut);
+    for command in ["EHLO", "MAIL", "RCPT", "DATA"] {
+        let (found, error, _) = problem(Manner::ClosesAt(command), "", LIMITS);
+        assert!(matches!(found, Problem::Broken(_)), "{command}: {error}");
+    }
+    let (found, error, _) = problem(Manner::Garbled, "", LIMITS);
+    assert!(matches!(found, Problem::Broken(_)), "{error}");
+    // Bound, then let go: nobody listens.
+    let port = {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        free.local_addr().unwrap().port()
+    };
+    let error = mail::send_within(&settings(port, ""), &message(), LIMITS).unwrap_err();
+    assert!(
+        matches!(
+            &error,
+            MailError::Server {
+                problem: Problem::Unreachable(_),
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(error.hint().contains("smtp_host"));
+}
+
+#[test]
+fn refusals_say_what_the_server_said() {
+    let refused = Manner::Answers("RCPT", "550 5.1.1 no such person");
+    let (found, error, server) = problem(refused, "", LIMITS);
+    assert!(matches!(found, Problem::Refused(_)));
+    assert!(error.to_string().contains("no such person"), "{error}");
+    assert_eq!(server.received().len(), 0);
+    let later = Manner::Answers("MAIL", "451 4.7.1 greylisted");
+    assert!(matches!(
+        problem(later, "", LIMITS).0,
+        Problem::NotNow(words) if words.contains("greylisted")
+    ));
+    let wants = Manner::Answers("MAIL", "530 5.7.0 Authentication required");
+    let (found, error, _) = problem(wants, "", LIMITS);
+    assert!(matches!(found, Problem::LoginWanted(_)), "{error}");
+    assert!(error.hint().contains("smtp_username"));
+    let (found, error, _) = problem(Manner::Kind, "  smtp_tls: yes\n", LIMITS);
+    assert!(matches!(found, Problem::Tls(_)), "{found:?} {error}");
+}
+
+#[test]
+fn the_password_goes_to_the_server_and_nowhere_else() {
+    let login = "  smtp_username: ada\n  smtp_password: hunter2\n";
+    let server = MailServer::start(Manner::Kind);
+    mail::send(&settings(server.port, login), &message()).unwrap();
+    let plain = STANDARD.encode("\0ada\0hunter2");
+    assert_eq!(
+        server.received()[0].login.as_deref(),
+        Some(&*format!("AUTH PLAIN {plain}"))
+    );
+
+    let (found, error, _) = problem(Manner::Repeats, login, LIMITS);
+    assert!(matches!(&found, Problem::Login { user, .. } if user == "ada"));
+    let said = format!("{error} {error:?} {found:?}");
+    assert!(said.contains("(secret)"), "{said}");
+    assert!(
+        !said.contains("hunter2") && !said.contains(&plain),
+        "{said}"
+    );
+    assert!(!format!("{:?}", settings(1, login)).contains("hunter2"));
+
+    // Unencrypted, it leaves this machine only if nobody can read it on the way.
+    let mut far = settings(25, login);
+    far.smtp_host = "mail.example.org".to_owned();
+    let error = mail::send(&far, &message()).unwrap_err();
+    assert!(matches!(error, MailError::Unencrypted { .. }), "{error}");
+    assert!(error.hint().contains("smtp_tls"));
+    let no_password = settings(25, "  smtp_username: ada\n");
+    let error = mail::check(&no_password).unwrap_err();
+    assert!(matches!(error, MailError::NoPassword { .. }), "{error}");
+}
+
+/// Makes a study whose audit report goes to a server.
+fn study(server: &MailServer, host: &str, more: &str) -> Study {
+    let mut study = Study::new();
+    study.write("authority.pem", &server.certificate);
+    let file = study.at("authority.pem").display().to_string();
+    study.env.push(("SSL_CERT_FILE".to_owned(), file));
+    study.configure(&format!(
+        "executor: local\naudit:\n  email_recipients: [ada@example.org]\n  smtp_host: {host}\n  \
+         smtp_port: {}\n{more}",
+        server.port
+    ));
+    study
+}
+
+#[test]
+fn the_audit_report_is_sent_with_starttls_and_a_login() {
+    let server = MailServer::start(Manner::StartTls);
+    let mut study = study(
+        &server,
+        "localhost",
+        "  smtp_tls: yes\n  smtp_username: ada\n  smtp_password_env: MAIL_PASSWORD\n",
+    );
+    // Without the variable: told before any work.
+    let said = study.call(&["audit", "--email"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(
+        said.err
+            .contains("there is no password for smtp_username 'ada'"),
+        "{}",
+        said.err
+    );
+    assert_eq!(said.out, "");
+    study
+        .env
+        .push(("MAIL_PASSWORD".to_owned(), "hunter2".to_owned()));
+    let said = study.ok(&["audit", "--email"]);
+    assert!(
+        said.err.contains("the report was sent to ada@example.org"),
+        "{}",
+        said.err
+    );
+    let got = &server.received()[0];
+    assert!(got.was_encrypted);
+    assert!(got.login.is_some());
+    for part in [
+        "Subject: [snbb-scheduler] audit of ",
+        "text/plain",
+        "text/html",
+        "<h1>Audit of ",
+    ] {
+        assert!(got.data.contains(part), "{part}\n{}", got.data);
+    }
+}
+
+#[test]
+fn a_certificate_of_nobodys_authority_is_refused() {
+    let server = MailServer::start(Manner::StartTls);
+    let other = MailServer::start(Manner::StartTls);
+    let study = study(&server, "localhost", "  smtp_tls: yes\n");
+    study.write("authority.pem", &other.certificate);
+    let said = study.call(&["audit", "--email"]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("did not agree on TLS"), "{}", said.err);
+    assert!(said.err.contains("SSL_CERT_FILE"), "{}", said.err);
+    assert_eq!(server.received().len(), 0);
+}
+
+#[test]
+fn port_465_is_tls_from_the_start() {
+    // An address of the loopback network that nobody else uses.
+    let Ok(server) = MailServer::listen("127.77.0.1:465", Manner::Tls) else {
+        eprintln!("SKIPPED: port 465 is taken, or this user may not listen there");
+        return;
+    };
+    study(&server, "127.77.0.1", "").ok(&["audit", "--email"]);
+    assert!(server.received()[0].was_encrypted);
+}

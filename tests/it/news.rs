@@ -1,0 +1,1 @@
+//! Digests, heartbeat, metrics, and how little `-q` says.
