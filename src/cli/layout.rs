@@ -30,6 +30,9 @@ pub struct Layout<'a> {
 /// Renders a frame; each line ends with a line end and has no blanks before it.
 pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
     let columns = laid_out(frame, layout);
+    if layout.width.is_none() && !layout.color {
+        return plain(&columns, frame.height());
+    }
     let mut table = Table::new();
     table.force_no_tty().load_style(TableStyle::new());
     if layout.color {
@@ -83,6 +86,39 @@ pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
     for line in table.lines() {
         text.push_str(line.trim_end());
         text.push('\n');
+    }
+    text
+}
+
+/// Writes the lines of a table for a pipe or a file: a hundred thousand of them should not be waited for.
+fn plain(columns: &[Column<'_>], height: usize) -> String {
+    let widths: Vec<usize> = columns.iter().map(Column::width).collect();
+    let mut text = String::with_capacity((widths.iter().sum::<usize>() + 2) * (height + 1));
+    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
+        let start = text.len();
+        for ((cell, column), width) in cells.zip(columns).zip(&widths) {
+            if text.len() > start {
+                text.push_str("  ");
+            }
+            let blanks = width.saturating_sub(cell.chars().count());
+            if !column.is_number {
+                text.push_str(cell);
+            }
+            text.extend(std::iter::repeat_n(' ', blanks));
+            if column.is_number {
+                text.push_str(cell);
+            }
+        }
+        text.truncate(start + text.get(start..).map_or(0, |line| line.trim_end().len()));
+        text.push('\n');
+    };
+    line(&mut columns.iter().map(|column| column.name));
+    for at in 0..height {
+        line(
+            &mut columns
+                .iter()
+                .map(|column| column.cells.get(at).map_or(NOTHING, |cell| cell.as_ref())),
+        );
     }
     text
 }
