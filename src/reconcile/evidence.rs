@@ -134,18 +134,21 @@ impl<'a> Evidence<'a> {
         let Source::Got(by_place) = &self.accounting else {
             return None;
         };
-        let cluster = row.facts.cluster.as_deref();
-        let records = |id: &JobId| -> Vec<&'a JobReport> {
-            by_place.get(&(id, cluster)).cloned().unwrap_or_default()
-        };
-        let own = records(row.job_id.as_ref()?)
+        let records = by_place.get(&place_of(row)?);
+        let own = records
             .into_iter()
+            .flatten()
+            .copied()
             // A record that has only half arrived has no name yet, and says nothing.
             .filter(|job| fits(row, job) || job.phase == Phase::Unknown)
             .max_by_key(|job| job.submitted_at);
         own.or_else(|| {
-            records(&array_of(row)?)
+            let array = array_of(row)?;
+            let records = by_place.get(&(&array, row.facts.cluster.as_deref()));
+            records
                 .into_iter()
+                .flatten()
+                .copied()
                 .filter(|job| stands_for(row, job))
                 .max_by_key(|job| job.submitted_at)
         })
