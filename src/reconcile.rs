@@ -199,10 +199,11 @@ fn in_flight(
 fn is_of_earlier_run(record: &JobReport, row: &TaskRow, queued: Option<&JobReport>) -> bool {
     let was_submitted_again = queued
         .is_some_and(|job| record.submitted_at.is_some() && job.submitted_at > record.submitted_at);
-    let has_started_again = record
-        .facts
-        .ended_at
-        .is_some_and(|ended| row.facts.started_at.is_some_and(|started| started > ended));
+    // Its own end can lie before its own start, when a clock was set back meanwhile.
+    let has_started_again = row.facts.started_at.is_some_and(|started| {
+        record.facts.ended_at.is_some_and(|ended| started > ended)
+            && record.facts.started_at != Some(started)
+    });
     !record.phase.is_live() && (was_submitted_again || has_started_again)
 }
 

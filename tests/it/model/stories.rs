@@ -77,6 +77,26 @@ fn a_job_in_doubt_with_the_id_of_another_rows_old_job() {
     );
 }
 
+/// The clocks were set back while a job ran: its end lies before its start, and was taken for the end of an
+/// earlier run.
+#[test]
+fn a_job_that_ends_before_it_started() {
+    tell(
+        Accounting::Up,
+        false,
+        &[
+            run(&[]),
+            Step::Start(0),
+            Step::Delete {
+                journal: false,
+                attempts: false,
+            },
+            run(&[]),
+            Step::SetBack(2644),
+        ],
+    );
+}
+
 /// The same where sacct knows no submit lines: the other row's job has another name.
 #[test]
 fn a_job_in_doubt_with_such_an_id_that_only_its_name_tells() {
