@@ -44,6 +44,8 @@ pub mod submit;
 pub mod tables;
 
 pub mod audit;
+pub mod catalogue;
+pub mod check;
 pub mod clean;
 pub mod explain;
 pub mod history;

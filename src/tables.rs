@@ -16,6 +16,9 @@ use std::sync::Arc;
 
 use polars::frame::PivotColumnNaming;
 use polars::prelude::*;
+use polars_io::SerWriter;
+use polars_io::csv::write::{CsvWriter, QuoteStyle};
+use polars_io::json::{JsonFormat, JsonWriter};
 
 pub use attempt::{row_text, used_text};
 pub use exit::failure_text;

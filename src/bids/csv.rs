@@ -11,9 +11,9 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use polars::prelude::{
-    ChunkedArray, CsvReadOptions, DataFrame, PolarsError, SerReader, StringType,
-};
+use polars::prelude::{ChunkedArray, DataFrame, PolarsError, StringType};
+use polars_io::SerReader;
+use polars_io::csv::read::CsvReadOptions;
 
 use super::discover::{Dicom, Discovery, Session};
 use super::{SessionLabel, SubjectLabel};

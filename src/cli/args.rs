@@ -1,16 +1,22 @@
 //! What can be written on the command line.
 
-use std::num::NonZeroU32;
+mod acting;
+mod looking;
+mod setup;
+mod values;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
-use super::output::{Format, Verbosity};
+pub use acting::*;
+pub use looking::*;
+pub use setup::*;
+
+use super::output::Verbosity;
 use crate::procedure::MemSize;
-use crate::state::{Reason, TaskStatus};
-use crate::tables::words::WORDS;
-use crate::tables::{RowOrder, SessionOrder};
+use values::{duration, mem};
 
 /// Schedule BIDS processing pipelines on Slurm
 ///
@@ -126,6 +132,14 @@ pub enum Command {
     Clean(CleanArgs),
     /// Check or rebuild the state file
     State(StateArgs),
+    /// Write a commented configuration and job scripts for a site
+    Init(InitArgs),
+    /// Say whether the set-up is sound: configuration, directories, scripts, Slurm, lock, disk
+    Check(CheckArgs),
+    /// Print what makes a shell complete commands, subjects, sessions and procedures
+    Completions(CompletionsArgs),
+    /// Print the manual page
+    Man(ManArgs),
     /// Run one local job (called by `executor: local`)
     #[command(hide = true)]
     LocalSupervise { records: PathBuf, job: u64 },
@@ -156,151 +170,6 @@ pub struct WriteArgs {
     pub as_owner: bool,
 }
 
-#[derive(Debug, Args)]
-pub struct RunArgs {
-    #[command(flatten)]
-    pub select: SelectArgs,
-    #[command(flatten)]
-    pub write: WriteArgs,
-    /// Print the exact sbatch lines and submit nothing; writes nothing at all
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Submit selected tasks even though they are complete or failed; never those in flight
-    #[arg(long)]
-    pub force: bool,
-    /// Do not ask Slurm about the jobs in flight first
-    #[arg(long)]
-    pub skip_monitor: bool,
-    /// Submit at most this many jobs
-    #[arg(long, value_name = "N")]
-    pub max_jobs: Option<usize>,
-    /// Go on although sessions or complete tasks became fewer; takes today's numbers as the new ones
-    #[arg(long, conflicts_with_all = ["subjects", "sessions", "procedures", "force"])]
-    pub accept_drop: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct MonitorArgs {
-    #[command(flatten)]
-    pub write: WriteArgs,
-    /// Look again every so many seconds, until interrupted
-    #[arg(long, value_name = "SECONDS")]
-    pub watch: Option<NonZeroU32>,
-}
-
-#[derive(Debug, Args)]
-pub struct CancelArgs {
-    #[command(flatten)]
-    pub select: SelectArgs,
-    #[command(flatten)]
-    pub write: WriteArgs,
-    /// Every job of the study
-    #[arg(long)]
-    pub all: bool,
-    /// Print the jobs and end none
-    #[arg(long)]
-    pub dry_run: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct WaitArgs {
-    #[command(flatten)]
-    pub select: SelectArgs,
-    #[command(flatten)]
-    pub write: WriteArgs,
-    /// Give up after this time, such as 2h
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub timeout: Option<Duration>,
-    /// How often to ask; a second at least
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
-    pub interval: Duration,
-}
-
-#[derive(Debug, Args)]
-pub struct PauseArgs {
-    /// Only this procedure, not the whole study; globs allowed; repeatable
-    #[arg(long = "procedure", value_name = "NAME")]
-    pub procedures: Vec<String>,
-    /// Why, for everybody who asks
-    #[arg(long, value_name = "TEXT")]
-    pub note: Option<String>,
-    #[command(flatten)]
-    pub write: WriteArgs,
-}
-
-#[derive(Debug, Args)]
-pub struct ResumeArgs {
-    /// Only this procedure, not the whole study; globs allowed; repeatable
-    #[arg(long = "procedure", value_name = "NAME")]
-    pub procedures: Vec<String>,
-    #[command(flatten)]
-    pub write: WriteArgs,
-}
-
-#[derive(Debug, Args)]
-pub struct RetryArgs {
-    #[command(flatten)]
-    pub select: SelectArgs,
-    #[command(flatten)]
-    pub write: WriteArgs,
-    /// Which rows to clear
-    #[arg(long, value_enum, default_value_t = RetryStatus::Failed, value_name = "STATUS")]
-    pub status: RetryStatus,
-    /// Only rows with this reason, such as timeout; repeatable
-    #[arg(long = "reason", value_name = "REASON", value_parser = reason)]
-    pub reasons: Vec<Reason>,
-    /// Tell what would be cleared and change nothing
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Tasks that are complete on disk become complete instead of being cleared
-    #[arg(long)]
-    pub accept_outputs: bool,
-}
-
-/// Names the rows that `retry` may clear.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum RetryStatus {
-    Failed,
-    Pending,
-    Running,
-    /// Failed, pending and running
-    All,
-}
-
-#[derive(Debug, Args)]
-pub struct ManifestArgs {
-    #[command(flatten)]
-    pub select: SelectArgs,
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
-}
-
-#[derive(Debug, Args)]
-pub struct StatusArgs {
-    #[command(flatten)]
-    pub select: SelectArgs,
-    /// Only rows of this status; repeatable
-    #[arg(long = "status", value_name = "STATUS", value_parser = status)]
-    pub statuses: Vec<TaskStatus>,
-    /// Only rows with this reason; repeatable
-    #[arg(long = "reason", value_name = "REASON", value_parser = reason)]
-    pub reasons: Vec<Reason>,
-    /// Only failed tasks, each with what is known of its failure and the line of its log that tells most
-    #[arg(long, conflicts_with = "statuses")]
-    pub failed: bool,
-    /// Only rows that were submitted or changed in this time, such as 24h
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub since: Option<Duration>,
-    /// Order of the rows: procedure, subject, session, status (failed ones first), submitted,
-    /// updated (newest first) or elapsed (longest first)
-    #[arg(long, value_name = "KEY", value_parser = row_order)]
-    pub sort: Option<RowOrder>,
-    #[command(flatten)]
-    pub length: LengthArgs,
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
-}
-
 /// Names tasks by words, in any order.
 #[derive(Debug, Args)]
 pub struct TaskArgs {
@@ -325,14 +194,6 @@ impl TaskArgs {
     }
 }
 
-#[derive(Debug, Args)]
-pub struct ExplainArgs {
-    #[command(flatten)]
-    pub task: TaskArgs,
-    #[arg(long, value_enum, default_value_t = TextFormat::Text)]
-    pub format: TextFormat,
-}
-
 /// Names the forms of what is no table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TextFormat {
@@ -340,32 +201,6 @@ pub enum TextFormat {
     Text,
     /// A JSON array of objects
     Json,
-}
-
-#[derive(Debug, Args)]
-pub struct LogsArgs {
-    #[command(flatten)]
-    pub task: TaskArgs,
-    /// How many lines of each log to show
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
-    pub lines: usize,
-    /// The logs of this attempt, not of the newest one
-    #[arg(long, value_name = "N")]
-    pub attempt: Option<i32>,
-    /// Go on showing what is written, until the job has ended
-    #[arg(short, long, conflicts_with = "path")]
-    pub follow: bool,
-    /// Print the paths only, output first
-    #[arg(long)]
-    pub path: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct HistoryArgs {
-    #[command(flatten)]
-    pub task: TaskArgs,
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
 }
 
 /// Says how much of a long list is shown.
@@ -379,226 +214,10 @@ pub struct LengthArgs {
     pub limit: Option<usize>,
 }
 
-#[derive(Debug, Args)]
-pub struct SessionStatusArgs {
-    #[command(flatten)]
-    pub select: SelectArgs,
-    /// Only sessions in whose row this word stands, such as failed, blocked or due; repeatable
-    #[arg(long = "status", value_name = "WORD", value_parser = decision_word)]
-    pub words: Vec<&'static str>,
-    /// Order of the rows: subject, session or status (what needs a person first)
-    #[arg(long, value_name = "KEY", value_parser = session_order)]
-    pub sort: Option<SessionOrder>,
-    #[command(flatten)]
-    pub length: LengthArgs,
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = METRICS_EXAMPLES)]
-pub struct MetricsArgs {
-    /// Write to this file, whole or not at all, instead of printing
-    #[arg(long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-}
-
-const METRICS_EXAMPLES: &str = "\
-Examples:
-  snbb-scheduler metrics | grep tasks_failed
-  snbb-scheduler metrics --output /var/lib/node_exporter/snbb_scheduler.prom";
-
-#[derive(Debug, Args)]
-pub struct AuditArgs {
-    #[command(flatten)]
-    pub select: SelectArgs,
-    #[arg(long, value_enum, default_value_t = AuditFormat::Table)]
-    pub format: AuditFormat,
-    /// Write the report to this file instead of stdout
-    #[arg(long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Compare with the newest saved report of an earlier day, and save this one, in `audit.report_dir`
-    #[arg(long, conflicts_with_all = ["dicom_only", "logs_only", "efficiency"])]
-    pub history: bool,
-    /// Look at DICOM directories only
-    #[arg(long, conflicts_with_all = ["logs_only", "efficiency"])]
-    pub dicom_only: bool,
-    /// Look at the logs of failed tasks only
-    #[arg(long, conflicts_with = "efficiency")]
-    pub logs_only: bool,
-    /// Compare what jobs asked for with what they used, only
-    #[arg(long)]
-    pub efficiency: bool,
-    /// Tell of each marker of every task, also of complete ones
-    #[arg(long)]
-    pub markers: bool,
-    /// Also ask the queue for living jobs of this study that belong to no task
-    #[arg(long)]
-    pub queue: bool,
-    /// Send the report to `audit.email_recipients`
-    #[arg(long)]
-    pub email: bool,
-}
-
-/// Names the forms of the audit report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum AuditFormat {
-    /// Plain text
-    Table,
-    /// For mail and wikis
-    Markdown,
-    /// One page that opens without network
-    Html,
-    /// Everything, for scripts
-    Json,
-}
-
-#[derive(Debug, Args)]
-pub struct OutputsArgs {
-    #[command(flatten)]
-    pub select: SelectArgs,
-    /// List the files in the directories (links too, not followed), not the directories
-    #[arg(long)]
-    pub files: bool,
-    /// End each path with a NUL character, for names that hold line ends (rsync --from0, tar --null, xargs -0)
-    #[arg(short = '0', long, conflicts_with = "format")]
-    pub null: bool,
-    /// Only outputs below this root, as paths relative to it
-    #[arg(long, value_enum, value_name = "ROOT", conflicts_with = "relative_to")]
-    pub root: Option<OutputRoot>,
-    /// Print paths relative to this directory, which must hold all of them
-    #[arg(long, value_name = "DIR")]
-    pub relative_to: Option<PathBuf>,
-    #[arg(long, value_enum, default_value_t = ListFormat::Lines)]
-    pub format: ListFormat,
-}
-
-/// Names the roots that outputs lie below.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OutputRoot {
-    /// `bids_root`
-    Bids,
-    /// `derivatives_root`
-    Derivatives,
-}
-
-/// Names the forms of a list of paths.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum ListFormat {
-    /// One path per line
-    #[default]
-    Lines,
-    /// Comma-separated values with a header line: a line per task and path
-    Csv,
-    /// A JSON array of objects: one per task and path
-    Json,
-}
-
-#[derive(Debug, Args)]
-pub struct CleanArgs {
-    /// Only what did not change for this time, such as 90d
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub older_than: Duration,
-    /// Rows of procedures and sessions that are gone; never those in flight
-    #[arg(long)]
-    pub rows: bool,
-    /// Output and error files of complete tasks' jobs, in slurm_log_dir
-    #[arg(long)]
-    pub logs: bool,
-    /// Events of the audit log: into one archive per month beside it
-    #[arg(long)]
-    pub events: bool,
-    /// Tell what would be done and change nothing; with -v each row and file
-    #[arg(long)]
-    pub dry_run: bool,
-    #[command(flatten)]
-    pub write: WriteArgs,
-}
-
-#[derive(Debug, Args)]
-pub struct StateArgs {
-    #[command(subcommand)]
-    pub command: StateCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum StateCommand {
-    /// Check the state and the files beside it; changes nothing
-    Verify(VerifyArgs),
-    /// Rebuild a lost or damaged state; shows what it would do, and does it with --yes
-    ///
-    /// The rows come from the state file or the copy before it, the journal and the audit log;
-    /// Slurm and the outputs on disk complete them. Damaged files are kept under another name.
-    Repair(RepairArgs),
-}
-
-#[derive(Debug, Args)]
-pub struct VerifyArgs {
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
-}
-
-#[derive(Debug, Args)]
-pub struct RepairArgs {
-    #[command(flatten)]
-    pub write: WriteArgs,
-    /// Do it
-    #[arg(long)]
-    pub yes: bool,
-    /// Do not ask Slurm about the jobs in flight
-    #[arg(long)]
-    pub no_slurm: bool,
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
-}
-
 impl Global {
     pub fn verbosity(&self) -> Verbosity {
         Verbosity::from_flags(self.quiet, self.verbose)
     }
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    crate::config::duration::parse(text).map_err(|error| error.to_string())
-}
-
-fn mem(text: &str) -> Result<MemSize, String> {
-    MemSize::parse(text).map_err(|error| error.to_string())
-}
-
-fn status(text: &str) -> Result<TaskStatus, String> {
-    text.parse()
-        .map_err(|_| format!("one of {}", words(TaskStatus::ALL.map(TaskStatus::as_str))))
-}
-
-fn reason(text: &str) -> Result<Reason, String> {
-    text.parse()
-        .map_err(|_| format!("one of {}", words(Reason::ALL.iter().map(|r| r.as_str()))))
-}
-
-fn row_order(text: &str) -> Result<RowOrder, String> {
-    text.parse()
-        .map_err(|_| format!("one of {}", words(RowOrder::ALL.map(RowOrder::as_str))))
-}
-
-fn session_order(text: &str) -> Result<SessionOrder, String> {
-    text.parse().map_err(|_| {
-        format!(
-            "one of {}",
-            words(SessionOrder::ALL.map(SessionOrder::as_str))
-        )
-    })
-}
-
-fn decision_word(text: &str) -> Result<&'static str, String> {
-    let mut known = WORDS.into_iter();
-    known
-        .find(|word| *word == text)
-        .ok_or_else(|| format!("one of {}", words(WORDS)))
-}
-
-fn words<'a>(list: impl IntoIterator<Item = &'a str>) -> String {
-    list.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

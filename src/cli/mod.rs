@@ -15,11 +15,15 @@ pub mod views;
 
 mod audit;
 mod cancel;
+mod check;
 mod clean;
+mod completions;
 mod explain;
 mod failed;
 mod history;
+mod init;
 mod logs;
+mod man;
 mod manifest;
 mod metrics;
 mod monitor;
@@ -81,6 +85,14 @@ pub fn main() -> ExitCode {
 }
 
 fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
+    // These need no configuration, or say themselves what is wrong with it.
+    match &cli.command {
+        Command::Init(args) => return init::run(args, printer),
+        Command::Check(args) => return check::run(&cli.global, args, printer),
+        Command::Completions(args) => return completions::run(args, printer),
+        Command::Man(args) => return man::run(args, printer),
+        _ => {}
+    }
     let mut call = news::begin(&cli.command);
     let says_less = call.is_some() && printer.is_quiet();
     if says_less {
@@ -136,7 +148,12 @@ fn carry_out(
         Command::Outputs(args) => outputs::run(context, args, printer),
         Command::Clean(args) => clean::run(context, args, printer),
         Command::State(args) => state::run(context, args, printer),
-        Command::LocalSupervise { .. } => Ok(Exit::Done),
+        // Done before.
+        Command::Init(_)
+        | Command::Check(_)
+        | Command::Completions(_)
+        | Command::Man(_)
+        | Command::LocalSupervise { .. } => Ok(Exit::Done),
     }
 }
 

@@ -1,0 +1,180 @@
+//! Options of the commands that change something: submit, follow, clear, repair.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::values::{duration, reason};
+use super::{SelectArgs, WriteArgs};
+use crate::cli::output::Format;
+use crate::state::Reason;
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    #[command(flatten)]
+    pub write: WriteArgs,
+    /// Print the exact sbatch lines and submit nothing; writes nothing at all
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Submit selected tasks even though they are complete or failed; never those in flight
+    #[arg(long)]
+    pub force: bool,
+    /// Do not ask Slurm about the jobs in flight first
+    #[arg(long)]
+    pub skip_monitor: bool,
+    /// Submit at most this many jobs
+    #[arg(long, value_name = "N")]
+    pub max_jobs: Option<usize>,
+    /// Go on although sessions or complete tasks became fewer; takes today's numbers as the new ones
+    #[arg(long, conflicts_with_all = ["subjects", "sessions", "procedures", "force"])]
+    pub accept_drop: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct MonitorArgs {
+    #[command(flatten)]
+    pub write: WriteArgs,
+    /// Look again every so many seconds, until interrupted
+    #[arg(long, value_name = "SECONDS")]
+    pub watch: Option<NonZeroU32>,
+}
+
+#[derive(Debug, Args)]
+pub struct CancelArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    #[command(flatten)]
+    pub write: WriteArgs,
+    /// Every job of the study
+    #[arg(long)]
+    pub all: bool,
+    /// Print the jobs and end none
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct WaitArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    #[command(flatten)]
+    pub write: WriteArgs,
+    /// Give up after this time, such as 2h
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub timeout: Option<Duration>,
+    /// How often to ask; a second at least
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
+    pub interval: Duration,
+}
+
+#[derive(Debug, Args)]
+pub struct PauseArgs {
+    /// Only this procedure, not the whole study; globs allowed; repeatable
+    #[arg(long = "procedure", value_name = "NAME")]
+    pub procedures: Vec<String>,
+    /// Why, for everybody who asks
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
+    #[command(flatten)]
+    pub write: WriteArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ResumeArgs {
+    /// Only this procedure, not the whole study; globs allowed; repeatable
+    #[arg(long = "procedure", value_name = "NAME")]
+    pub procedures: Vec<String>,
+    #[command(flatten)]
+    pub write: WriteArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct RetryArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    #[command(flatten)]
+    pub write: WriteArgs,
+    /// Which rows to clear
+    #[arg(long, value_enum, default_value_t = RetryStatus::Failed, value_name = "STATUS")]
+    pub status: RetryStatus,
+    /// Only rows with this reason, such as timeout; repeatable
+    #[arg(long = "reason", value_name = "REASON", value_parser = reason)]
+    pub reasons: Vec<Reason>,
+    /// Tell what would be cleared and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Tasks that are complete on disk become complete instead of being cleared
+    #[arg(long)]
+    pub accept_outputs: bool,
+}
+
+/// Names the rows that `retry` may clear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RetryStatus {
+    Failed,
+    Pending,
+    Running,
+    /// Failed, pending and running
+    All,
+}
+
+#[derive(Debug, Args)]
+pub struct CleanArgs {
+    /// Only what did not change for this time, such as 90d
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub older_than: Duration,
+    /// Rows of procedures and sessions that are gone; never those in flight
+    #[arg(long)]
+    pub rows: bool,
+    /// Output and error files of complete tasks' jobs, in slurm_log_dir
+    #[arg(long)]
+    pub logs: bool,
+    /// Events of the audit log: into one archive per month beside it
+    #[arg(long)]
+    pub events: bool,
+    /// Tell what would be done and change nothing; with -v each row and file
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub write: WriteArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct StateArgs {
+    #[command(subcommand)]
+    pub command: StateCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum StateCommand {
+    /// Check the state and the files beside it; changes nothing
+    Verify(VerifyArgs),
+    /// Rebuild a lost or damaged state; shows what it would do, and does it with --yes
+    ///
+    /// The rows come from the state file or the copy before it, the journal and the audit log;
+    /// Slurm and the outputs on disk complete them. Damaged files are kept under another name.
+    Repair(RepairArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+pub struct RepairArgs {
+    #[command(flatten)]
+    pub write: WriteArgs,
+    /// Do it
+    #[arg(long)]
+    pub yes: bool,
+    /// Do not ask Slurm about the jobs in flight
+    #[arg(long)]
+    pub no_slurm: bool,
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}

@@ -1,0 +1,195 @@
+//! Options of the commands that only look.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::values::{decision_word, duration, reason, row_order, session_order, status};
+use super::{LengthArgs, SelectArgs, TaskArgs, TextFormat};
+use crate::cli::output::Format;
+use crate::state::{Reason, TaskStatus};
+use crate::tables::{RowOrder, SessionOrder};
+
+#[derive(Debug, Args)]
+pub struct ManifestArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    /// Only rows of this status; repeatable
+    #[arg(long = "status", value_name = "STATUS", value_parser = status)]
+    pub statuses: Vec<TaskStatus>,
+    /// Only rows with this reason; repeatable
+    #[arg(long = "reason", value_name = "REASON", value_parser = reason)]
+    pub reasons: Vec<Reason>,
+    /// Only failed tasks, each with what is known of its failure and the line of its log that tells most
+    #[arg(long, conflicts_with = "statuses")]
+    pub failed: bool,
+    /// Only rows that were submitted or changed in this time, such as 24h
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub since: Option<Duration>,
+    /// Order of the rows: procedure, subject, session, status (failed ones first), submitted,
+    /// updated (newest first) or elapsed (longest first)
+    #[arg(long, value_name = "KEY", value_parser = row_order)]
+    pub sort: Option<RowOrder>,
+    #[command(flatten)]
+    pub length: LengthArgs,
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    #[command(flatten)]
+    pub task: TaskArgs,
+    #[arg(long, value_enum, default_value_t = TextFormat::Text)]
+    pub format: TextFormat,
+}
+
+#[derive(Debug, Args)]
+pub struct LogsArgs {
+    #[command(flatten)]
+    pub task: TaskArgs,
+    /// How many lines of each log to show
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+    pub lines: usize,
+    /// The logs of this attempt, not of the newest one
+    #[arg(long, value_name = "N")]
+    pub attempt: Option<i32>,
+    /// Go on showing what is written, until the job has ended
+    #[arg(short, long, conflicts_with = "path")]
+    pub follow: bool,
+    /// Print the paths only, output first
+    #[arg(long)]
+    pub path: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct HistoryArgs {
+    #[command(flatten)]
+    pub task: TaskArgs,
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+pub struct SessionStatusArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    /// Only sessions in whose row this word stands, such as failed, blocked or due; repeatable
+    #[arg(long = "status", value_name = "WORD", value_parser = decision_word)]
+    pub words: Vec<&'static str>,
+    /// Order of the rows: subject, session or status (what needs a person first)
+    #[arg(long, value_name = "KEY", value_parser = session_order)]
+    pub sort: Option<SessionOrder>,
+    #[command(flatten)]
+    pub length: LengthArgs,
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = METRICS_EXAMPLES)]
+pub struct MetricsArgs {
+    /// Write to this file, whole or not at all, instead of printing
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+const METRICS_EXAMPLES: &str = "\
+Examples:
+  snbb-scheduler metrics | grep tasks_failed
+  snbb-scheduler metrics --output /var/lib/node_exporter/snbb_scheduler.prom";
+
+#[derive(Debug, Args)]
+pub struct AuditArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    #[arg(long, value_enum, default_value_t = AuditFormat::Table)]
+    pub format: AuditFormat,
+    /// Write the report to this file instead of stdout
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Compare with the newest saved report of an earlier day, and save this one, in `audit.report_dir`
+    #[arg(long, conflicts_with_all = ["dicom_only", "logs_only", "efficiency"])]
+    pub history: bool,
+    /// Look at DICOM directories only
+    #[arg(long, conflicts_with_all = ["logs_only", "efficiency"])]
+    pub dicom_only: bool,
+    /// Look at the logs of failed tasks only
+    #[arg(long, conflicts_with = "efficiency")]
+    pub logs_only: bool,
+    /// Compare what jobs asked for with what they used, only
+    #[arg(long)]
+    pub efficiency: bool,
+    /// Tell of each marker of every task, also of complete ones
+    #[arg(long)]
+    pub markers: bool,
+    /// Also ask the queue for living jobs of this study that belong to no task
+    #[arg(long)]
+    pub queue: bool,
+    /// Send the report to `audit.email_recipients`
+    #[arg(long)]
+    pub email: bool,
+}
+
+/// Names the forms of the audit report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AuditFormat {
+    /// Plain text
+    Table,
+    /// For mail and wikis
+    Markdown,
+    /// One page that opens without network
+    Html,
+    /// Everything, for scripts
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub struct OutputsArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    /// List the files in the directories (links too, not followed), not the directories
+    #[arg(long)]
+    pub files: bool,
+    /// End each path with a NUL character, for names that hold line ends (rsync --from0, tar --null, xargs -0)
+    #[arg(short = '0', long, conflicts_with = "format")]
+    pub null: bool,
+    /// Only outputs below this root, as paths relative to it
+    #[arg(long, value_enum, value_name = "ROOT", conflicts_with = "relative_to")]
+    pub root: Option<OutputRoot>,
+    /// Print paths relative to this directory, which must hold all of them
+    #[arg(long, value_name = "DIR")]
+    pub relative_to: Option<PathBuf>,
+    #[arg(long, value_enum, default_value_t = ListFormat::Lines)]
+    pub format: ListFormat,
+}
+
+/// Names the roots that outputs lie below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OutputRoot {
+    /// `bids_root`
+    Bids,
+    /// `derivatives_root`
+    Derivatives,
+}
+
+/// Names the forms of a list of paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ListFormat {
+    /// One path per line
+    #[default]
+    Lines,
+    /// Comma-separated values with a header line: a line per task and path
+    Csv,
+    /// A JSON array of objects: one per task and path
+    Json,
+}

@@ -1,0 +1,37 @@
+//! Options of the commands that set a site up.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::output::Format;
+
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// Where the configuration and the job scripts are written; made if it is missing
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Repeat the part about Slurm with the surroundings that cron gives
+    #[arg(long)]
+    pub cron: bool,
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// bash, zsh, fish, elvish or powershell
+    #[arg(value_name = "SHELL")]
+    pub shell: String,
+}
+
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Write all pages into this directory instead of the main one to stdout
+    #[arg(long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
