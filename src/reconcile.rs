@@ -220,10 +220,12 @@ impl Judge<'_> {
         Some(self.change(to, reason, live_facts(job), None))
     }
 
-    /// Notes the start of a run whose end is not judged yet: the queue will soon forget it.
+    /// Notes the start of a run whose end is not judged yet: the queue will soon forget it. A job that never
+    /// ran has its end as its start.
     fn started_at_least(&self, job: &JobReport) -> Option<Change> {
+        let started = job.facts.started_at;
         let facts = JobFacts {
-            started_at: Some(job.facts.started_at?),
+            started_at: Some(started.filter(|_| started != job.facts.ended_at)?),
             ..JobFacts::default()
         };
         Some(self.change(
