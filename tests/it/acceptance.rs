@@ -423,3 +423,18 @@ fn the_audit_sees_failures_of_steps_per_subject() {
     let tasks = report["tasks"].as_array().unwrap();
     assert_eq!((tasks.len(), &tasks[0]["procedure"]), (1, &"surf".into()));
 }
+
+/// The outputs of the other subject cannot even be looked at.
+#[test]
+fn an_audit_of_a_subject_looks_at_no_other() {
+    let (study, _slurm) = study(2, STEP);
+    fs::create_dir_all(study.at("derivatives/a/sub-01")).unwrap();
+    let at = study.at("derivatives/a/sub-01/ses-01");
+    std::os::unix::fs::symlink("x".repeat(300), at).unwrap();
+    let whole = study.call(&["audit", "--format", "json"]);
+    assert_eq!(whole.code, 7, "{}", whole.err);
+    let part = study.ok(&["audit", "--format", "json", "--subject", "02"]);
+    let report: Value = serde_json::from_str(&part.out).unwrap();
+    assert_eq!(report["totals"]["tasks"], 1);
+    assert_eq!(report["unreadable"], Value::Array(Vec::new()));
+}

@@ -13,6 +13,7 @@ mod errors;
 mod expect;
 mod explain;
 mod fake_slurm;
+mod features;
 mod fuzz;
 mod harness;
 mod harness_slurm;
