@@ -44,7 +44,10 @@ fn check(page: &str, text: &str, expected: &[String]) {
     for (number, line) in text.lines().enumerate() {
         let place = format!("{page}:{}", number + 1);
         for name in names(line).filter(|name| !tests.contains(*name)) {
-            complaints.push(format!("{place}: there is no test {name}"));
+            complaints.push(format!(
+                "{place}: there is no test {name}{}",
+                moved(name, &tests)
+            ));
         }
         let Some(cells) = row(line) else { continue };
         let [id, about, proof] = cells[..] else {
@@ -71,6 +74,15 @@ fn check(page: &str, text: &str, expected: &[String]) {
         }
     }
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+/// Says where a test of the same name is.
+fn moved(name: &str, tests: &BTreeSet<String>) -> String {
+    let last = name.rsplit("::").next().unwrap_or(name);
+    let found = tests
+        .iter()
+        .find(|test| test.rsplit("::").next() == Some(last));
+    found.map_or_else(String::new, |test| format!(" (is it {test} now?)"))
 }
 
 /// Splits a row of a table, without its head.
