@@ -1,7 +1,5 @@
 //! `docs/features.md` and `docs/reliability.md` against the tests that they name: each row and each promise is
 //! there once, says something, and every test that it names exists and is run.
-#![expect(clippy::disallowed_methods, reason = "lists the sources")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
