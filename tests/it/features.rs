@@ -1,5 +1,6 @@
 //! `docs/features.md` and `docs/reliability.md` against the tests that they name: each row and each promise is
 //! there once, says something, and every test that it names exists and is run.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
