@@ -50,5 +50,6 @@ apptainer exec --cleanenv --no-mount home,cwd "${gpu[@]}" \
   /fastsurfer/run_fastsurfer.sh --fs_license "$FS_LICENSE" \
   --t1 "$t1" --sid "$name" --sd "$FASTSURFER_DIR" --threads "$THREADS" "${options[@]}"
 
-[ -s "$FASTSURFER_DIR/$name/mri/aparc.DKTatlas+aseg.deep.mgz" ] || { echo "FastSurfer made no segmentation of $name" >&2; exit 1; }
+segmentation=$FASTSURFER_DIR/$name/mri/aparc.DKTatlas+aseg.deep.mgz
+[ -s "$segmentation" ] || { echo "FastSurfer made no $segmentation" >&2; exit 1; }
 ln -sr "$FASTSURFER_DIR/$name" "$output"
