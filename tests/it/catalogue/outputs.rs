@@ -4,6 +4,7 @@
     reason = "puts files where they must not be"
 )]
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
@@ -48,32 +49,14 @@ fn a_good_end_is_complete_and_the_containers_are_called_like_this() {
         );
         site.assert_clean("good end");
         writeln!(calls, "--- {}\n{}", app.name, site.calls()).unwrap();
+
+        // A second attempt replaces what is there, also where it was complete.
+        let output = site.run("");
+        assert!(output.status.success(), "{}: {}", app.name, text(&output));
+        assert_eq!(site.completion(), Completion::Complete, "{}", app.name);
+        site.assert_clean("second attempt");
     }
     insta::assert_snapshot!("catalogue-calls", calls);
-}
-
-/// A second attempt replaces what is there, also where it was complete.
-#[test]
-fn a_second_attempt_is_complete_too() {
-    for app in apps() {
-        let site = site(app);
-        for attempt in 1..=2 {
-            let output = site.run("");
-            assert!(
-                output.status.success(),
-                "{} {attempt}: {}",
-                app.name,
-                text(&output)
-            );
-            assert_eq!(
-                site.completion(),
-                Completion::Complete,
-                "{} {attempt}",
-                app.name
-            );
-            site.assert_clean("second attempt");
-        }
-    }
 }
 
 #[test]
@@ -175,6 +158,34 @@ fn a_failed_attempt_over_a_good_one_is_not_complete() {
             Completion::Incomplete
         };
         assert_eq!(site.completion(), expected, "{}", app.name);
+    }
+}
+
+/// Killed at any step of bringing results to their place, a task is not complete, and the next attempt clears up.
+#[test]
+fn what_is_seen_of_a_killed_script_is_not_complete() {
+    for app in apps() {
+        let counted = site(app);
+        assert!(counted.run_killed_at(0).success(), "{}", app.name);
+        let steps = counted.steps();
+        if app.name == "freesurfer_long" {
+            assert_eq!(
+                steps, 0,
+                "works in place, and FreeSurfer makes its own marks"
+            );
+            continue;
+        }
+        let site = site(app);
+        for step in BTreeSet::from([steps.div_ceil(2), steps]) {
+            let status = site.run_killed_at(step);
+            let what = format!("{} step {step} of {steps}", app.name);
+            assert!(!status.success(), "{what}");
+            assert_eq!(site.completion(), Completion::Incomplete, "{what}");
+        }
+        let output = site.run("");
+        assert!(output.status.success(), "{}: {}", app.name, text(&output));
+        assert_eq!(site.completion(), Completion::Complete, "{}", app.name);
+        site.assert_nothing_half("killed before");
     }
 }
 

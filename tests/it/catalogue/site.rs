@@ -8,7 +8,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, ExitStatus, Output};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -21,6 +21,8 @@ use snbb_scheduler::config::load::interpret;
 use snbb_scheduler::config::{Config, Overrides};
 use snbb_scheduler::procedure::{Procedure, Scope};
 use tempfile::TempDir;
+
+use crate::harness::executable;
 
 pub const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -267,19 +269,52 @@ impl Site {
             .into_owned()
     }
 
+    /// Runs the script of the last task with `cp`, `mv`, `ln` and `touch` that count and kill it at one of their calls
+    /// (0: at none).
+    pub fn run_killed_at(&self, step: usize) -> ExitStatus {
+        let bin = self.at("bin");
+        fs::create_dir_all(&bin).unwrap();
+        for name in ["cp", "mv", "ln", "touch"] {
+            let text = format!(
+                "#!/bin/bash\nn=$(($(<\"$STEPS\") + 1))\necho $n >\"$STEPS\"\n\
+                 [ $n != \"$STEP\" ] || {{ kill -KILL $PPID; exit 1; }}\nexec /bin/{name} \"$@\"\n"
+            );
+            fs::write(bin.join(name), text).unwrap();
+            executable(&bin.join(name));
+        }
+        self.write("steps", b"0");
+        let mut command = self.command(self.app, self.last_task(self.app));
+        let stub = Path::new(ROOT).join("fixtures/bin");
+        let path = format!("{}:{}:/usr/bin:/bin", bin.display(), stub.display());
+        command
+            .env("PATH", path)
+            .env("STEPS", self.at("steps"))
+            .env("STEP", step.to_string());
+        command.output().unwrap().status
+    }
+
+    /// Returns how many steps the last script took.
+    pub fn steps(&self) -> usize {
+        let text = fs::read_to_string(self.at("steps")).unwrap();
+        text.trim().parse().unwrap()
+    }
+
     /// Fails if something half-written or temporary was left.
     pub fn assert_clean(&self, what: &str) {
-        let left: Vec<String> = ["scratch", "bids", "derivatives"]
+        let scratch: Vec<_> = fs::read_dir(self.at("scratch")).unwrap().collect();
+        assert!(scratch.is_empty(), "{}: {what}: {scratch:?}", self.app.name);
+        self.assert_nothing_half(what);
+    }
+
+    /// Fails if something half-written was left among the data.
+    pub fn assert_nothing_half(&self, what: &str) {
+        let left: Vec<PathBuf> = ["bids", "derivatives"]
             .iter()
-            .flat_map(|dir| walkdir::WalkDir::new(self.at(dir)).min_depth(1))
+            .flat_map(|dir| walkdir::WalkDir::new(self.at(dir)))
             .map(|entry| entry.unwrap().into_path())
-            .filter(|path| {
-                path.starts_with(self.at("scratch"))
-                    || path.extension().is_some_and(|ext| ext == "tmp")
-            })
-            .map(|path| path.display().to_string())
+            .filter(|path| path.extension().is_some_and(|ext| ext == "tmp"))
             .collect();
-        assert_eq!(left, Vec::<String>::new(), "{}: {what}", self.app.name);
+        assert_eq!(left, Vec::<PathBuf>::new(), "{}: {what}", self.app.name);
     }
 }
 
