@@ -5,6 +5,7 @@ mod acceptance;
 mod arrays;
 mod audit;
 mod baddays;
+mod catalogue;
 mod clean;
 mod config;
 mod crash;
