@@ -4,7 +4,9 @@
 mod arrays;
 mod audit;
 mod baddays;
+mod book;
 mod clean;
+mod completions;
 mod config;
 mod crash;
 mod doubt;
@@ -21,6 +23,8 @@ mod local;
 mod lock_and_journal;
 mod logs;
 mod mail;
+mod man;
+mod migrating;
 mod model;
 mod news;
 mod orders;
