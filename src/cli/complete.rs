@@ -143,14 +143,14 @@ fn candidates(study: &Study, kinds: &[Kind], current: &OsStr) -> Vec<CompletionC
             Kind::Session if !is_option && study.line.names_session() => Vec::new(),
             Kind::Session => fitting("ses-", current, study.sessions()),
             Kind::Procedure if !is_option && study.names_procedure() => Vec::new(),
-            Kind::Procedure => fitting("", current, study.procedures()),
+            Kind::Procedure => fitting("", current, &study.procedures()),
         });
     }
     found.into_iter().map(CompletionCandidate::new).collect()
 }
 
 /// Returns the labels that begin as what is typed, with the prefix, or without if it is typed without.
-fn fitting(prefix: &str, current: &str, labels: Vec<String>) -> Vec<String> {
+fn fitting(prefix: &str, current: &str, labels: &[String]) -> Vec<String> {
     let with: Vec<String> = labels
         .iter()
         .filter(|label| label.starts_with(current))
@@ -186,10 +186,10 @@ mod tests {
             ("0002", vec!["0002"]),
             ("9", vec![]),
         ] {
-            assert_eq!(fitting("sub-", current, labels()), expected, "{current}");
+            assert_eq!(fitting("sub-", current, &labels()), expected, "{current}");
         }
-        assert_eq!(fitting("", "b", vec!["bids".to_owned()]), ["bids"]);
-        assert!(fitting("", "x", vec!["bids".to_owned()]).is_empty());
+        assert_eq!(fitting("", "b", &["bids".to_owned()]), ["bids"]);
+        assert!(fitting("", "x", &["bids".to_owned()]).is_empty());
     }
 
     /// An option that is renamed must not lose its candidates without a word.

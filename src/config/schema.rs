@@ -155,7 +155,7 @@ pub fn value_of(key: &Key) -> Option<Value> {
         (_, _, "list of options") => any_of(vec![
             // The first is an option; a later one may be the value of the one before it.
             json!({"type": "array", "items": [pattern("^-")], "additionalItems": text()}),
-            json!({"type": "null"}),
+            none(),
         ]),
         (_, _, "list of words, see below") => {
             json!({"anyOf": [

@@ -142,6 +142,7 @@ fn cron_command(line: &str) -> Option<String> {
 
 const STEPS: &str = "\
 output_grace: 0s
+audit: {report_dir: reports}
 procedures:
   - {name: bids, output_dir: '', script: job.sh, completion_marker: 'anat/*_T1w.nii.gz'}
   - {name: mriqc, output_dir: mriqc, script: job.sh, depends_on: [bids], completion_marker: '*.html'}
@@ -186,7 +187,7 @@ fn study(kind: &str) -> Study {
         }
         other => panic!("no study is called '{other}'"),
     }
-    for dir in ["www", "backup"] {
+    for dir in ["www", "backup", "reports"] {
         fs::create_dir(study.at(dir)).unwrap();
     }
     study

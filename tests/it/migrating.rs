@@ -442,7 +442,7 @@ fn a_site_goes_on_without_a_change() {
             study.statuses(),
             [
                 "bids sub-0001 ses-01: complete -",
-                "bids sub-0002 ses-01: pending submitting",
+                "bids sub-0002 ses-01: pending -",
                 "bids sub-0003 ses-01: pending queued",
                 "freesurfer sub-0001 : running -",
             ],
@@ -468,6 +468,12 @@ fn a_site_goes_on_without_a_change() {
             statuses.contains(&"freesurfer sub-0001 : complete verified".to_owned()),
             "{statuses:?}"
         );
+        // Nobody knows the job of this row, which has no id: it is not doubled.
+        assert!(
+            statuses.contains(&"bids sub-0002 ses-01: pending unaccounted".to_owned()),
+            "{statuses:?}"
+        );
+        assert_eq!(slurm.calls("sbatch"), 1);
         // The log of before is kept, line by line.
         let events = study.read("scheduler_audit.jsonl");
         assert!(

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock, mpsc};
+use std::time::{Duration, Instant};
 
 use super::line::Line;
 use crate::bids::discover::discover;
@@ -16,10 +16,14 @@ use crate::sys;
 /// A person waits for the answer, perhaps at a file server that does not.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
-/// Finds things when they are asked for.
+/// Finds things when they are asked for, each at most once.
 pub struct Study {
     pub line: Line,
     working_dir: Option<PathBuf>,
+    begin: Instant,
+    config: OnceLock<Option<Arc<Config>>>,
+    subjects: OnceLock<Vec<String>>,
+    sessions: OnceLock<Vec<String>>,
 }
 
 /// Is a search that may take long.
@@ -27,22 +31,33 @@ type Search = fn(&Config, &[String]) -> Vec<String>;
 
 impl Study {
     pub fn new(line: Line, working_dir: Option<PathBuf>) -> Self {
-        Self { line, working_dir }
+        Self {
+            line,
+            working_dir,
+            begin: Instant::now(),
+            config: OnceLock::new(),
+            subjects: OnceLock::new(),
+            sessions: OnceLock::new(),
+        }
     }
 
-    pub fn subjects(&self) -> Vec<String> {
-        self.in_time(&[subjects_on_disk, subjects_of_state])
+    pub fn subjects(&self) -> &[String] {
+        let search = || self.search(&[subjects_on_disk, subjects_of_state]);
+        self.subjects.get_or_init(search)
     }
 
     /// Returns the sessions of the subjects that the line names, else all.
-    pub fn sessions(&self) -> Vec<String> {
-        self.in_time(&[sessions_on_disk, sessions_of_state])
+    pub fn sessions(&self) -> &[String] {
+        let search = || self.search(&[sessions_on_disk, sessions_of_state]);
+        self.sessions.get_or_init(search)
     }
 
     /// Returns the procedures in the order of the configuration.
     pub fn procedures(&self) -> Vec<String> {
-        let config = self.config();
-        let procedures = config.iter().flat_map(|config| config.procedures.iter());
+        let procedures = self
+            .config()
+            .into_iter()
+            .flat_map(|config| config.procedures.iter());
         procedures
             .map(|(_, procedure)| procedure.name.to_string())
             .collect()
@@ -54,41 +69,57 @@ impl Study {
     }
 
     /// Returns none if there is anything wrong with it.
-    fn config(&self) -> Option<Config> {
-        let home = |path: PathBuf| match (path.strip_prefix("~"), sys::env("HOME")) {
-            (Ok(rest), Some(home)) => PathBuf::from(home).join(rest),
-            _ => path,
+    fn config(&self) -> Option<&Arc<Config>> {
+        let load = || {
+            let home = |path: PathBuf| match (path.strip_prefix("~"), sys::env("HOME")) {
+                (Ok(rest), Some(home)) => PathBuf::from(home).join(rest),
+                _ => path,
+            };
+            let source = Source::choose(self.line.config.clone().map(home), &sys::env);
+            let working_dir = self
+                .working_dir
+                .clone()
+                .unwrap_or_else(|| PathBuf::from("/"));
+            let (sender, receiver) = mpsc::channel();
+            // Also the configuration may lie on a file server that hangs.
+            std::thread::spawn(move || {
+                let loaded = config::load(&source, &sys::env, &Overrides::default(), &working_dir);
+                // Nobody listens any more when it is late.
+                let _ = sender.send(loaded.ok().map(Arc::new));
+            });
+            receiver.recv_timeout(self.left()).ok().flatten()
         };
-        let source = Source::choose(self.line.config.clone().map(home), &sys::env);
-        let working_dir = self.working_dir.as_deref().unwrap_or(Path::new("/"));
-        config::load(&source, &sys::env, &Overrides::default(), working_dir).ok()
+        self.config.get_or_init(load).as_ref()
     }
 
     /// Puts together what several searches find; those that are late count as empty, and end with the process.
-    fn in_time(&self, searches: &[Search]) -> Vec<String> {
+    fn search(&self, searches: &[Search]) -> Vec<String> {
+        let Some(config) = self.config() else {
+            return Vec::new();
+        };
         let (sender, receiver) = mpsc::channel();
-        let (line, working_dir) = (self.line.clone(), self.working_dir.clone());
-        let searches = searches.to_vec();
-        // Also the configuration may lie on a file server that hangs.
-        std::thread::spawn(move || {
-            let study = Self::new(line, working_dir);
-            let Some(config) = study.config() else { return };
-            for search in searches {
-                let (sender, config, subjects) =
-                    (sender.clone(), config.clone(), study.line.subjects.clone());
-                std::thread::spawn(move || {
-                    // Nobody listens any more when it is late.
-                    let _ = sender.send(search(&config, &subjects));
-                });
-            }
-        });
+        for search in searches {
+            let (sender, config, subjects) = (
+                sender.clone(),
+                Arc::clone(config),
+                self.line.subjects.clone(),
+            );
+            let search = *search;
+            std::thread::spawn(move || {
+                let _ = sender.send(search(&config, &subjects));
+            });
+        }
+        drop(sender);
         let mut all = BTreeSet::new();
-        let (begin, mut left) = (std::time::Instant::now(), PATIENCE);
-        while let Ok(found) = receiver.recv_timeout(left) {
+        while let Ok(found) = receiver.recv_timeout(self.left()) {
             all.extend(found);
-            left = PATIENCE.saturating_sub(begin.elapsed());
         }
         all.into_iter().collect()
+    }
+
+    /// Returns how long the person may still wait.
+    fn left(&self) -> Duration {
+        PATIENCE.saturating_sub(self.begin.elapsed())
     }
 }
 

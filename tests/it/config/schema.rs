@@ -160,7 +160,14 @@ fn around(key: &Key, value: &Value) -> Value {
             .extend(more.as_object().unwrap().clone());
         json!({"procedures": [procedure, {"name": "b", "output_dir": "b", "script": "b.sh"}]})
     };
-    match key.section {
+    // The built-in procedures would be compiled anew each time.
+    let short = |mut site: Value| {
+        if site.get("procedures").is_none() {
+            site["procedures"] = json!([{"name": "a", "output_dir": "a", "script": "a.sh"}]);
+        }
+        site
+    };
+    short(match key.section {
         Section::Site => with(json!({})),
         Section::Audit => json!({"audit": with(json!({}))}),
         Section::LogPattern => {
@@ -179,7 +186,7 @@ fn around(key: &Key, value: &Value) -> Value {
         Section::RetryRule => json!({"retry": {"on": {"exit_code": with(json!({}))}}}),
         Section::Safety => json!({"safety": with(json!({}))}),
         Section::Notify => json!({"notify": with(json!({}))}),
-    }
+    })
 }
 
 /// Whatever the program takes, the schema takes; and what the program refuses for its form, it refuses.
@@ -352,12 +359,15 @@ fn program_and_schema_are_of_one_mind_about_every_key() {
                     too_strict.push(format!("{} {:?}", line(), complaints(&validator, &tree)))
                 }
                 (Err(error), true) => {
-                    let is_known = LEFT_TO_THE_PROGRAM.iter().any(|words| {
-                        error
-                            .problems
+                    let is_left = |message: &str| {
+                        LEFT_TO_THE_PROGRAM
                             .iter()
-                            .all(|problem| problem.message.contains(words))
-                    });
+                            .any(|words| message.contains(words))
+                    };
+                    let is_known = error
+                        .problems
+                        .iter()
+                        .all(|problem| is_left(&problem.message));
                     if !is_known {
                         too_loose.push(format!("{}: {}", line(), error.problems[0]));
                     }
