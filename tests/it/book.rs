@@ -14,7 +14,6 @@ mod links;
 mod units;
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -202,7 +201,12 @@ fn stand_ins(study: &mut Study) {
         executable(&bin.join(name));
     }
     if let Some(python) = crate::python::python() {
-        symlink(python, bin.join("python3")).unwrap();
+        fs::write(
+            bin.join("python3"),
+            format!("#!/bin/sh\nexec {} \"$@\"\n", python.display()),
+        )
+        .unwrap();
+        executable(&bin.join("python3"));
     }
     let program = assert_cmd::cargo::cargo_bin("snbb-scheduler");
     study.path.insert(0, program.parent().unwrap().to_owned());
