@@ -10,12 +10,16 @@
     reason = "runs the commands of the documentation in a shell"
 )]
 
+pub mod blocks;
 mod links;
+mod pieces;
 mod units;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use blocks::{Block, blocks, commands, cron_command, pages};
 
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::{Study, executable};
@@ -33,111 +37,6 @@ const REASONS: [&str; 5] = [
     "needs-cluster",
     "takes-minutes",
 ];
-
-/// Is a fenced block.
-pub struct Block {
-    pub language: String,
-    /// What else its fence says.
-    pub remarks: Vec<String>,
-    pub line: usize,
-    pub text: String,
-}
-
-/// Returns the fenced blocks of a page.
-pub fn blocks(page: &str) -> Vec<Block> {
-    let mut blocks: Vec<Block> = Vec::new();
-    // How far the fence is indented, while it is open.
-    let mut open: Option<usize> = None;
-    for (at, line) in page.lines().enumerate() {
-        let indent = line.len() - line.trim_start().len();
-        match (open, line.trim_start().strip_prefix("```")) {
-            (None, Some(info)) => {
-                let mut words = info
-                    .split([' ', ','])
-                    .filter(|word| !word.is_empty())
-                    .map(str::to_owned);
-                blocks.push(Block {
-                    language: words.next().unwrap_or_default(),
-                    remarks: words.collect(),
-                    line: at + 1,
-                    text: String::new(),
-                });
-                open = Some(indent);
-            }
-            (Some(_), Some("")) => open = None,
-            (Some(indent), _) => {
-                if let Some(block) = blocks.last_mut() {
-                    block.text.push_str(line.get(indent..).unwrap_or_default());
-                    block.text.push('\n');
-                }
-            }
-            (None, None) => {}
-        }
-    }
-    assert!(open.is_none(), "a fence is never closed");
-    blocks
-}
-
-/// Returns README and all pages of the book with their text.
-pub fn pages() -> Vec<(String, String)> {
-    let mut pages = vec!["README.md".to_owned(), "CONTRIBUTING.md".to_owned()];
-    for entry in walkdir::WalkDir::new(Path::new(ROOT).join("docs")).sort_by_file_name() {
-        let entry = entry.unwrap();
-        if entry.path().extension().is_some_and(|end| end == "md") {
-            pages.push(
-                entry
-                    .path()
-                    .strip_prefix(ROOT)
-                    .unwrap()
-                    .to_str()
-                    .unwrap()
-                    .to_owned(),
-            );
-        }
-    }
-    pages
-        .into_iter()
-        .map(|page| {
-            let text = fs::read_to_string(Path::new(ROOT).join(&page)).unwrap();
-            (page, text)
-        })
-        .collect()
-}
-
-/// Returns the commands of a console block: what follows `$ `, with lines that a `\` continues.
-fn commands(block: &str) -> Vec<String> {
-    let mut commands: Vec<String> = Vec::new();
-    let mut goes_on = false;
-    for line in block.lines() {
-        if goes_on {
-            let line = line.strip_prefix("> ").unwrap_or(line);
-            if let Some(command) = commands.last_mut() {
-                command.push('\n');
-                command.push_str(line);
-            }
-        } else if let Some(command) = line.strip_prefix("$ ") {
-            commands.push(command.to_owned());
-        } else {
-            continue;
-        }
-        goes_on = line.ends_with('\\');
-    }
-    commands
-}
-
-/// Returns the command of a crontab's line; none for comments and variables.
-fn cron_command(line: &str) -> Option<String> {
-    let line = line.trim();
-    if line.is_empty() || line.starts_with('#') || line.split_whitespace().next()?.contains('=') {
-        return None;
-    }
-    let mut rest = line;
-    let fields = if line.starts_with('@') { 1 } else { 5 };
-    for _ in 0..fields {
-        rest = rest.split_once(char::is_whitespace)?.1.trim_start();
-    }
-    Some(rest.to_owned())
-}
 
 const STEPS: &str = "\
 output_grace: 0s
@@ -213,6 +112,24 @@ fn stand_ins(study: &mut Study) {
     study.path.insert(0, bin);
 }
 
+/// Names what a command needs and this machine does not have.
+fn lacking(command: &str) -> Option<&'static str> {
+    if command.contains("pandas") && crate::python::python().is_none() {
+        return Some("pandas");
+    }
+    let mut words = command.split([' ', '|', '(']);
+    let is_there = |tool: &str| {
+        ["/usr/bin", "/bin"]
+            .iter()
+            .any(|dir| Path::new(dir).join(tool).is_file())
+    };
+    words.find_map(|word| {
+        ["man", "jq", "tar", "xargs"]
+            .into_iter()
+            .find(|tool| *tool == word && !is_there(tool))
+    })
+}
+
 /// Runs a script in a study, as a person would type it, and expects that nothing fails.
 fn run(study: &Study, page: &str, script: &str) {
     let here = study.dir.path().to_str().unwrap();
@@ -280,8 +197,8 @@ fn every_command_of_the_book_runs() {
                 block.line
             );
             for command in commands {
-                if command.contains("pandas") && crate::python::python().is_none() {
-                    eprintln!("SKIPPED: {page}:{}: no pandas: {command}", block.line);
+                if let Some(lacking) = lacking(&command) {
+                    eprintln!("SKIPPED: {page}:{}: no {lacking}: {command}", block.line);
                     continue;
                 }
                 // Each in a shell of its own directory, so that a `cd` ends with its line.
@@ -336,89 +253,27 @@ fn no_page_opts_out_without_being_counted() {
     }
 }
 
-/// Scripts are looked at by bash and shellcheck.
+/// The oldest compiler that is named is the one that builds and tests the program.
 #[test]
-fn scripts_of_the_book_are_sound() {
-    let has_shellcheck = Path::new("/usr/bin/shellcheck").is_file();
-    if !has_shellcheck {
+fn the_oldest_compiler_is_stated_and_true() {
+    let manifest = fs::read_to_string(Path::new(ROOT).join("Cargo.toml")).unwrap();
+    let stated = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("rust-version = \"")?.strip_suffix('"'))
+        .unwrap();
+    for page in ["README.md", "CONTRIBUTING.md"] {
+        let text = fs::read_to_string(Path::new(ROOT).join(page)).unwrap();
+        assert!(text.contains(&format!("Rust {stated} or newer")), "{page}");
+    }
+    let output = Command::new(env!("CARGO"))
+        .arg("--version")
+        .output()
+        .unwrap();
+    let version = String::from_utf8(output.stdout).unwrap();
+    if !version.starts_with(&format!("cargo {stated}.")) {
         eprintln!(
-            "SKIPPED: shellcheck is not installed: scripts of the book are looked at by bash only"
+            "SKIPPED: this is {}, so nobody knows whether {stated} still builds the program",
+            version.trim()
         );
     }
-    let dir = tempfile::tempdir().unwrap();
-    for (page, text) in pages() {
-        for block in blocks(&text)
-            .iter()
-            .filter(|block| block.language == "bash")
-        {
-            let file = dir.path().join("script");
-            fs::write(&file, &block.text).unwrap();
-            let mut checks = vec![Command::new("bash")];
-            checks[0].arg("-n");
-            if has_shellcheck && block.text.starts_with("#!") {
-                checks.push(Command::new("shellcheck"));
-            }
-            for mut check in checks {
-                let output = check.arg(&file).output().unwrap();
-                let out = String::from_utf8_lossy(&output.stdout);
-                let err = String::from_utf8_lossy(&output.stderr);
-                assert!(output.status.success(), "{page}:{}: {out}{err}", block.line);
-            }
-        }
-    }
-}
-
-/// Pieces of configuration are loaded; Prometheus' and Ansible's say so in their fence.
-#[test]
-fn configurations_of_the_book_are_valid() {
-    let mut count = 0;
-    for (page, text) in pages() {
-        for block in blocks(&text)
-            .iter()
-            .filter(|block| block.language == "yaml" && block.remarks.is_empty())
-        {
-            let file = Path::new("/site/config.yaml");
-            let env = |name: &str| (name == "HOME").then(|| "/home/ada".into());
-            let overrides = snbb_scheduler::config::Overrides::default();
-            let loaded = snbb_scheduler::config::load::interpret(
-                block.text.as_bytes(),
-                Some(file),
-                false,
-                &env,
-                &overrides,
-                Path::new("/"),
-            );
-            if let Err(error) = loaded {
-                panic!("{page}:{}: {error}", block.line);
-            }
-            count += 1;
-        }
-    }
-    assert!(count > 5, "{count}");
-}
-
-#[test]
-fn commands_are_taken_out_of_blocks() {
-    let block = "$ one \\\n>   more\noutput\n$ two # why\n";
-    assert_eq!(commands(block), ["one \\\n  more", "two # why"]);
-    for (line, command) in [
-        ("*/15 * * * *  a b >> c", Some("a b >> c")),
-        ("@daily a", Some("a")),
-        ("# no", None),
-        ("PATH=/bin", None),
-        ("", None),
-    ] {
-        assert_eq!(cron_command(line).as_deref(), command, "{line}");
-    }
-    let page = "a\n```console needs-root,x\n$ a\n```\n  ```bash\n  b\n  ```\n";
-    let found = blocks(page);
-    assert_eq!(found[0].remarks, ["needs-root", "x"]);
-    assert_eq!(
-        (
-            found[1].language.as_str(),
-            found[1].text.as_str(),
-            found[1].line
-        ),
-        ("bash", "b\n", 5)
-    );
 }

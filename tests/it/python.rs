@@ -332,7 +332,7 @@ fn the_examples_of_the_documentation_run() {
         );
     }
     let readme = std::fs::read_to_string("README.md").unwrap();
-    for block in crate::book::blocks(&readme) {
+    for block in crate::book::blocks::blocks(&readme) {
         if block.language == "python" {
             let path = directory.path().join(".scheduler_state.parquet");
             let script = block

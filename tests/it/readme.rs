@@ -10,7 +10,7 @@ use crate::harness::executable;
 
 /// Returns the fenced blocks of a language that run.
 fn blocks(text: &str, language: &str) -> Vec<String> {
-    let blocks = crate::book::blocks(text).into_iter();
+    let blocks = crate::book::blocks::blocks(text).into_iter();
     blocks
         .filter(|block| block.language == language && block.remarks.is_empty())
         .map(|block| block.text)

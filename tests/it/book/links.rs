@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{ROOT, pages};
+use super::ROOT;
+use super::blocks::pages;
 
 /// Takes fenced blocks and code within lines away.
 fn prose(page: &str) -> String {

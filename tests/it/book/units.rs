@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::{ROOT, blocks};
+use super::ROOT;
+use super::blocks::blocks;
 use crate::harness::executable;
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::site;
+use super::site::site;
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::{Said, Study};
 
