@@ -9,9 +9,6 @@ use super::keys::{Key, Section};
 use super::notify::Occasion;
 use crate::state::{Reason, TaskStatus};
 
-/// Where editors find it.
-pub const ID: &str = "snbb-scheduler/config.json";
-
 /// Makes the whole schema (draft 7, which all editors know).
 pub fn schema() -> Value {
     let mut definitions = Map::new();
@@ -23,7 +20,6 @@ pub fn schema() -> Value {
     }
     let mut whole = json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
-        "$id": ID,
         "title": "Configuration of snbb-scheduler",
     });
     if let (Some(whole), Value::Object(top)) = (whole.as_object_mut(), mapping(Section::Site)) {
