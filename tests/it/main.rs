@@ -5,6 +5,7 @@ mod arrays;
 mod audit;
 mod baddays;
 mod book;
+mod catalogue;
 mod clean;
 mod completions;
 mod config;
