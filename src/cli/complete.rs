@@ -15,6 +15,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::CompleteEnv;
 
 use super::args::Cli;
+use crate::catalogue;
 use crate::state::{Reason, TaskStatus};
 use crate::sys;
 use crate::tables::words::WORDS;
@@ -57,11 +58,19 @@ pub fn answer() -> bool {
 /// Tells each argument what it can be completed with.
 fn dress(command: Command, study: &Arc<Study>) -> Command {
     // Options would drown what a command is about, so they are only shown to those who begin one.
+    let is_init = command.get_name() == "init";
     let hides_options = !study.line.begins_option && offers_words(&command, study);
     let command = command.mut_args(|arg| {
         let is_hidden = arg.is_hide_set() || hides_options && !arg.is_positional();
         let arg = arg.hide(is_hidden);
-        match completer(&arg, study) {
+        let completer = match arg.get_id().as_str() {
+            // There is no study yet.
+            "procedures" if is_init => {
+                fixed(catalogue::apps().iter().map(|app| app.name).collect())
+            }
+            _ => completer(&arg, study),
+        };
+        match completer {
             Some(completer) => arg.add(completer),
             None => arg,
         }
@@ -208,13 +217,13 @@ mod tests {
                     "SESSION",
                     "PROCEDURE",
                     "LABEL",
-                    "NAME",
                     "STATUS",
                     "REASON",
                     "WORD",
                     "KEY",
                 ];
-                let is_wanted = names.iter().any(|name| wanted.contains(&name.as_str()));
+                let is_wanted = names.iter().any(|name| wanted.contains(&name.as_str()))
+                    || arg.get_id().as_str().starts_with("procedure");
                 let is_answered = arg.get::<ArgValueCompleter>().is_some()
                     || !arg.get_possible_values().is_empty();
                 if is_wanted && !is_answered {
