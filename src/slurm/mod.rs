@@ -10,6 +10,7 @@ pub mod client;
 pub mod clusters;
 mod command;
 pub mod job_state;
+pub mod offers;
 pub mod parse;
 mod query;
 pub mod submit_error;
