@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 /// Says why nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
-    #[error("not said: {}", .0.join(", "))]
-    Missing(Vec<&'static str>),
+    #[error("it is not said where the data is: {} is missing", .0)]
+    Missing(&'static str),
     #[error("{option} {} does not exist", shown(.path))]
     RootMissing {
         option: &'static str,

@@ -15,6 +15,8 @@ const LIMIT: Duration = Duration::from_secs(10);
 pub struct Offers {
     /// Where sbatch is; none: there is no Slurm here.
     pub bin_dir: Option<PathBuf>,
+    /// Its commands are installed, and know no cluster.
+    pub has_no_cluster: bool,
     pub partitions: Vec<Partition>,
     /// Accounts that the user may use.
     pub accounts: Vec<String>,
@@ -47,7 +49,12 @@ pub fn ask(env: Vec<(OsString, OsString)>, user: &str) -> Offers {
     let arguments = ["--all", "--noheader", "--format=%P|%a|%l"];
     match answer(&commands, "sinfo", &arguments) {
         Ok(text) => offers.partitions = partitions(&text),
-        Err(problem) => offers.problems.push(problem),
+        // What does not answer now is not asked again.
+        Err(problem) => {
+            offers.has_no_cluster = knows_no_cluster(&problem);
+            offers.problems.push(problem);
+            return offers;
+        }
     }
     let who = format!("user={user}");
     let arguments = [
@@ -69,6 +76,13 @@ pub fn ask(env: Vec<(OsString, OsString)>, user: &str) -> Offers {
     offers
 }
 
+/// True for what Slurm's commands say (20.11 to 25.05) where `slurm.conf` is neither there nor to be had from a server.
+fn knows_no_cluster(problem: &str) -> bool {
+    ["configuration source", "configuration file", "slurm.conf"]
+        .iter()
+        .any(|words| problem.contains(words))
+}
+
 fn answer(commands: &Commands, program: &str, arguments: &[&str]) -> Result<String, String> {
     let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
     let ended = commands
@@ -78,7 +92,10 @@ fn answer(commands: &Commands, program: &str, arguments: &[&str]) -> Result<Stri
     match ended.end {
         End::Exit(0) => Ok(ended.stdout),
         End::TimedOut { seconds } => Err(format!("{program} did not answer within {seconds} s")),
-        _ => Err(format!("{program} failed: {last_words}")),
+        _ => {
+            let words = last_words.strip_prefix(&format!("{program}: "));
+            Err(format!("{program} failed: {}", words.unwrap_or(last_words)))
+        }
     }
 }
 

@@ -17,6 +17,7 @@ mod harness;
 mod harness_slurm;
 mod harness_tree;
 mod hostile;
+mod init;
 mod local;
 mod lock_and_journal;
 mod logs;

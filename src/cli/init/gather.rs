@@ -105,7 +105,7 @@ impl Gatherer<'_> {
                 return self.dicom(root);
             }
             if beside("bids").is_none() {
-                return Err(InitError::Missing(vec!["--dicom-root or --bids-root"]).into());
+                return Err(InitError::Missing("--dicom-root or --bids-root").into());
             }
         }
         match (file, root) {
@@ -252,7 +252,7 @@ impl Gatherer<'_> {
                         .note(&format!("the BIDS dataset is {}", default.display()));
                     default.clone()
                 }
-                (None, None) => return Err(InitError::Missing(vec![OPTION]).into()),
+                (None, None) => return Err(InitError::Missing(OPTION).into()),
             }
         };
         let found = look::bids(&root, is_source)?;

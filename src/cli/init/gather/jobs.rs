@@ -28,14 +28,13 @@ impl Gatherer<'_> {
             return Ok(Jobs::Local);
         }
         let offers = offers::ask(std::env::vars_os().collect(), &sys::user_name());
-        for problem in &offers.problems {
-            self.printer.warning(&format!(
-                "{problem}; its part of the configuration is not checked"
-            ));
-        }
         let is_wanted = [&args.partition, &args.account].iter().any(|n| n.is_some());
         if !self.wants_slurm(&offers, is_wanted)? {
             return Ok(Jobs::Local);
+        }
+        for problem in &offers.problems {
+            self.printer
+                .warning(&format!("{problem}; partition and account are not checked"));
         }
         let partition = self.partition(&offers)?;
         let account = self.account(&offers)?;
@@ -51,9 +50,9 @@ impl Gatherer<'_> {
 
     /// Decides between the two executors. `is_wanted`: options name something of Slurm's.
     fn wants_slurm(&mut self, offers: &Offers, is_wanted: bool) -> Result<bool, Failure> {
-        let is_there = offers.bin_dir.is_some();
+        let is_there = offers.bin_dir.is_some() && !offers.has_no_cluster;
         if self.args.executor.is_some() || is_wanted {
-            if !is_there {
+            if offers.bin_dir.is_none() {
                 self.printer.warning(
                     "sbatch is not on PATH: load Slurm's module, or set slurm_bin_dir before the first run",
                 );
@@ -62,19 +61,25 @@ impl Gatherer<'_> {
         }
         if let Some(asker) = self.asker {
             let default = if is_there { "slurm" } else { "local" };
-            self.printer.talk(if is_there {
-                "What runs the jobs? slurm, or local: child processes on this machine"
-            } else {
-                "What runs the jobs? slurm, or local: child processes on this machine (there is no sbatch here)"
-            });
+            let why_not = match (is_there, &offers.bin_dir) {
+                (true, _) => "",
+                (false, None) => " (there is no sbatch here)",
+                (false, Some(_)) => " (Slurm's commands are here, but no cluster is configured)",
+            };
+            self.printer.talk(&format!(
+                "What runs the jobs? slurm, or local: child processes on this machine{why_not}"
+            ));
             let word = asker.one_of("Executor", &["slurm", "local"], Some(default))?;
             return Ok(word == "slurm");
         }
         if !is_there {
-            self.printer.note(
-                "there is no sbatch on PATH, so jobs run on this machine (executor: local); for a cluster: \
-                 --executor slurm",
-            );
+            let why = match &offers.bin_dir {
+                None => "there is no sbatch on PATH",
+                Some(_) => "Slurm's commands know no cluster",
+            };
+            self.printer.note(&format!(
+                "{why}, so jobs run on this machine (executor: local); for a cluster: --executor slurm"
+            ));
         }
         Ok(is_there)
     }
