@@ -97,10 +97,8 @@ pub fn files(answers: &Answers, dir: &Path) -> Result<Vec<NewFile>, InitError> {
     } else {
         &answers.apps[..]
     };
-    let entries = apps
-        .iter()
-        .map(|app| entry::adapt(app, apps))
-        .collect::<Result<Vec<_>, _>>()?;
+    let names: Vec<&str> = apps.iter().map(|app| app.name).collect();
+    let entries: Vec<String> = apps.iter().map(|app| app.entry_for(&names)).collect();
     let mut files = vec![
         NewFile {
             path: CONFIG.into(),
@@ -113,12 +111,8 @@ pub fn files(answers: &Answers, dir: &Path) -> Result<Vec<NewFile>, InitError> {
             is_executable: false,
         },
     ];
-    for (app, entry) in apps.iter().zip(&entries) {
-        files.push(NewFile {
-            path: Path::new(SCRIPTS).join(&entry.script),
-            text: app.script.to_owned(),
-            is_executable: true,
-        });
+    for app in apps {
+        files.extend(entry::files(app, dir)?);
     }
     Ok(files)
 }

@@ -3,12 +3,11 @@
 use std::fmt::{self, Write as _};
 use std::path::Path;
 
-use super::entry::Entry;
 use super::error::InitError;
 use super::{Answers, Jobs, SCRIPTS, Sessions, schema, yaml};
 
 /// Writes the whole file.
-pub(super) fn text(answers: &Answers, dir: &Path, entries: &[Entry]) -> Result<String, InitError> {
+pub(super) fn text(answers: &Answers, dir: &Path, entries: &[String]) -> Result<String, InitError> {
     let mut file = File {
         out: String::new(),
         dir,
@@ -44,7 +43,7 @@ pub(super) fn text(answers: &Answers, dir: &Path, entries: &[Entry]) -> Result<S
         if at > 0 {
             file.out.push('\n');
         }
-        file.out.push_str(&entry.text);
+        file.out.push_str(entry);
     }
     Ok(file.out)
 }

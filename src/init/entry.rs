@@ -1,20 +1,16 @@
-//! An entry of the catalogue as it stands in a site's configuration: indented, and waiting for the procedures that
-//! the site has. Its comments stay. Pure.
+//! What an app of the catalogue brings into a study: its entry, its script, the files that the script needs. Pure.
+
+use std::path::Path;
 
 use serde_yaml::Value;
 
 use super::error::InitError;
-use super::yaml::scalar;
+use super::{NewFile, SCRIPTS};
 use crate::catalogue::App;
+use crate::shell;
 
-/// Is an entry of `procedures`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// The script's name, for a file in `script_dir`.
-    pub script: String,
-    /// Indented as an item of the list.
-    pub text: String,
-}
+/// Where scripts of the catalogue look for the files that they need, unless a variable says otherwise.
+const SHARED: &str = "/opt/snbb";
 
 /// Holds what an entry says that matters before it is chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +22,6 @@ pub struct Facts {
     pub is_converter: bool,
     /// How many sessions a subject needs.
     pub min_sessions: u64,
-    depends_on: Vec<Value>,
 }
 
 /// Reads an entry.
@@ -60,68 +55,38 @@ pub fn facts(app: &App) -> Result<Facts, InitError> {
             .get("min_sessions")
             .and_then(Value::as_u64)
             .unwrap_or(1),
-        depends_on: match entry.get("depends_on") {
-            Some(Value::Sequence(list)) => list.clone(),
-            Some(one @ Value::String(_)) => vec![one.clone()],
-            _ => Vec::new(),
-        },
     })
 }
 
-/// Makes an app's entry wait for those of `chosen` that it needs, and for nothing else.
+/// Returns the script and the files beside it, for a study in the directory `dir`. The script looks for them there.
 ///
 /// # Errors
-/// As [`facts`].
-pub fn adapt(app: &App, chosen: &[App]) -> Result<Entry, InitError> {
-    let facts = facts(app)?;
-    let is_chosen = |name: &str| chosen.iter().any(|other| other.name == name);
-    let mut names: Vec<String> = Vec::new();
-    let mut words: Vec<String> = Vec::new();
-    let mut add = |name: &str, dependency: &Value| {
-        if !names.iter().any(|known| known == name) {
-            names.push(name.to_owned());
-            words.push(flow(name, dependency));
-        }
-    };
-    for dependency in &facts.depends_on {
-        let name = name_of(dependency);
-        // Another one of its kind may have been chosen.
-        let instead = app
-            .needs
-            .iter()
-            .filter(|group| group.contains(&name))
-            .flat_map(|group| group.iter())
-            .find(|other| is_chosen(other));
-        if is_chosen(name) {
-            add(name, dependency);
-        } else if let Some(other) = instead {
-            add(other, dependency);
-        }
-    }
-    for group in app.needs {
-        let is_met = |name: &&&str| {
-            facts
-                .depends_on
-                .iter()
-                .any(|known| name_of(known) == **name)
+/// As [`facts`]; a path that no script can hold.
+pub fn files(app: &App, dir: &Path) -> Result<Vec<NewFile>, InitError> {
+    let mut script = app.script.to_owned();
+    let mut files = Vec::new();
+    for (name, text) in app.files() {
+        let path = dir.join(SCRIPTS).join(name);
+        let Some(place) = path.to_str() else {
+            return Err(InitError::NotUtf8 {
+                key: "the directory",
+                path: dir.to_owned(),
+            });
         };
-        let mut of_group = group.iter().filter(|name| is_chosen(name));
-        if of_group.clone().find(is_met).is_none()
-            && let Some(name) = of_group.next()
-        {
-            add(name, &Value::Null);
-        }
+        script = script.replace(&format!("{SHARED}/{name}"), &shell::quote(place));
+        files.push(NewFile {
+            path: Path::new(SCRIPTS).join(name),
+            text: (*text).to_owned(),
+            is_executable: false,
+        });
     }
-    let before: Vec<&str> = facts.depends_on.iter().map(name_of).collect();
-    let text = if before == names {
-        app.entry.to_owned()
-    } else {
-        with_dependencies(app.entry, &words)
+    let script = NewFile {
+        path: Path::new(SCRIPTS).join(facts(app)?.script),
+        text: script,
+        is_executable: true,
     };
-    Ok(Entry {
-        script: facts.script,
-        text: indented(&text),
-    })
+    files.insert(0, script);
+    Ok(files)
 }
 
 /// True if a script asks for the DICOM directory, without which it has nothing to do.
@@ -129,79 +94,10 @@ fn reads_dicom(app: &App) -> bool {
     app.script.contains("SNBB_DICOM_PATH")
 }
 
-fn name_of(dependency: &Value) -> &str {
-    let named = dependency.get("name").unwrap_or(dependency);
-    named.as_str().unwrap_or_default()
-}
-
-/// Writes a dependency of another name with the conditions of a known one.
-fn flow(name: &str, like: &Value) -> String {
-    match like.get("sessions").and_then(Value::as_str) {
-        Some(sessions) => format!("{{name: {}, sessions: {sessions}}}", scalar(name)),
-        None => scalar(name),
-    }
-}
-
-/// Replaces the value of `depends_on`, or adds it after the script.
-fn with_dependencies(entry: &str, words: &[String]) -> String {
-    let value = format!("depends_on: [{}]", words.join(", "));
-    let has_key = |line: &str, key: &str| {
-        let line = line.trim_start();
-        line.strip_prefix("- ")
-            .unwrap_or(line)
-            .trim_start()
-            .strip_prefix(key)
-            .is_some_and(|rest| rest.starts_with(':'))
-    };
-    let has_dependencies = entry.lines().any(|line| has_key(line, "depends_on"));
-    let mut out: Vec<String> = Vec::new();
-    let mut lines = entry.lines().peekable();
-    while let Some(line) = lines.next() {
-        if has_key(line, "depends_on") {
-            let (before, rest) = line.split_once("depends_on:").unwrap_or((line, ""));
-            let remark = rest.find(" #").and_then(|at| rest.get(at..));
-            out.push(format!("{before}{value}{}", remark.unwrap_or_default()));
-            let column = before.chars().count();
-            while let Some(next) = lines.peek() {
-                let indent = next.chars().take_while(|c| *c == ' ').count();
-                let is_item = indent == column && next.trim_start().starts_with("- ");
-                if next.trim().is_empty() || !(indent > column || is_item) {
-                    break;
-                }
-                lines.next();
-            }
-        } else {
-            out.push(line.to_owned());
-            if !has_dependencies && has_key(line, "script") {
-                let column = line.find("script:").unwrap_or_default();
-                out.push(format!("{}{value}", " ".repeat(column)));
-            }
-        }
-    }
-    out.join("\n")
-}
-
-/// Shifts an entry to where items of `procedures` stand.
-fn indented(entry: &str) -> String {
-    let lines = || entry.lines().filter(|line| !line.trim().is_empty());
-    let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
-    let least = lines().map(indent).min().unwrap_or_default();
-    let mut out = String::new();
-    for line in entry.trim_end().lines() {
-        if line.trim().is_empty() {
-            out.push('\n');
-        } else {
-            out.push_str("  ");
-            out.push_str(line.get(least..).unwrap_or(line).trim_end());
-            out.push('\n');
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalogue;
 
     fn app(
         name: &'static str,
@@ -227,51 +123,28 @@ mod tests {
         script: "echo ${3:-$SNBB_DICOM_PATH}",
     };
 
-    fn deps(entry: &'static str, chosen: &[App]) -> String {
-        let app = app("x", &[&["other", "tobids"]], entry);
-        let mut all = chosen.to_vec();
-        all.push(app);
-        adapt(&app, &all).unwrap().text
-    }
-
     #[test]
-    fn an_entry_waits_for_what_was_chosen() {
-        // As it stands.
+    fn files_beside_a_script_are_found_in_the_study_whatever_its_name() {
+        let app = catalogue::app("heudiconv").unwrap();
+        let dir = Path::new("/a }\"it's $x");
+        let files = files(app, dir).unwrap();
+        let names: Vec<&str> = files.iter().filter_map(|file| file.path.to_str()).collect();
+        assert_eq!(names, ["scripts/heudiconv.sh", "scripts/heuristic.py"]);
+        assert!(files[0].is_executable && !files[1].is_executable);
+        let line = files[0]
+            .text
+            .lines()
+            .find(|line| line.starts_with("HEURISTIC="));
         assert_eq!(
-            deps(
-                "- name: x\n  script: x.sh # s\n  depends_on: [tobids]\n",
-                &[TO_BIDS]
-            ),
-            "  - name: x\n    script: x.sh # s\n    depends_on: [tobids]\n"
+            line,
+            Some("HEURISTIC=${SNBB_HEURISTIC:-'/a }\"it'\\''s $x/scripts/heuristic.py'}")
         );
-        // Another converter; conditions and comments stay.
-        assert_eq!(
-            deps(
-                "  # About x.\n  - name: x\n\n    script: x.sh\n    depends_on:   # first\n      - {name: other, sessions: any}\n      # c\n    mem: 1G",
-                &[TO_BIDS]
-            ),
-            "  # About x.\n  - name: x\n\n    script: x.sh\n    depends_on: [{name: tobids, sessions: any}] # first\n    mem: 1G\n"
-        );
-        // Items at the column of the key; nothing chosen.
-        assert_eq!(
-            deps(
-                "- name: x\n  script: x.sh\n  depends_on:\n  - other\n  - tobids\n  mem: 1G",
-                &[]
-            ),
-            "  - name: x\n    script: x.sh\n    depends_on: []\n    mem: 1G\n"
-        );
-        // Not written yet.
-        assert_eq!(
-            deps("- name: x\n  script: x.sh\n", &[TO_BIDS]),
-            "  - name: x\n    script: x.sh\n    depends_on: [tobids]\n"
-        );
-        assert_eq!(
-            deps(
-                "- name: x\n  script: x.sh\n  depends_on: [gone, other]\n",
-                &[TO_BIDS]
-            ),
-            "  - name: x\n    script: x.sh\n    depends_on: [tobids]\n"
-        );
+        // Every file that scripts of the catalogue look for in the shared directory comes along.
+        for app in catalogue::apps() {
+            for file in super::files(app, Path::new("/study")).unwrap() {
+                assert!(!file.text.contains(SHARED), "{}", app.name);
+            }
+        }
     }
 
     #[test]

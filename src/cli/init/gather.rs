@@ -38,6 +38,9 @@ pub struct Gathered {
     pub to_make: Vec<PathBuf>,
 }
 
+/// So many converted sessions tell what kinds of data there are, even if others are still to come.
+const ENOUGH: usize = 10;
+
 const LISTED: [(&str, &str); 3] = [
     ("dicom", "directories of DICOM files, sub-*/ses-* or sub-*"),
     ("bids", "a BIDS dataset that arrives converted"),
@@ -255,7 +258,12 @@ impl Gatherer<'_> {
                 (None, None) => return Err(InitError::Missing(OPTION).into()),
             }
         };
-        let found = look::bids(&root, is_source)?;
+        let mut found = look::bids(&root, is_source)?;
+        let sessions = source.as_ref().map_or(0, |data| data.sessions);
+        if found.looked_at < sessions.min(ENOUGH) {
+            // The few that are converted need not be like the others.
+            found.looked_at = 0;
+        }
         if !is_there(&root) {
             to_make.push(root.clone());
         }
