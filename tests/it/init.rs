@@ -500,13 +500,12 @@ fn a_person_at_a_terminal_is_asked_and_may_err() {
         ("did you mean", &dicom),
         ("that is made of them", "\r"),
         ("write their outputs", &derivatives),
+        ("nothing: a small example", "fmripep\r"),
+        ("did you mean fmriprep", "mriqc, heudiconv\r"),
         ("Executor", "\r"),
+        ("Write them?", "y\r"),
     ];
     let mut known: Vec<(&str, &str)> = steps.to_vec();
-    if !snbb_scheduler::catalogue::apps().is_empty() {
-        known.push(("nothing: a small example", "\r"));
-    }
-    known.push(("Write them?", "y\r"));
     let (code, told) = dialogue(&study, &["init", "site"], &known);
     assert_eq!(code, 0, "{told}");
     let config = study.read("site/config.yaml");
@@ -575,20 +574,18 @@ fn partitions_and_accounts_are_those_that_slurm_knows() {
     // At a terminal they are choices, and a typo is asked again.
     let dicom = format!("{}\r", study.at("dicom").display());
     let typo = format!("{typo}\r");
-    let mut steps = vec![
+    let steps = [
         ("Sessions", "\r"),
         ("Directory of the DICOM files", dicom.as_str()),
         ("that is made of them", "\r"),
         ("write their outputs", "\r"),
+        ("nothing: a small example", "\r"),
         ("Executor", "\r"),
         ("Partition [", typo.as_str()),
         ("did you mean", "\r"),
         ("Account", "\r"),
+        ("Write them?", "\r"),
     ];
-    if !snbb_scheduler::catalogue::apps().is_empty() {
-        steps.push(("nothing: a small example", "\r"));
-    }
-    steps.push(("Write them?", "\r"));
     let (code, told) = dialogue(&study, &["init", "third"], &steps);
     assert_eq!(code, 0, "{told}");
     assert_eq!(

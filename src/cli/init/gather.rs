@@ -54,8 +54,8 @@ impl Gatherer<'_> {
         let (sessions, source) = self.sessions()?;
         let (bids_root, data) = self.bids_root(&sessions, source, &mut to_make)?;
         let derivatives_root = self.derivatives_root(&bids_root, &mut to_make)?;
-        let jobs = self.jobs()?;
         let apps = self.procedures(&sessions, &data)?;
+        let jobs = self.jobs()?;
         let args = self.args;
         let own = |gatherer: &Self, option, given: Option<&PathBuf>, default: &str| match given {
             Some(given) => path(option, given, gatherer.cwd),
