@@ -102,9 +102,8 @@ fn in_flight(
     if let Some(job) = queued.filter(|job| job.phase.is_live()) {
         return judge.live(job);
     }
-    let record = evidence
-        .in_accounting(row)
-        .filter(|record| !is_of_earlier_run(record, row, queued));
+    let known = evidence.in_accounting(row);
+    let record = known.filter(|record| !is_of_earlier_run(record, row, queued));
     // One that has only half arrived (its name is not the job's yet) may stay so: the controller died before
     // it sent the rest. One that could not be read (it has no name) says nothing.
     let is_unsure =
@@ -126,7 +125,7 @@ fn in_flight(
         (None, None) if judge.has_vanished(record) && evidence.knows_array_of(row) => {
             judge.cancelled_while_it_waited()
         }
-        (None, None) => judge.unaccounted(evidence.accounting_alive, patience),
+        (None, None) => judge.unaccounted(evidence.accounting_alive, patience, known),
     }
 }
 

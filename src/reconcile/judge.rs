@@ -84,11 +84,13 @@ impl Judge<'_> {
         }
     }
 
-    /// Queue and accounting answered, and neither has the job (or accounting still calls it alive).
+    /// Queue and accounting answered, and neither has the job (or accounting still calls it alive, or knows
+    /// only an end that seems to be that of an earlier run: `known`).
     pub(super) fn unaccounted(
         &self,
         accounting_alive: bool,
         patience: &Patience,
+        known: Option<&JobReport>,
     ) -> Option<Change> {
         match self.outputs(self.row.facts.started_at.or(self.row.submitted_at)) {
             Outputs::Complete { .. } => Some(self.change(
@@ -99,13 +101,16 @@ impl Judge<'_> {
             )),
             Outputs::Unreadable => None,
             Outputs::Missing | Outputs::NoRule => match self.row.missing_since {
+                // Nothing newer came within the grace: then that end is the job's, and the clocks were wrong.
                 Some(since) if accounting_alive && self.now - since >= patience.lost_grace => {
-                    Some(self.change(
-                        TaskStatus::Failed,
-                        Reason::Lost,
-                        JobFacts::default(),
-                        Some(since),
-                    ))
+                    known.and_then(|job| self.ended(job)).or_else(|| {
+                        Some(self.change(
+                            TaskStatus::Failed,
+                            Reason::Lost,
+                            JobFacts::default(),
+                            Some(since),
+                        ))
+                    })
                 }
                 since => Some(self.unknown_for_now(since)),
             },
