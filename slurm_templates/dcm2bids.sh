@@ -17,6 +17,7 @@ IMAGE=${SNBB_DCM2BIDS_IMAGE:-/opt/containers/dcm2bids.sif}
 CONFIG=${SNBB_DCM2BIDS_CONFIG:-/opt/snbb/dcm2bids.json}
 BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
 SCRATCH=${SNBB_SCRATCH:-${SLURM_TMPDIR:-${TMPDIR:-/tmp}}}
+[ -f "$CONFIG" ] || { echo "no rules $CONFIG: write some for your scanner, and set SNBB_DCM2BIDS_CONFIG" >&2; exit 1; }
 
 part=$subject${session:+/$session}
 name=$subject${session:+_$session}

@@ -20,6 +20,7 @@ DERIVATIVES_ROOT=${SNBB_DERIVATIVES_ROOT:-/data/snbb/derivatives}
 SCRATCH=${SNBB_SCRATCH:-${SLURM_TMPDIR:-${TMPDIR:-/tmp}}}
 THREADS=${SLURM_CPUS_PER_TASK:-8}
 MEMORY_MB=${SLURM_MEM_PER_NODE:-32000}
+[ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get one for free, and set SNBB_FS_LICENSE" >&2; exit 1; }
 
 output=${SNBB_OUTPUT_DIR:-$DERIVATIVES_ROOT/fmriprep/$subject}
 root=${output%"/$subject"}

@@ -18,6 +18,7 @@ BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
 DERIVATIVES_ROOT=${SNBB_DERIVATIVES_ROOT:-/data/snbb/derivatives}
 FREESURFER_DIR=${SNBB_FREESURFER_DIR:-$DERIVATIVES_ROOT/freesurfer}
 THREADS=${SLURM_CPUS_PER_TASK:-4}
+[ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get one for free, and set SNBB_FS_LICENSE" >&2; exit 1; }
 
 part=$subject${session:+/$session}
 name=$subject${session:+_$session}

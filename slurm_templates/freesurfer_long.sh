@@ -17,6 +17,7 @@ FS_LICENSE=${SNBB_FS_LICENSE:-/opt/freesurfer/license.txt}
 BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
 DERIVATIVES_ROOT=${SNBB_DERIVATIVES_ROOT:-/data/snbb/derivatives}
 THREADS=${SLURM_CPUS_PER_TASK:-4}
+[ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get one for free, and set SNBB_FS_LICENSE" >&2; exit 1; }
 
 output=${SNBB_OUTPUT_DIR:-$DERIVATIVES_ROOT/freesurfer/$subject}
 subjects_dir=${output%"/$subject"}

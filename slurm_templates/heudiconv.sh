@@ -17,6 +17,7 @@ IMAGE=${SNBB_HEUDICONV_IMAGE:-/opt/containers/heudiconv.sif}
 HEURISTIC=${SNBB_HEURISTIC:-/opt/snbb/heuristic.py}
 BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
 SCRATCH=${SNBB_SCRATCH:-${SLURM_TMPDIR:-${TMPDIR:-/tmp}}}
+[ -f "$HEURISTIC" ] || { echo "no heuristic $HEURISTIC: write one for your scanner, and set SNBB_HEURISTIC" >&2; exit 1; }
 
 part=$subject${session:+/$session}
 name=$subject${session:+_$session}

@@ -22,6 +22,7 @@ SUBJECTS_DIR=${SNBB_FREESURFER_DIR-}
 SCRATCH=${SNBB_SCRATCH:-${SLURM_TMPDIR:-${TMPDIR:-/tmp}}}
 THREADS=${SLURM_CPUS_PER_TASK:-8}
 MEMORY_MB=${SLURM_MEM_PER_NODE:-32000}
+[ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get one for free, and set SNBB_FS_LICENSE" >&2; exit 1; }
 
 part=$subject${session:+/$session}
 name=$subject${session:+_$session}

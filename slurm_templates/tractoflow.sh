@@ -5,7 +5,8 @@
 
 # tractoflow: diffusion MRI from raw data to tractograms, of one session, with TractoFlow (2.4).
 # Arguments: subject, session (empty for a dataset without sessions).
-# Nextflow (and Java) must be on the nodes; it runs the steps inside this job.
+# Nextflow (up to 21.12, for TractoFlow is written in its first language), Java and `singularity` must be on the nodes.
+# The steps run inside this job.
 # Completion markers: PFT_Tracking/*.trk, ...
 set -euo pipefail
 

@@ -22,6 +22,7 @@ FMRIPREP_DIR=${SNBB_FMRIPREP_DIR:-$DERIVATIVES_ROOT/fmriprep}
 SCRATCH=${SNBB_SCRATCH:-${SLURM_TMPDIR:-${TMPDIR:-/tmp}}}
 THREADS=${SLURM_CPUS_PER_TASK:-4}
 MEMORY_MB=${SLURM_MEM_PER_NODE:-24000}
+[ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get one for free, and set SNBB_FS_LICENSE" >&2; exit 1; }
 
 output=${SNBB_OUTPUT_DIR:-$DERIVATIVES_ROOT/xcp_d/$subject}
 root=${output%"/$subject"}

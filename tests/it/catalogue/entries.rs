@@ -67,6 +67,33 @@ fn a_site_with_a_ready_dataset_needs_no_converter() {
     }
 }
 
+/// What stands in a comment as `#key` or `#- item` is meant to be used by taking the `#` away.
+#[test]
+fn what_is_commented_out_is_valid_too() {
+    let mut taken = 0;
+    for app in apps() {
+        let in_use: Vec<String> = app
+            .entry_for(&[])
+            .lines()
+            .map(|line| match line.split_once('#') {
+                Some((indent, rest)) if indent.trim().is_empty() && !rest.starts_with(' ') => {
+                    taken += 1;
+                    format!("{indent}{rest}")
+                }
+                _ => line.to_owned(),
+            })
+            .collect();
+        let config = load(Path::new("/site"), &in_use.join("\n"));
+        assert!(
+            config.warnings.is_empty(),
+            "{}: {:?}",
+            app.name,
+            config.warnings
+        );
+    }
+    assert!(taken >= 10, "{taken}");
+}
+
 /// Options on the command line win over `#SBATCH` lines, so two opinions would surprise whoever edits the script.
 #[test]
 fn entry_and_script_ask_for_the_same() {

@@ -1,8 +1,4 @@
 //! What the scripts leave, judged by the entries' own markers: complete after a good end, and after nothing else.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "puts files where they must not be"
-)]
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -315,6 +311,30 @@ fn templates_that_were_fetched_beforehand_are_bound() {
             "{name}: {}",
             site.calls()
         );
+    }
+}
+
+#[test]
+fn a_file_that_a_site_must_provide_is_named_with_its_variable() {
+    let license = ("license.txt", "SNBB_FS_LICENSE");
+    for (name, (file, variable)) in [
+        ("fmriprep", license),
+        ("qsirecon", license),
+        ("freesurfer", license),
+        ("heudiconv", ("heuristic.py", "SNBB_HEURISTIC")),
+        ("dcm2bids", ("dcm2bids.json", "SNBB_DCM2BIDS_CONFIG")),
+    ] {
+        let site = site(app(name).unwrap());
+        fs::remove_file(site.at(file)).unwrap();
+        let output = site.run("");
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(1), "{name}: {said}");
+        let path = site.at(file).display().to_string();
+        assert!(
+            said.contains(&path) && said.contains(variable),
+            "{name}: {said}"
+        );
+        assert_eq!(site.calls(), "", "{name}");
     }
 }
 

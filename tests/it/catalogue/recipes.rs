@@ -1,8 +1,4 @@
 //! `docs/markers.md`: each recipe is judged by the program's own evaluator, with the files that stand below it.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "lays down the files of the recipes"
-)]
 
 use std::fs;
 use std::path::Path;
