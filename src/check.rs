@@ -6,6 +6,7 @@
 
 pub mod config;
 pub mod cron;
+pub mod environment;
 pub mod look;
 pub mod mounts;
 pub mod news;

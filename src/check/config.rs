@@ -21,7 +21,10 @@ pub fn unusable(error: &ConfigError) -> Vec<Finding> {
                 0 => bare.to_string(),
                 line => format!("line {line}: {bare}"),
             };
-            let advice = advice.map_or("correct it in the file; docs/configuration.md lists all keys", |a| a);
+            let advice = advice.map_or(
+                "correct it in the file; docs/configuration.md lists all keys",
+                |a| a,
+            );
             Finding::error(TOPIC, shown(problem.file.as_deref()), text, advice)
         })
         .collect();
@@ -82,7 +85,8 @@ mod tests {
 
     #[test]
     fn every_problem_is_a_finding_with_its_line() {
-        let error = read("bids_rot: x\nscan_threads: 0\naudit: {smtp_password: secret}\n").unwrap_err();
+        let error =
+            read("bids_rot: x\nscan_threads: 0\naudit: {smtp_password: secret}\n").unwrap_err();
         let findings = unusable(&error);
         let errors: Vec<&Finding> = findings
             .iter()
@@ -103,10 +107,18 @@ mod tests {
 
     #[test]
     fn a_sound_file_is_one_line_and_none_at_all_is_a_warning() {
-        let findings = usable(&read("dicom_root: /a\nbids_root: /b\nderivatives_root: /c\n").unwrap());
+        let findings =
+            usable(&read("dicom_root: /a\nbids_root: /b\nderivatives_root: /c\n").unwrap());
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].level, Level::Ok);
-        let config = interpret(b"", None, false, &|_| None, &Overrides::default(), Path::new("/"));
+        let config = interpret(
+            b"",
+            None,
+            false,
+            &|_| None,
+            &Overrides::default(),
+            Path::new("/"),
+        );
         assert_eq!(usable(&config.unwrap())[0].level, Level::Warning);
     }
 }

@@ -33,10 +33,11 @@ pub struct Facts<'a> {
 
 /// Returns the environment that cron gives.
 pub fn environment(home: Option<OsString>, user: &str) -> Vec<(OsString, OsString)> {
-    let mut env: Vec<(OsString, OsString)> = [("PATH", PATH), ("SHELL", "/bin/sh"), ("LOGNAME", user)]
-        .into_iter()
-        .map(|(name, value)| (name.into(), value.into()))
-        .collect();
+    let mut env: Vec<(OsString, OsString)> =
+        [("PATH", PATH), ("SHELL", "/bin/sh"), ("LOGNAME", user)]
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
     env.extend(home.map(|home| ("HOME".into(), home)));
     env
 }
@@ -51,7 +52,10 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
             TOPIC,
             "SNBB_CONFIG",
             "the configuration is named by a variable that cron does not have",
-            format!("write `snbb-scheduler --config {} -q run` into the crontab", file.display()),
+            format!(
+                "write `snbb-scheduler --config {} -q run` into the crontab",
+                file.display()
+            ),
         ));
     }
     for problem in &facts.config_problems {
@@ -70,7 +74,11 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
             "set script_dir, or give the script's absolute path",
         ));
     }
-    let news: Vec<&Finding> = facts.there.iter().filter(|finding| is_news(finding, facts.here)).collect();
+    let news: Vec<&Finding> = facts
+        .there
+        .iter()
+        .filter(|finding| is_news(finding, facts.here))
+        .collect();
     let advice = crontab(facts);
     findings.extend(news.iter().map(|finding| {
         let about = match finding.about.as_str() {
@@ -103,7 +111,10 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
             });
         let text = match checked.as_slice() {
             [] => "nothing is worse under cron".to_owned(),
-            topics => format!("works with the surroundings of cron too: {}", topics.join(", ")),
+            topics => format!(
+                "works with the surroundings of cron too: {}",
+                topics.join(", ")
+            ),
         };
         findings.push(Finding::ok(TOPIC, "", text));
     }
@@ -139,7 +150,10 @@ fn crontab(facts: &Facts<'_>) -> Option<String> {
         })
         .collect();
     if !variables.is_empty() {
-        lines.push(format!("write into the crontab what is set here: {}", few(&variables)));
+        lines.push(format!(
+            "write into the crontab what is set here: {}",
+            few(&variables)
+        ));
     }
     (!lines.is_empty()).then(|| lines.join("; "))
 }
@@ -176,14 +190,21 @@ mod tests {
 
     #[test]
     fn what_fails_there_only_comes_with_lines_for_the_crontab() {
-        let here = [Finding::ok("slurm", "", "commands"), Finding::ok("queue", "", "answers")];
+        let here = [
+            Finding::ok("slurm", "", "commands"),
+            Finding::ok("queue", "", "answers"),
+        ];
         let there = vec![
             Finding::error("slurm", "sbatch", "sbatch was not found", "x"),
             Finding::error("queue", "", "does not answer", "see whether it runs"),
         ];
         let plain = judge(&facts(&here, there.clone()));
         assert_eq!(plain.len(), 2);
-        assert!(plain.iter().all(|f| f.topic == "cron" && f.level == Level::Error));
+        assert!(
+            plain
+                .iter()
+                .all(|f| f.topic == "cron" && f.level == Level::Error)
+        );
         assert_eq!(plain[1].about, "queue");
         assert_eq!(plain[1].advice.as_deref(), Some("see whether it runs"));
         let known = judge(&Facts {
@@ -196,7 +217,10 @@ mod tests {
         });
         let advice = known[0].advice.as_ref().unwrap();
         assert!(advice.contains("slurm_bin_dir: /opt/slurm/bin"), "{advice}");
-        assert!(advice.contains("PATH=/opt/slurm/bin:/usr/bin:/bin"), "{advice}");
+        assert!(
+            advice.contains("PATH=/opt/slurm/bin:/usr/bin:/bin"),
+            "{advice}"
+        );
         assert!(advice.contains("SLURM_CONF=/etc/s.conf"), "{advice}");
         assert!(!advice.contains("secret"), "{advice}");
     }
@@ -209,7 +233,10 @@ mod tests {
             scripts: vec![("prep".to_owned(), "script 'a.sh' was not found".to_owned())],
             ..facts(&[], Vec::new())
         });
-        let told: Vec<(Level, &str)> = findings.iter().map(|f| (f.level, f.about.as_str())).collect();
+        let told: Vec<(Level, &str)> = findings
+            .iter()
+            .map(|f| (f.level, f.about.as_str()))
+            .collect();
         assert_eq!(
             told,
             [
@@ -218,7 +245,13 @@ mod tests {
                 (Level::Error, "prep")
             ]
         );
-        assert!(findings[0].advice.as_ref().unwrap().contains("--config /s/config.yaml"));
+        assert!(
+            findings[0]
+                .advice
+                .as_ref()
+                .unwrap()
+                .contains("--config /s/config.yaml")
+        );
     }
 
     #[test]

@@ -99,7 +99,9 @@ pub fn mounts(file: Option<&Path>) -> Vec<u8> {
 /// Looks whether a file can be executed.
 pub fn program(path: &Path) -> Program {
     match fs::metadata(path) {
-        Ok(metadata) if metadata.is_file() && access(path, Access::EXEC_OK).is_ok() => Program::Executable,
+        Ok(metadata) if metadata.is_file() && access(path, Access::EXEC_OK).is_ok() => {
+            Program::Executable
+        }
         Ok(_) => Program::NotExecutable,
         Err(error) => Program::Missing(words(&error)),
     }
@@ -108,7 +110,10 @@ pub fn program(path: &Path) -> Program {
 /// Tries to reach a server; the error says why not.
 pub fn reach(host: &str, port: u16, limit: Duration) -> Result<(), String> {
     let mut last = "its name has no address".to_owned();
-    for address in (host, port).to_socket_addrs().map_err(|error| words(&error))? {
+    for address in (host, port)
+        .to_socket_addrs()
+        .map_err(|error| words(&error))?
+    {
         match TcpStream::connect_timeout(&address, limit) {
             Ok(_) => return Ok(()),
             Err(error) => last = words(&error),
@@ -146,7 +151,8 @@ pub fn script(facts: &mut scripts::Facts<'_>, search_path: Option<&OsStr>) {
         let is_there = |path: &Path| program(path) == Program::Executable;
         let on_path = |name: &str| {
             let mut dirs = search_path.iter().flat_map(std::env::split_paths);
-            name.contains('/') && is_there(Path::new(name)) || dirs.any(|dir| is_there(&dir.join(name)))
+            name.contains('/') && is_there(Path::new(name))
+                || dirs.any(|dir| is_there(&dir.join(name)))
         };
         facts.missing_interpreter = match (interpreter, started) {
             (Some(program), _) if !is_there(Path::new(program)) => Some(program.to_owned()),
@@ -179,7 +185,11 @@ pub fn near_labels(
     subjects.dedup();
     let chosen: Vec<&&SubjectLabel> = sample(&subjects, SAMPLE).collect();
     for subject in &chosen {
-        near.extend(near_in(reader, &root.join(subject.as_str()), SessionLabel::PREFIX));
+        near.extend(near_in(
+            reader,
+            &root.join(subject.as_str()),
+            SessionLabel::PREFIX,
+        ));
     }
     let sampled = (chosen.len() < subjects.len()).then_some(chosen.len());
     (near, sampled)
@@ -269,8 +279,15 @@ pub fn outputs(
         possible: tasks.len(),
         looked_for: chosen.len(),
         // All that there were to find was found early: enough to say so.
-        there: if open.is_empty() { there.max(outputs::LEAST) } else { there },
-        never: open.iter().map(|pattern| pattern.as_str().to_owned()).collect(),
+        there: if open.is_empty() {
+            there.max(outputs::LEAST)
+        } else {
+            there
+        },
+        never: open
+            .iter()
+            .map(|pattern| pattern.as_str().to_owned())
+            .collect(),
     })
 }
 
@@ -283,7 +300,10 @@ fn first_name(pattern: &Pattern) -> Option<&str> {
 }
 
 fn is_missing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 #[cfg(test)]
@@ -328,7 +348,15 @@ mod tests {
 
     #[test]
     fn a_sample_is_spread_and_never_too_large() {
-        for (len, most) in [(0, 5), (3, 5), (5, 5), (6, 5), (10_000, 500), (501, 500), (3, 0)] {
+        for (len, most) in [
+            (0, 5),
+            (3, 5),
+            (5, 5),
+            (6, 5),
+            (10_000, 500),
+            (501, 500),
+            (3, 0),
+        ] {
             let items: Vec<usize> = (0..len).collect();
             let chosen: Vec<&usize> = sample(&items, most).collect();
             assert!(chosen.len() <= most.max(1), "{len} {most}");

@@ -78,7 +78,8 @@ pub fn judge(
             .find(|option| names.contains(&option.as_str()))
     };
     let is_state = purpose == Use::State;
-    let warning = |text: String, advice: &str| vec![Finding::warning(topic, about.clone(), text, advice)];
+    let warning =
+        |text: String, advice: &str| vec![Finding::warning(topic, about.clone(), text, advice)];
     if purpose != Use::Data && has(&["ro"]).is_some() {
         return vec![Finding::error(
             topic,
@@ -90,7 +91,9 @@ pub fn judge(
     match kind {
         "tmpfs" | "ramfs" | "devtmpfs" if purpose == Use::Data => match leaves_host {
             true => warning(
-                format!("is on {kind}, which the compute nodes do not see and which is empty after a restart"),
+                format!(
+                    "is on {kind}, which the compute nodes do not see and which is empty after a restart"
+                ),
                 "keep the data on a file system that all nodes share",
             ),
             false => Vec::new(),
@@ -120,52 +123,57 @@ pub fn judge(
             }
             if let Some(option) = has(&["soft", "softerr"]) {
                 return warning(
-                    format!("is on {kind} with {option}: a server that is slow for a moment is an error, not a wait"),
+                    format!(
+                        "is on {kind} with {option}: a server that is slow for a moment is an error, not a wait"
+                    ),
                     "mount it with 'hard', or keep the state elsewhere; nothing is lost, but runs will fail",
                 );
             }
             said(topic, &about, kind, "locks reach all hosts")
         }
-        "lustre" if is_state => {
-            match has(&["flock"]) {
-                Some(_) => said(
-                    topic,
-                    &about,
-                    kind,
-                    "with flock, locks reach all hosts; times of files are the clients'",
-                ),
-                None => {
-                    let how = has(&["localflock", "noflock"]).map_or("without flock", |option| option.as_str());
-                    warning(
-                        format!(
-                            "is on lustre, {how}: locks of the kernel do not reach other hosts; the program's own \
+        "lustre" if is_state => match has(&["flock"]) {
+            Some(_) => said(
+                topic,
+                &about,
+                kind,
+                "with flock, locks reach all hosts; times of files are the clients'",
+            ),
+            None => {
+                let how = has(&["localflock", "noflock"])
+                    .map_or("without flock", |option| option.as_str());
+                warning(
+                    format!(
+                        "is on lustre, {how}: locks of the kernel do not reach other hosts; the program's own \
                              lock, a hard link, does"
-                        ),
-                        "nothing if one host alone calls the program; otherwise have it mounted with 'flock', for the \
+                    ),
+                    "nothing if one host alone calls the program; otherwise have it mounted with 'flock', for the \
                          second barrier between two calls",
-                    )
-                }
+                )
             }
-        }
+        },
         "beegfs" if is_state => said(
             topic,
             &about,
             kind,
             "locks of the kernel reach other hosts only with tuneUseGlobalFileLocks, the program's own (a hard link) do",
         ),
-        "gpfs" | "ceph" | "wekafs" | "panfs" | "glusterfs" | "fuse.glusterfs" | "fuse.ceph" if is_state => {
+        "gpfs" | "ceph" | "wekafs" | "panfs" | "glusterfs" | "fuse.glusterfs" | "fuse.ceph"
+            if is_state =>
+        {
             said(topic, &about, kind, "locks reach all hosts")
         }
         "afs" if is_state => warning(
             "is on afs: cron has no token, and a call without one can write nothing".to_owned(),
             "keep the state on a file system that needs no token",
         ),
-        "cifs" | "smb3" | "9p" | "vboxsf" | "fuse.sshfs" | "fuse.rclone" | "fuse.s3fs" | "fuse.gcsfuse"
-        | "fuse.davfs" | "davfs"
+        "cifs" | "smb3" | "9p" | "vboxsf" | "fuse.sshfs" | "fuse.rclone" | "fuse.s3fs"
+        | "fuse.gcsfuse" | "fuse.davfs" | "davfs"
             if is_state =>
         {
             warning(
-                format!("is on {kind}, which promises little of what a state needs: hard links, atomic replacement, syncing"),
+                format!(
+                    "is on {kind}, which promises little of what a state needs: hard links, atomic replacement, syncing"
+                ),
                 "keep the state on a local disk or a cluster file system (NFS, Lustre, GPFS, BeeGFS)",
             )
         }
@@ -263,9 +271,21 @@ mod tests {
             ("cifs", "rw", Some(Warning), None, None),
             ("fuse.sshfs", "rw", Some(Warning), None, None),
         ] {
-            assert_eq!(level(kind, options, Use::State, true), state, "{kind} {options}");
-            assert_eq!(level(kind, options, Use::Log, true), log, "{kind} {options}");
-            assert_eq!(level(kind, options, Use::Data, true), data, "{kind} {options}");
+            assert_eq!(
+                level(kind, options, Use::State, true),
+                state,
+                "{kind} {options}"
+            );
+            assert_eq!(
+                level(kind, options, Use::Log, true),
+                log,
+                "{kind} {options}"
+            );
+            assert_eq!(
+                level(kind, options, Use::Data, true),
+                data,
+                "{kind} {options}"
+            );
         }
         // Jobs of the local executor see what this host sees.
         assert_eq!(level("tmpfs", "rw", Use::Data, false), None);
@@ -285,7 +305,8 @@ mod tests {
                 other => char::from(other).to_string(),
             }).collect();
             let line = format!("1 2 3:4 / /{escaped} rw - ext4 x rw");
-            prop_assert_eq!(&parse(line.as_bytes())[0].point, Path::new(&format!("/{name}")));
+            let expected = PathBuf::from(format!("/{name}"));
+            prop_assert_eq!(&parse(line.as_bytes())[0].point, &expected);
         }
     }
 }

@@ -102,7 +102,12 @@ fn mail(config: &Config, facts: &Facts) -> Finding {
                 MailError::NoPassword { .. } => "audit.smtp_password_env",
                 _ => "audit",
             };
-            Finding::error(TOPIC, about, format!("no mail could be sent: {error}"), error.hint())
+            Finding::error(
+                TOPIC,
+                about,
+                format!("no mail could be sent: {error}"),
+                error.hint(),
+            )
         }
         (Ok(()), Some(why)) => Finding::warning(
             TOPIC,
@@ -110,7 +115,11 @@ fn mail(config: &Config, facts: &Facts) -> Finding {
             format!("the mail server {server} cannot be reached: {why}"),
             "look at audit.smtp_host and audit.smtp_port; the server must be reachable from this machine",
         ),
-        (Ok(()), None) => Finding::ok(TOPIC, about, format!("the mail server {server} can be reached")),
+        (Ok(()), None) => Finding::ok(
+            TOPIC,
+            about,
+            format!("the mail server {server} can be reached"),
+        ),
     }
 }
 
@@ -165,37 +174,69 @@ mod tests {
             dirs: vec![
                 ("heartbeat_file", "/s".into(), Look::Writable),
                 ("metrics_file", "/m".into(), Look::Writable),
-                ("audit.report_dir", "/r".into(), Look::Missing { in_writable: true }),
+                (
+                    "audit.report_dir",
+                    "/r".into(),
+                    Look::Missing { in_writable: true },
+                ),
             ],
             password_mode: Some(0o600),
             ..Facts::default()
         };
         let findings = judge(&config(MAIL), &facts);
         assert_eq!(findings.len(), 5);
-        assert!(findings.iter().all(|f| f.level == Level::Ok), "{findings:#?}");
+        assert!(
+            findings.iter().all(|f| f.level == Level::Ok),
+            "{findings:#?}"
+        );
     }
 
     #[test]
     fn each_trouble_is_told() {
-        let facts = |unreachable: Option<&str>, command: Option<Program>, look: Option<(&'static str, Look)>| Facts {
+        let facts = |unreachable: Option<&str>,
+                     command: Option<Program>,
+                     look: Option<(&'static str, Look)>| Facts {
             unreachable: unreachable.map(str::to_owned),
             command: command.map(|program| ("/x".into(), program)),
-            dirs: look.into_iter().map(|(key, look)| (key, "/d".into(), look)).collect(),
+            dirs: look
+                .into_iter()
+                .map(|(key, look)| (key, "/d".into(), look))
+                .collect(),
             password_mode: None,
         };
         let password = "audit: {email_recipients: [a@example.org], smtp_host: m.example.org, smtp_username: u, smtp_tls: yes}\n";
         let missing = || Look::Missing { in_writable: true };
         for (text, facts, level, about) in [
-            (MAIL, facts(Some("refused"), None, None), Level::Warning, "audit.smtp_host"),
-            (password, facts(None, None, None), Level::Error, "audit.smtp_password_env"),
-            ("", facts(None, Some(Program::NotExecutable), None), Level::Error, "notify.command"),
+            (
+                MAIL,
+                facts(Some("refused"), None, None),
+                Level::Warning,
+                "audit.smtp_host",
+            ),
+            (
+                password,
+                facts(None, None, None),
+                Level::Error,
+                "audit.smtp_password_env",
+            ),
+            (
+                "",
+                facts(None, Some(Program::NotExecutable), None),
+                Level::Error,
+                "notify.command",
+            ),
             (
                 "",
                 facts(None, Some(Program::Missing("no".into())), None),
                 Level::Error,
                 "notify.command",
             ),
-            ("", facts(None, None, Some(("metrics_file", missing()))), Level::Warning, "metrics_file"),
+            (
+                "",
+                facts(None, None, Some(("metrics_file", missing()))),
+                Level::Warning,
+                "metrics_file",
+            ),
             (
                 "",
                 facts(None, None, Some(("heartbeat_file", Look::Unwritable))),
@@ -204,14 +245,21 @@ mod tests {
             ),
             (
                 "",
-                facts(None, None, Some(("heartbeat_file", Look::Unreadable("x".into())))),
+                facts(
+                    None,
+                    None,
+                    Some(("heartbeat_file", Look::Unreadable("x".into()))),
+                ),
                 Level::Warning,
                 "heartbeat_file",
             ),
         ] {
             let findings = judge(&config(text), &facts);
             assert_eq!(findings.len(), 1, "{findings:#?}");
-            assert_eq!((findings[0].level, findings[0].about.as_str()), (level, about));
+            assert_eq!(
+                (findings[0].level, findings[0].about.as_str()),
+                (level, about)
+            );
         }
         let group = Facts {
             password_mode: Some(0o640),

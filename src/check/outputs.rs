@@ -67,7 +67,10 @@ mod tests {
         assert_eq!(judge(&facts(3, &[])).unwrap().level, Level::Ok);
         let warned = judge(&facts(3, &["dwi/*_dwi.nii.gz"])).unwrap();
         assert_eq!(warned.level, Level::Warning);
-        assert!(warned.text.contains("dwi/*_dwi.nii.gz; none of 3 output"), "{warned:?}");
+        assert!(
+            warned.text.contains("dwi/*_dwi.nii.gz; none of 3 output"),
+            "{warned:?}"
+        );
         let sample = judge(&Facts {
             possible: 10_000,
             ..facts(50, &["dwi/x"])

@@ -25,7 +25,9 @@ pub enum Look {
     Writable,
     Unwritable,
     /// It is made when it is needed; `in_writable`: the directory above lets this user do that.
-    Missing { in_writable: bool },
+    Missing {
+        in_writable: bool,
+    },
     NotADirectory,
     /// The system's words.
     Unreadable(String),
@@ -79,7 +81,12 @@ pub fn judge(place: &Place<'_>, matters: bool) -> Vec<Finding> {
 }
 
 /// Judges the room for state and audit log. `free`: bytes, where the file system tells.
-pub fn judge_room(stops: &[Stop], free: Option<u64>, needed: u64, state_file: &Path) -> Vec<Finding> {
+pub fn judge_room(
+    stops: &[Stop],
+    free: Option<u64>,
+    needed: u64,
+    state_file: &Path,
+) -> Vec<Finding> {
     if !stops.is_empty() {
         return stops
             .iter()
@@ -101,7 +108,11 @@ pub fn judge_room(stops: &[Stop], free: Option<u64>, needed: u64, state_file: &P
         return vec![Finding::warning(
             "state_file",
             about,
-            format!("its file system has {} MB left; at {} MB runs stop", free >> 20, needed >> 20),
+            format!(
+                "its file system has {} MB left; at {} MB runs stop",
+                free >> 20,
+                needed >> 20
+            ),
             "make room there",
         )];
     }
@@ -166,8 +177,14 @@ mod tests {
             };
             assert_eq!(judge(&open, true).len(), count, "{mode:o}");
         }
-        let roots = [("bids_root", PathBuf::from("/d/bids")), ("dicom_root", "/d/dicom".into())];
-        assert_eq!(root_above(Path::new("/d/dicom/x"), &roots), Some("dicom_root"));
+        let roots = [
+            ("bids_root", PathBuf::from("/d/bids")),
+            ("dicom_root", "/d/dicom".into()),
+        ];
+        assert_eq!(
+            root_above(Path::new("/d/dicom/x"), &roots),
+            Some("dicom_root")
+        );
         assert_eq!(root_above(Path::new("/d/bids"), &roots), Some("bids_root"));
         assert_eq!(root_above(Path::new("/d/bids2"), &roots), None);
     }
@@ -190,6 +207,9 @@ mod tests {
             can_be_accepted: false,
         };
         let findings = judge_room(&[stop], Some(0), 16 << 20, Path::new("/s"));
-        assert_eq!((findings[0].level, findings[0].topic), (Level::Error, "log_file"));
+        assert_eq!(
+            (findings[0].level, findings[0].topic),
+            (Level::Error, "log_file")
+        );
     }
 }

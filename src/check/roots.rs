@@ -47,15 +47,19 @@ pub fn judge(root: &Root<'_>) -> Vec<Finding> {
         return findings;
     }
     let is_needed = root.is_source || root.takes_outputs;
-    let mounted =
-        format!("see that its file system is mounted, and that '{key}' in the configuration is right");
+    let mounted = format!(
+        "see that its file system is mounted, and that '{key}' in the configuration is right"
+    );
     findings.push(match &root.look {
         _ if !is_needed && !matches!(root.look, Look::There | Look::Empty) => {
             Finding::ok(key, about, "is not used by this configuration")
         }
-        Look::Missing if root.is_source => {
-            Finding::error(key, about, "does not exist, so there are no sessions", mounted)
-        }
+        Look::Missing if root.is_source => Finding::error(
+            key,
+            about,
+            "does not exist, so there are no sessions",
+            mounted,
+        ),
         Look::Missing => Finding::warning(
             key,
             about,
@@ -146,7 +150,10 @@ mod tests {
     #[test]
     fn a_root_that_would_stop_a_run_says_so_and_no_more() {
         let stopped = Root {
-            stop: Some(("it is empty although 3 were there".into(), "mount it".into())),
+            stop: Some((
+                "it is empty although 3 were there".into(),
+                "mount it".into(),
+            )),
             ..root(Look::Empty)
         };
         let findings = judge(&stopped);

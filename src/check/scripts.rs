@@ -70,11 +70,20 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
             format!("{shown} begins with a byte order mark, so that its '#!' is not seen"),
             "save it as UTF-8 without a byte order mark (sed -i '1s/^\\xef\\xbb\\xbf//')",
         )),
-        Some(Err(error)) => findings.push(Finding::error(TOPIC, about, error.to_string(), way_out(error))),
+        Some(Err(error)) => findings.push(Finding::error(
+            TOPIC,
+            about,
+            error.to_string(),
+            way_out(error),
+        )),
         Some(Ok(text)) => content(facts, path, text, &mut findings),
     }
     if findings.is_empty() {
-        findings.push(Finding::ok(TOPIC, about, format!("{shown} is a job script")));
+        findings.push(Finding::ok(
+            TOPIC,
+            about,
+            format!("{shown} is a job script"),
+        ));
     }
     findings
 }
@@ -82,8 +91,12 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
 fn way_out(error: &ScriptError) -> &'static str {
     match error {
         ScriptError::Read { .. } => "the user who runs this needs read permission on it",
-        ScriptError::TooLarge(_) => "Slurm takes no larger one; keep programs and data in files of their own",
-        ScriptError::NoInterpreter(_) => "begin it with a line such as #!/bin/bash, without anything before it",
+        ScriptError::TooLarge(_) => {
+            "Slurm takes no larger one; keep programs and data in files of their own"
+        }
+        ScriptError::NoInterpreter(_) => {
+            "begin it with a line such as #!/bin/bash, without anything before it"
+        }
         ScriptError::DosLineBreaks(_) => "convert it: dos2unix, or sed -i 's/\\r$//'",
     }
 }
@@ -93,12 +106,19 @@ fn content(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Vec<Findi
     let shown = path.display();
     let is_slurm = facts.executor == ExecutorKind::Slurm;
     if let Some(interpreter) = &facts.missing_interpreter {
-        let message = format!("{shown} asks for the interpreter {interpreter}, which is not on this machine");
+        let message =
+            format!("{shown} asks for the interpreter {interpreter}, which is not on this machine");
         findings.push(if is_slurm {
-            let advice = "nothing if the compute nodes have it; otherwise correct the script's first line";
+            let advice =
+                "nothing if the compute nodes have it; otherwise correct the script's first line";
             Finding::warning(TOPIC, about, message, advice)
         } else {
-            Finding::error(TOPIC, about, message, "install it, or correct the script's first line")
+            Finding::error(
+                TOPIC,
+                about,
+                message,
+                "install it, or correct the script's first line",
+            )
         });
     }
     if let Err(error) = std::str::from_utf8(text) {
@@ -118,8 +138,14 @@ fn content(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Vec<Findi
         findings.push(Finding::error(
             TOPIC,
             about,
-            format!("{shown} has '#SBATCH {}' in line {}: {}", unfit.option, unfit.line, unfit.why),
-            format!("take it out of line {}; nothing of this procedure is submitted until then", unfit.line),
+            format!(
+                "{shown} has '#SBATCH {}' in line {}: {}",
+                unfit.option, unfit.line, unfit.why
+            ),
+            format!(
+                "take it out of line {}; nothing of this procedure is submitted until then",
+                unfit.line
+            ),
         ));
     }
     let ignored: Vec<String> = script::ignored_directives(text)
@@ -159,7 +185,8 @@ mod tests {
     use super::*;
 
     fn facts(text: Result<&[u8], ScriptError>) -> Facts<'static> {
-        static RESOURCES: std::sync::LazyLock<Resources> = std::sync::LazyLock::new(Resources::default);
+        static RESOURCES: std::sync::LazyLock<Resources> =
+            std::sync::LazyLock::new(Resources::default);
         Facts {
             procedure: "prep",
             place: Ok("/s/prep.sh".into()),
@@ -185,7 +212,11 @@ mod tests {
 
     #[test]
     fn a_script_without_trouble_is_one_line() {
-        one(&facts(Ok(b"#!/bin/bash\n#SBATCH --mem=1G\ntrue\n")), Level::Ok, "/s/prep.sh");
+        one(
+            &facts(Ok(b"#!/bin/bash\n#SBATCH --mem=1G\ntrue\n")),
+            Level::Ok,
+            "/s/prep.sh",
+        );
         let text = b"#!/bin/bash\ntrue\n#SBATCH --wait\n";
         let local = Facts {
             executor: ExecutorKind::Local,
@@ -199,12 +230,18 @@ mod tests {
         let path = || PathBuf::from("/s/prep.sh");
         let good: &[u8] = b"#!/bin/bash\n";
         let missing = Facts {
-            place: Err(("script 'prep.sh' was not found".into(), "set script_dir".into())),
+            place: Err((
+                "script 'prep.sh' was not found".into(),
+                "set script_dir".into(),
+            )),
             ..facts(Ok(good))
         };
         one(&missing, Level::Error, "not found");
         for (error, part) in [
-            (ScriptError::NoInterpreter(path()), "does not begin with '#!'"),
+            (
+                ScriptError::NoInterpreter(path()),
+                "does not begin with '#!'",
+            ),
             (ScriptError::DosLineBreaks(path()), "DOS line breaks"),
             (ScriptError::TooLarge(path()), "larger than"),
             (
@@ -227,7 +264,11 @@ mod tests {
             Level::Warning,
             "line 3: #SBATCH --mem=64G",
         );
-        one(&facts(Ok(b"#!/bin/bash\n# caf\xe9\n")), Level::Warning, "not UTF-8 in line 2");
+        one(
+            &facts(Ok(b"#!/bin/bash\n# caf\xe9\n")),
+            Level::Warning,
+            "not UTF-8 in line 2",
+        );
         for (executor, level) in [
             (ExecutorKind::Slurm, Level::Warning),
             (ExecutorKind::Local, Level::Error),
@@ -262,7 +303,10 @@ mod tests {
         for (line, expected) in [
             (&["/bin/bash"][..], (Some("/bin/bash"), None)),
             (&["/bin/bash", "-e"], (Some("/bin/bash"), None)),
-            (&["/usr/bin/env", "python3"], (Some("/usr/bin/env"), Some("python3"))),
+            (
+                &["/usr/bin/env", "python3"],
+                (Some("/usr/bin/env"), Some("python3")),
+            ),
             (
                 &["/usr/bin/env", "-S LC_ALL=C bash -e"],
                 (Some("/usr/bin/env"), Some("bash")),

@@ -59,7 +59,10 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
                 findings.push(Finding::warning(
                     TOPIC,
                     "",
-                    format!("cannot be read: {}; the sessions there are not worked on", few(&unreadable)),
+                    format!(
+                        "cannot be read: {}; the sessions there are not worked on",
+                        few(&unreadable)
+                    ),
                     "the user who runs this needs read and search permission there",
                 ));
             }
@@ -78,14 +81,20 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
         findings.push(Finding::warning(
             TOPIC,
             "",
-            format!("nearly a BIDS name, and left alone{sample}: {}", few(&names)),
+            format!(
+                "nearly a BIDS name, and left alone{sample}: {}",
+                few(&names)
+            ),
             "rename the directories: sub- and ses- in small letters, then letters and digits only",
         ));
     }
     if let Some((looked, missing)) = &facts.dicom
         && !missing.is_empty()
     {
-        let paths: Vec<String> = missing.iter().map(|path| path.display().to_string()).collect();
+        let paths: Vec<String> = missing
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
         let text = format!(
             "dicom_path is not there for {} of {looked} sessions that were looked at: {}",
             paths.len(),
@@ -101,7 +110,10 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
         findings.push(Finding::warning(
             TOPIC,
             "",
-            format!("of include and exclude, no session matches: {}", few(&facts.unmatched)),
+            format!(
+                "of include and exclude, no session matches: {}",
+                few(&facts.unmatched)
+            ),
             "correct the entries, or take them out",
         ));
     }
@@ -119,7 +131,9 @@ pub fn meant(name: &str, prefix: &str) -> Option<String> {
         _ => "session",
     };
     let lower = name.to_ascii_lowercase();
-    let start = [long, word].into_iter().find(|start| lower.starts_with(start))?;
+    let start = [long, word]
+        .into_iter()
+        .find(|start| lower.starts_with(start))?;
     let rest = name.get(start.len()..)?;
     let label: &str = rest.trim_start_matches(['-', '_', '.', ' ']);
     let is_label = !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric());
@@ -232,7 +246,10 @@ mod tests {
             "no session matches: sub-9*",
             "cannot read the list",
         ] {
-            assert!(texts.iter().any(|text| text.contains(part)), "{part}: {texts:#?}");
+            assert!(
+                texts.iter().any(|text| text.contains(part)),
+                "{part}: {texts:#?}"
+            );
         }
         assert!(findings[1..].iter().all(|f| f.advice.is_some()));
     }

@@ -54,7 +54,10 @@ fn safety(config: &Config) -> Vec<Finding> {
     if config.deadline < SHORT_DEADLINE {
         warn(
             "deadline",
-            format!("a call ends after {} s, whatever is left to do", config.deadline.as_secs()),
+            format!(
+                "a call ends after {} s, whatever is left to do",
+                config.deadline.as_secs()
+            ),
             "set it to 10m: a slow file system or Slurm needs minutes",
         );
     }
@@ -77,7 +80,10 @@ fn safety(config: &Config) -> Vec<Finding> {
     if !never.is_empty() {
         warn(
             "pause_after_failures",
-            format!("jobs that fail one after the other never pause: {}", few(&never)),
+            format!(
+                "jobs that fail one after the other never pause: {}",
+                few(&never)
+            ),
             "take it out (10 holds then), or set a number",
         );
     }
@@ -120,7 +126,10 @@ fn retries(config: &Config) -> Vec<Finding> {
             findings.push(Finding::warning(
                 "safety",
                 about,
-                format!("memory or time grow without a bound by name: {}", few(&dear)),
+                format!(
+                    "memory or time grow without a bound by name: {}",
+                    few(&dear)
+                ),
                 "set mem_max and time_max in the rule, or max_mem and max_time for the site",
             ));
         }
@@ -143,7 +152,11 @@ fn unbounded(config: &Config, rule: &RetryRule, attempts: u32) -> Option<u64> {
         .map(|factor| factor.powi(power))
         .fold(1.0, f64::max);
     // A figure for people; a cast of something greater than any number of ours ends at the greatest.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 8")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "at least 8"
+    )]
     (growth >= MUCH_GROWTH).then_some(growth as u64)
 }
 
@@ -154,7 +167,9 @@ fn executor(config: &Config) -> Finding {
     }
     let asks = |procedure: &Procedure| {
         let resources = &procedure.resources;
-        options::mem(resources).is_some() || options::time(resources).is_some() || resources.gres.is_some()
+        options::mem(resources).is_some()
+            || options::time(resources).is_some()
+            || resources.gres.is_some()
     };
     let limited: Vec<&str> = config
         .procedures
@@ -175,7 +190,10 @@ fn executor(config: &Config) -> Finding {
     Finding::warning(
         topic,
         "local",
-        format!("mem, time and gres are not enforced by the local executor: {}", few(&limited)),
+        format!(
+            "mem, time and gres are not enforced by the local executor: {}",
+            few(&limited)
+        ),
         "choose local_jobs so that all fit, and take the keys out",
     )
 }
@@ -205,7 +223,9 @@ mod tests {
         let findings = judge(&config.unwrap());
         assert!(findings.iter().all(|f| f.level != Level::Error));
         let warnings = findings.iter().filter(|f| f.level == Level::Warning);
-        warnings.map(|f| format!("{}: {}", f.about, f.text)).collect()
+        warnings
+            .map(|f| format!("{}: {}", f.about, f.text))
+            .collect()
     }
 
     #[test]
@@ -219,7 +239,8 @@ mod tests {
         ] {
             assert_eq!(warnings(text), [] as [String; 0], "{text}");
         }
-        let bounded = "max_mem: 256G\nretry: {max_attempts: 8, on: {out_of_memory: {mem_factor: 2}}}\n";
+        let bounded =
+            "max_mem: 256G\nretry: {max_attempts: 8, on: {out_of_memory: {mem_factor: 2}}}\n";
         assert_eq!(warnings(bounded), [] as [String; 0]);
     }
 

@@ -31,7 +31,12 @@ pub struct Wanted {
 }
 
 /// Judges what Slurm said.
-pub fn judge(config: &Config, wanted: &[Wanted], canary: Option<&str>, report: &Report) -> Vec<Finding> {
+pub fn judge(
+    config: &Config,
+    wanted: &[Wanted],
+    canary: Option<&str>,
+    report: &Report,
+) -> Vec<Finding> {
     let mut findings = programs(config, report);
     findings.extend(version(report));
     findings.extend(queue(report));
@@ -77,7 +82,11 @@ fn programs(config: &Config, report: &Report) -> Vec<Finding> {
     if findings.is_empty()
         && let Some(first) = found.first()
     {
-        findings.push(Finding::ok("slurm", "", format!("its commands are there: {first} and others")));
+        findings.push(Finding::ok(
+            "slurm",
+            "",
+            format!("its commands are there: {first} and others"),
+        ));
     }
     findings
 }
@@ -112,7 +121,10 @@ fn version(report: &Report) -> Option<Finding> {
         None => Finding::warning(
             topic,
             "version",
-            format!("`sbatch --version` says nothing that is a version: '{}'", shortened(said)),
+            format!(
+                "`sbatch --version` says nothing that is a version: '{}'",
+                shortened(said)
+            ),
             "see whether sbatch is a wrapper of the site's, and set slurm_bin_dir to the directory of Slurm's own",
         ),
     })
@@ -128,7 +140,10 @@ fn queue(report: &Report) -> Option<Finding> {
         Ok(text) => Finding::ok(
             topic,
             "",
-            format!("squeue answers; jobs of this user: {}", text.lines().count()),
+            format!(
+                "squeue answers; jobs of this user: {}",
+                text.lines().count()
+            ),
         ),
         Err(error) => Finding::error(
             topic,
@@ -230,7 +245,10 @@ fn settings(config: &Config, wanted: &[Wanted], report: &Report, site: &Site) ->
         findings.push(Finding::warning(
             "slurm",
             "array",
-            format!("this Slurm takes no job arrays (MaxArraySize), which are configured for {}", few(&arrays)),
+            format!(
+                "this Slurm takes no job arrays (MaxArraySize), which are configured for {}",
+                few(&arrays)
+            ),
             "set array: never; until then each task is a job of its own",
         ));
     }
@@ -264,7 +282,11 @@ fn partitions(wanted: &[Wanted], report: &Report) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut used: Vec<&Partition> = Vec::new();
     for wanted in wanted {
-        let names: Vec<&str> = wanted.partition.iter().flat_map(|list| list.split(',')).collect();
+        let names: Vec<&str> = wanted
+            .partition
+            .iter()
+            .flat_map(|list| list.split(','))
+            .collect();
         let chosen: Vec<&Partition> = all
             .iter()
             .filter(|partition| match names.as_slice() {
@@ -278,11 +300,18 @@ fn partitions(wanted: &[Wanted], report: &Report) -> Vec<Finding> {
             }
         }
         // Where there are several, one that has room is enough.
-        let longest = chosen.iter().map(|partition| partition.max_time).reduce(longer).flatten();
+        let longest = chosen
+            .iter()
+            .map(|partition| partition.max_time)
+            .reduce(longer)
+            .flatten();
         if let (Some(time), Some(longest)) = (wanted.time, longest)
             && time > longest
         {
-            let names: Vec<&str> = chosen.iter().map(|partition| partition.name.as_str()).collect();
+            let names: Vec<&str> = chosen
+                .iter()
+                .map(|partition| partition.name.as_str())
+                .collect();
             findings.push(Finding::error(
                 topic,
                 wanted.procedure.clone(),
@@ -327,7 +356,11 @@ fn walls(wanted: &[Wanted], report: &Report) -> Vec<Finding> {
     for wanted in wanted {
         let Some(time) = wanted.time else { continue };
         let mut judge = |what: &str, matching: Vec<&Wall>| {
-            let longest = matching.iter().map(|wall| wall.max).reduce(longer).flatten();
+            let longest = matching
+                .iter()
+                .map(|wall| wall.max)
+                .reduce(longer)
+                .flatten();
             let Some(longest) = longest.filter(|longest| time > *longest) else {
                 return;
             };
@@ -343,14 +376,24 @@ fn walls(wanted: &[Wanted], report: &Report) -> Vec<Finding> {
                 format!("lower the procedure's time, or choose another {what}"),
             ));
         };
-        let partitions: Vec<&str> = wanted.partition.iter().flat_map(|list| list.split(',')).collect();
+        let partitions: Vec<&str> = wanted
+            .partition
+            .iter()
+            .flat_map(|list| list.split(','))
+            .collect();
         let of_account = associations.iter().filter(|wall| {
-            wanted.account.as_ref().is_none_or(|account| wall.name == *account)
+            wanted
+                .account
+                .as_ref()
+                .is_none_or(|account| wall.name == *account)
                 && (wall.partition.is_empty() || partitions.contains(&wall.partition.as_str()))
         });
         judge("account", of_account.collect());
         if let Some(name) = &wanted.qos {
-            judge("qos", qualities.iter().filter(|wall| wall.name == *name).collect());
+            judge(
+                "qos",
+                qualities.iter().filter(|wall| wall.name == *name).collect(),
+            );
         }
     }
     findings

@@ -58,8 +58,15 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
         })
         .collect();
     if findings.is_empty() {
-        let text = match facts.verified.iter().find(|finding| finding.part == "state file") {
-            Some(finding) => format!("is sound: {}", finding.text),
+        let text = match facts
+            .verified
+            .iter()
+            .find(|finding| finding.part == "state file")
+        {
+            Some(finding) => match finding.text.strip_prefix(&format!("{about} ")) {
+                Some(rest) => rest.to_owned(),
+                None => format!("is sound: {}", finding.text),
+            },
             None => "is sound".to_owned(),
         };
         findings.push(Finding::ok(TOPIC, about.clone(), text));
@@ -129,7 +136,11 @@ fn left_over(facts: &Facts<'_>) -> Vec<Finding> {
             false
         }
         Some(Standing::Held(holder)) => {
-            findings.push(Finding::ok("lock", "", format!("is held at this moment: {holder}")));
+            findings.push(Finding::ok(
+                "lock",
+                "",
+                format!("is held at this moment: {holder}"),
+            ));
             true
         }
         Some(Standing::Free) | None => false,
@@ -321,7 +332,10 @@ mod tests {
             facts.verified[0].level = verified;
             one(&facts, level, "state file: rows: 3");
         }
-        let other = Some(("belongs to user 7".to_owned(), "run it as that user".to_owned()));
+        let other = Some((
+            "belongs to user 7".to_owned(),
+            "run it as that user".to_owned(),
+        ));
         let other = Facts {
             other_owner: other,
             ..sound()
@@ -350,7 +364,10 @@ mod tests {
         };
         one(&journal, Level::Warning, "left 2 entries");
         let mut stopped = sound();
-        stopped.meta.baselines.insert("stopped/sessions".to_owned(), 3);
+        stopped
+            .meta
+            .baselines
+            .insert("stopped/sessions".to_owned(), 3);
         one(&stopped, Level::Error, "safety stop): sessions");
     }
 
@@ -386,7 +403,11 @@ mod tests {
             ..facts(&dag, &rows)
         };
         one(&never, Level::Warning, "3 jobs ended well");
-        assert_eq!(judge(&facts(&dag, &rows)).len(), 1, "one alone says nothing");
+        assert_eq!(
+            judge(&facts(&dag, &rows)).len(),
+            1,
+            "one alone says nothing"
+        );
         let good = [complete("bids")];
         let some = Facts {
             attempts: &attempts,

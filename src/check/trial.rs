@@ -101,7 +101,9 @@ impl Step {
                 "make room there, or raise the quota"
             }
             (_, io::ErrorKind::ReadOnlyFilesystem) => "its file system is mounted read-only",
-            (_, io::ErrorKind::PermissionDenied) if !matches!(self, Self::Link | Self::LinkTwice) => {
+            (_, io::ErrorKind::PermissionDenied)
+                if !matches!(self, Self::Link | Self::LinkTwice) =>
+            {
                 "this user needs write permission on the directory; commands that only read do without"
             }
             (Self::Link | Self::LinkTwice | Self::Lock, _) => {
@@ -159,13 +161,17 @@ fn steps(own: &Path, trial: &mut Trial) -> Result<(), (Step, io::Error)> {
         server,
     });
     drop(file);
-    let took = timed(|| crate::state::durable::sync_directory_of(&first)).map_err(at(Step::SyncDirectory))?;
+    let took = timed(|| crate::state::durable::sync_directory_of(&first))
+        .map_err(at(Step::SyncDirectory))?;
     trial.sync = trial.sync.max(took);
 
     fs::hard_link(&first, &second).map_err(at(Step::Link))?;
     let links = fs::metadata(&second).map_err(at(Step::Link))?.nlink();
     if links != 2 {
-        return Err((Step::Link, io::Error::other(format!("the file has {links} names, not 2"))));
+        return Err((
+            Step::Link,
+            io::Error::other(format!("the file has {links} names, not 2")),
+        ));
     }
     match fs::hard_link(&first, &second) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -225,7 +231,10 @@ fn timed(work: impl FnOnce() -> io::Result<()>) -> io::Result<Duration> {
 /// Removes what trials left that were killed.
 fn sweep(dir: &Path) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let is_trial = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes())
+        let is_trial = entry
+            .file_name()
+            .as_encoded_bytes()
+            .starts_with(PREFIX.as_bytes())
             && entry.file_type().is_ok_and(|kind| kind.is_dir());
         let is_old = || {
             let modified = entry.metadata().and_then(|metadata| metadata.modified());
@@ -278,7 +287,11 @@ pub fn judge_clock(dir: &Path, written: &Written) -> Finding {
         (TimeDelta::zero(), "")
     };
     if skew < SKEW {
-        return Finding::ok("clock", about, "the file server's clock and this host's agree");
+        return Finding::ok(
+            "clock",
+            about,
+            "the file server's clock and this host's agree",
+        );
     }
     let text = format!(
         "the file server's clock is {} s {way} this host's",
@@ -331,7 +344,10 @@ mod tests {
         let trial = run(Path::new("/proc/self"));
         let finding = &judge("lock", &trial)[0];
         assert_eq!(finding.level, Level::Error);
-        assert!(finding.text.starts_with("nothing can be made in it: "), "{finding:?}");
+        assert!(
+            finding.text.starts_with("nothing can be made in it: "),
+            "{finding:?}"
+        );
         assert!(!finding.text.contains("os error"), "{finding:?}");
     }
 

@@ -63,7 +63,9 @@ pub enum Tried {
 }
 
 /// What is looked for. Without the first four nothing works; the others tell more.
-pub const PROGRAMS: [&str; 6] = ["sbatch", "squeue", "sacct", "scancel", "scontrol", "sacctmgr"];
+pub const PROGRAMS: [&str; 6] = [
+    "sbatch", "squeue", "sacct", "scancel", "scontrol", "sacctmgr",
+];
 
 impl SlurmExecutor {
     /// Asks all of it, one after the other; what comes after a queue that does not answer is left out.
@@ -76,7 +78,11 @@ impl SlurmExecutor {
             let mut programs = report.programs.iter();
             programs.any(|(name, place)| *name == wanted && place.is_ok())
         };
-        let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let words = |list: &[&str]| {
+            list.iter()
+                .map(|word| (*word).to_owned())
+                .collect::<Vec<_>>()
+        };
         if has(&report, "sbatch") && !questions.in_short {
             report.version = Some(self.ask("sbatch", &words(&["--version"])));
         }
@@ -99,8 +105,10 @@ impl SlurmExecutor {
             let before = sys::now();
             report.config = Some(self.ask("scontrol", &words(&["show", "config"])));
             report.asked_at = Some((before, sys::now()));
-            report.partitions =
-                Some(self.ask("scontrol", &words(&["--all", "--oneliner", "show", "partition"])));
+            report.partitions = Some(self.ask(
+                "scontrol",
+                &words(&["--all", "--oneliner", "show", "partition"]),
+            ));
         }
         if has(&report, "sacctmgr") && self.accounting && !questions.in_short {
             let mut arguments = words(&["-n", "-P", "show", "assoc", "where"]);
@@ -115,7 +123,9 @@ impl SlurmExecutor {
                 let tried = self.try_only(request);
                 // A controller that has gone is not waited for again.
                 let is_over = matches!(tried, Tried::Unclear(_));
-                report.tried.push((request.key.procedure.to_string(), tried));
+                report
+                    .tried
+                    .push((request.key.procedure.to_string(), tried));
                 if is_over {
                     break;
                 }

@@ -179,9 +179,7 @@ impl Lock {
         let is_dead = match seen.life(&Holder::this_process("check")) {
             Life::Dead => true,
             Life::Alive => false,
-            Life::Unknown => {
-                Stamp::at(now).distance(seen.mtime) >= Timing::default().stale_after
-            }
+            Life::Unknown => Stamp::at(now).distance(seen.mtime) >= Timing::default().stale_after,
         };
         Ok(if is_dead {
             Standing::LeftOver(text)

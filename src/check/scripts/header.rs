@@ -49,9 +49,12 @@ pub fn asked(script: &[u8]) -> Vec<Asked> {
                 };
                 let known = KNOWN.iter().find(|(known, _)| *known == name);
                 (known.map(|(name, _)| *name), value.map(str::to_owned))
-            } else if let Some(letter) = word.strip_prefix('-').and_then(|rest| rest.chars().next()) {
+            } else if let Some(letter) = word.strip_prefix('-').and_then(|rest| rest.chars().next())
+            {
                 let known = KNOWN.iter().find(|(_, short)| *short == Some(letter));
-                let value = word.get(1 + letter.len_utf8()..).filter(|value| !value.is_empty());
+                let value = word
+                    .get(1 + letter.len_utf8()..)
+                    .filter(|value| !value.is_empty());
                 // A value of an option that does not matter is no option.
                 if known.is_none() && value.is_none() && SHORT_WITH_VALUE.contains(letter) {
                     words.next();
@@ -64,7 +67,9 @@ pub fn asked(script: &[u8]) -> Vec<Asked> {
             let value = match own {
                 Some(value) => value,
                 None if name == "hold" => String::new(),
-                None => words.next_if(|next| !next.starts_with('-')).unwrap_or_default(),
+                None => words
+                    .next_if(|next| !next.starts_with('-'))
+                    .unwrap_or_default(),
             };
             found.push(Asked {
                 line: line.number,
@@ -113,7 +118,10 @@ pub(super) fn judge(facts: &Facts<'_>, path: &Path, asked: &[Asked], findings: &
                 "{shown} has '#SBATCH --clusters={}' in line {}, where the program does not see it",
                 clusters.value, clusters.line
             ),
-            format!("write sbatch_args: [--clusters={}] at the procedure instead", clusters.value),
+            format!(
+                "write sbatch_args: [--clusters={}] at the procedure instead",
+                clusters.value
+            ),
         ));
     }
     let logs: Vec<String> = asked
@@ -125,7 +133,10 @@ pub(super) fn judge(facts: &Facts<'_>, path: &Path, asked: &[Asked], findings: &
         findings.push(Finding::warning(
             TOPIC,
             about,
-            format!("{shown} names its logs, without effect: {}; slurm_log_dir says where they go", few(&logs)),
+            format!(
+                "{shown} names its logs, without effect: {}; slurm_log_dir says where they go",
+                few(&logs)
+            ),
             "take the lines out, or set slurm_log_dir to that directory",
         ));
     }
@@ -239,7 +250,12 @@ mod tests {
             };
             let mut findings = Vec::new();
             let script = format!("#!/bin/sh\n{script}\n");
-            judge(&facts, Path::new("/s"), &asked(script.as_bytes()), &mut findings);
+            judge(
+                &facts,
+                Path::new("/s"),
+                &asked(script.as_bytes()),
+                &mut findings,
+            );
             findings.into_iter().map(|f| (f.level, f.text)).collect()
         };
         for same in [
@@ -251,10 +267,26 @@ mod tests {
         }
         assert_eq!(texts("#SBATCH --output=/x/%j", false), []);
         for (script, level, part) in [
-            ("#SBATCH --mem=64G", Level::Warning, "--mem=64G in line 2, 32G in"),
-            ("#SBATCH -t 60", Level::Warning, "--time=60 in line 2, 1-0 in"),
-            ("#SBATCH -c 8", Level::Warning, "--cpus-per-task=8 in line 2, 4 in"),
-            ("#SBATCH -o /x/%j", Level::Warning, "--output=/x/%j (line 2)"),
+            (
+                "#SBATCH --mem=64G",
+                Level::Warning,
+                "--mem=64G in line 2, 32G in",
+            ),
+            (
+                "#SBATCH -t 60",
+                Level::Warning,
+                "--time=60 in line 2, 1-0 in",
+            ),
+            (
+                "#SBATCH -c 8",
+                Level::Warning,
+                "--cpus-per-task=8 in line 2, 4 in",
+            ),
+            (
+                "#SBATCH -o /x/%j",
+                Level::Warning,
+                "--output=/x/%j (line 2)",
+            ),
             ("#SBATCH --array=0-9", Level::Error, "--array=0-9"),
             ("#SBATCH -H", Level::Warning, "--hold"),
             ("#SBATCH -M gpu", Level::Warning, "--clusters=gpu"),

@@ -144,7 +144,10 @@ mod tests {
             }
         );
         // A Slurm that does not follow SLURM_TIME_FORMAT there.
-        assert_eq!(config("Configuration data as of 2026-11-28T04:26:22\n").clock, None);
+        assert_eq!(
+            config("Configuration data as of 2026-11-28T04:26:22\n").clock,
+            None
+        );
         let found = partitions(
             "PartitionName=debug AllowGroups=ALL Default=YES DefaultTime=NONE MaxTime=UNLIMITED State=UP TotalCPUs=64\n\
              PartitionName=short Default=NO MaxTime=1-00:00:00 State=DOWN\n\n",

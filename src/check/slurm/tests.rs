@@ -7,8 +7,7 @@ use super::*;
 use crate::config::{Overrides, load::interpret};
 use crate::executor::JobId;
 
-const CONFIG: &str =
-    "Configuration data as of 1800000000\nMaxArraySize = 1001\nMessageTimeout = 10 sec\nMinJobAge = 300 sec\n";
+const CONFIG: &str = "Configuration data as of 1800000000\nMaxArraySize = 1001\nMessageTimeout = 10 sec\nMinJobAge = 300 sec\n";
 
 fn config(text: &str) -> Config {
     let file = Some(Path::new("/c.yaml"));
@@ -69,24 +68,46 @@ fn trouble(text: &str, wanted: Wanted, report: &Report) -> (Level, &'static str,
     let told: Vec<&Finding> = findings.iter().filter(|f| f.level != Level::Ok).collect();
     assert_eq!(told.len(), 1, "{findings:#?}");
     assert!(told[0].advice.is_some());
-    (told[0].level, told[0].topic, format!("{}: {}", told[0].about, told[0].text))
+    (
+        told[0].level,
+        told[0].topic,
+        format!("{}: {}", told[0].about, told[0].text),
+    )
 }
 
 #[test]
 fn a_site_without_trouble_has_none() {
     let findings = judged("", wanted(), &sound());
-    assert!(findings.iter().all(|f| f.level == Level::Ok), "{findings:#?}");
-    for topic in ["slurm", "queue", "accounting", "partition", "submission", "clock"] {
-        assert!(findings.iter().any(|f| f.topic == topic), "{topic}: {findings:#?}");
+    assert!(
+        findings.iter().all(|f| f.level == Level::Ok),
+        "{findings:#?}"
+    );
+    for topic in [
+        "slurm",
+        "queue",
+        "accounting",
+        "partition",
+        "submission",
+        "clock",
+    ] {
+        assert!(
+            findings.iter().any(|f| f.topic == topic),
+            "{topic}: {findings:#?}"
+        );
     }
     // Where accounting is switched off for good.
     let off = Report {
-        accounting: Some(Err("sacct ended: Slurm accounting storage is disabled".into())),
+        accounting: Some(Err(
+            "sacct ended: Slurm accounting storage is disabled".into()
+        )),
         config: Some(Ok(CONFIG.replace("300", "86400"))),
         ..sound()
     };
     let findings = judged("accounting: off\n", wanted(), &off);
-    assert!(findings.iter().all(|f| f.level == Level::Ok), "{findings:#?}");
+    assert!(
+        findings.iter().all(|f| f.level == Level::Ok),
+        "{findings:#?}"
+    );
 }
 
 #[test]
@@ -127,7 +148,9 @@ fn commands_and_versions() {
 #[test]
 fn queue_and_accounting() {
     let down = Report {
-        queue: Some(Err("squeue ended with exit code 1: Unable to contact slurm controller".into())),
+        queue: Some(Err(
+            "squeue ended with exit code 1: Unable to contact slurm controller".into(),
+        )),
         accounting: sound().accounting,
         programs: sound().programs,
         ..Report::default()
@@ -140,7 +163,12 @@ fn queue_and_accounting() {
     };
     let disabled = Err("Slurm accounting storage is disabled");
     for (text, report, level, part) in [
-        ("", with(Ok(""), "300"), Level::Warning, "does not know job 99"),
+        (
+            "",
+            with(Ok(""), "300"),
+            Level::Warning,
+            "does not know job 99",
+        ),
         ("", with(disabled, "86400"), Level::Warning, "no accounting"),
         (
             "",
@@ -148,15 +176,28 @@ fn queue_and_accounting() {
             Level::Error,
             "accounting does not answer",
         ),
-        ("accounting: off\n", with(Ok("99"), "86400"), Level::Warning, "although sacct answers"),
-        ("accounting: off\n", with(disabled, "300"), Level::Warning, "300 s only"),
+        (
+            "accounting: off\n",
+            with(Ok("99"), "86400"),
+            Level::Warning,
+            "although sacct answers",
+        ),
+        (
+            "accounting: off\n",
+            with(disabled, "300"),
+            Level::Warning,
+            "300 s only",
+        ),
     ] {
         let (found, topic, said) = trouble(text, wanted(), &report);
         assert_eq!((found, topic), (level, "accounting"), "{said}");
         assert!(said.contains(part), "{said}");
     }
     let none = judge(&config(""), &[wanted()], None, &with(Ok(""), "300"));
-    assert!(none.iter().all(|f| f.level == Level::Ok), "no job is known yet");
+    assert!(
+        none.iter().all(|f| f.level == Level::Ok),
+        "no job is known yet"
+    );
 }
 
 #[test]
@@ -167,13 +208,24 @@ fn settings_of_the_controller() {
     };
     let (level, _, text) = trouble("", wanted(), &with("= 10 sec", "= 101 sec"));
     assert_eq!(level, Level::Warning);
-    assert!(text.contains("after 300 s, and Slurm's MessageTimeout is 101 s"), "{text}");
+    assert!(
+        text.contains("after 300 s, and Slurm's MessageTimeout is 101 s"),
+        "{text}"
+    );
     let array = || Wanted {
         array: true,
         ..wanted()
     };
-    assert!(trouble("", array(), &with("1001", "0")).2.contains("no job arrays"));
-    assert!(judged("", wanted(), &with("1001", "0")).iter().all(|f| f.level == Level::Ok));
+    assert!(
+        trouble("", array(), &with("1001", "0"))
+            .2
+            .contains("no job arrays")
+    );
+    assert!(
+        judged("", wanted(), &with("1001", "0"))
+            .iter()
+            .all(|f| f.level == Level::Ok)
+    );
     let unreadable = Report {
         config: Some(Err("scontrol ended with exit code 1".into())),
         asked_at: None,
@@ -192,7 +244,11 @@ fn settings_of_the_controller() {
             ..sound()
         };
         match expected {
-            None => assert!(judged("", wanted(), &report).iter().all(|f| f.level == Level::Ok)),
+            None => assert!(
+                judged("", wanted(), &report)
+                    .iter()
+                    .all(|f| f.level == Level::Ok)
+            ),
             Some(part) => {
                 let (_, topic, text) = trouble("", wanted(), &report);
                 assert_eq!(topic, "clock");
@@ -204,13 +260,14 @@ fn settings_of_the_controller() {
 
 #[test]
 fn limits_of_time_and_closed_partitions() {
-    let fits = |partition: Option<&str>, account: Option<&str>, qos: Option<&str>, hours: u64| Wanted {
-        partition: partition.map(str::to_owned),
-        account: account.map(str::to_owned),
-        qos: qos.map(str::to_owned),
-        time: Some(hours * 3600),
-        ..wanted()
-    };
+    let fits =
+        |partition: Option<&str>, account: Option<&str>, qos: Option<&str>, hours: u64| Wanted {
+            partition: partition.map(str::to_owned),
+            account: account.map(str::to_owned),
+            qos: qos.map(str::to_owned),
+            time: Some(hours * 3600),
+            ..wanted()
+        };
     for wanted in [
         fits(Some("short"), Some("snbb"), None, 1),
         fits(Some("short,debug"), Some("snbb"), None, 24),
@@ -224,7 +281,10 @@ fn limits_of_time_and_closed_partitions() {
         },
     ] {
         let findings = judged("", wanted.clone(), &sound());
-        assert!(findings.iter().all(|f| f.level == Level::Ok), "{wanted:?} {findings:#?}");
+        assert!(
+            findings.iter().all(|f| f.level == Level::Ok),
+            "{wanted:?} {findings:#?}"
+        );
     }
     for (wanted, level, part) in [
         (
@@ -232,13 +292,21 @@ fn limits_of_time_and_closed_partitions() {
             Level::Error,
             "prep: asks for 120 min, and partition short allows 60 min",
         ),
-        (fits(Some("debug"), Some("tight"), None, 3), Level::Error, "account tight allows 120 min"),
+        (
+            fits(Some("debug"), Some("tight"), None, 3),
+            Level::Error,
+            "account tight allows 120 min",
+        ),
         (
             fits(Some("debug"), Some("snbb"), Some("quick"), 1),
             Level::Error,
             "qos quick allows 30 min",
         ),
-        (fits(Some("shut"), Some("snbb"), None, 1), Level::Warning, "shut: is DOWN"),
+        (
+            fits(Some("shut"), Some("snbb"), None, 1),
+            Level::Warning,
+            "shut: is DOWN",
+        ),
     ] {
         let (found, topic, text) = trouble("", wanted, &sound());
         assert_eq!((found, topic), (level, "partition"));
@@ -254,7 +322,10 @@ fn what_sbatch_would_say() {
     };
     for (tried, level, part, advice) in [
         (
-            refused(Refusal::Permanent, "Invalid account or account/partition combination specified"),
+            refused(
+                Refusal::Permanent,
+                "Invalid account or account/partition combination specified",
+            ),
             Level::Error,
             "would refuse",
             "slurm_account",
@@ -265,9 +336,17 @@ fn what_sbatch_would_say() {
             "would refuse",
             "slurm_partition",
         ),
-        (refused(Refusal::Permanent, "Invalid qos specification"), Level::Error, "", "qos"),
         (
-            refused(Refusal::Permanent, "Requested node configuration is not available"),
+            refused(Refusal::Permanent, "Invalid qos specification"),
+            Level::Error,
+            "",
+            "qos",
+        ),
+        (
+            refused(
+                Refusal::Permanent,
+                "Requested node configuration is not available",
+            ),
             Level::Error,
             "",
             "less memory",
@@ -278,10 +357,30 @@ fn what_sbatch_would_say() {
             "",
             "--constraint",
         ),
-        (refused(Refusal::Permanent, "something new"), Level::Error, "", "options"),
-        (refused(Refusal::Limit, "AssocMaxSubmitJobLimit"), Level::Warning, "now", "limit"),
-        (refused(Refusal::Transient, "job queue full"), Level::Warning, "could not say", "later"),
-        (Tried::Unclear("Socket timed out".into()), Level::Warning, "could not say", "scontrol ping"),
+        (
+            refused(Refusal::Permanent, "something new"),
+            Level::Error,
+            "",
+            "options",
+        ),
+        (
+            refused(Refusal::Limit, "AssocMaxSubmitJobLimit"),
+            Level::Warning,
+            "now",
+            "limit",
+        ),
+        (
+            refused(Refusal::Transient, "job queue full"),
+            Level::Warning,
+            "could not say",
+            "later",
+        ),
+        (
+            Tried::Unclear("Socket timed out".into()),
+            Level::Warning,
+            "could not say",
+            "scontrol ping",
+        ),
         (
             Tried::Submitted(JobId::new("17")),
             Level::Error,
@@ -297,11 +396,18 @@ fn what_sbatch_would_say() {
         let finding = findings.iter().find(|f| f.topic == "submission").unwrap();
         assert_eq!(finding.level, level, "{tried:?}");
         assert!(finding.text.contains(part), "{finding:?}");
-        assert!(finding.advice.as_ref().unwrap().contains(advice), "{finding:?}");
+        assert!(
+            finding.advice.as_ref().unwrap().contains(advice),
+            "{finding:?}"
+        );
     }
     let none = Report {
         tried: vec![("prep".into(), Tried::NoScript)],
         ..sound()
     };
-    assert!(judged("", wanted(), &none).iter().all(|f| f.topic != "submission"));
+    assert!(
+        judged("", wanted(), &none)
+            .iter()
+            .all(|f| f.topic != "submission")
+    );
 }
