@@ -24,8 +24,10 @@ use crate::config::Config;
 use crate::procedure::{Check, Procedure, Scope};
 use crate::script::Script;
 
-/// Of a large study, so many subjects or output directories are looked at.
-pub const SAMPLE: usize = 500;
+/// Of a large study, so many subjects are looked into for names.
+pub const SUBJECTS: usize = 500;
+/// So many output directories of a procedure are looked at, if it takes that many.
+pub const OUTPUTS: usize = 2000;
 
 /// Looks at a root.
 pub fn root(path: &Path) -> roots::Look {
@@ -183,7 +185,7 @@ pub fn near_labels(
         .map(|session| &session.subject)
         .collect();
     subjects.dedup();
-    let chosen: Vec<&&SubjectLabel> = sample(&subjects, SAMPLE).collect();
+    let chosen: Vec<&&SubjectLabel> = sample(&subjects, SUBJECTS).collect();
     for subject in &chosen {
         near.extend(near_in(
             reader,
@@ -250,7 +252,7 @@ pub fn outputs(
         })
         .collect();
     tasks.dedup();
-    let chosen: Vec<&(&SubjectLabel, &SessionLabel)> = sample(&tasks, SAMPLE).collect();
+    let chosen: Vec<&(&SubjectLabel, &SessionLabel)> = sample(&tasks, OUTPUTS).collect();
     let mut there = 0;
     for (subject, session) in &chosen {
         if open.is_empty() {

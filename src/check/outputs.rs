@@ -22,7 +22,8 @@ pub struct Facts {
 /// Judges one procedure; nothing if there is nothing to say.
 pub fn judge(facts: &Facts) -> Option<Finding> {
     let about = facts.procedure.clone();
-    let sample = match facts.looked_for < facts.possible {
+    let is_sample = facts.looked_for < facts.possible;
+    let sample = match is_sample {
         true => format!(" (a sample of {} of {})", facts.looked_for, facts.possible),
         false => String::new(),
     };
@@ -33,11 +34,15 @@ pub fn judge(facts: &Facts) -> Option<Finding> {
         let text = format!("the directories that its markers name are there{sample}");
         return Some(Finding::ok("markers", about, text));
     }
+    let what = match is_sample {
+        true => "matches nowhere that was looked at",
+        false => "can never match",
+    };
     Some(Finding::warning(
         "markers",
         about,
         format!(
-            "can never match: {}; none of {} output directories has the first directory of it{sample}",
+            "{what}: {}; none of {} output directories has the first directory of it{sample}",
             few(&facts.never),
             facts.there
         ),
@@ -75,6 +80,11 @@ mod tests {
             possible: 10_000,
             ..facts(50, &["dwi/x"])
         });
-        assert!(sample.unwrap().text.ends_with("(a sample of 100 of 10000)"));
+        let text = sample.unwrap().text;
+        assert!(
+            text.starts_with("matches nowhere that was looked at: dwi/x"),
+            "{text}"
+        );
+        assert!(text.ends_with("(a sample of 100 of 10000)"), "{text}");
     }
 }

@@ -87,7 +87,7 @@ pub fn judge(root: &Root<'_>) -> Vec<Finding> {
         Look::Empty => Finding::ok(key, about, "is empty: nothing is done yet"),
         Look::There => Finding::ok(key, about, "is there and can be read"),
     });
-    if !root.unwritable.is_empty() {
+    if !root.unwritable.is_empty() && matches!(root.look, Look::There | Look::Empty) {
         let paths: Vec<String> = root
             .unwritable
             .iter()

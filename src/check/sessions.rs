@@ -110,10 +110,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
         findings.push(Finding::warning(
             TOPIC,
             "",
-            format!(
-                "of include and exclude, no session matches: {}",
-                few(&facts.unmatched)
-            ),
+            format!("matches no session: {}", few(&facts.unmatched)),
             "correct the entries, or take them out",
         ));
     }
@@ -243,7 +240,7 @@ mod tests {
             "/dicom/sub-02 (Permission denied)",
             "500 subjects that were looked into): /dicom/Sub-03 (sub-03?)",
             "1 of 2 sessions that were looked at: /gone",
-            "no session matches: sub-9*",
+            "matches no session: sub-9*",
             "cannot read the list",
         ] {
             assert!(

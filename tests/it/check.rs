@@ -437,7 +437,12 @@ fn sessions_and_names_that_were_meant_to_be_some() {
     study.configure(&format!("exclude: [sub-77]\n{STEPS}"));
     fs::remove_dir(study.at("dicom/Sub-03")).unwrap();
     fs::remove_dir(study.at("dicom/sub-01/ses_02")).unwrap();
-    only(&study, "warning", "sessions", "no session matches: sub-77");
+    only(
+        &study,
+        "warning",
+        "sessions",
+        "matches no session: exclude: sub-77 (line 6",
+    );
 
     study.write("sessions.csv", "UID,ScanID,dicom_path\n1,2,/nowhere\n");
     study.configure(&format!("sessions_file: sessions.csv\n{STEPS}"));

@@ -107,7 +107,7 @@ impl<T: Send + 'static> Part<T> {
                 RecvTimeoutError::Timeout => {
                     format!("was not done within {} s", self.limit.as_secs())
                 }
-                RecvTimeoutError::Disconnected => "could not be done (no thread to be had)".to_owned(),
+                RecvTimeoutError::Disconnected => "could not be done: there was no thread to be had, or the program has a fault there".to_owned(),
             };
             Box::new(Finding::error(
                 self.topic,

@@ -389,9 +389,13 @@ fn a_call_that_was_killed_has_left_lock_and_journal() {
 fn a_state_that_its_group_cannot_read() {
     let (study, _slurm) = site();
     study.ok(&["run"]);
-    fs::set_permissions(study.at("state.parquet"), fs::Permissions::from_mode(0o600)).unwrap();
+    let set = |path: &str, mode| {
+        fs::set_permissions(study.at(path), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set("", 0o700);
+    set("state.parquet", 0o600);
     assert_eq!(trouble(&study, &[]).len(), 0, "nobody else can enter");
-    fs::set_permissions(study.dir.path(), fs::Permissions::from_mode(0o750)).unwrap();
+    set("", 0o750);
     only(
         &study,
         "warning",
