@@ -32,8 +32,8 @@ pub fn unusable(error: &ConfigError) -> Vec<Finding> {
     findings
 }
 
-/// Judges one that can.
-pub fn usable(config: &Config) -> Vec<Finding> {
+/// Judges one that can. `beside`: a file that looks like one and was not named.
+pub fn usable(config: &Config, beside: Option<&Path>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = config.warnings.iter().map(|text| remark(text)).collect();
     findings.push(match &config.file {
         Some(file) => Finding::ok(
@@ -45,7 +45,14 @@ pub fn usable(config: &Config) -> Vec<Finding> {
             TOPIC,
             "",
             "there is no configuration file: the built-in defaults apply",
-            "name one by --config PATH or the variable SNBB_CONFIG; `snbb-scheduler init` writes one",
+            match beside {
+                Some(file) => format!(
+                    "{} is not read by itself: name it with --config or SNBB_CONFIG",
+                    file.display()
+                ),
+                None => "name one by --config PATH or the variable SNBB_CONFIG; `snbb-scheduler init` writes one"
+                    .to_owned(),
+            },
         ),
     });
     findings
@@ -107,8 +114,10 @@ mod tests {
 
     #[test]
     fn a_sound_file_is_one_line_and_none_at_all_is_a_warning() {
-        let findings =
-            usable(&read("dicom_root: /a\nbids_root: /b\nderivatives_root: /c\n").unwrap());
+        let findings = usable(
+            &read("dicom_root: /a\nbids_root: /b\nderivatives_root: /c\n").unwrap(),
+            None,
+        );
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].level, Level::Ok);
         let config = interpret(
@@ -119,6 +128,6 @@ mod tests {
             &Overrides::default(),
             Path::new("/"),
         );
-        assert_eq!(usable(&config.unwrap())[0].level, Level::Warning);
+        assert_eq!(usable(&config.unwrap(), None)[0].level, Level::Warning);
     }
 }

@@ -8,7 +8,7 @@ mod text;
 use std::sync::Arc;
 
 use super::args::{CheckArgs, Global};
-use super::context::read_config;
+use super::context::{config_beside, read_config};
 use super::error::{Exit, Failure};
 use super::output::{Format, Printer};
 use crate::check::{self, Finding, Level, config};
@@ -20,7 +20,7 @@ use parts::Site;
 pub fn run(global: &Global, args: &CheckArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let (mut findings, exit) = match read_config(global, &sys::env) {
         Ok(loaded) => {
-            let mut findings = config::usable(&loaded);
+            let mut findings = config::usable(&loaded, config_beside().as_deref());
             let site = Arc::new(Site::new(loaded, args));
             let progress = printer.progress(None, "checking");
             findings.extend(parts::look(&site, global));

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::args::{Global, SelectArgs, WriteArgs};
@@ -60,9 +61,7 @@ impl Context {
                 "no configuration file (--config or SNBB_CONFIG): the built-in defaults apply, with the state in {}",
                 config.state_file.display()
             ));
-            // Who stands beside a configuration expects it to be read.
-            let beside = ["config.yaml", "config.yml"].map(|name| working_dir.join(name));
-            if let Some(file) = beside.iter().find(|file| file.symlink_metadata().is_ok()) {
+            if let Some(file) = config_beside() {
                 printer.note(&format!(
                     "{} is not read by itself: name it with --config or SNBB_CONFIG",
                     file.display()
@@ -389,6 +388,15 @@ impl Context {
         };
         printer.warning(&format!("matches no session: {}{more}", shown.join(", ")));
     }
+}
+
+/// Returns a file of the usual name in the working directory: who stands beside a configuration expects it to be read.
+pub fn config_beside() -> Option<PathBuf> {
+    let working_dir = std::env::current_dir().ok()?;
+    ["config.yaml", "config.yml"]
+        .map(|name| working_dir.join(name))
+        .into_iter()
+        .find(|file| file.symlink_metadata().is_ok())
 }
 
 /// Reads the configuration that the command line and an environment name.
