@@ -76,10 +76,16 @@ pub enum ExecutorWord {
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     /// Repeat the part about Slurm with the surroundings that cron gives
+    ///
+    /// An empty environment but for PATH=/usr/bin:/bin, HOME, SHELL and LOGNAME; what then fails comes with the lines
+    /// that a crontab needs
     #[arg(long)]
     pub cron: bool,
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
+    /// Take this file for /proc/self/mountinfo
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub mountinfo_for_tests: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
