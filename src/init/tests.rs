@@ -128,6 +128,29 @@ fn each_key_that_is_offered_is_one_and_its_value_too() {
 }
 
 #[test]
+fn an_editor_finds_nothing_wrong_with_what_is_written() {
+    let schema = serde_json::from_str(schema::TEXT).unwrap();
+    let schema = jsonschema::draft7::new(&schema).unwrap();
+    let dir = Path::new("/study");
+    let of_catalogue = catalogue::apps().iter().map(|app| vec![*app]);
+    for apps in of_catalogue.chain([Vec::new()]) {
+        let answers = Answers {
+            apps,
+            ..answers("/study")
+        };
+        let text = &files(&answers, dir).unwrap()[0].text;
+        for text in [text.clone(), with_offers(text)] {
+            let value: serde_json::Value = serde_yaml::from_str(&text).unwrap();
+            let errors: Vec<String> = schema
+                .iter_errors(&value)
+                .map(|error| format!("{} {error}", error.instance_path()))
+                .collect();
+            assert_eq!(errors, Vec::<String>::new(), "{text}");
+        }
+    }
+}
+
+#[test]
 fn the_example_stands_in_for_a_choice_and_every_app_of_the_catalogue_loads() {
     let dir = Path::new("/study");
     let files_ = files(&answers("/study"), dir).unwrap();
