@@ -47,6 +47,12 @@ pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Ex
         }
     }
     let asker = ask::Asker::new(args.yes);
+    if asker.is_some() {
+        printer.talk(&format!(
+            "A study in {}. Enter takes what stands in brackets; Ctrl-C ends, and nothing is written before the last answer.",
+            dir.display()
+        ));
+    }
     let gathered = gather::Gatherer {
         global,
         args,

@@ -1,8 +1,4 @@
 //! Puts files where none are: all of them or none, and never in place of another.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "directories that this call made are made undone only while they are empty"
-)]
 
 use std::fs::Permissions;
 use std::io::{self, Write as _};
