@@ -225,6 +225,23 @@ mod tests {
     }
 
     #[test]
+    fn what_a_converter_needs_comes_with_it() {
+        let names = |name: &str| app(name).unwrap().files().iter().map(|file| file.0);
+        assert!(names("heudiconv").eq(["heuristic.py"]));
+        assert!(names("dcm2bids").eq(["dcm2bids.json"]));
+        assert!(names("fmriprep").eq([""; 0]));
+        for app in apps() {
+            for (name, text) in app.files() {
+                assert!(app.script.contains(&format!("/opt/snbb/{name}")), "{name}");
+                if name.ends_with(".json") {
+                    let rules: serde_json::Value = serde_json::from_str(text).unwrap();
+                    assert!(rules["descriptions"].is_array());
+                }
+            }
+        }
+    }
+
+    #[test]
     fn the_list_is_in_order_and_without_gaps() {
         let converters = apps().iter().take_while(|app| app.needs.is_empty());
         let (first, rest) = apps().split_at(converters.count());
