@@ -1,14 +1,15 @@
 //! Slurm: are its commands there, does it answer, would it take the jobs, and would they ever start. Pure.
 
+mod limits;
 pub mod site;
+mod submission;
 
 use chrono::TimeDelta;
 
 use super::{Finding, few};
 use crate::config::Config;
-use crate::executor::Refusal;
-use crate::slurm::inspect::{Report, Tried};
-use site::{Partition, Site, Wall};
+use crate::slurm::inspect::Report;
+use site::Site;
 
 /// Versions that were looked at: year and month.
 const KNOWN: std::ops::RangeInclusive<(u32, u32)> = (20, 11)..=(26, 5);
@@ -46,9 +47,9 @@ pub fn judge(
     };
     findings.extend(accounting(config, canary, report, &site));
     findings.extend(settings(config, wanted, report, &site));
-    findings.extend(partitions(wanted, report));
-    findings.extend(walls(wanted, report));
-    findings.extend(submissions(report));
+    findings.extend(limits::partitions(wanted, report));
+    findings.extend(limits::walls(wanted, report));
+    findings.extend(submission::judge(report));
     findings
 }
 
@@ -270,232 +271,6 @@ fn settings(config: &Config, wanted: &[Wanted], report: &Report, site: &Site) ->
         });
     }
     findings
-}
-
-fn partitions(wanted: &[Wanted], report: &Report) -> Vec<Finding> {
-    let topic = "partition";
-    let text = match &report.partitions {
-        Some(Ok(text)) => text,
-        _ => return Vec::new(),
-    };
-    let all = site::partitions(text);
-    let mut findings = Vec::new();
-    let mut used: Vec<&Partition> = Vec::new();
-    for wanted in wanted {
-        let names: Vec<&str> = wanted
-            .partition
-            .iter()
-            .flat_map(|list| list.split(','))
-            .collect();
-        let chosen: Vec<&Partition> = all
-            .iter()
-            .filter(|partition| match names.as_slice() {
-                [] => partition.is_default,
-                names => names.contains(&partition.name.as_str()),
-            })
-            .collect();
-        for partition in &chosen {
-            if !used.contains(partition) {
-                used.push(partition);
-            }
-        }
-        // Where there are several, one that has room is enough.
-        let longest = chosen
-            .iter()
-            .map(|partition| partition.max_time)
-            .reduce(longer)
-            .flatten();
-        if let (Some(time), Some(longest)) = (wanted.time, longest)
-            && time > longest
-        {
-            let names: Vec<&str> = chosen
-                .iter()
-                .map(|partition| partition.name.as_str())
-                .collect();
-            findings.push(Finding::error(
-                topic,
-                wanted.procedure.clone(),
-                format!(
-                    "asks for {} min, and partition {} allows {} min: the jobs would wait for ever",
-                    time / 60,
-                    names.join(","),
-                    longest / 60
-                ),
-                "lower the procedure's time, or choose another partition",
-            ));
-        }
-    }
-    for partition in used {
-        findings.push(match partition.state.as_str() {
-            "UP" | "" => Finding::ok(topic, partition.name.clone(), "is up"),
-            state => Finding::warning(
-                topic,
-                partition.name.clone(),
-                format!("is {state}: jobs wait until the administrator opens it"),
-                "wait, or choose another partition",
-            ),
-        });
-    }
-    findings
-}
-
-/// None is unlimited.
-fn longer(one: Option<u64>, other: Option<u64>) -> Option<u64> {
-    Some(one?.max(other?))
-}
-
-/// Limits of the user's associations and of qualities of service.
-fn walls(wanted: &[Wanted], report: &Report) -> Vec<Finding> {
-    let read = |said: &Option<Result<String, String>>, parse: fn(&str) -> Vec<Wall>| match said {
-        Some(Ok(text)) => parse(text),
-        _ => Vec::new(),
-    };
-    let associations = read(&report.associations, site::associations);
-    let qualities = read(&report.qos, site::qos);
-    let mut findings = Vec::new();
-    for wanted in wanted {
-        let Some(time) = wanted.time else { continue };
-        let mut judge = |what: &str, matching: Vec<&Wall>| {
-            let longest = matching
-                .iter()
-                .map(|wall| wall.max)
-                .reduce(longer)
-                .flatten();
-            let Some(longest) = longest.filter(|longest| time > *longest) else {
-                return;
-            };
-            let name = matching.first().map_or("", |wall| wall.name.as_str());
-            findings.push(Finding::error(
-                "partition",
-                wanted.procedure.clone(),
-                format!(
-                    "asks for {} min, and {what} {name} allows {} min (MaxWall): the jobs would wait for ever",
-                    time / 60,
-                    longest / 60
-                ),
-                format!("lower the procedure's time, or choose another {what}"),
-            ));
-        };
-        let partitions: Vec<&str> = wanted
-            .partition
-            .iter()
-            .flat_map(|list| list.split(','))
-            .collect();
-        let of_account = associations.iter().filter(|wall| {
-            wanted
-                .account
-                .as_ref()
-                .is_none_or(|account| wall.name == *account)
-                && (wall.partition.is_empty() || partitions.contains(&wall.partition.as_str()))
-        });
-        judge("account", of_account.collect());
-        if let Some(name) = &wanted.qos {
-            judge(
-                "qos",
-                qualities.iter().filter(|wall| wall.name == *name).collect(),
-            );
-        }
-    }
-    findings
-}
-
-fn submissions(report: &Report) -> Vec<Finding> {
-    let topic = "submission";
-    report
-        .tried
-        .iter()
-        .filter_map(|(procedure, tried)| {
-            let about = procedure.as_str();
-            Some(match tried {
-                Tried::Fine(_) => Finding::ok(topic, about, "Slurm would take a job of it (sbatch --test-only)"),
-                Tried::Refused {
-                    kind: Refusal::Limit,
-                    message,
-                } => Finding::warning(
-                    topic,
-                    about,
-                    format!("Slurm would take no job of it now: {message}"),
-                    "nothing if it is a limit on jobs that are in the queue; else ask the administrator",
-                ),
-                Tried::Refused {
-                    kind: Refusal::Transient,
-                    message,
-                } => Finding::warning(
-                    topic,
-                    about,
-                    format!("Slurm could not say whether it would take a job: {message}"),
-                    "try again later; if it stays so, ask the administrator",
-                ),
-                Tried::Refused { message, .. } => Finding::error(
-                    topic,
-                    about,
-                    format!("Slurm would refuse a job of it: {message}"),
-                    way_out(message),
-                ),
-                Tried::Unclear(message) => Finding::warning(
-                    topic,
-                    about,
-                    format!("Slurm could not say whether it would take a job: {message}"),
-                    "see whether slurmctld answers (scontrol ping), then check again",
-                ),
-                Tried::Submitted(job) => Finding::error(
-                    topic,
-                    about,
-                    format!("the sbatch of this site does not know --test-only and has submitted job {job}"),
-                    format!("scancel {job}, and set slurm_bin_dir to the directory of Slurm's own sbatch"),
-                ),
-                Tried::NoScript => return None,
-            })
-        })
-        .collect()
-}
-
-/// Names the key that a refusal is about.
-fn way_out(message: &str) -> &'static str {
-    let text = message.to_lowercase();
-    let table = [
-        (
-            "invalid account",
-            "correct slurm_account (or the procedure's account), or leave it empty; `sacctmgr show assoc user=$USER` lists yours",
-        ),
-        (
-            "partition",
-            "correct slurm_partition (or the procedure's partition), or leave it empty for the default; `sinfo -s` lists them",
-        ),
-        (
-            "qos",
-            "correct the procedure's qos; `sacctmgr show assoc user=$USER format=account,qos` lists yours",
-        ),
-        (
-            "feature",
-            "correct --constraint in sbatch_args or in the script; `sinfo -o %f` lists what there is",
-        ),
-        (
-            "gres",
-            "correct the procedure's gres; `sinfo -o %G` lists what there is",
-        ),
-        (
-            "generic resource",
-            "correct the procedure's gres; `sinfo -o %G` lists what there is",
-        ),
-        (
-            "node configuration",
-            "ask for less memory, fewer CPUs or another constraint: no node of the partition has that much",
-        ),
-        (
-            "memory",
-            "ask for less memory: no node of the partition has that much",
-        ),
-        (
-            "batch script",
-            "begin the script with a line such as #!/bin/bash",
-        ),
-    ];
-    let found = table.iter().find(|(part, _)| text.contains(part));
-    found.map_or(
-        "correct the procedure's options; nothing of it is submitted until then",
-        |(_, advice)| advice,
-    )
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `check`: says whether the set-up is sound. Looks at everything at the same time, each part within a time of its own,
 //! so that a file system or a Slurm that hangs costs its own findings only.
 
+mod gather;
 mod parts;
 mod slurm;
 mod text;

@@ -29,8 +29,8 @@ pub struct Questions {
 /// Holds what Slurm said. None: it was not asked, since something before it failed.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// In the order of [`PROGRAMS`]. An error: the message and the way out.
-    pub programs: Vec<(&'static str, Result<PathBuf, (String, String)>)>,
+    /// In the order of [`PROGRAMS`].
+    pub programs: Vec<(&'static str, Place)>,
     pub version: Option<Result<String, String>>,
     /// The user's jobs in the queue, one line each.
     pub queue: Option<Result<String, String>>,
@@ -44,6 +44,9 @@ pub struct Report {
     /// By procedure.
     pub tried: Vec<(String, Tried)>,
 }
+
+/// Says where a command is, or the message and the way out.
+pub type Place = Result<PathBuf, (String, String)>;
 
 /// Says what came of a submission that was only tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,7 +137,7 @@ impl SlurmExecutor {
         report
     }
 
-    fn place_of(&self, program: &str) -> Result<PathBuf, (String, String)> {
+    fn place_of(&self, program: &str) -> Place {
         self.commands
             .find(program)
             .map_err(|error| (error.to_string(), error.hint().unwrap_or_default()))
