@@ -82,6 +82,9 @@ fn a_study_from_options_works_at_once() {
         "{}",
         lines[0]
     );
+    let output = shell(&study, lines[0]);
+    let findings = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{findings}");
     let output = shell(&study, lines[1]);
     let listed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(

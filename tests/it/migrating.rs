@@ -117,6 +117,17 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
     ),
     ("force", &[("tests/it/run.rs", "force_and_limits")]),
     ("selections", &[HERE("selections")]),
+    ("manifest-in-flight", &[HERE("manifest_in_flight")]),
+    (
+        "strict-configuration",
+        &[
+            HERE("strict_configuration"),
+            (
+                "tests/it/config.rs",
+                "each_invalid_file_tells_all_its_problems",
+            ),
+        ],
+    ),
     (
         "relative-paths",
         &[

@@ -287,6 +287,41 @@ fn selections() {
 }
 
 #[test]
+fn manifest_in_flight() {
+    let (study, _) = study(STEPS, &["sub-01/ses-01"]);
+    assert_eq!(due(&study), ["bids sub-01 ses-01"]);
+    study.ok(&["run"]);
+    assert_eq!(due(&study), [""; 0]);
+    let said = study.ok(&[
+        "status", "--status", "pending", "--status", "running", "--format", "csv",
+    ]);
+    assert!(
+        said.out.contains("sub-01,ses-01,bids,pending"),
+        "{}",
+        said.out
+    );
+}
+
+#[test]
+fn strict_configuration() {
+    let (study, _) = study(STEPS, &["sub-01/ses-01"]);
+    let step = |more: &str| format!("  - {{name: a, output_dir: a, script: job.sh{more}}}\n");
+    for (steps, words) in [
+        (step(", depends_on: [a]"), "circle"),
+        (step("") + &step(""), "already the name"),
+        (step(", scope: sesion"), "did you mean 'session'?"),
+        (step(", completion_marker: /abs/x"), "/abs/x"),
+        (step(", completion_marker: ../x"), "../x"),
+        (step(", completion_marker: '**.html'"), "**.html"),
+    ] {
+        study.configure(&format!("procedures:\n{steps}"));
+        let said = study.call(&["run"]);
+        assert_eq!(said.code, 2, "{steps}{}", said.err);
+        says(&said, words);
+    }
+}
+
+#[test]
 fn relative_paths_and_scripts() {
     let (study, slurm) = study(STEPS, &["sub-01/ses-01"]);
     // The script lies where the call is made from, the configuration elsewhere.
