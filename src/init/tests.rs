@@ -199,11 +199,7 @@ fn the_example_stands_in_for_a_choice_and_every_app_of_the_catalogue_loads() {
                 {
                     let waits =
                         |name: &&str| procedure.depends_on.iter().any(|d| &*d.procedure == *name);
-                    assert!(
-                        group.iter().any(|name| waits(name)),
-                        "{} for {group:?}",
-                        app.name
-                    );
+                    assert!(group.iter().any(waits), "{} for {group:?}", app.name);
                 }
             }
         }
