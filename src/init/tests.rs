@@ -92,9 +92,14 @@ fn config_of(answers: &Answers, dir: &Path) -> Config {
 /// Takes the mark off all lines that offer a key.
 fn with_offers(text: &str) -> String {
     text.lines()
-        .map(|line| match line.strip_prefix('#') {
-            Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase()) => rest,
-            _ => line,
+        .map(|line| {
+            let (indent, rest) = line.split_at(line.len() - line.trim_start().len());
+            match rest.strip_prefix('#') {
+                Some(key) if key.starts_with(|c: char| c.is_ascii_lowercase()) => {
+                    format!("{indent}{key}")
+                }
+                _ => line.to_owned(),
+            }
         })
         .map(|line| format!("{line}\n"))
         .collect()
@@ -124,6 +129,11 @@ fn each_key_that_is_offered_is_one_and_its_value_too() {
             (Some(200), Some("study1"))
         );
         assert_eq!(plain.max_in_flight, None);
+        let example = |config: &Config| {
+            let (_, example) = config.procedures.iter().next().unwrap();
+            example.resources.mem.clone()
+        };
+        assert!(example(&plain).is_none() && example(&all).is_some());
     }
 }
 
