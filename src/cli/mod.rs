@@ -17,6 +17,7 @@ mod audit;
 mod cancel;
 mod check;
 mod clean;
+mod complete;
 mod completions;
 mod explain;
 mod failed;
@@ -53,6 +54,9 @@ use crate::news::Figures;
 
 /// Runs the program and returns its exit code. Called by `main` only.
 pub fn main() -> ExitCode {
+    if complete::answer() {
+        return ExitCode::from(Exit::Done as u8);
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

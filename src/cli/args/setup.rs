@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::cli::output::Format;
 
@@ -30,9 +30,17 @@ pub struct CheckArgs {
 
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
-    /// bash, zsh, fish, elvish or powershell
-    #[arg(value_name = "SHELL")]
-    pub shell: String,
+    /// The shell that is to complete
+    #[arg(value_enum, value_name = "SHELL")]
+    pub shell: ShellName,
+}
+
+/// Names the shells that can be made to complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ShellName {
+    Bash,
+    Zsh,
+    Fish,
 }
 
 #[derive(Debug, Args)]
