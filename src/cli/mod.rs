@@ -91,7 +91,7 @@ pub fn main() -> ExitCode {
 fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
     // These need no configuration, or say themselves what is wrong with it.
     match &cli.command {
-        Command::Init(args) => return init::run(args, printer),
+        Command::Init(args) => return init::run(&cli.global, args, printer),
         Command::Check(args) => return check::run(&cli.global, args, printer),
         Command::Completions(args) => return completions::run(args, printer),
         Command::Man(args) => return man::run(args, printer),

@@ -11,7 +11,7 @@ pub mod load;
 pub(crate) mod log_patterns;
 mod markers;
 pub mod notify;
-mod paths;
+pub(crate) mod paths;
 pub mod problem;
 mod reader;
 mod rules;
