@@ -371,9 +371,12 @@ fn killed_calls_lose_nothing_and_submit_nothing_twice() {
         growing.grow();
         let count = 2 + round % 4;
         let mut calls: Vec<Call> = (0..count)
-            .map(|_| {
+            .map(|at| {
                 std::thread::sleep(Duration::from_millis(numbers.below(50)));
-                Call::start(&growing.study, &[], &["run", "--lock-timeout", "5m"], &[])
+                let only_looks = at + 1 < count && numbers.below(3) == 0;
+                let command = if only_looks { "monitor" } else { "run" };
+                let arguments = [command, "--lock-timeout", "5m"];
+                Call::start(&growing.study, &[], &arguments, &[])
             })
             .collect();
         // The last one is left alone: whatever the others leave must not stop it.
