@@ -136,12 +136,14 @@ pub fn print_status(
     }
     let is_all_failed = rows.iter().all(|row| row.status == TaskStatus::Failed);
     let (cut, order) = arrange(&mut rows, dag, view, printer);
-    let frame = tables::ordered_rows_frame(&rows, view.log_dir)?;
     if is_table {
         let (mut columns, mut optional) = if is_all_failed {
             (FAILURE_COLUMNS.to_vec(), vec!["attempt", "job_id"])
         } else {
-            (STATUS_COLUMNS.to_vec(), vec!["attempt", "submitted_at"])
+            (
+                STATUS_COLUMNS.to_vec(),
+                vec!["attempt", "submitted_at", "job_id"],
+            )
         };
         match order {
             RowOrder::Updated => put_instead_of_submitted("updated_at", &mut columns),
@@ -155,9 +157,10 @@ pub fn print_status(
             _ if view.shows_changes => put_instead_of_submitted("updated_at", &mut columns),
             _ => {}
         }
-        let frame = frame.select(columns.iter().copied())?;
+        let frame = tables::rows_frame_of(&rows, view.log_dir, &columns)?;
         printer.frame(&frame, view.format, &["status"], &optional)?;
     } else {
+        let frame = tables::ordered_rows_frame(&rows, view.log_dir)?;
         printer.frame(&frame, view.format, &[], &[])?;
     }
     if let Some(cut) = cut {
@@ -313,12 +316,15 @@ fn print_sessions(
 ) -> Result<(), TableError> {
     let mut frame = tables::session_status(sessions, manifest, dag)?;
     let names = frame.get_column_names();
-    let painted: Vec<String> = names.iter().skip(2).map(ToString::to_string).collect();
+    let painted: Vec<String> = names.iter().skip(LABELS).map(ToString::to_string).collect();
     let painted: Vec<&str> = painted.iter().map(String::as_str).collect();
     for shorter in [first_word, short_cell] {
         if !printer.fits(&frame) {
-            frame = with_cells(&frame, shorter)?;
+            frame = with_cells(&frame, shorter, |at| at >= LABELS)?;
         }
+    }
+    if !printer.fits(&frame) {
+        frame = with_cells(&frame, without_prefix, |at| at < LABELS)?;
     }
     printer.frame(&frame, Format::Table, &painted, &[])
 }
@@ -419,17 +425,31 @@ pub fn size(bytes: u64) -> String {
     format!("{amount:.1} {unit}")
 }
 
-/// Shortens the cells of a session table; the first two columns are labels.
-fn with_cells(frame: &DataFrame, shorter: fn(&str) -> &str) -> Result<DataFrame, TableError> {
+/// So many columns of a session table are labels, the first ones.
+const LABELS: usize = 2;
+
+/// Shortens the cells of some columns of a session table.
+fn with_cells(
+    frame: &DataFrame,
+    shorter: fn(&str) -> &str,
+    is_meant: fn(usize) -> bool,
+) -> Result<DataFrame, TableError> {
     let columns = frame.columns().iter().enumerate();
     let columns = columns.map(|(at, column)| match column.str() {
-        Ok(cells) if at >= 2 => {
+        Ok(cells) if is_meant(at) => {
             let cells: StringChunked = cells.iter().map(|cell| cell.map(shorter)).collect();
             cells.with_name(column.name().clone()).into_column()
         }
         _ => column.clone(),
     });
     Ok(DataFrame::new(frame.height(), columns.collect())?)
+}
+
+/// Returns a label as the options take it too, where the column's name says what it is of.
+fn without_prefix(label: &str) -> &str {
+    let prefixes = ["sub-", "ses-"].into_iter();
+    let mut rests = prefixes.filter_map(|prefix| label.strip_prefix(prefix));
+    rests.next().unwrap_or(label)
 }
 
 /// Adds a last row with the sum of each column of numbers.
