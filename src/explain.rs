@@ -7,6 +7,7 @@
 mod advice;
 mod next;
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
@@ -22,11 +23,14 @@ use crate::manifest::{Decision, Limit, Outlook, Planned, Skip, retry};
 use crate::pass::History;
 use crate::procedure::{ProcedureId, Scope, SessionsRule};
 use crate::request;
+use crate::safety::Stop;
 use crate::state::control::Control;
 use crate::state::store::Store;
 use crate::state::{State, TaskKey, TaskRow, TaskStatus};
 use crate::tables::words::outlook_text;
-use crate::tables::{decision_text, decision_word, failure_text, row_text, used_text};
+use crate::tables::{
+    decision_cell, decision_text, decision_word, failure_text, row_text, used_text,
+};
 
 pub use next::Next;
 
@@ -44,6 +48,8 @@ pub struct View<'a> {
     /// None: the queue did not answer.
     pub queue: Option<&'a [JobReport]>,
     pub control: &'a Control,
+    /// Reasons for which `run` would submit nothing at all.
+    pub stops: &'a [Stop],
     /// What `run` would submit now.
     pub batches: &'a [Batch],
     pub executor: &'a dyn Executor,
@@ -62,6 +68,9 @@ pub struct Explanation {
     pub procedure: String,
     /// One of the words of `session-status`.
     pub decision: &'static str,
+    /// The same with its reason in brackets.
+    #[serde(skip)]
+    pub headline: Cow<'static, str>,
     /// The decision in a sentence.
     pub text: String,
     /// What that comes from, down to the root: one sentence per task.
@@ -172,6 +181,7 @@ impl View<'_> {
             session: key.session.to_string(),
             procedure: key.procedure.to_string(),
             decision: decision_word(&planned.decision),
+            headline: decision_cell(&planned.decision),
             text: self.why(planned),
             because: chain.iter().map(|link| self.link(link)).collect(),
             todo: String::new(),
@@ -414,7 +424,7 @@ impl View<'_> {
         })
     }
 
-    /// Names the pause, and the limits that are used up, whether the task is due or not.
+    /// Names the safety stops, the pause, and the limits that are used up, whether the task is due or not.
     fn held_by(&self, procedure: &str, planned: &Planned) -> Vec<String> {
         let is_over = matches!(
             planned.decision,
@@ -429,7 +439,10 @@ impl View<'_> {
         if is_over {
             return Vec::new();
         }
-        let mut held: Vec<String> = Vec::new();
+        let stops = self.stops.iter();
+        let mut held: Vec<String> = stops
+            .map(|stop| format!("a safety stop: {}", stop.message))
+            .collect();
         if let Some(pause) = self.control.pause_of(procedure) {
             let what = match &self.control.study.paused {
                 Some(_) => "the study is ",
