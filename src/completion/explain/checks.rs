@@ -92,11 +92,7 @@ pub(super) fn qsirecon(
 ) -> Vec<Finding> {
     let out = subject.derivatives(procedure);
     let derivatives = out.join("derivatives");
-    let html = if session.is_none() {
-        format!("{}.html", subject.subject)
-    } else {
-        format!("{}_{session}.html", subject.subject)
-    };
+    let html = qsirecon::html_name(subject, session);
     let suffixes = subject.probe.suffixes();
     if suffixes.is_empty() {
         let mut finding = Finding::new(&format!("derivatives/*/{html}"));
