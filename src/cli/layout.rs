@@ -140,6 +140,11 @@ pub fn width_of(frame: &DataFrame) -> usize {
     needed(&columns_of(frame, Layout::default()), GAP)
 }
 
+/// Returns how many it needs with the narrowest gaps.
+pub fn least_width_of(frame: &DataFrame) -> usize {
+    needed(&columns_of(frame, Layout::default()), NARROW_GAP)
+}
+
 /// Makes a text safe to show: control characters (escape sequences, line ends) are written out.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(char::is_control) {
