@@ -398,6 +398,7 @@ fn the_built_in_procedures_fit_a_terminal_of_80_columns_and_keep_names_whole_in_
     );
     let other = TaskRow {
         status: TaskStatus::Complete,
+        reason: Some(Reason::Verified),
         ..row.clone()
     };
     for width in [65, 60] {
