@@ -21,6 +21,9 @@ pub fn stale_rows<'a>(state: &'a State, dag: &ProcedureDag, cohort: &Cohort) -> 
         .filter_map(|row| Some((row, dag.find(&row.key.procedure)?)))
         .filter(|(_, id)| dag.get(*id).scope == Scope::Subject)
         .collect();
+    if candidates.is_empty() {
+        return Vec::new();
+    }
     let subjects: HashSet<&str> = candidates
         .iter()
         .map(|(row, _)| &*row.key.subject)

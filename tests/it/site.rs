@@ -1,9 +1,9 @@
 //! A site's life on a real Slurm: studies from nothing to their end, by repeated calls.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::harness::Study;
-use crate::harness_slurm::{Cluster, cluster};
+use crate::harness_slurm::cluster;
 
 /// Far more than anything takes.
 const PATIENCE: Duration = Duration::from_secs(180);

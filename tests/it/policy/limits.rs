@@ -3,7 +3,6 @@
 use std::fs;
 
 use super::{STEP, finish, says, study};
-use crate::harness::Study;
 use crate::harness_slurm::{Cluster, cluster};
 
 #[test]
