@@ -85,21 +85,7 @@ impl Growing {
 
     /// Reads the rows and sees that none of those seen before is gone.
     fn look(&mut self) -> BTreeMap<String, String> {
-        let rows: BTreeMap<String, String> = self
-            .study
-            .rows()
-            .iter()
-            .map(|row| {
-                let text = |key: &str| row[key].as_str().unwrap_or("").to_owned();
-                let name = format!(
-                    "{}_{}_{}",
-                    text("procedure"),
-                    text("subject"),
-                    text("session")
-                );
-                (name, text("job_id"))
-            })
-            .collect();
+        let rows = self.study.job_ids();
         for name in self.known.keys() {
             assert!(rows.contains_key(name), "the row of {name} is lost");
         }
