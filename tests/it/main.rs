@@ -30,6 +30,7 @@ mod page;
 mod policy;
 mod pretty;
 mod python;
+mod python_helper;
 mod readme;
 mod repair;
 mod retry;
