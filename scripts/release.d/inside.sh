@@ -48,10 +48,11 @@ first_study() {
   mkdir -p /study/dicom/sub-01/ses-01 /study/bids /study/derivatives
   touch /study/dicom/sub-01/ses-01/0001.dcm
   cd /study
-  # shellcheck disable=SC2086
-  "$program" init . $INIT_ARGS
-  "$program" check || [ $? = 1 ]
+  export SNBB_CONFIG=/study/config.yaml
+  "$program" init --yes --dicom-root dicom --bids-root bids --derivatives-root derivatives
+  "$program" check
   "$program" run --dry-run
+  unset SNBB_CONFIG
   cd /given
 }
 

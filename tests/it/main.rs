@@ -26,6 +26,7 @@ mod news;
 mod orders;
 mod output;
 mod outputs;
+mod packages;
 mod page;
 mod policy;
 mod pretty;
