@@ -64,7 +64,10 @@ fn every_file_of_the_debian_package_has_a_source() {
         }
         if let Some(made) = source.strip_prefix("target/packaging/") {
             let directory = made.split('/').next().unwrap();
-            assert!(release.contains(&format!("$staging/{directory}")), "{source}");
+            assert!(
+                release.contains(&format!("$staging/{directory}")),
+                "{source}"
+            );
             continue;
         }
         let found = match source.split_once('*') {
@@ -94,10 +97,14 @@ fn the_wheel_is_described_as_the_crate_is() {
         assert!(expected.is_some(), "{key}");
         assert_eq!(value(&project_lines, key), expected, "{key}");
     }
-    assert!(project.contains("dynamic = [\"version\"]") && value(&project_lines, "version").is_none());
+    assert!(
+        project.contains("dynamic = [\"version\"]") && value(&project_lines, "version").is_none()
+    );
     assert!(at("python/snbb_scheduler/py.typed").exists() && at("LICENSE").exists());
     // The oldest pandas that is promised is the one that is tried.
-    assert!(project.contains("pandas>=1.5") && read("scripts/release-tools").contains("pandas==1.5.*"));
+    assert!(
+        project.contains("pandas>=1.5") && read("scripts/release-tools").contains("pandas==1.5.*")
+    );
 }
 
 #[test]
@@ -122,6 +129,9 @@ fn the_glibc_that_a_program_needs_is_read_from_its_symbols() {
     // 2.9 is older than 2.17, whatever the alphabet says.
     let output = needed(&["2.9"]);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("more than 2.9:"), "{said}");
+    assert!(
+        !output.status.success() && said.contains("more than 2.9:"),
+        "{said}"
+    );
     assert!(said.contains(&format!("GLIBC_{version}")), "{said}");
 }
