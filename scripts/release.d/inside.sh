@@ -15,7 +15,6 @@ main() {
   python3 -m venv /venv
   /venv/bin/pip install --quiet --disable-pip-version-check --no-index ./snbb_scheduler-*.whl
   /venv/bin/snbb-scheduler --version
-  first_study /venv/bin/snbb-scheduler
   how_long /venv/bin/snbb-scheduler
 
   local set
@@ -40,6 +39,9 @@ main() {
   echo "=== tar.gz"
   tar -xf ./*.tar.gz -C /opt --strip-components 1
   /opt/bin/snbb-scheduler --version
+
+  echo "=== a first study with the wheel"
+  first_study /venv/bin/snbb-scheduler
 }
 
 # What a new user does: each command must end well.
