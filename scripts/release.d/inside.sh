@@ -28,10 +28,10 @@ main() {
 
   echo "=== Debian package: dpkg --install"
   dpkg --install ./*.deb >/dev/null
-  snbb-scheduler --version
-  dpkg --listfiles snbb-scheduler | grep -cE '/man1/|completions/|vendor-completions/' | sed 's/$/ manual pages, completions and their directories/'
+  /usr/bin/snbb-scheduler --version
+  dpkg --listfiles snbb-scheduler | grep -E '/man1/.|completions/.' | sed 's/^/  /'
   dpkg --remove snbb-scheduler >/dev/null
-  if command -v snbb-scheduler >/dev/null; then
+  if [ -e /usr/bin/snbb-scheduler ]; then
     echo "the Debian package left the program behind" >&2
     exit 1
   fi
