@@ -13,9 +13,8 @@ pub mod sessions;
 pub mod tasks;
 pub mod words;
 
-use std::sync::Arc;
+use std::collections::HashMap;
 
-use polars::frame::PivotColumnNaming;
 use polars::prelude::*;
 use polars_io::SerWriter;
 use polars_io::csv::write::{CsvWriter, QuoteStyle};
@@ -142,72 +141,32 @@ fn numbers(name: &str, values: impl Iterator<Item = Option<i64>>) -> Column {
     Int64Chunked::from_iter_options(name.into(), values).into_column()
 }
 
-/// Counts how often each of `columns` occurs as `on` for each `index`, in the order of both lists;
-/// a last column `total` adds them up. What `columns` does not list is not counted.
-fn counts<R: AsRef<str>, C: AsRef<str>>(
-    long: DataFrame,
+/// Counts pairs: the column `index` with all of `rows`, a column per word of `columns`, each in the order
+/// of the list; a last column `total` adds them up. What is in neither list is not counted.
+fn counts<'a, R: AsRef<str>, C: AsRef<str>>(
+    pairs: impl Iterator<Item = (&'a str, &'a str)>,
     index: &str,
-    on: &str,
     rows: &[R],
     columns: &[C],
 ) -> Result<DataFrame, TableError> {
-    let order = DataFrame::new(rows.len(), vec![texts(index, rows.iter().map(Some))])?;
-    let wide = pivot(
-        long.lazy()
-            .with_column(lit(1).cast(DataType::Int64).alias("n")),
-        on,
-        columns,
-        index,
-        "n",
-        element().sum(),
-    )?;
-    let counts = columns.iter().map(|name| col(name.as_ref()));
-    let total = counts
-        .clone()
-        .fold(lit(0).cast(DataType::Int64), |sum, count| sum + count);
-    let counted = order
-        .lazy()
-        .join(wide, [col(index)], [col(index)], keep_left_order())
-        .with_columns(
-            counts
-                .map(|count| count.fill_null(lit(0)))
-                .collect::<Vec<_>>(),
-        )
-        .with_column(total.alias("total"));
-    with_threads(|| counted.collect())
+    let mut found: HashMap<(&str, &str), i64> = HashMap::new();
+    for pair in pairs {
+        *found.entry(pair).or_default() += 1;
+    }
+    let count = |row: &R, column: &C| {
+        let pair = (row.as_ref(), column.as_ref());
+        found.get(&pair).copied().unwrap_or_default()
+    };
+    let total = |row: &R| columns.iter().map(|column| count(row, column)).sum();
+    let mut table = vec![texts(index, rows.iter().map(Some))];
+    for column in columns {
+        let counts = rows.iter().map(|row| Some(count(row, column)));
+        table.push(numbers(column.as_ref(), counts));
+    }
+    table.push(numbers("total", rows.iter().map(|row| Some(total(row)))));
+    Ok(DataFrame::new(rows.len(), table)?)
 }
 
 fn with_threads<T>(work: impl FnOnce() -> PolarsResult<T>) -> Result<T, TableError> {
     Ok(threads::with_threads(work).map_err(TableError::Threads)??)
-}
-
-/// Turns a long frame into a wide one: a row per `index`, a column per value of `on` that is in
-/// `columns`, in that order.
-fn pivot<S: AsRef<str>>(
-    long: LazyFrame,
-    on: &str,
-    columns: &[S],
-    index: &str,
-    values: &str,
-    aggregate: Expr,
-) -> Result<LazyFrame, TableError> {
-    let on_columns = DataFrame::new(columns.len(), vec![texts(on, columns.iter().map(Some))])?;
-    let one = |name: &str| by_name([name], true, false);
-    Ok(long.pivot(
-        one(on),
-        Arc::new(on_columns),
-        one(index),
-        one(values),
-        aggregate,
-        false,
-        PlSmallStr::EMPTY,
-        PivotColumnNaming::Auto,
-    ))
-}
-
-/// Describes a left join that keeps the left frame's order.
-fn keep_left_order() -> JoinArgs {
-    let mut how = JoinArgs::new(JoinType::Left);
-    how.maintain_order = MaintainOrderJoin::Left;
-    how
 }

@@ -1,6 +1,8 @@
-//! `state verify` and `state repair`: is the state sound, and if not, rebuild it.
+//! `state verify`, `state repair` and `state path`: is the state sound, and if not, rebuild it; where it is.
 //!
 //! Verify takes no lock and writes nothing; nor does a repair without `--yes`.
+
+mod path;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,6 +31,7 @@ pub fn run(context: &Context, args: &StateArgs, printer: &mut Printer) -> Result
     match &args.command {
         StateCommand::Verify(args) => verify(context, args, printer),
         StateCommand::Repair(args) => repair(context, args, printer),
+        StateCommand::Path(args) => path::run(context, args, printer),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tables about the state itself: what `state verify` finds, what `state repair` does.
+//! Tables about the state itself: what `state verify` finds, what `state repair` does, where its files are.
 
 use polars::prelude::*;
 
@@ -27,6 +27,17 @@ pub fn findings_frame(findings: &[Finding]) -> Result<DataFrame, TableError> {
             text("finding", |f| Some(&f.text)),
             text("todo", |f| f.todo.as_deref()),
         ],
+    )?)
+}
+
+/// Returns a row per file: `file, path`.
+pub fn paths_frame(files: &[(String, String)]) -> Result<DataFrame, TableError> {
+    let text = |name: &str, get: fn(&(String, String)) -> &String| {
+        texts(name, files.iter().map(|file| Some(get(file))))
+    };
+    Ok(DataFrame::new(
+        files.len(),
+        vec![text("file", |file| &file.0), text("path", |file| &file.1)],
     )?)
 }
 

@@ -6,18 +6,12 @@ use polars::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::words::{WORDS, decision_cell, decision_text, decision_word};
-use super::{TableError, counts, json_array, keep_left_order, numbers, pivot, texts, with_threads};
+use super::{TableError, counts, json_array, texts};
 use crate::bids::{Session, SessionLabel, SubjectLabel};
 use crate::executor::JobId;
 use crate::manifest::{Decision, Manifest, Planned, Skip};
 use crate::procedure::{ProcedureDag, Scope};
 use crate::state::Reason;
-
-// Names of columns while procedures become columns. The blank keeps them apart from any procedure.
-const AT: &str = "session number";
-const TASK: &str = "task procedure";
-const CELL: &str = "task cell";
-const DECISION: &str = "task decision";
 
 /// Returns a row per session: `subject, session` and then a column per procedure with a cell of
 /// [`decision_cell`]. A task of subject scope stands in each session of its subject; a task that
@@ -28,36 +22,21 @@ pub fn session_status(
     dag: &ProcedureDag,
 ) -> Result<DataFrame, TableError> {
     let titles = column_titles(dag);
-    let (mut at, mut title, mut cell) = (Vec::new(), Vec::new(), Vec::new());
+    let mut columns = vec![vec![None; sessions.len()]; titles.len()];
     for (session, task) in places(sessions, manifest, dag) {
-        at.push(Some(session as i64));
-        title.push(titles.get(task.procedure.index()));
-        cell.push(Some(decision_cell(&task.decision)));
+        let column = columns.get_mut(task.procedure.index());
+        if let Some(cell) = column.and_then(|column| column.get_mut(session)) {
+            cell.get_or_insert_with(|| decision_cell(&task.decision));
+        }
     }
-    let long = DataFrame::new(
-        at.len(),
-        vec![
-            numbers(AT, at.into_iter()),
-            texts(TASK, title.into_iter()),
-            texts(CELL, cell.into_iter()),
-        ],
-    )?;
-    let index = DataFrame::new(
-        sessions.len(),
-        vec![
-            numbers(AT, (0..sessions.len()).map(|at| Some(at as i64))),
-            texts("subject", sessions.iter().map(|s| Some(s.subject.as_str()))),
-            texts("session", sessions.iter().map(|s| Some(s.session.as_str()))),
-        ],
-    )?;
-    let wide = pivot(long.lazy(), TASK, &titles, AT, CELL, element().first())?;
-    let columns = ["subject", "session"].into_iter();
-    let columns = columns.chain(titles.iter().map(String::as_str));
-    let table = index
-        .lazy()
-        .join(wide, [col(AT)], [col(AT)], keep_left_order())
-        .select(columns.map(col).collect::<Vec<_>>());
-    with_threads(|| table.collect())
+    let mut table = vec![
+        texts("subject", sessions.iter().map(|s| Some(s.subject.as_str()))),
+        texts("session", sessions.iter().map(|s| Some(s.session.as_str()))),
+    ];
+    for (title, cells) in titles.iter().zip(columns) {
+        table.push(texts(title, cells.into_iter()));
+    }
+    Ok(DataFrame::new(sessions.len(), table)?)
 }
 
 /// Returns a JSON array with an object per session: `subject, session, procedures`, the last an
@@ -96,17 +75,14 @@ pub fn session_status_json(
 pub fn decision_counts(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFrame, TableError> {
     let titles = column_titles(dag);
     let tasks = &manifest.tasks;
-    let words: Vec<&str> = tasks.iter().map(|t| decision_word(&t.decision)).collect();
-    let names = tasks.iter().map(|t| titles.get(t.procedure.index()));
-    let long = DataFrame::new(
-        words.len(),
-        vec![texts(DECISION, words.iter().map(Some)), texts(TASK, names)],
-    )?;
+    let words = || tasks.iter().map(|task| decision_word(&task.decision));
+    let names = tasks
+        .iter()
+        .map(|task| titles.get(task.procedure.index()).map_or("", String::as_str));
+    let occurring: HashSet<&str> = words().collect();
     let mut present = WORDS.to_vec();
-    present.retain(|word| words.contains(word));
-    let mut counts = counts(long, DECISION, TASK, &present, &titles)?;
-    counts.rename(DECISION, "decision".into())?;
-    Ok(counts)
+    present.retain(|word| occurring.contains(word));
+    counts(words().zip(names), "decision", &present, &titles)
 }
 
 /// Returns the tasks that stand in the rows of these sessions.

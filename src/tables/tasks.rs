@@ -161,13 +161,10 @@ pub fn status_counts<'a>(
     rows: impl IntoIterator<Item = &'a TaskRow> + Clone,
     dag: &ProcedureDag,
 ) -> Result<DataFrame, TableError> {
-    let names = rows.clone().into_iter().map(|row| &*row.key.procedure);
-    let statuses = rows.clone().into_iter().map(|row| row.status.as_str());
-    let procedure = texts("procedure", names.map(Some));
-    let long = DataFrame::new(
-        procedure.len(),
-        vec![procedure, texts("status", statuses.map(Some))],
-    )?;
+    let pairs = rows
+        .clone()
+        .into_iter()
+        .map(|row| (&*row.key.procedure, row.status.as_str()));
     let others: BTreeSet<&str> = rows
         .into_iter()
         .map(|row| &*row.key.procedure)
@@ -179,9 +176,8 @@ pub fn status_counts<'a>(
         .chain(others.into_iter().map(str::to_owned))
         .collect();
     counts(
-        long,
+        pairs,
         "procedure",
-        "status",
         &procedures,
         &TaskStatus::ALL.map(TaskStatus::as_str),
     )

@@ -24,7 +24,12 @@ fn templates() -> Vec<PathBuf> {
 /// All shell scripts that are delivered.
 fn scripts() -> Vec<PathBuf> {
     let mut files = templates();
-    for dir in ["scripts", "scripts/demo.d", "fixtures/bin"] {
+    for dir in [
+        "scripts",
+        "scripts/demo.d",
+        "scripts/release.d",
+        "fixtures/bin",
+    ] {
         let Ok(entries) = std::fs::read_dir(Path::new(ROOT).join(dir)) else {
             continue;
         };

@@ -157,6 +157,43 @@ pub enum StateCommand {
     /// The rows come from the state file or the copy before it, the journal and the audit log;
     /// Slurm and the outputs on disk complete them. Damaged files are kept under another name.
     Repair(RepairArgs),
+    /// Print where the files of the state are, for scripts; reads none of them
+    #[command(after_help = "Example: cp \"$(snbb-scheduler state path attempts)\" .")]
+    Path(PathArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct PathArgs {
+    /// Print the path of this one only
+    #[arg(value_name = "FILE", value_enum)]
+    pub file: Option<StateFile>,
+    #[arg(long, value_enum, default_value_t = Format::Table, conflicts_with = "file")]
+    pub format: Format,
+}
+
+/// Names the files that belong to a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StateFile {
+    /// The newest attempt of each task
+    State,
+    /// Earlier attempts
+    Attempts,
+    /// The audit log
+    Audit,
+    /// The state before the last save
+    Backup,
+    /// What a run has begun and the state does not hold yet
+    Journal,
+    /// What is paused
+    Control,
+    /// What earlier calls said
+    Calls,
+    /// The lock
+    Lock,
+    /// Records of the local executor
+    Local,
+    /// Task lists of job arrays
+    Arrays,
 }
 
 #[derive(Debug, Args)]

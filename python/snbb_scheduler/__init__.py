@@ -1,0 +1,18 @@
+"""The tables of snbb-scheduler as data frames, and its commands from Python.
+
+    import snbb_scheduler as snbb
+
+    state = snbb.read_state("config.yaml")          # a pandas frame, a row per task
+    events = snbb.read_audit("config.yaml")         # a row per event
+    snbb.run(["status", "--failed"]).stdout
+
+Reads only; nothing here writes a file of the scheduler. pandas and polars are imported when they
+are used: ``pip install "snbb-scheduler[pandas]"`` or ``"snbb-scheduler[polars]"``.
+"""
+
+from __future__ import annotations
+
+from ._frames import read_attempts, read_audit, read_state
+from ._program import SchedulerError, path, program, run
+
+__all__ = ["SchedulerError", "path", "program", "read_attempts", "read_audit", "read_state", "run"]

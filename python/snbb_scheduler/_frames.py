@@ -1,0 +1,187 @@
+"""Makes data frames: the same columns with pandas and with polars."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import warnings
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Dict, List, Literal, Optional, Set, Tuple, overload
+
+from . import _files
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+    from ._files import Source
+
+    Engine = Literal["pandas", "polars"]
+
+STATUS = ["pending", "running", "complete", "failed"]
+# Few words in many rows. Not subject and session: groupby makes a group of each pair of categories in older pandas.
+CATEGORIES = ["procedure", "reason", "slurm_state", "cluster"]
+WHOLE = ["attempt", "req_mem_mb", "max_rss_mb", "time_limit_s", "elapsed_s", "cpu_time_s", "alloc_cpus"]
+FLAGS = ["replaces_outputs"]
+TIMES = ["submitted_at", "started_at", "ended_at", "updated_at", "missing_since"]
+
+EVENT_CATEGORIES = ["event", "procedure", "old_status", "new_status", "reason", "slurm_state", "cluster"]
+EVENT_TIMES = ["timestamp", *TIMES]
+FIRST = ["timestamp", "event", "subject", "session", "procedure", "job_id", "old_status", "new_status", "detail"]
+
+
+@overload
+def read_state(source: Source = None, *, engine: Literal["pandas"] = "pandas") -> pd.DataFrame: ...
+@overload
+def read_state(source: Source = None, *, engine: Literal["polars"]) -> pl.DataFrame: ...
+def read_state(source: Source = None, *, engine: Engine = "pandas") -> Any:
+    """Reads the state: a row per task, its newest attempt.
+
+    ``source`` is the state file or the configuration; without it the program's own choice
+    (``SNBB_CONFIG``). Status, procedure and reason are categories, times are UTC, whole numbers stay
+    whole where some are missing. ``docs/state-file.md`` lists the columns.
+
+    Raises FileNotFoundError if there is no state yet, SchedulerError if the configuration is not
+    valid, ImportError if pandas (with pyarrow) or polars is not installed.
+    """
+    library = _library(engine)
+    return _table(library, engine, _files.state_file(source))
+
+
+@overload
+def read_attempts(source: Source = None, *, engine: Literal["pandas"] = "pandas") -> pd.DataFrame: ...
+@overload
+def read_attempts(source: Source = None, *, engine: Literal["polars"]) -> pl.DataFrame: ...
+def read_attempts(source: Source = None, *, engine: Engine = "pandas") -> Any:
+    """Reads the earlier attempts of all tasks, columns as in ``read_state``; no rows if there were none.
+
+    ``source`` and errors are those of ``read_state``. The newest attempts are not among them.
+    """
+    library = _library(engine)
+    found = _files.attempts_file(source)
+    if found is None:
+        return _table(library, engine, _files.state_file(source))[:0]
+    return _table(library, engine, found)
+
+
+@overload
+def read_audit(source: Source = None, *, engine: Literal["pandas"] = "pandas") -> pd.DataFrame: ...
+@overload
+def read_audit(source: Source = None, *, engine: Literal["polars"]) -> pl.DataFrame: ...
+def read_audit(source: Source = None, *, engine: Engine = "pandas") -> Any:
+    """Reads the audit log and its archives: a row per event, the oldest first.
+
+    ``source`` is the log (``.jsonl``), the configuration, or a state file with the log beside it. Columns are
+    ``timestamp``, ``event``, the task, and each key that any event has. Lists and objects, such as the
+    command line in ``argv``, are JSON texts.
+
+    Raises as ``read_state``. A line that is no event is left out with a warning.
+    """
+    library = _library(engine)
+    events = _files.events(_files.audit_log(source))
+    found = {key: None for event in events for key in event}
+    names = FIRST + [key for key in found if key not in FIRST]
+    columns = {name: _typed(name, [event.get(name) for event in events]) for name in names}
+    return _pandas_events(library, columns) if engine == "pandas" else _polars_events(library, columns)
+
+
+def _library(engine: str) -> Any:
+    wanted = {"pandas": ["pandas", "pyarrow"], "polars": ["polars"]}.get(engine)
+    if wanted is None:
+        raise ValueError(f"engine is 'pandas' or 'polars', not {engine!r}")
+    try:
+        return [importlib.import_module(name) for name in wanted][0]
+    except ImportError as error:
+        hint = f"pip install 'snbb-scheduler[{engine}]'"
+        raise ImportError(f"{error}: {' and '.join(wanted)} are needed: {hint}") from error
+
+
+def _table(library: Any, engine: str, file: Path) -> Any:
+    return _pandas_table(library, file) if engine == "pandas" else _polars_table(library, file)
+
+
+def _pandas_table(pd: Any, file: Path) -> Any:
+    # An index that a script has written along is no column of ours.
+    frame = pd.read_parquet(file, engine="pyarrow").reset_index(drop=True)
+    for name in frame.columns:
+        column = frame[name]
+        if name == "status":
+            words = STATUS + sorted(set(column.dropna()) - set(STATUS))
+            frame[name] = pd.Categorical(column, categories=words)
+        elif name in CATEGORIES:
+            frame[name] = column.astype("category")
+        elif name in WHOLE:
+            frame[name] = column.astype("Int64")
+        elif name in FLAGS:
+            frame[name] = column.astype("boolean")
+        elif name in TIMES:
+            frame[name] = pd.to_datetime(column, utc=True)
+    return frame
+
+
+def _polars_table(pl: Any, file: Path) -> Any:
+    frame = pl.read_parquet(file)
+    frame = frame.drop([name for name in frame.columns if name.startswith("__index_level_")])
+    changes = []
+    for name, kind in frame.schema.items():
+        column = pl.col(name)
+        if name == "status":
+            text = frame[name].cast(pl.String)
+            words = STATUS + sorted(set(text.drop_nulls()) - set(STATUS))
+            changes.append(column.cast(pl.String).cast(pl.Enum(words)))
+        elif name in CATEGORIES:
+            changes.append(column.cast(pl.String).cast(pl.Categorical))
+        elif name in WHOLE:
+            changes.append(column.cast(pl.Int64))
+        elif name in TIMES and isinstance(kind, pl.Datetime):
+            naive = kind.time_zone is None
+            changes.append(column.dt.replace_time_zone("UTC") if naive else column.dt.convert_time_zone("UTC"))
+        elif name in TIMES:
+            changes.append(column.cast(pl.Datetime("us", "UTC")))
+    return frame.with_columns(changes)
+
+
+def _typed(name: str, values: List[Any]) -> Tuple[str, List[Any]]:
+    """Says what kind of column these values make, and makes all of them that kind."""
+    values = [json.dumps(value) if isinstance(value, (list, dict)) else value for value in values]
+    kinds = {type(value) for value in values if value is not None}
+    if name in EVENT_TIMES:
+        return "time", [_time(name, value) for value in values]
+    types: List[Tuple[str, Set[type]]] = [("whole", {int}), ("flag", {bool}), ("number", {int, float})]
+    for kind, allowed in types:
+        if kinds and kinds <= allowed and name not in EVENT_CATEGORIES:
+            return kind, values
+    texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
+    return "category" if name in EVENT_CATEGORIES else "text", texts
+
+
+def _time(name: str, value: Any) -> Optional[datetime]:
+    if value is None:
+        return None
+    try:
+        # Python before 3.11 knows no Z.
+        time = datetime.fromisoformat(re.sub("[Zz]$", "+00:00", str(value)))
+    except ValueError:
+        warnings.warn(f"{name} {value!r} is no time and is left out", stacklevel=5)
+        return None
+    return time.replace(tzinfo=timezone.utc) if time.tzinfo is None else time.astimezone(timezone.utc)
+
+
+def _pandas_events(pd: Any, columns: Dict[str, Tuple[str, List[Any]]]) -> Any:
+    kinds = {"category": "category", "whole": "Int64", "flag": "boolean", "number": "float64"}
+    kinds["text"] = pd.Series(["x"]).dtype
+    made = {}
+    for name, (kind, values) in columns.items():
+        if kind == "time":
+            made[name] = pd.to_datetime(pd.Series(values, dtype=object), utc=True)
+        else:
+            made[name] = pd.Series(values, dtype=kinds[kind])
+    return pd.DataFrame(made)
+
+
+def _polars_events(pl: Any, columns: Dict[str, Tuple[str, List[Any]]]) -> Any:
+    kinds = {"text": pl.String, "category": pl.Categorical, "whole": pl.Int64, "flag": pl.Boolean}
+    kinds.update(number=pl.Float64, time=pl.Datetime("us", "UTC"))
+    return pl.DataFrame([pl.Series(name, values, dtype=kinds[kind]) for name, (kind, values) in columns.items()])

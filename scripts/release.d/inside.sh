@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# The part of scripts/release-check that runs in the bare system. The packages are in /given.
+set -euo pipefail
+
+main() {
+  mount -t proc proc /proc
+  cd /given
+  if command -v cargo >/dev/null; then
+    echo "there is a cargo here: this is no bare system" >&2
+    exit 1
+  fi
+  echo "=== $(sed -n 's/^PRETTY_NAME=//p' /etc/os-release), $(ldd --version | head -n 1), $(python3 --version), no cargo"
+
+  echo "=== wheel: pip install"
+  python3 -m venv /venv
+  /venv/bin/pip install --quiet --disable-pip-version-check --no-index ./snbb_scheduler-*.whl
+  /venv/bin/snbb-scheduler --version
+  how_long /venv/bin/snbb-scheduler
+
+  local set
+  for set in pandas1:pandas pandas2:pandas polars:polars; do
+    python3 -m venv "/${set%:*}"
+    "/${set%:*}/bin/pip" install --quiet --disable-pip-version-check --no-index --find-links "wheels/${set%:*}" \
+      --find-links /given "snbb-scheduler[${set#*:}]"
+    echo "=== wheel with $("/${set%:*}/bin/pip" list 2>/dev/null | awk '/^(pandas|polars|pyarrow|numpy) / { printf "%s %s  ", $1, $2 }')"
+    SNBB_TEST_ENGINES=${set#*:} "/${set%:*}/bin/python" test_helper.py 2>&1 | tail -n 4
+  done
+
+  echo "=== Debian package: dpkg --install"
+  dpkg --install ./*.deb >/dev/null
+  /usr/bin/snbb-scheduler --version
+  dpkg --listfiles snbb-scheduler | grep -E '/man1/.|completions/.' | sed 's/^/  /'
+  dpkg --remove snbb-scheduler >/dev/null
+  if [ -e /usr/bin/snbb-scheduler ]; then
+    echo "the Debian package left the program behind" >&2
+    exit 1
+  fi
+
+  echo "=== tar.gz"
+  tar -xf ./*.tar.gz -C /opt --strip-components 1
+  /opt/bin/snbb-scheduler --version
+
+  echo "=== a first study with the wheel"
+  first_study /venv/bin/snbb-scheduler
+}
+
+# What a new user does: each command must end well.
+first_study() {
+  local program=$1
+  mkdir -p /study/dicom/sub-01/ses-01 /study/bids /study/derivatives
+  touch /study/dicom/sub-01/ses-01/0001.dcm
+  cd /study
+  export SNBB_CONFIG=/study/config.yaml
+  "$program" init --yes --dicom-root dicom --bids-root bids --derivatives-root derivatives
+  "$program" check
+  "$program" run --dry-run
+  unset SNBB_CONFIG
+  cd /given
+}
+
+how_long() {
+  python3 - "$1" <<'PYTHON'
+import subprocess, sys, time
+times = []
+for _ in range(50):
+    start = time.perf_counter()
+    subprocess.run([sys.argv[1], "--help"], stdout=subprocess.DEVNULL, check=True)
+    times.append((time.perf_counter() - start) * 1000)
+times.sort()
+print(f"--help: median {times[25]:.1f} ms, best {times[0]:.1f} ms of 50 (with the start of the process)")
+PYTHON
+}
+
+main "$@"
