@@ -40,6 +40,7 @@ mod schema;
 mod scripts;
 mod site;
 mod slurm;
+mod soak;
 mod state;
 mod together;
 mod words;
