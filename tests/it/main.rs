@@ -5,6 +5,7 @@ mod arrays;
 mod audit;
 mod baddays;
 mod clean;
+mod compare;
 mod config;
 mod crash;
 mod doubt;

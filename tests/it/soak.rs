@@ -54,6 +54,8 @@ fn a_site_lives_and_nothing_is_lost_or_doubled() {
         let Plan { events, calls } = plan;
         let world = World::new(&site, events);
         let (quiet, stop, site) = (&quiet, &stop, &site);
+        // Also if something panics.
+        let _stops = Stops(stop);
         scope.spawn(move || world.turn(quiet, stop));
         let nodes: Vec<_> = calls
             .into_iter()
@@ -89,7 +91,6 @@ fn a_site_lives_and_nothing_is_lost_or_doubled() {
                 .map(|fault| format!("afterwards: {fault}")),
         );
         faults.extend(unhealed(&healed));
-        stop.store(true, Ordering::Relaxed);
     });
     faults.extend(site.diary().faults.drain(..));
     let mut summary = summary(&site, &found, &healed, minutes, seed);
@@ -100,6 +101,15 @@ fn a_site_lives_and_nothing_is_lost_or_doubled() {
         began.elapsed().as_secs_f64()
     );
     finish(site, &summary, faults);
+}
+
+/// Ends the world when it goes.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 fn number(name: &str) -> Option<u64> {

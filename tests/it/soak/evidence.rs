@@ -120,19 +120,16 @@ pub fn collect(site: &Site) -> Evidence {
         .iter()
         .map(|line| format!("line {line} of the audit log is broken"))
         .collect();
-    let said = study.call(&["state", "verify", "--format", "json"]);
-    let findings: Vec<serde_json::Value> = serde_json::from_str(&said.out).unwrap_or_default();
+    let (code, said) = site.verify();
+    let findings: Vec<serde_json::Value> = serde_json::from_str(&said).unwrap_or_default();
     complaints.extend(
         findings
             .iter()
             .filter(|finding| finding["level"] != "ok")
             .map(ToString::to_string),
     );
-    if said.code != 0 || findings.is_empty() {
-        complaints.push(format!(
-            "state verify ended with {}: {}",
-            said.code, said.err
-        ));
+    if code != Some(0) || findings.is_empty() {
+        complaints.push(format!("it ended with {code:?}: {said}"));
     }
     let records = accounting(site);
     let diary = site.diary();

@@ -301,6 +301,19 @@ procedures:
         }
     }
 
+    /// `state verify` as JSON, with its exit code.
+    pub fn verify(&self) -> (Option<i32>, String) {
+        let output = Command::new(self.study.at("program"))
+            .args(["state", "verify", "--format", "json"])
+            .env("SNBB_CONFIG", self.study.at("config.yaml"))
+            .output()
+            .unwrap();
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+        )
+    }
+
     /// Calls one of Slurm's commands as root, or as the user; nothing if it failed or took too long.
     pub fn slurm(&self, by_root: bool, words: &[&str]) -> Result<String, String> {
         let mut all = vec!["-k", "2", "12"];
