@@ -48,7 +48,10 @@ fn every_difference_to_the_python_rules_is_one_that_the_page_names() {
         return;
     };
     assert_eq!(code, 0, "{text}");
-    assert!(text.contains("     0 with unexplained differences"), "{text}");
+    assert!(
+        text.contains("     0 with unexplained differences"),
+        "{text}"
+    );
     for kind in ["order", "all-sessions", "empty-files"] {
         assert!(text.contains(&format!("\n  {kind} ")), "{kind}: {text}");
     }

@@ -259,7 +259,7 @@ procedures:
             format!("ended with {code}")
         };
         self.note(&result, &format!("#{number}"));
-        if !killed && !is_expected(arguments[0], said.code) || said.err.contains("panicked") {
+        if !killed && !is_expected(arguments[0], &said) || said.err.contains("panicked") {
             self.fault(format!(
                 "call {number} ({}) ended with {code}: {}",
                 arguments.join(" "),
@@ -334,15 +334,19 @@ procedures:
 }
 
 /// The exit codes that the documentation gives a command on days like these.
-fn is_expected(command: &str, code: Option<i32>) -> bool {
-    match (command, code) {
+fn is_expected(command: &str, said: &Said) -> bool {
+    match (command, said.code) {
         (_, Some(0)) => true,
+        // Told to clear what may be alive or is in doubt.
+        ("retry", Some(1)) => said.err.contains("not cleared"),
         // Another call has the lock; Slurm cannot be reached.
         ("run" | "monitor" | "retry" | "cancel" | "pause" | "resume", Some(4)) => true,
-        ("run" | "monitor" | "retry" | "cancel" | "explain", Some(5)) => true,
+        ("run" | "monitor" | "cancel" | "explain", Some(5)) => true,
         // The root with the DICOM files is gone.
         ("run", Some(6)) => true,
-        ("manifest" | "session-status" | "audit" | "explain" | "retry", Some(6 | 7)) => true,
+        ("manifest" | "session-status" | "audit" | "explain", Some(1)) => {
+            said.err.contains("dicom_root")
+        }
         _ => false,
     }
 }
