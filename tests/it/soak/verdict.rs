@@ -255,7 +255,12 @@ fn explain(
         return Err("it has no job");
     }
     if status.is_in_flight() {
-        return Err("nothing moves any more");
+        // `retry` clears those that Slurm no longer has; what became of them may not be known.
+        return match (marker, reason) {
+            (None, Some(Reason::Unaccounted | Reason::AwaitingOutput)) => Ok(()),
+            (None, _) => Err("it was cleared without its end"),
+            (Some(_), _) => Err("nothing moves any more"),
+        };
     }
     if status == TaskStatus::Complete {
         return match marker {
