@@ -8,10 +8,11 @@
 )]
 
 mod evidence;
+mod node;
 mod plan;
 mod site;
 mod verdict;
-
+mod verdict_tests;
 mod world;
 
 use std::collections::BTreeSet;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use super::node::{LoginNode, children, kill_process};
 use super::plan::{Call, Command as Planned, Kill};
 use crate::harness::{Study, executable};
 use crate::harness_slurm::{Cluster, lone_cluster};
@@ -348,100 +348,5 @@ fn is_expected(command: &str, said: &Said) -> bool {
             said.err.contains("dicom_root")
         }
         _ => false,
-    }
-}
-
-/// Processes that any thread of a process has started.
-fn children(pid: u32) -> Vec<u32> {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return Vec::new();
-    };
-    threads
-        .flatten()
-        .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok())
-        .flat_map(|text| {
-            text.split_ascii_whitespace()
-                .filter_map(|pid| pid.parse().ok())
-                .collect::<Vec<u32>>()
-        })
-        .collect()
-}
-
-fn kill_process(pid: u32) {
-    let pid = i32::try_from(pid)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw);
-    if let Some(pid) = pid {
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-    }
-}
-
-/// Is a host name, a tree of processes and a `/proc` of their own. What a killed call leaves lives on there.
-pub struct LoginNode {
-    init: Child,
-    /// Its first process, as seen from here.
-    pid: u32,
-}
-
-impl LoginNode {
-    pub fn start(name: &str) -> Self {
-        let ready: PathBuf =
-            std::env::temp_dir().join(format!("snbb-it-{}-{name}", std::process::id()));
-        let body = format!(
-            "echo {name} > /proc/sys/kernel/hostname; echo > {}; cat",
-            ready.display()
-        );
-        let init = Command::new("unshare")
-            .args([
-                "--uts",
-                "--pid",
-                "--mount",
-                "--fork",
-                "--kill-child",
-                "--mount-proc",
-                "sh",
-                "-c",
-                &body,
-            ])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let since = Instant::now();
-        while !ready.exists() {
-            assert!(since.elapsed() < PATIENCE, "no login node");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let _ = fs::remove_file(&ready);
-        let pid = children(init.id())[0];
-        Self { init, pid }
-    }
-
-    fn command(&self, user: &str) -> Command {
-        let mut command = Command::new("nsenter");
-        command
-            .args([
-                "--target",
-                &self.pid.to_string(),
-                "--uts",
-                "--pid",
-                "--mount",
-            ])
-            .args([
-                "setpriv",
-                "--reuid",
-                user,
-                "--regid",
-                user,
-                "--clear-groups",
-            ]);
-        command
-    }
-}
-
-impl Drop for LoginNode {
-    fn drop(&mut self) {
-        let _ = self.init.kill();
-        let _ = self.init.wait();
     }
 }
