@@ -4,7 +4,7 @@
 #SBATCH --cpus-per-task=2
 
 # dcm2niix: converts one session's DICOM files to NIfTI, named by series number and protocol.
-# A plain conversion; for names that follow BIDS see snbb_run_bids.sh.
+# A plain conversion; for names that follow BIDS see heudiconv.sh and dcm2bids.sh.
 # Arguments: subject, session (empty for a dataset without sessions), DICOM directory.
 # Completion marker: "*.nii.gz"
 set -euo pipefail
@@ -18,22 +18,27 @@ IMAGE=${SNBB_DCM2NIIX_IMAGE-/opt/containers/dcm2niix.sif}
 DERIVATIVES_ROOT=${SNBB_DERIVATIVES_ROOT:-/data/snbb/derivatives}
 SCRATCH=${SNBB_SCRATCH:-${SLURM_TMPDIR:-${TMPDIR:-/tmp}}}
 
-output=${SNBB_OUTPUT_DIR:-$DERIVATIVES_ROOT/nifti/$subject${session:+/$session}}
+part=$subject${session:+/$session}
+name=$subject${session:+_$session}
+output=${SNBB_OUTPUT_DIR:-$DERIVATIVES_ROOT/nifti/$part}
+root=${output%"/$part"}
+mkdir -p "$root"
 work=$(mktemp -d "$SCRATCH/snbb_dcm2niix_${subject}_XXXXXX")
-trap 'rm -rf "$work"' EXIT
+stage=$root/.$name.tmp
+trap 'rm -rf "$work" "$stage"' EXIT
+shopt -s nullglob
 
 dcm2niix=(dcm2niix)
-binds=$dicom_path,$work
-[ -z "$IMAGE" ] || dcm2niix=(apptainer exec --cleanenv --bind "$binds" "$IMAGE" dcm2niix)
-"${dcm2niix[@]}" -b y -ba y -z y -f "${subject}${session:+_$session}_series-%s_%p" -o "$work" "$dicom_path"
+[ -z "$IMAGE" ] || dcm2niix=(apptainer exec --cleanenv --bind "$dicom_path:$dicom_path:ro,$work" "$IMAGE" dcm2niix)
+"${dcm2niix[@]}" -b y -ba y -z y -f "${name}_series-%s_%p" -o "$work" "$dicom_path"
 
-# Files appear whole, and images last: they are what the marker looks for.
-mkdir -p "$output"
-cd "$work"
-{
-  find . -type f ! -name '*.nii.gz' -printf '%P\n'
-  find . -type f -name '*.nii.gz' -printf '%P\n'
-} | while IFS= read -r file; do
-  cp "$file" "$output/.$file.tmp"
-  mv -f "$output/.$file.tmp" "$output/$file"
-done
+images=("$work"/*.nii.gz)
+[ ${#images[@]} -gt 0 ] || { echo "dcm2niix made no images from $dicom_path" >&2; exit 1; }
+
+# The directory appears as a whole, by one rename: its images are what the marker looks for.
+rm -rf "$stage"
+mkdir "$stage"
+cp "$work"/* "$stage/"
+mkdir -p "$(dirname "$output")"
+rm -rf "$output"
+mv -T "$stage" "$output"

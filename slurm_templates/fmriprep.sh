@@ -3,9 +3,9 @@
 #SBATCH --mem=32G
 #SBATCH --cpus-per-task=8
 
-# fmriprep: preprocesses all functional images of one subject with fMRIPrep.
+# fmriprep: preprocesses all functional images of one subject with fMRIPrep (21.0 or later).
 # Argument: subject (scope: subject; its anatomical reference is shared by all sessions).
-# Completion marker: done
+# Completion marker: done, made when fMRIPrep has ended well, its report is there and no crash file is.
 set -euo pipefail
 
 subject=${1:?usage: $0 SUBJECT}
@@ -13,26 +13,37 @@ subject=${1:?usage: $0 SUBJECT}
 IMAGE=${SNBB_FMRIPREP_IMAGE:-/opt/containers/fmriprep.sif}
 FS_LICENSE=${SNBB_FS_LICENSE:-/opt/freesurfer/license.txt}
 OUTPUT_SPACES=${SNBB_FMRIPREP_SPACES:-MNI152NLin2009cAsym:res-2}
+# Templates fetched beforehand, for nodes without network; empty: those of the image, and the network.
+TEMPLATEFLOW=${SNBB_TEMPLATEFLOW_HOME-}
 BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
 DERIVATIVES_ROOT=${SNBB_DERIVATIVES_ROOT:-/data/snbb/derivatives}
 SCRATCH=${SNBB_SCRATCH:-${SLURM_TMPDIR:-${TMPDIR:-/tmp}}}
 THREADS=${SLURM_CPUS_PER_TASK:-8}
 MEMORY_MB=${SLURM_MEM_PER_NODE:-32000}
+[ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get one for free, and set SNBB_FS_LICENSE" >&2; exit 1; }
 
 output=${SNBB_OUTPUT_DIR:-$DERIVATIVES_ROOT/fmriprep/$subject}
 root=${output%"/$subject"}
 mkdir -p "$root"
-rm -f "$output/done"
 work=$(mktemp -d "$SCRATCH/snbb_fmriprep_${subject}_XXXXXX")
 trap 'rm -rf "$work"' EXIT
+shopt -s nullglob
 
+# What says that an earlier attempt ended well, or did not, must not be taken for this one's word.
+rm -f "$output/done" "$output"/log/*/crash* "$root/$subject.html" "$root/${subject}_"*.html
+
+binds=$BIDS_ROOT:$BIDS_ROOT:ro,$root,$work,$FS_LICENSE
+[ -z "$TEMPLATEFLOW" ] || { binds=$binds,$TEMPLATEFLOW; export APPTAINERENV_TEMPLATEFLOW_HOME=$TEMPLATEFLOW; }
 read -ra spaces <<<"$OUTPUT_SPACES"
-apptainer run --cleanenv --bind "$BIDS_ROOT","$root","$work","$FS_LICENSE" "$IMAGE" \
+apptainer run --cleanenv --bind "$binds" "$IMAGE" \
   "$BIDS_ROOT" "$root" participant --participant-label "${subject#sub-}" \
   --output-spaces "${spaces[@]}" --fs-license-file "$FS_LICENSE" \
   --nprocs "$THREADS" --omp-nthreads "$THREADS" --mem-mb "$MEMORY_MB" \
   --skip-bids-validation --notrack --stop-on-first-crash --work-dir "$work"
 
-# fMRIPrep ends well only if its report was written; this says so inside the subject's directory.
-[ -s "$root/$subject.html" ] || { echo "fMRIPrep left no report $root/$subject.html" >&2; exit 1; }
+# One report, or several of a subject with many sessions (sub-<label>_anat.html, ...).
+reports=("$root/$subject.html" "$root/${subject}_"*.html)
+[ -s "${reports[-1]}" ] || { echo "fMRIPrep left no report $root/$subject.html" >&2; exit 1; }
+crashes=("$output"/log/*/crash*)
+[ ${#crashes[@]} -eq 0 ] || { echo "fMRIPrep left ${crashes[*]}" >&2; exit 1; }
 touch "$output/done"

@@ -66,6 +66,14 @@ impl Context {
                 "no configuration file (--config or SNBB_CONFIG): the built-in defaults apply, with the state in {}",
                 config.state_file.display()
             ));
+            // Who stands beside a configuration expects it to be read.
+            let beside = ["config.yaml", "config.yml"].map(|name| working_dir.join(name));
+            if let Some(file) = beside.iter().find(|file| file.symlink_metadata().is_ok()) {
+                printer.note(&format!(
+                    "{} is not read by itself: name it with --config or SNBB_CONFIG",
+                    file.display()
+                ));
+            }
         }
         let store = Store::at(&config.state_file)?;
         let account = profile::account(&config, global)?.map(Arc::new);

@@ -27,6 +27,8 @@ pub(super) struct Evidence<'a> {
     pub(super) accounting: Source<'a>,
     /// True if accounting gave a job that it must know: an empty answer means something.
     pub(super) accounting_alive: bool,
+    /// Arrays of which queue or accounting show a task, by array id and name of the array.
+    arrays: HashSet<(&'a str, &'a str)>,
     /// Jobs that rows own, by place and name (ids are recycled; no name: written by another program):
     /// no other row may adopt them.
     owned: HashSet<(Place<'a>, Option<&'a str>)>,
@@ -58,14 +60,28 @@ impl<'a> Evidence<'a> {
         let accounting_alive = match &accounting {
             Source::Got(by_place) => {
                 question.canary.is_some()
-                    || question
-                        .jobs
-                        .iter()
-                        .any(|job| by_place.contains_key(&(&job.id, job.cluster.as_deref())))
+                    || question.jobs.iter().any(|job| {
+                        let cluster = job.cluster.as_deref();
+                        let is_known = |id: &JobId| by_place.contains_key(&(id, cluster));
+                        let array = || array::split_job_id(&job.id).map(|(id, _)| JobId::new(id));
+                        is_known(&job.id) || array().is_some_and(|id| is_known(&id))
+                    })
             }
             Source::Failed => false,
             Source::Off => true,
         };
+        let records = match &observation.accounting {
+            Answer::Got(records) => records.as_slice(),
+            Answer::Failed(_) | Answer::Off => &[],
+        };
+        let arrays = observation
+            .queue
+            .got()
+            .into_iter()
+            .flatten()
+            .chain(records)
+            .filter_map(|job| Some((array::split_job_id(&job.id)?.0, job.name.as_str())))
+            .collect();
         let marks = observation
             .queue
             .got()
@@ -77,6 +93,7 @@ impl<'a> Evidence<'a> {
         Self {
             queue,
             marks,
+            arrays,
             accounting,
             accounting_alive,
             owned: rows
@@ -157,19 +174,10 @@ impl<'a> Evidence<'a> {
     /// True if queue or accounting show another task of the row's array: the array was taken whole, and a
     /// task that stands in neither was cancelled while it waited. Slurm forgets such a one without a trace.
     pub(super) fn knows_array_of(&self, row: &TaskRow) -> bool {
-        let Some(array) = array_of(row) else {
+        let (Some(array), Some(name)) = (array_of(row), row.job_name.as_deref()) else {
             return false;
         };
-        let is_sibling = |job: &JobReport| {
-            array::split_job_id(&job.id).is_some_and(|(id, _)| id == array.as_str())
-                && row.job_name.as_deref() == Some(&*job.name)
-        };
-        let in_queue = || self.queue.iter().flat_map(|queue| queue.values());
-        let recorded = || match &self.accounting {
-            Source::Got(by_place) => by_place.values().flatten().any(|job| is_sibling(job)),
-            Source::Failed | Source::Off => false,
-        };
-        in_queue().any(|job| is_sibling(job)) || recorded()
+        self.arrays.contains(&(array.as_str(), name))
     }
 }
 

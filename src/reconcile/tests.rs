@@ -1,13 +1,15 @@
 //! The verdict as a table of all combinations of what queue, accounting and disk can say.
 
 mod arrays;
+mod doubt;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::executor::{Answer, JobId, JobTag};
+use crate::executor::{Answer, JobId, JobRef, JobTag};
 use crate::state::testing::{at, row};
 use crate::state::transition::{self, Outcome};
+use doubt::tagged;
 
 mod places;
 
@@ -452,101 +454,6 @@ fn a_requeued_job_comes_back_and_a_late_output_completes() {
     assert_eq!(second.verdict(), "complete verified");
     let gone_again = case(Reason::Lost).with(|c| c.row.missing_since = None);
     assert_eq!(gone_again.pass().0.rows()[0].missing_since, Some(at(6)));
-}
-
-fn in_doubt() -> Case {
-    Case::new().with(|c| {
-        c.row.status = TaskStatus::Pending;
-        c.row.reason = Some(Reason::Submitting);
-        c.row.job_id = None;
-    })
-}
-
-fn tagged(id: &str, phase: Phase) -> JobReport {
-    JobReport {
-        id: JobId::new("7"),
-        tag: Some(JobTag {
-            project: "p".into(),
-            submission_id: id.into(),
-        }),
-        ..report(phase)
-    }
-}
-
-#[test]
-fn a_submission_in_doubt_is_adopted_by_its_id_and_by_nothing_less_where_ids_are_shown() {
-    let found = tagged("0123456789abcdef", Phase::Running);
-    let (state, _) = in_doubt()
-        .with(|c| c.queue = Answer::Got(vec![found.clone()]))
-        .pass();
-    assert_eq!(state.rows()[0].job_id, Some(JobId::new("7")));
-    assert_eq!(state.rows()[0].status, TaskStatus::Running);
-    let (state, _) = in_doubt()
-        .with(|c| c.accounting = Answer::Got(vec![found]))
-        .pass();
-    assert_eq!(state.rows()[0].job_id, Some(JobId::new("7")));
-
-    let other = tagged("another", Phase::Running);
-    let (state, _) = in_doubt()
-        .with(|c| c.queue = Answer::Got(vec![other]))
-        .pass();
-    assert_eq!(
-        state.rows()[0].job_id,
-        None,
-        "another study's job of the same name"
-    );
-    let (state, _) = in_doubt().queue(Phase::Running).pass();
-    assert_eq!(
-        state.rows()[0].job_id,
-        None,
-        "an untagged job in the queue is not ours"
-    );
-    let (state, _) = in_doubt().accounting(Phase::Completed).pass();
-    assert_eq!(
-        state.rows()[0].job_id,
-        Some(JobId::new("100")),
-        "accounting without submit lines"
-    );
-    let (state, _) = in_doubt()
-        .accounting(Phase::Completed)
-        .with(|c| {
-            if let Answer::Got(jobs) = &mut c.accounting {
-                jobs[0].submitted_at = Some(at(-6))
-            }
-        })
-        .pass();
-    assert_eq!(state.rows()[0].job_id, None, "submitted before the intent");
-}
-
-#[test]
-fn a_submission_in_doubt_is_released_only_after_two_clean_answers_apart() {
-    let (state, out) = in_doubt().pass();
-    assert!(out.released.is_empty());
-    assert_eq!(state.rows()[0].missing_since, Some(at(6)));
-    let again = |now: i64| {
-        in_doubt().with(|c| {
-            c.row = state.rows()[0].clone();
-            c.now = now;
-        })
-    };
-    assert!(again(7).pass().1.released.is_empty());
-    assert_eq!(again(8).pass().1.released.len(), 1);
-    assert!(
-        again(500)
-            .with(|c| c.queue = failed())
-            .pass()
-            .1
-            .released
-            .is_empty()
-    );
-    assert!(
-        again(500)
-            .with(|c| c.accounting = failed())
-            .pass()
-            .1
-            .released
-            .is_empty()
-    );
 }
 
 fn phases() -> impl Strategy<Value = Phase> {

@@ -4,6 +4,7 @@
 mod arrays;
 mod audit;
 mod baddays;
+mod catalogue;
 mod clean;
 mod compare;
 mod config;

@@ -101,6 +101,26 @@ fn a_report_of_the_array_as_a_whole_is_one_of_its_waiting_tasks() {
     assert_eq!(both.verdict(), "running running");
 }
 
+/// The start that Slurm gives a job that was cancelled while it waited is its end.
+#[test]
+fn what_was_cancelled_before_it_started_did_not_start() {
+    let first = task().with(|c| {
+        let mut whole = part("7", Phase::Failed(Reason::Cancelled), Some(ARRAY));
+        whole.facts.started_at = whole.facts.ended_at;
+        c.queue = got(&[whole]);
+        c.accounting = got(&[]);
+        c.now = 0;
+    });
+    let (state, out) = first.pass();
+    assert!(out.changes.is_empty(), "{out:?}");
+    assert!(
+        state
+            .rows()
+            .iter()
+            .all(|row| row.facts.started_at.is_none())
+    );
+}
+
 fn doubted(queue: &[JobReport], accounting: &[JobReport]) -> TaskRow {
     let case = task().with(|c| {
         c.row.reason = Some(Reason::Submitting);

@@ -1,5 +1,6 @@
 //! Several clusters, and ends of which accounting has told a part.
 
+use super::doubt::{in_doubt, tagged};
 use super::*;
 use crate::state::testing::row;
 

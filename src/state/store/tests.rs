@@ -1,6 +1,7 @@
 //! The order of reading, with a journal that another process folds meanwhile.
 
 use super::*;
+use crate::state::journal::Journal;
 use crate::state::{JobFacts, TaskKey, TaskStatus};
 
 fn row(subject: &str) -> TaskRow {

@@ -97,6 +97,34 @@ fn a_job_that_ends_before_it_started() {
     );
 }
 
+/// The same with a requeue: the end of the second run lies before the start of the first, and counted as that
+/// of the first, so that the job was lost.
+#[test]
+fn a_job_whose_second_run_ends_before_the_first_began() {
+    tell(
+        Accounting::Up,
+        false,
+        &[
+            run(&[Fate::Accepted]),
+            Step::Wait(15_183),
+            run(&[Fate::Accepted, Fate::DoubtWithoutJob]),
+            Step::Start(0),
+            Step::Delete {
+                journal: false,
+                attempts: false,
+            },
+            Step::Start(3),
+            run(&[]),
+            Step::SetBack(2597),
+            Step::EndBadly(3, Reason::Timeout, None),
+            Step::Requeue(3),
+            Step::Retry(4),
+            Step::Lag(6, 12),
+            Step::Start(7),
+        ],
+    );
+}
+
 /// The same where sacct knows no submit lines: the other row's job has another name.
 #[test]
 fn a_job_in_doubt_with_such_an_id_that_only_its_name_tells() {

@@ -1,0 +1,49 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --mem=24G
+#SBATCH --cpus-per-task=8
+
+# aslprep: preprocesses all perfusion images of one subject with ASLPrep (0.6 or later).
+# Argument: subject (scope: subject; its anatomical reference is shared by all sessions).
+# Completion marker: done, made when ASLPrep has ended well, its report is there and no crash file is.
+set -euo pipefail
+
+subject=${1:?usage: $0 SUBJECT}
+
+IMAGE=${SNBB_ASLPREP_IMAGE:-/opt/containers/aslprep.sif}
+FS_LICENSE=${SNBB_FS_LICENSE:-/opt/freesurfer/license.txt}
+OUTPUT_SPACES=${SNBB_ASLPREP_SPACES:-MNI152NLin2009cAsym}
+# Templates fetched beforehand, for nodes without network; empty: those of the image, and the network.
+TEMPLATEFLOW=${SNBB_TEMPLATEFLOW_HOME-}
+BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
+DERIVATIVES_ROOT=${SNBB_DERIVATIVES_ROOT:-/data/snbb/derivatives}
+SCRATCH=${SNBB_SCRATCH:-${SLURM_TMPDIR:-${TMPDIR:-/tmp}}}
+THREADS=${SLURM_CPUS_PER_TASK:-8}
+MEMORY_MB=${SLURM_MEM_PER_NODE:-24000}
+[ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get one for free, and set SNBB_FS_LICENSE" >&2; exit 1; }
+
+output=${SNBB_OUTPUT_DIR:-$DERIVATIVES_ROOT/aslprep/$subject}
+root=${output%"/$subject"}
+mkdir -p "$root"
+work=$(mktemp -d "$SCRATCH/snbb_aslprep_${subject}_XXXXXX")
+trap 'rm -rf "$work"' EXIT
+shopt -s nullglob
+
+# What says that an earlier attempt ended well, or did not, must not be taken for this one's word.
+rm -f "$output/done" "$output"/log/*/crash* "$root/$subject.html" "$root/${subject}_"*.html
+
+binds=$BIDS_ROOT:$BIDS_ROOT:ro,$root,$work,$FS_LICENSE
+[ -z "$TEMPLATEFLOW" ] || { binds=$binds,$TEMPLATEFLOW; export APPTAINERENV_TEMPLATEFLOW_HOME=$TEMPLATEFLOW; }
+read -ra spaces <<<"$OUTPUT_SPACES"
+apptainer run --cleanenv --bind "$binds" "$IMAGE" \
+  "$BIDS_ROOT" "$root" participant --participant-label "${subject#sub-}" \
+  --output-spaces "${spaces[@]}" --fs-license-file "$FS_LICENSE" \
+  --nprocs "$THREADS" --omp-nthreads "$THREADS" --mem-mb "$MEMORY_MB" \
+  --skip-bids-validation --notrack --stop-on-first-crash --work-dir "$work"
+
+# One report, or several of a subject with many sessions (sub-<label>_anat.html, ...).
+reports=("$root/$subject.html" "$root/${subject}_"*.html)
+[ -s "${reports[-1]}" ] || { echo "ASLPrep left no report $root/$subject.html" >&2; exit 1; }
+crashes=("$output"/log/*/crash*)
+[ ${#crashes[@]} -eq 0 ] || { echo "ASLPrep left ${crashes[*]}" >&2; exit 1; }
+touch "$output/done"

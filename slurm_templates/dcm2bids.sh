@@ -1,0 +1,52 @@
+#!/bin/bash
+#SBATCH --time=04:00:00
+#SBATCH --mem=8G
+#SBATCH --cpus-per-task=4
+
+# dcm2bids: converts one session's DICOM files to BIDS with Dcm2Bids (3.0 or later).
+# Arguments: subject, session (empty for a dataset without sessions), DICOM directory.
+# Which series becomes which file is decided in CONFIG, which is the file to edit for a site.
+# Completion marker: "*_scans.tsv", BIDS's list of the session's images, which is made last.
+set -euo pipefail
+
+subject=${1:?usage: $0 SUBJECT SESSION DICOM_PATH}
+session=${2-}
+dicom_path=${3:-${SNBB_DICOM_PATH:?no DICOM path given}}
+
+IMAGE=${SNBB_DCM2BIDS_IMAGE:-/opt/containers/dcm2bids.sif}
+CONFIG=${SNBB_DCM2BIDS_CONFIG:-/opt/snbb/dcm2bids.json}
+BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
+SCRATCH=${SNBB_SCRATCH:-${SLURM_TMPDIR:-${TMPDIR:-/tmp}}}
+[ -f "$CONFIG" ] || { echo "no rules $CONFIG: write some for your scanner, and set SNBB_DCM2BIDS_CONFIG" >&2; exit 1; }
+
+part=$subject${session:+/$session}
+name=$subject${session:+_$session}
+output=${SNBB_OUTPUT_DIR:-$BIDS_ROOT/$part}
+work=$(mktemp -d "$SCRATCH/snbb_dcm2bids_${subject}_XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+# Into a directory of its own: Dcm2Bids keeps tmp_dcm2bids/ at the top of its output.
+mkdir "$work/bids"
+apptainer exec --cleanenv --bind "$dicom_path:$dicom_path:ro,$work,$CONFIG" "$IMAGE" \
+  dcm2bids --dicom_dir "$dicom_path" \
+  --participant "${subject#sub-}" ${session:+--session "${session#ses-}"} \
+  --config "$CONFIG" --output_dir "$work/bids" --auto_extract_entities --force_dcm2bids --clobber
+
+# Dcm2Bids ends well even if no series fits its configuration.
+made=$work/bids/$part
+images=$(cd "$made" 2>/dev/null && find . -mindepth 2 -name '*.nii.gz' -printf '%P\n' | sort)
+[ -n "$images" ] || { echo "Dcm2Bids made no images of $part: does $CONFIG fit?" >&2; exit 1; }
+{ echo filename; echo "$images"; } >"$made/${name}_scans.tsv"
+
+# Files appear whole, and the list of them last: it is what the marker looks for.
+publish() {
+  local target=$output/$1 hidden
+  mkdir -p "$(dirname "$target")"
+  hidden=$(dirname "$target")/.$(basename "$target").tmp
+  cp "$made/$1" "$hidden"
+  mv -f "$hidden" "$target"
+}
+rm -f "$output/${name}_scans.tsv"
+find "$made" -type f ! -name '*_scans.tsv' -printf '%P\n' >"$work/files"
+while IFS= read -r file; do publish "$file"; done <"$work/files"
+publish "${name}_scans.tsv"

@@ -1,0 +1,69 @@
+#!/bin/bash
+#SBATCH --time=24:00:00
+#SBATCH --mem=24G
+#SBATCH --cpus-per-task=4
+
+# freesurfer: recon-all for one session by itself (cross-sectional).
+# Arguments: subject, session (empty for a dataset without sessions).
+# The result is <subjects directory>/<sub>_<ses>, as freesurfer_long.sh and FreeSurfer's own tools want it. When
+# recon-all has ended well, the task's output directory becomes a link to it; there the markers look.
+set -euo pipefail
+
+subject=${1:?usage: $0 SUBJECT SESSION}
+session=${2-}
+
+IMAGE=${SNBB_FREESURFER_IMAGE:-/opt/containers/freesurfer.sif}
+FS_LICENSE=${SNBB_FS_LICENSE:-/opt/freesurfer/license.txt}
+BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
+DERIVATIVES_ROOT=${SNBB_DERIVATIVES_ROOT:-/data/snbb/derivatives}
+FREESURFER_DIR=${SNBB_FREESURFER_DIR:-$DERIVATIVES_ROOT/freesurfer}
+THREADS=${SLURM_CPUS_PER_TASK:-4}
+[ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get one for free, and set SNBB_FS_LICENSE" >&2; exit 1; }
+
+part=$subject${session:+/$session}
+name=$subject${session:+_$session}
+output=${SNBB_OUTPUT_DIR:-$FREESURFER_DIR/by-session/$part}
+anat=$BIDS_ROOT/$part/anat
+mkdir -p "$FREESURFER_DIR" "$(dirname "$output")"
+shopt -s nullglob
+
+# Prints the image of one kind to use: never a defaced one, rather one that the scanner has
+# normalised (rec-norm), else the first by name.
+choose() {
+  local file chosen=
+  for file in "$anat"/*_"$1".nii.gz; do
+    case $(basename "$file") in
+      *defaced*) ;;
+      *rec-norm*) printf '%s\n' "$file"; return ;;
+      *) chosen=${chosen:-$file} ;;
+    esac
+  done
+  [ -z "$chosen" ] || printf '%s\n' "$chosen"
+}
+
+# True if recon-all ended well. On failure FreeSurfer writes the exit code into that file.
+is_done() { grep -qs SUBJECT "$FREESURFER_DIR/$name/scripts/recon-all.done"; }
+
+t1=$(choose T1w)
+t2=$(choose T2w)
+[ -n "$t1" ] || { echo "no T1w image in $anat" >&2; exit 1; }
+[ ! -L "$output" ] || rm "$output"
+[ ! -e "$output" ] || { echo "$output is not a link of an earlier attempt: move it away" >&2; exit 1; }
+
+if is_done; then
+  echo "$name is done"
+else
+  if [ -e "$FREESURFER_DIR/$name/mri/orig/001.mgz" ]; then
+    # FreeSurfer refuses new input for a subject that it has begun: it goes on with what it took in.
+    rm -f "$FREESURFER_DIR/$name"/scripts/IsRunning*
+    input=(${t2:+-T2pial})
+  else
+    rm -rf "${FREESURFER_DIR:?}/$name"
+    input=(-i "$t1" ${t2:+-T2 "$t2" -T2pial})
+  fi
+  apptainer exec --cleanenv --bind "$BIDS_ROOT:$BIDS_ROOT:ro,$FREESURFER_DIR,$FS_LICENSE" \
+    --env FS_LICENSE="$FS_LICENSE",SUBJECTS_DIR="$FREESURFER_DIR" "$IMAGE" \
+    recon-all -sd "$FREESURFER_DIR" -s "$name" "${input[@]}" -all -parallel -openmp "$THREADS"
+  is_done || { echo "recon-all did not end well: see $FREESURFER_DIR/$name/scripts/recon-all.log" >&2; exit 1; }
+fi
+ln -sr "$FREESURFER_DIR/$name" "$output"

@@ -1,0 +1,49 @@
+#!/bin/bash
+#SBATCH --time=04:00:00
+#SBATCH --mem=8G
+#SBATCH --cpus-per-task=4
+
+# heudiconv: converts one session's DICOM files to BIDS with HeuDiConv (0.9 or later).
+# Arguments: subject, session (empty for a dataset without sessions), DICOM directory.
+# Which series becomes which file is decided in the heuristic, which is the file to edit for a site.
+# Completion marker: "*_scans.tsv", which HeuDiConv makes of all that it converted and which is copied last.
+set -euo pipefail
+
+subject=${1:?usage: $0 SUBJECT SESSION DICOM_PATH}
+session=${2-}
+dicom_path=${3:-${SNBB_DICOM_PATH:?no DICOM path given}}
+
+IMAGE=${SNBB_HEUDICONV_IMAGE:-/opt/containers/heudiconv.sif}
+HEURISTIC=${SNBB_HEURISTIC:-/opt/snbb/heuristic.py}
+BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
+SCRATCH=${SNBB_SCRATCH:-${SLURM_TMPDIR:-${TMPDIR:-/tmp}}}
+[ -f "$HEURISTIC" ] || { echo "no heuristic $HEURISTIC: write one for your scanner, and set SNBB_HEURISTIC" >&2; exit 1; }
+
+part=$subject${session:+/$session}
+name=$subject${session:+_$session}
+output=${SNBB_OUTPUT_DIR:-$BIDS_ROOT/$part}
+work=$(mktemp -d "$SCRATCH/snbb_heudiconv_${subject}_XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+# `notop`: the files at the top of the dataset are shared by all jobs, so no job writes them.
+apptainer exec --cleanenv --bind "$dicom_path:$dicom_path:ro,$work,$HEURISTIC" "$IMAGE" \
+  heudiconv --files "$dicom_path" --outdir "$work/bids" \
+  --subjects "${subject#sub-}" ${session:+--ses "${session#ses-}"} \
+  --heuristic "$HEURISTIC" --converter dcm2niix --bids notop --minmeta --overwrite
+
+made=$work/bids/$part
+[ -s "$made/${name}_scans.tsv" ] || { echo "HeuDiConv made no $part: does the heuristic fit?" >&2; exit 1; }
+
+# Files appear whole, and the list of them last: it is what the marker looks for.
+publish() {
+  local target=$output/$1 hidden
+  mkdir -p "$(dirname "$target")"
+  hidden=$(dirname "$target")/.$(basename "$target").tmp
+  cp "$made/$1" "$hidden"
+  chmod u+w "$hidden"
+  mv -f "$hidden" "$target"
+}
+rm -f "$output/${name}_scans.tsv"
+find "$made" -type f ! -name '*_scans.tsv' -printf '%P\n' >"$work/files"
+while IFS= read -r file; do publish "$file"; done <"$work/files"
+publish "${name}_scans.tsv"

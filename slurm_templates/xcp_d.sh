@@ -1,0 +1,49 @@
+#!/bin/bash
+#SBATCH --time=12:00:00
+#SBATCH --mem=24G
+#SBATCH --cpus-per-task=4
+
+# xcp_d: denoises fMRIPrep's results of one subject with XCP-D (0.11 or later), and makes its connectivity matrices.
+# Argument: subject.
+# Completion marker: done, made when XCP-D has ended well, its report is there and no crash file is.
+set -euo pipefail
+
+subject=${1:?usage: $0 SUBJECT}
+
+IMAGE=${SNBB_XCP_D_IMAGE:-/opt/containers/xcp_d.sif}
+FS_LICENSE=${SNBB_FS_LICENSE:-/opt/freesurfer/license.txt}
+# The set of parameters (see XCP-D's "processing modes"), and what fMRIPrep has made: nifti or cifti.
+MODE=${SNBB_XCP_D_MODE:-linc}
+FILE_FORMAT=${SNBB_XCP_D_FORMAT:-nifti}
+# Templates fetched beforehand, for nodes without network; empty: those of the image, and the network.
+TEMPLATEFLOW=${SNBB_TEMPLATEFLOW_HOME-}
+DERIVATIVES_ROOT=${SNBB_DERIVATIVES_ROOT:-/data/snbb/derivatives}
+FMRIPREP_DIR=${SNBB_FMRIPREP_DIR:-$DERIVATIVES_ROOT/fmriprep}
+SCRATCH=${SNBB_SCRATCH:-${SLURM_TMPDIR:-${TMPDIR:-/tmp}}}
+THREADS=${SLURM_CPUS_PER_TASK:-4}
+MEMORY_MB=${SLURM_MEM_PER_NODE:-24000}
+[ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get one for free, and set SNBB_FS_LICENSE" >&2; exit 1; }
+
+output=${SNBB_OUTPUT_DIR:-$DERIVATIVES_ROOT/xcp_d/$subject}
+root=${output%"/$subject"}
+mkdir -p "$root"
+work=$(mktemp -d "$SCRATCH/snbb_xcp_d_${subject}_XXXXXX")
+trap 'rm -rf "$work"' EXIT
+shopt -s nullglob
+
+# What says that an earlier attempt ended well, or did not, must not be taken for this one's word.
+rm -f "$output/done" "$output"/log/*/crash* "$output"/*.html
+
+binds=$FMRIPREP_DIR:$FMRIPREP_DIR:ro,$root,$work,$FS_LICENSE
+[ -z "$TEMPLATEFLOW" ] || { binds=$binds,$TEMPLATEFLOW; export APPTAINERENV_TEMPLATEFLOW_HOME=$TEMPLATEFLOW; }
+apptainer run --cleanenv --bind "$binds" "$IMAGE" \
+  "$FMRIPREP_DIR" "$root" participant --participant-label "${subject#sub-}" \
+  --mode "$MODE" --input-type fmriprep --file-format "$FILE_FORMAT" \
+  --report-output-level subject --fs-license-file "$FS_LICENSE" \
+  --nprocs "$THREADS" --omp-nthreads "$THREADS" --mem-mb "$MEMORY_MB" \
+  --notrack --stop-on-first-crash --work-dir "$work"
+
+[ -s "$output/$subject.html" ] || { echo "XCP-D left no report $output/$subject.html" >&2; exit 1; }
+crashes=("$output"/log/*/crash*)
+[ ${#crashes[@]} -eq 0 ] || { echo "XCP-D left ${crashes[*]}" >&2; exit 1; }
+touch "$output/done"

@@ -1,0 +1,246 @@
+//! What a run tells of what it met and did.
+
+use std::collections::BTreeMap;
+
+use super::{Context, Exit, Printer, RunSummary};
+use crate::executor::ExecutorError;
+use crate::pass::MissingScripts;
+use crate::reconcile::strays::Strays;
+use crate::request::{Prepared, Reduced};
+use crate::state::store::StateError;
+use crate::state::{State, TaskKey};
+use crate::submit::{Stop, Submitted};
+
+pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &mut Printer) {
+    for (key, job) in &strays.adopt {
+        printer.note(&format!("{key}: adopted its living job {}", job.id));
+    }
+    for (key, job) in &strays.doubled {
+        let own = state
+            .get(key)
+            .and_then(|row| row.job_id.as_ref())
+            .map_or_else(String::new, |id| format!(" beside job {id}"));
+        printer.warning(&format!(
+            "{key}: a second job, {}, is alive{own}; one of them should go: {}",
+            job.id,
+            job.scancel_line()
+        ));
+    }
+    for (key, id) in &strays.foreign {
+        printer.warning(&format!(
+            "{key}: job {id} has this task's name and was not submitted by this study; \
+             the task waits until it ends"
+        ));
+    }
+    if let Some(project) = &strays.other_project {
+        printer.hint(&format!(
+            "there was no state file at {} yet, and these jobs are of project {project}: if the study's state \
+             was moved, put it there before the next run; if this is another study, the next run goes on",
+            context.store.paths.state.display()
+        ));
+    }
+    for (procedure, (count, id)) in &strays.unlisted {
+        printer.warning(&format!(
+            "{procedure}: {count} task(s) of a job array of this study live (such as job {id}), and its task list \
+             below {} is gone, so nobody knows which tasks they are; all tasks of {procedure} wait until they end",
+            context.store.paths.arrays.display()
+        ));
+    }
+    for (name, job) in &strays.orphans {
+        printer.warning(&format!(
+            "job {} ({name}) was submitted for a task that {} no longer has; if it is not wanted: {}",
+            job.id,
+            context
+                .config
+                .file
+                .as_deref()
+                .map_or_else(|| "the study".to_owned(), |file| file.display().to_string()),
+            job.scancel_line()
+        ));
+    }
+}
+
+/// Tells what is above the site's ceiling, in one line per procedure and kind.
+pub(super) fn tell_reduced<'a>(tasks: impl Iterator<Item = &'a Prepared>, printer: &mut Printer) {
+    let mut groups: BTreeMap<(&str, &Reduced), usize> = BTreeMap::new();
+    for task in tasks {
+        for reduced in &task.notes.reduced {
+            *groups
+                .entry((&task.intent.key.procedure, reduced))
+                .or_default() += 1;
+        }
+    }
+    for ((procedure, reduced), count) in groups {
+        let tasks = if count == 1 { "task" } else { "tasks" };
+        printer.note(&format!("{procedure}: {reduced} for {count} {tasks}"));
+    }
+}
+
+/// Tells which scripts are nowhere; returns whether a due task needs one of them.
+pub(super) fn tell_missing(
+    missing: &MissingScripts,
+    summary: &mut RunSummary,
+    printer: &mut Printer,
+) -> bool {
+    let mut refused = false;
+    for (procedure, (error, count)) in missing {
+        let due = if *count == 0 {
+            " (nothing of it is due yet)"
+        } else {
+            ""
+        };
+        printer.warning(&format!("{procedure}: {error}{due}"));
+        if let Some(hint) = error.hint() {
+            printer.hint(&hint);
+        }
+        if *count > 0 {
+            refused = true;
+            let what = match error {
+                ExecutorError::ScriptUnfit { option, .. } => {
+                    format!("script with '#SBATCH {option}'")
+                }
+                _ => "script not found".to_owned(),
+            };
+            summary
+                .refused
+                .push((format!("{procedure}: {what}"), *count));
+        }
+    }
+    refused
+}
+
+pub(super) fn report(
+    submitted: &Submitted,
+    summary: &mut RunSummary,
+    printer: &mut Printer,
+    exit: Exit,
+) -> Exit {
+    let mut exit = exit;
+    summary.submitted = submitted.accepted.len();
+    summary.in_doubt = submitted.in_doubt.len();
+    for (key, job) in &submitted.accepted {
+        printer.detail(&format!("{key}: submitted as job {job}"));
+    }
+    for (procedure, (message, count)) in &submitted.refused {
+        printer.warning(&format!("{procedure}: refused: {message}"));
+        summary
+            .refused
+            .push((format!("{procedure}: {message}"), *count));
+        exit = Exit::Refused;
+    }
+    for retry in &submitted.refused_retries {
+        let more = match retry.count {
+            1 => String::new(),
+            count => format!(" (and {} more)", count - 1),
+        };
+        printer.warning(&format!(
+            "{}{more}: the next attempt was refused: {}",
+            retry.key, retry.message
+        ));
+        printer.hint(
+            "it asks for what the retry rules say (`run --dry-run` shows it); `retry` starts anew without them",
+        );
+        summary.refused.push((
+            format!("{}, tried again: {}", retry.key.procedure, retry.message),
+            retry.count,
+        ));
+        exit = Exit::Refused;
+    }
+    for doubted in submitted
+        .in_doubt
+        .chunk_by(|(a, said), (b, says)| a.procedure == b.procedure && said == says)
+    {
+        tell_doubts(doubted, printer);
+    }
+    if let Some(error) = &submitted.audit_error {
+        printer.warning(&format!("the audit log is incomplete: {error}"));
+        exit = Exit::Error;
+    }
+    if let Some((stop, left)) = &submitted.stopped {
+        exit = report_stop(stop, *left, summary, printer, exit);
+    }
+    if let Some(error) = &submitted.unsaved {
+        printer.error(&error.to_string());
+        if let Some(hint) = error.hint() {
+            printer.hint(&hint);
+        }
+        let sent = submitted.accepted.len() + submitted.in_doubt.len();
+        if sent > 0 && !matches!(error, StateError::Shared { .. }) {
+            printer.note(&format!(
+                "the state file does not show the {sent} submissions of this run yet; the journal holds them for the next run"
+            ));
+        }
+        exit = Exit::Error;
+    }
+    exit
+}
+
+/// Tells of tasks whose submission ended alike; of an array's in one line.
+fn tell_doubts(doubted: &[(TaskKey, String)], printer: &mut Printer) {
+    match doubted {
+        [(key, message), _, _, _, ..] => printer.warning(&format!(
+            "{} tasks of {}: nobody knows yet whether their jobs were accepted ({message}); the next passes look for them",
+            doubted.len(),
+            key.procedure
+        )),
+        few => {
+            for (key, message) in few {
+                printer.warning(&format!(
+                    "{key}: nobody knows yet whether its job was accepted ({message}); the next passes look for it"
+                ));
+            }
+        }
+    }
+}
+
+fn report_stop(
+    stop: &Stop,
+    left: usize,
+    summary: &mut RunSummary,
+    printer: &mut Printer,
+    exit: Exit,
+) -> Exit {
+    let mut held_back = |why: &str| summary.held_back.push((why.to_owned(), left));
+    match stop {
+        Stop::Limit(message) => {
+            held_back("a limit of Slurm's");
+            printer.note(&format!(
+                "Slurm takes no more jobs now: {message}; the rest waits for the next run"
+            ));
+            exit
+        }
+        Stop::Transient(message) => {
+            held_back("Slurm could not be reached");
+            printer.warning(&format!(
+                "Slurm does not take jobs now: {message}; the next run tries again"
+            ));
+            Exit::Unreachable
+        }
+        Stop::NoAnswers(message) => {
+            held_back("Slurm did not answer");
+            printer.warning(&format!(
+                "several submissions in a row ended without an answer ({message}), so no more were made; \
+                 the next passes look for them first"
+            ));
+            Exit::Unreachable
+        }
+        Stop::Deadline => {
+            held_back("the deadline of a run");
+            printer.note("the run has reached its deadline; the rest waits for the next run");
+            exit
+        }
+        Stop::Journal(error) => {
+            held_back("the journal could not be written");
+            printer.error(&format!("{error}; nothing more was submitted"));
+            if let Some(hint) = error.hint() {
+                printer.hint(&hint);
+            }
+            Exit::Error
+        }
+        Stop::Lock(error) => {
+            held_back("the lock was lost");
+            printer.error(&format!("{error}; nothing more was submitted"));
+            Exit::Locked
+        }
+    }
+}

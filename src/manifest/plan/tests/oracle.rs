@@ -1,0 +1,257 @@
+//! Random worlds against a second, simpler oracle.
+
+use super::cohort::cohort;
+use super::retries::with_retries;
+use super::*;
+
+/// A whole random world of one subject, as plain numbers.
+#[derive(Debug, Clone)]
+struct Random {
+    /// For each procedure: scope is subject, and whether it depends on each earlier one.
+    procedures: Vec<(bool, Vec<bool>)>,
+    dicom: Vec<bool>,
+    /// Per procedure and session (the last one stands for the subject): disk and row.
+    disk: Vec<Vec<u8>>,
+    rows: Vec<Vec<u8>>,
+    /// The rule of all dependencies: by scope, all, any.
+    rule: u8,
+    resubmit: bool,
+    excluded: Vec<bool>,
+    /// Per procedure; for those of subject scope.
+    min_sessions: Vec<usize>,
+    /// Per procedure and session: what a complete row of subject scope remembers. And whether it
+    /// is to run again.
+    worked_on: Vec<Vec<bool>>,
+    rerun: Vec<bool>,
+}
+
+fn random_world() -> impl Strategy<Value = Random> {
+    (1usize..5, 1usize..4).prop_flat_map(|(p, s)| {
+        let flags = |n| prop::collection::vec(any::<bool>(), n);
+        (
+            (
+                prop::collection::vec((any::<bool>(), flags(p)), p),
+                flags(s),
+                prop::collection::vec(prop::collection::vec(0u8..4, s + 1), p),
+                prop::collection::vec(prop::collection::vec(0u8..10, s + 1), p),
+            ),
+            0u8..3,
+            any::<bool>(),
+            prop::collection::vec(prop::bool::weighted(0.2), s),
+            prop::collection::vec(1usize..4, p),
+            prop::collection::vec(flags(s), p),
+            flags(p),
+        )
+            .prop_map(
+                |(basic, rule, resubmit, excluded, min_sessions, worked_on, rerun)| Random {
+                    procedures: basic.0,
+                    dicom: basic.1,
+                    disk: basic.2,
+                    rows: basic.3,
+                    rule,
+                    resubmit,
+                    excluded,
+                    min_sessions,
+                    worked_on,
+                    rerun,
+                },
+            )
+    })
+}
+
+/// The same decision in the plainest words, eagerly, without sharing.
+fn oracle(world: &Random, p: usize, s: usize) -> &'static str {
+    let subject_scope = world.procedures[p].0;
+    let n = world.dicom.len();
+    let cell = if subject_scope { n } else { s };
+    if matches!(world.rows[p][cell], 1 | 2) {
+        return "in flight";
+    }
+    if subject_scope && !world.excluded.contains(&false) || !subject_scope && world.excluded[s] {
+        return "excluded";
+    }
+    // 9 is tried again later.
+    if matches!(world.rows[p][cell], 3 | 9) && !world.resubmit {
+        return "failed";
+    }
+    if subject_scope && counted(world).is_empty() || !subject_scope && !world.dicom[s] {
+        return "no dicom";
+    }
+    if !dependencies_ready(world, p, s) {
+        return "waiting";
+    }
+    match believed(world, p, cell) {
+        "incomplete" | "tried again" => "submit",
+        "complete" if is_stale(world, p) && world.rerun[p] => "submit",
+        "complete" if is_stale(world, p) => "stale",
+        other => other,
+    }
+}
+
+/// The sessions that count for a subject.
+fn counted(world: &Random) -> Vec<usize> {
+    (0..world.dicom.len())
+        .filter(|i| world.dicom[*i] && !world.excluded[*i])
+        .collect()
+}
+
+/// The sessions that a procedure of subject scope works on.
+fn inputs(world: &Random, p: usize) -> Vec<usize> {
+    let needs: Vec<usize> = (0..p)
+        .filter(|q| world.procedures[p].1[*q] && !world.procedures[*q].0)
+        .collect();
+    let mut sessions = counted(world);
+    sessions.retain(|i| {
+        let is_complete = |q: &usize| is_believed_complete(world, *q, *i);
+        needs
+            .iter()
+            .all(|q| is_complete(q) || is_excused(world, *q, *i))
+            && (needs.is_empty() || needs.iter().any(is_complete))
+    });
+    sessions
+}
+
+/// True for a complete task of subject scope whose row lacks one of its sessions.
+fn is_stale(world: &Random, p: usize) -> bool {
+    let n = world.dicom.len();
+    world.procedures[p].0
+        && world.rows[p][n] == 5
+        && inputs(world, p).iter().any(|i| !world.worked_on[p][*i])
+}
+
+/// What is believed of a task by itself.
+fn believed(world: &Random, q: usize, cell: usize) -> &'static str {
+    match (world.rows[q][cell], world.disk[q][cell]) {
+        (1 | 2, _) => "in flight",
+        (3 | 9, _) if !world.resubmit => "failed",
+        (8, 0 | 1) if !world.resubmit => "tried again",
+        (_, 1) => "complete",
+        (_, 2) => "not applicable",
+        (_, 3) => "unreadable",
+        (4, _) if !world.resubmit => "failed",
+        _ => "incomplete",
+    }
+}
+
+/// True if others may build on a task: its outputs are complete and are not made anew.
+fn is_believed_complete(world: &Random, q: usize, cell: usize) -> bool {
+    let n = world.dicom.len();
+    believed(world, q, cell) == "complete"
+        && !(world.procedures[q].0 && oracle(world, q, cell.min(n - 1)) == "submit")
+}
+
+fn is_excused(world: &Random, q: usize, cell: usize) -> bool {
+    let n = world.dicom.len();
+    believed(world, q, cell) == "not applicable" && dependencies_ready(world, q, cell.min(n - 1))
+}
+
+fn dependencies_ready(world: &Random, p: usize, s: usize) -> bool {
+    let n = world.dicom.len();
+    let subject_scope = world.procedures[p].0;
+    let are_ready = (0..p).filter(|q| world.procedures[p].1[*q]).all(|q| {
+        let ready = |cell| is_believed_complete(world, q, cell) || is_excused(world, q, cell);
+        match (world.procedures[q].0, subject_scope, world.rule) {
+            (true, ..) => ready(n),
+            (false, false, 0) => ready(s),
+            (false, _, rule) => {
+                let all = counted(world);
+                let one = all.iter().any(|i| is_believed_complete(world, q, *i));
+                (one || !subject_scope) && all.iter().all(|i| ready(*i)) || rule == 2 && one
+            }
+        }
+    });
+    are_ready
+        && (!subject_scope
+            || world.min_sessions[p] < 2
+            || inputs(world, p).len() >= world.min_sessions[p])
+}
+
+proptest! {
+    #[test]
+    fn agrees_with_a_plain_oracle(world in random_world()) {
+        let rule = [SessionsRule::ByScope, SessionsRule::All, SessionsRule::Any][usize::from(world.rule)];
+        let names: Vec<String> = (0..world.procedures.len()).map(|i| format!("p{i}")).collect();
+        let dag = ProcedureDag::new(
+            world.procedures.iter().enumerate().map(|(i, (subject, deps))| {
+                let deps: Vec<(&str, SessionsRule)> =
+                    (0..i).filter(|q| deps[*q]).map(|q| (names[q].as_str(), rule)).collect();
+                let scope = if *subject { Scope::Subject } else { Scope::Session };
+                let mut declared = procedure(&names[i], scope, &deps);
+                if *subject {
+                    declared.rules.min_sessions = world.min_sessions[i];
+                    declared.rules.rerun_when_stale = world.rerun[i];
+                }
+                with_retries(declared)
+            }).collect(),
+        ).unwrap();
+        let sessions: Vec<Session> = world.dicom.iter().enumerate()
+            .map(|(i, dicom)| session("sub-01", &format!("ses-{i}"), *dicom)).collect();
+        let mut disk = Disk::default();
+        let mut rows = State::default();
+        let n = sessions.len();
+        for (p, (subject, _)) in world.procedures.iter().enumerate() {
+            let cells = if *subject { n..n + 1 } else { 0..n };
+            for cell in cells {
+                let label = if cell == n { String::new() } else { format!("ses-{cell}") };
+                disk.set("sub-01", &label, p as u16, match world.disk[p][cell] {
+                    0 => Completion::Incomplete,
+                    1 => Completion::Complete,
+                    2 => Completion::NotApplicable,
+                    _ => unreadable(),
+                });
+                let mut row = match world.rows[p][cell] {
+                    1 => row(&names[p], TaskStatus::Running, Reason::Running),
+                    2 => row(&names[p], TaskStatus::Pending, Reason::Submitting),
+                    3 => row(&names[p], TaskStatus::Failed, Reason::ExitCode),
+                    4 => row(&names[p], TaskStatus::Failed, Reason::ExitCode),
+                    5 => row(&names[p], TaskStatus::Complete, Reason::Verified),
+                    8 => row(&names[p], TaskStatus::Failed, Reason::Timeout),
+                    9 => row(&names[p], TaskStatus::Failed, Reason::NodeFail),
+                    _ => continue,
+                };
+                if world.rows[p][cell] == 4 {
+                    row.reason = None;
+                }
+                row.key.session = label.as_str().into();
+                if cell == n && world.rows[p][cell] == 5 {
+                    let labels: Vec<String> = (0..n)
+                        .filter(|i| world.worked_on[p][*i])
+                        .map(|i| format!("ses-{i}"))
+                        .collect();
+                    row.input_sessions = Some(labels.join(" ").as_str().into());
+                }
+                rows.put(row);
+            }
+        }
+        let excluded: Vec<String> = (0..n)
+            .filter(|i| world.excluded[*i])
+            .map(|i| format!("01/ses-{i}"))
+            .collect();
+        let policy = Policy {
+            resubmit_failed: world.resubmit,
+            ..cohort(&excluded.iter().map(String::as_str).collect::<Vec<_>>())
+        };
+        let got = decide(&dag, &sessions, &rows, &disk, &policy);
+        for (p, (subject, _)) in world.procedures.iter().enumerate() {
+            let cells = if *subject { n..n + 1 } else { 0..n };
+            for cell in cells {
+                let label = if cell == n { String::new() } else { format!("ses-{cell}") };
+                let decision = &got[&format!("p{p}/sub-01/{label}")];
+                let word = match decision {
+                    Decision::Submit(_) => "submit",
+                    Decision::Skip(Skip::Complete) => "complete",
+                    Decision::Skip(Skip::NotApplicable) => "not applicable",
+                    Decision::Skip(Skip::InFlight { .. }) => "in flight",
+                    Decision::Skip(Skip::Failed { .. }) => "failed",
+                    Decision::Skip(Skip::NoDicom) => "no dicom",
+                    Decision::Skip(Skip::WaitingFor(_) | Skip::TooFewSessions { .. }) => "waiting",
+                    Decision::Skip(Skip::Stale(_)) => "stale",
+                    Decision::Skip(Skip::Excluded) => "excluded",
+                    Decision::Skip(Skip::Unreadable(_)) => "unreadable",
+                    Decision::Skip(Skip::OverLimit(_) | Skip::Paused(_) | Skip::NotSelected | Skip::ForeignJob(_) | Skip::Settling { .. } | Skip::TooFewFiles { .. }) => "impossible",
+                };
+                prop_assert_eq!(word, oracle(&world, p, cell.min(n - 1)), "p{} {}", p, label);
+            }
+        }
+    }
+}

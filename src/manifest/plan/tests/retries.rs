@@ -1,0 +1,143 @@
+//! A failed task that will be tried again.
+
+use super::*;
+
+/// Timeouts are tried again at once, failures of nodes a minute later, twice each.
+pub(super) fn with_retries(
+    mut procedure: crate::procedure::Procedure,
+) -> crate::procedure::Procedure {
+    procedure.rules.retry = Some(RetryRules {
+        max_attempts: 3,
+        max_infrastructure: 2,
+        on: [
+            (Reason::Timeout, Default::default()),
+            (Reason::NodeFail, Default::default()),
+        ]
+        .into(),
+    });
+    procedure
+}
+
+#[test]
+fn a_failed_task_that_is_tried_again_keeps_its_dependents_waiting() {
+    let dag = ProcedureDag::new(vec![
+        with_retries(procedure("a", Scope::Session, &[])),
+        procedure("b", Scope::Session, &[("a", SessionsRule::All)]),
+        with_retries(procedure("c", Scope::Session, &[("b", SessionsRule::All)])),
+    ])
+    .unwrap();
+    let spent = |used, allowed, infrastructure| {
+        Outlook::Spent(crate::manifest::Budget {
+            used,
+            allowed,
+            infrastructure,
+        })
+    };
+    let retry = |complete| {
+        Some(Due::Retry {
+            reason: Reason::Timeout,
+            complete,
+        })
+    };
+    use Completion::{Complete, Incomplete, NotApplicable};
+    // reason, retries so far (of both kinds), own outputs; due, outlook, is b blocked
+    for (reason, retries, own, due, outlook, blocked) in [
+        (Reason::Timeout, 0, Incomplete, retry(false), None, false),
+        (Reason::Timeout, 1, Complete, retry(true), None, false),
+        (
+            Reason::Timeout,
+            2,
+            Complete,
+            None,
+            Some(spent(3, 3, false)),
+            true,
+        ),
+        (
+            Reason::NodeFail,
+            0,
+            Complete,
+            None,
+            Some(Outlook::At(at(1))),
+            false,
+        ),
+        (
+            Reason::NodeFail,
+            2,
+            Complete,
+            None,
+            Some(spent(2, 2, true)),
+            true,
+        ),
+        (
+            Reason::ExitCode,
+            0,
+            Complete,
+            None,
+            Some(Outlook::None),
+            true,
+        ),
+    ] {
+        let mut disk = Disk::default();
+        disk.set("sub-01", "ses-01", 0, own);
+        let mut failed = row("a", TaskStatus::Failed, reason);
+        failed.retry.retries = retries;
+        failed.retry.infrastructure = retries;
+        let mut rows = State::default();
+        rows.put(failed);
+        let sessions = [session("sub-01", "ses-01", true)];
+        let policy = Policy::default();
+        let got = decide(&dag, &sessions, &rows, &disk, &policy);
+        let own = match &got["a/sub-01/ses-01"] {
+            Decision::Submit(due) => (Some(*due), None),
+            Decision::Skip(Skip::Failed { outlook, .. }) => (None, Some(*outlook)),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(own, (due, outlook), "{reason} {retries}");
+        assert!(
+            matches!(&got["b/sub-01/ses-01"], Decision::Skip(Skip::WaitingFor(waiting))
+                if waiting.blocked.is_some() == blocked),
+            "{reason} {retries}: {got:?}"
+        );
+        // The switch of the Python program goes before rules, and so does a person.
+        let policy = Policy {
+            resubmit_failed: true,
+            ..Policy::default()
+        };
+        let got = decide(&dag, &sessions, &rows, &disk, &policy);
+        assert!(
+            !matches!(
+                got["a/sub-01/ses-01"],
+                Decision::Submit(Due::Retry { .. }) | Decision::Skip(Skip::Failed { .. })
+            ),
+            "{got:?}"
+        );
+        let policy = Policy {
+            force: true,
+            ..Policy::default()
+        };
+        let got = decide(&dag, &sessions, &rows, &disk, &policy);
+        assert!(
+            matches!(got["a/sub-01/ses-01"], Decision::Submit(Due::Forced { .. })),
+            "{got:?}"
+        );
+    }
+    // DICOM files, dependencies and readability hold as for any other task.
+    let mut rows = State::default();
+    rows.put(row("c", TaskStatus::Failed, Reason::Timeout));
+    for (dicom, dependency, own, expected) in [
+        (true, Complete, Incomplete, "Submit(Retry"),
+        (false, Complete, Incomplete, "Skip(NoDicom"),
+        (true, Incomplete, Complete, "Skip(WaitingFor"),
+        (true, Complete, NotApplicable, "Skip(NotApplicable"),
+        (true, Complete, unreadable(), "Skip(Unreadable"),
+    ] {
+        let mut disk = Disk::default();
+        disk.set("sub-01", "ses-01", 0, Complete);
+        disk.set("sub-01", "ses-01", 1, dependency);
+        disk.set("sub-01", "ses-01", 2, own);
+        let sessions = [session("sub-01", "ses-01", dicom)];
+        let got = decide(&dag, &sessions, &rows, &disk, &Policy::default());
+        let text = format!("{:?}", got["c/sub-01/ses-01"]);
+        assert!(text.starts_with(expected), "{text}");
+    }
+}

@@ -1,0 +1,183 @@
+//! What a task waits for: its dependencies, and how many sessions of a subject are ready.
+
+use std::sync::Arc;
+
+use super::{Standing, Subject, Target};
+use crate::bids::dicom::Hold;
+use crate::bids::{Dicom, Session, SessionLabel};
+use crate::completion::Completion;
+use crate::manifest::{Blocked, Decision, Skip, Waiting};
+use crate::procedure::{ProcedureId, Scope, SessionsRule};
+
+/// Says whether a dependency lets a task go on.
+enum Ready {
+    Yes,
+    NotApplicable,
+    No(Option<Blocked>),
+}
+
+impl Subject<'_> {
+    /// Returns what the task waits for: the first dependency that is not ready, or more sessions.
+    pub(super) fn waits_for(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Skip> {
+        self.dag
+            .dependencies(procedure)
+            .iter()
+            .find_map(|(dependency, rule)| self.missing(*dependency, *rule, target))
+            .map(|waiting| Skip::WaitingFor(Box::new(waiting)))
+            .or_else(|| self.lacks_sessions(procedure, target))
+    }
+
+    fn lacks_sessions(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Skip> {
+        let needed = self.dag.get(procedure).rules.min_sessions;
+        // One there is: the dependencies and the DICOM files are looked at for that.
+        if needed < 2 || matches!(target, Target::Session(_)) {
+            return None;
+        }
+        let ready = self.ready_sessions(procedure, |_| true).len();
+        (ready < needed).then_some(Skip::TooFewSessions { needed, ready })
+    }
+
+    /// Returns the sessions that a task of subject scope works on, of those that are `asked` for:
+    /// wanted, with DICOM files, and complete in the session-scoped procedures that it depends on.
+    pub(super) fn ready_sessions(
+        &self,
+        procedure: ProcedureId,
+        asked: impl Fn(&SessionLabel) -> bool,
+    ) -> Vec<SessionLabel> {
+        let dependencies: Vec<ProcedureId> = self
+            .dag
+            .dependencies(procedure)
+            .iter()
+            .map(|(dependency, _)| *dependency)
+            .filter(|dependency| self.dag.get(*dependency).scope == Scope::Session)
+            .collect();
+        let is_ready = |session: &&&Session| {
+            if session.dicom == Dicom::Missing || !asked(&session.session) {
+                return false;
+            }
+            if dependencies.is_empty() {
+                return !matches!(self.hold(session), Some(Hold::TooFewFiles { .. }));
+            }
+            let mut is_complete = false;
+            let none_lacks = dependencies.iter().all(|dependency| {
+                match self.readiness(*dependency, &session.session) {
+                    Ready::Yes => {
+                        is_complete = true;
+                        true
+                    }
+                    Ready::NotApplicable => true,
+                    Ready::No(_) => false,
+                }
+            });
+            none_lacks && is_complete
+        };
+        let ready = self.wanted.iter().filter(is_ready);
+        ready.map(|session| session.session.clone()).collect()
+    }
+
+    fn missing(
+        &self,
+        dependency: ProcedureId,
+        rule: SessionsRule,
+        target: Target<'_>,
+    ) -> Option<Waiting> {
+        let declared = self.dag.get(dependency);
+        let one = |session: &SessionLabel| match self.readiness(dependency, session) {
+            Ready::Yes | Ready::NotApplicable => None,
+            Ready::No(blocked) => Some(Waiting {
+                procedure: Arc::clone(&declared.name),
+                session: None,
+                sessions_missing: 0,
+                blocked,
+            }),
+        };
+        match (declared.scope, target) {
+            (Scope::Subject, _) => one(&SessionLabel::none()),
+            (Scope::Session, Target::Session(session)) => match rule {
+                SessionsRule::Same | SessionsRule::ByScope => one(&session.session),
+                SessionsRule::All | SessionsRule::Any => {
+                    self.missing_sessions(dependency, rule, false)
+                }
+            },
+            (Scope::Session, Target::Subject) => self.missing_sessions(dependency, rule, true),
+        }
+    }
+
+    /// Judges a session-scoped dependency over all wanted sessions that have DICOM files, whatever
+    /// was selected on the command line. `needs_one`: where it is applicable to none, it is missing.
+    fn missing_sessions(
+        &self,
+        dependency: ProcedureId,
+        rule: SessionsRule,
+        needs_one: bool,
+    ) -> Option<Waiting> {
+        let mut ready = 0usize;
+        let mut missing: Vec<(SessionLabel, Option<Blocked>)> = Vec::new();
+        let counted = self.wanted.iter().filter(|s| s.dicom != Dicom::Missing);
+        for session in counted {
+            match self.readiness(dependency, &session.session) {
+                Ready::Yes if rule == SessionsRule::Any => return None,
+                Ready::Yes => ready += 1,
+                Ready::NotApplicable => {}
+                // Too small to be worked on: it does not count.
+                Ready::No(None) if matches!(self.hold(session), Some(Hold::TooFewFiles { .. })) => {
+                }
+                Ready::No(blocked) => missing.push((session.session.clone(), blocked)),
+            }
+        }
+        if missing.is_empty() && (ready > 0 || !needs_one) {
+            return None;
+        }
+        let sessions_missing = missing.len();
+        // A session that will not get ready by itself is the one to be named.
+        let named = missing
+            .iter()
+            .position(|(_, blocked)| blocked.is_some())
+            .unwrap_or(0);
+        let (session, blocked) = missing.into_iter().nth(named).unzip();
+        Some(Waiting {
+            procedure: Arc::clone(&self.dag.get(dependency).name),
+            session,
+            sessions_missing,
+            blocked: blocked.flatten(),
+        })
+    }
+
+    fn readiness(&self, procedure: ProcedureId, session: &SessionLabel) -> Ready {
+        match self.standing(procedure, session) {
+            // Whether the input is there is known only once whatever makes it is complete.
+            Standing::Disk(Completion::NotApplicable) => {
+                let waits = self
+                    .target(procedure, session)
+                    .and_then(|target| self.waits_for(procedure, target));
+                match waits {
+                    None => Ready::NotApplicable,
+                    Some(Skip::WaitingFor(waiting)) => Ready::No(waiting.blocked),
+                    Some(_) => Ready::No(None),
+                }
+            }
+            Standing::Disk(Completion::Complete) if !self.will_be_replaced(procedure, session) => {
+                Ready::Yes
+            }
+            Standing::Disk(Completion::Unreadable(what)) => {
+                Ready::No(Some(Blocked::Unreadable(what.path.clone())))
+            }
+            Standing::Disk(_) | Standing::InFlight(_) | Standing::Retry(_) => Ready::No(None),
+            Standing::Failed(skip) => Ready::No(match *skip {
+                Skip::Failed { outlook, .. } if outlook.is_retry() => None,
+                Skip::Failed { reason, .. } => Some(Blocked::Failed(reason)),
+                _ => Some(Blocked::Failed(None)),
+            }),
+        }
+    }
+
+    /// True if this very run writes the task's outputs anew, so that nothing may build on them.
+    fn will_be_replaced(&self, procedure: ProcedureId, session: &SessionLabel) -> bool {
+        let declared = self.dag.get(procedure);
+        if !self.policy.force && !declared.rules.rerun_when_stale {
+            return false;
+        }
+        self.target(procedure, session)
+            .is_some_and(|target| matches!(self.decide(procedure, target), Decision::Submit(_)))
+    }
+}

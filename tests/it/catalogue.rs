@@ -1,0 +1,8 @@
+//! The catalogue of procedures: entries that load, scripts that leave what the entries look for, pages that tell the truth.
+
+mod entries;
+mod outputs;
+mod pages;
+mod pipeline;
+mod recipes;
+mod site;
