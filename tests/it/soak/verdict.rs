@@ -313,6 +313,14 @@ fn explain(
         ("TIMEOUT", Some(Reason::Timeout)) if fate == Some("timeout") => Ok(()),
         ("OUT_OF_MEMORY", Some(Reason::OutOfMemory)) if fate == Some("memory") => Ok(()),
         ("NODE_FAIL", Some(Reason::NodeFail)) if evidence.acts.contains(&Act::NodeDown) => Ok(()),
+        // Slurm itself cancels, as root or as nobody, what it could not start on a node that went down.
+        ("CANCELLED", Some(Reason::Cancelled | Reason::LaunchFailed | Reason::NodeFail))
+            if fate.is_none()
+                && matches!(record.state.as_str(), "CANCELLED" | "CANCELLED by 0")
+                && evidence.acts.contains(&Act::NodeDown) =>
+        {
+            Ok(())
+        }
         ("CANCELLED", Some(Reason::Cancelled)) => {
             let by = record
                 .state
