@@ -9,6 +9,7 @@ use super::error::{Exit, Failure};
 use super::monitor;
 use super::output::Printer;
 use super::pause::tell_what_is_paused;
+use crate::completion::Completions;
 use crate::pass::{Disk, Looked};
 use crate::reconcile::{OutputSource as _, Outputs};
 use crate::state::audit_log::{self, Event, EventKind};
@@ -23,6 +24,8 @@ enum Verdict {
     Accept,
     /// The job lives, or nobody can tell.
     MayLive,
+    /// The job has ended, and nobody can tell how well: its outputs cannot be read now.
+    Unread,
 }
 
 pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result<Exit, Failure> {
@@ -53,12 +56,12 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
         printer.talk("no matching rows: nothing to clear");
         return Ok(Exit::Done);
     }
-    let probe = context.probe()?;
+    let outputs = context.outputs(&state, printer)?;
     let disk = Disk {
         config: &context.config,
-        completions: &probe,
+        completions: outputs.as_ref(),
     };
-    let looked = look(context, &mut state, &chosen, printer)?;
+    let looked = look(context, &mut state, &chosen, outputs.as_ref(), printer)?;
     let mut events = looked.events;
     let (mut cleared, mut accepted, mut complete, mut kept) = (0, 0, 0, Vec::new());
     let mut succeeded = 0;
@@ -71,14 +74,15 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
             succeeded += 1;
             continue;
         }
-        let on_disk = matches!(disk.outputs(&row.key, false), Outputs::Complete { .. });
-        match judge(
-            &row,
-            on_disk,
-            args.accept_outputs,
-            looked.queue_failed.is_none(),
-        ) {
-            Verdict::MayLive => kept.push(row),
+        let found = disk.outputs(&row.key, false);
+        let on_disk = matches!(found, Outputs::Complete { .. });
+        let queue_answered = looked.queue_failed.is_none();
+        match judge(&row, found, args.accept_outputs, queue_answered) {
+            Verdict::MayLive => kept.push(may_live(&row)),
+            Verdict::Unread => kept.push(format!(
+                "{}: its job has ended, its outputs cannot be read now, and it was not cleared",
+                row.key
+            )),
             Verdict::Accept => {
                 accepted += usize::from(accept(&mut state, &row, &mut events));
             }
@@ -90,8 +94,8 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
             }
         }
     }
-    for row in &kept {
-        printer.warning(&may_live(row));
+    for why in &kept {
+        printer.warning(why);
     }
     if let Some(locked) = locked {
         monitor::open_audit(context)?
@@ -149,22 +153,22 @@ fn look(
     context: &Context,
     state: &mut State,
     chosen: &[TaskRow],
+    outputs: &dyn Completions,
     printer: &mut Printer,
 ) -> Result<Looked, Failure> {
     if !chosen.iter().any(TaskRow::is_in_flight) {
         return Ok(Looked::default());
     }
-    let outputs = context.outputs(state, printer)?;
     let mut executor = context.executor(Access::ReadOnly)?;
     let project = context.project(state);
     let looked = context
-        .pass(executor.as_mut(), outputs.as_ref(), &project)
+        .pass(executor.as_mut(), outputs, &project)
         .look(state);
     monitor::tell_queue(&looked, printer);
     Ok(looked)
 }
 
-fn judge(row: &TaskRow, on_disk: bool, accept_outputs: bool, queue_answered: bool) -> Verdict {
+fn judge(row: &TaskRow, found: Outputs, accept_outputs: bool, queue_answered: bool) -> Verdict {
     if row.is_in_flight() {
         // Only these say that the queue no longer has the job.
         let is_gone = matches!(
@@ -174,7 +178,11 @@ fn judge(row: &TaskRow, on_disk: bool, accept_outputs: bool, queue_answered: boo
         if !queue_answered || !is_gone || row.job_id.is_none() {
             return Verdict::MayLive;
         }
+        if matches!(found, Outputs::Unreadable) {
+            return Verdict::Unread;
+        }
     }
+    let on_disk = matches!(found, Outputs::Complete { .. });
     if on_disk && accept_outputs && row.status == TaskStatus::Failed {
         Verdict::Accept
     } else {

@@ -468,6 +468,42 @@ fn retry_of_rows_in_flight_learns_their_ends_first() {
     }
 }
 
+/// A root that is not mounted hides outputs; it does not make a job one that left none.
+#[test]
+fn retry_clears_no_ended_job_whose_outputs_cannot_be_read() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    slurm.set_all("COMPLETED");
+    convert(&study, "sub-01", "ses-01");
+    fs::rename(study.at("dicom"), study.at("unmounted")).unwrap();
+    let said = study.call(&["retry", "--status", "all"]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(
+        said.err.contains(
+            "convert sub-01 ses-01: its job has ended, its outputs cannot be read now, and it was not cleared"
+        ),
+        "{}",
+        said.err
+    );
+    assert!(said.err.contains("cleared 0 row(s)"), "{}", said.err);
+    fs::rename(study.at("unmounted"), study.at("dicom")).unwrap();
+    let said = study.ok(&[
+        "retry",
+        "--status",
+        "all",
+        "--subject",
+        "01",
+        "--session",
+        "01",
+    ]);
+    assert!(said.err.contains("cleared 0 row(s)"), "{}", said.err);
+    assert!(
+        study
+            .statuses()
+            .contains(&"convert sub-01 ses-01: complete verified".to_owned())
+    );
+}
+
 /// A job whose script makes an array of it (`#SBATCH --array`) lives under the ids of its parts.
 #[test]
 fn retry_never_frees_a_task_while_a_part_of_its_job_lives() {

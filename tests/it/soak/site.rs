@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::node::{LoginNode, children, kill_process};
-use super::plan::{Call, Command as Planned, Kill};
+use super::plan::{Call, Command as Planned, Daemon, Kill};
 use crate::harness::{Study, executable};
 use crate::harness_slurm::{Cluster, lone_cluster};
 
@@ -299,6 +299,12 @@ procedures:
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Signals a daemon. One that has been killed meanwhile hears nothing.
+    pub fn signal(&self, daemon: Daemon, signal: &str) {
+        let pid = self.cluster.daemon(daemon.name());
+        let _ = self.slurm(true, &["kill", &format!("-{signal}"), &pid]);
     }
 
     /// `state verify` as JSON, with its exit code.

@@ -122,16 +122,16 @@ impl<'a> World<'a> {
                     site.diary().acts.push(Act::ControllerRestart);
                 }
                 site.note("daemon restarts", daemon.name());
-                site.cluster.restart(daemon.name());
+                later(Duration::ZERO, Repair::Start(daemon));
             }
             Event::Kill(daemon, time) => {
                 site.note("daemon kills", &format!("{} {time:?}", daemon.name()));
-                site.cluster.signal(daemon.name(), "KILL");
+                site.signal(daemon, "KILL");
                 later(time, Repair::Start(daemon));
             }
             Event::Freeze(daemon, time) => {
                 site.note("daemon freezes", &format!("{} {time:?}", daemon.name()));
-                site.cluster.signal(daemon.name(), "STOP");
+                site.signal(daemon, "STOP");
                 later(time, Repair::Continue(daemon));
             }
             Event::Unmount(time) => {
@@ -164,12 +164,12 @@ impl<'a> World<'a> {
                     .iter()
                     .any(|word| state.contains(word))
             }
+            // It is tried again if the machine is too busy.
             Repair::Start(daemon) => {
-                site.cluster.restart(daemon.name());
-                true
+                std::panic::catch_unwind(|| site.cluster.restart(daemon.name())).is_ok()
             }
             Repair::Continue(daemon) => {
-                site.cluster.signal(daemon.name(), "CONT");
+                site.signal(daemon, "CONT");
                 true
             }
             Repair::Mount => {
