@@ -1,5 +1,24 @@
 //! Is the set-up of a site sound? Gathers facts about configuration, directories, scripts, Slurm, lock and disk, and
 //! judges them: a list of findings, each with what to do. Changes nothing that stays.
+//!
+//! Each file judges one subject, purely, from facts that it names. [`look`] gathers those of directories and files,
+//! [`trial`] tries a directory out, `slurm::inspect` asks Slurm; `cli/check.rs` puts them together.
+
+pub mod config;
+pub mod cron;
+pub mod environment;
+pub mod look;
+pub mod mounts;
+pub mod news;
+pub mod outputs;
+pub mod places;
+pub mod roots;
+pub mod scripts;
+pub mod sessions;
+pub mod settings;
+pub mod slurm;
+pub mod state;
+pub mod trial;
 
 /// Holds what one look found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,4 +42,146 @@ pub enum Level {
     Warning,
     /// `run` would do nothing, or the wrong thing.
     Error,
+}
+
+/// All topics, in the order in which findings are shown. Scripts rely on the words.
+pub const TOPICS: [&str; 24] = [
+    "config",
+    "environment",
+    "dicom_root",
+    "bids_root",
+    "derivatives_root",
+    "sessions",
+    "script",
+    "markers",
+    "procedure",
+    "state_file",
+    "log_file",
+    "log_dir",
+    "lock",
+    "clock",
+    "state",
+    "slurm",
+    "queue",
+    "accounting",
+    "partition",
+    "submission",
+    "executor",
+    "safety",
+    "news",
+    "cron",
+];
+
+impl Level {
+    pub const ALL: [Self; 3] = [Self::Ok, Self::Warning, Self::Error];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl Finding {
+    pub fn ok(topic: &'static str, about: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            level: Level::Ok,
+            topic,
+            about: about.into(),
+            text: text.into(),
+            advice: None,
+        }
+    }
+
+    pub fn warning(
+        topic: &'static str,
+        about: impl Into<String>,
+        text: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self {
+            level: Level::Warning,
+            advice: Some(advice.into()),
+            ..Self::ok(topic, about, text)
+        }
+    }
+
+    pub fn error(
+        topic: &'static str,
+        about: impl Into<String>,
+        text: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self {
+            level: Level::Error,
+            ..Self::warning(topic, about, text, advice)
+        }
+    }
+}
+
+/// Puts findings into the order in which they are shown: the worst first, then by topic.
+pub fn sort(findings: &mut [Finding]) {
+    let place = |topic: &str| TOPICS.iter().position(|known| *known == topic);
+    findings.sort_by_key(|finding| {
+        (
+            std::cmp::Reverse(finding.level),
+            place(finding.topic).unwrap_or(TOPICS.len()),
+        )
+    });
+}
+
+/// Says in one line how things stand.
+pub fn verdict(findings: &[Finding]) -> String {
+    let count = |level| findings.iter().filter(|f| f.level == level).count();
+    let (errors, warnings) = (count(Level::Error), count(Level::Warning));
+    let named = |count: usize, word: &str| match count {
+        1 => format!("1 {word}"),
+        _ => format!("{count} {word}s"),
+    };
+    match (errors, warnings) {
+        (0, 0) => format!("sound: {} in order", named(findings.len(), "thing")),
+        (0, _) => format!("usable, with {}", named(warnings, "warning")),
+        (_, 0) => format!("not sound: {}", named(errors, "error")),
+        _ => format!(
+            "not sound: {}, {}",
+            named(errors, "error"),
+            named(warnings, "warning")
+        ),
+    }
+}
+
+/// Names the first few of a list: `a, b, c and 4 more`.
+pub(crate) fn few<S: AsRef<str>>(names: &[S]) -> String {
+    const SHOWN: usize = 3;
+    let shown: Vec<&str> = names.iter().take(SHOWN).map(AsRef::as_ref).collect();
+    let text = shown.join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => text,
+        more => format!("{text} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_comes_first_and_the_verdict_counts() {
+        let mut findings = vec![
+            Finding::ok("config", "", "a"),
+            Finding::warning("state", "", "b", "x"),
+            Finding::error("script", "p", "c", "x"),
+            Finding::error("config", "", "d", "x"),
+        ];
+        assert_eq!(verdict(&findings), "not sound: 2 errors, 1 warning");
+        sort(&mut findings);
+        let texts: Vec<&str> = findings.iter().map(|f| f.text.as_str()).collect();
+        assert_eq!(texts, ["d", "c", "b", "a"]);
+        assert_eq!(verdict(&findings[3..]), "sound: 1 thing in order");
+        assert_eq!(verdict(&findings[2..]), "usable, with 1 warning");
+        assert_eq!(verdict(&findings[..1]), "not sound: 1 error");
+        assert_eq!(few(&["a", "b", "c", "d"]), "a, b, c and 1 more");
+    }
 }

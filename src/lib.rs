@@ -49,6 +49,7 @@ pub mod check;
 pub mod clean;
 pub mod explain;
 pub mod history;
+pub mod init;
 pub mod logs;
 pub mod mail;
 pub mod news;

@@ -4,6 +4,7 @@
 //! decisions become words. The columns are documented in `docs/output.md`; scripts rely on them.
 
 pub mod attempt;
+pub mod check;
 pub mod exit;
 pub mod health;
 pub mod history;

@@ -95,29 +95,35 @@ impl Block {
     /// Breaks a text at blanks; lines after the first begin with `hang` blanks. Words that are too long
     /// stay whole, so that paths can be copied.
     fn wrapped(&self, text: &str, indent: usize, hang: usize) -> Vec<String> {
-        let Some(room) = self.width.map(|width| width.saturating_sub(indent)) else {
-            return vec![text.to_owned()];
-        };
-        let own_indent = text.len() - text.trim_start().len();
-        let mut lines = Vec::new();
-        let mut line = " ".repeat(own_indent);
-        let mut is_empty = true;
-        for word in text.trim_start().split(' ') {
-            let needed = line.chars().count() + word.chars().count() + usize::from(!is_empty);
-            if needed > room && !is_empty {
-                let next = " ".repeat(own_indent + hang);
-                lines.push(std::mem::replace(&mut line, next));
-                is_empty = true;
-            }
-            if !is_empty {
-                line.push(' ');
-            }
-            line.push_str(word);
-            is_empty = false;
+        match self.width {
+            Some(width) => wrap(text, width.saturating_sub(indent), hang),
+            None => vec![text.to_owned()],
         }
-        lines.push(line);
-        lines
     }
+}
+
+/// Breaks a text at blanks into lines of at most `room` columns; those after the first begin with `hang` blanks more.
+/// Words that are too long stay whole.
+pub fn wrap(text: &str, room: usize, hang: usize) -> Vec<String> {
+    let own_indent = text.len() - text.trim_start().len();
+    let mut lines = Vec::new();
+    let mut line = " ".repeat(own_indent);
+    let mut is_empty = true;
+    for word in text.trim_start().split(' ') {
+        let needed = line.chars().count() + word.chars().count() + usize::from(!is_empty);
+        if needed > room && !is_empty {
+            let next = " ".repeat(own_indent + hang);
+            lines.push(std::mem::replace(&mut line, next));
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_empty = false;
+    }
+    lines.push(line);
+    lines
 }
 
 /// Prints a size as people do: `12.3 MB` (10^6 bytes).

@@ -1,10 +1,63 @@
-//! `check`: says whether the set-up is sound.
+//! `check`: says whether the set-up is sound. Looks at everything at the same time, each part within a time of its own,
+//! so that a file system or a Slurm that hangs costs its own findings only.
+
+mod gather;
+mod parts;
+mod slurm;
+mod text;
+
+use std::sync::Arc;
 
 use super::args::{CheckArgs, Global};
+use super::context::{config_beside, read_config};
 use super::error::{Exit, Failure};
-use super::output::Printer;
+use super::output::{Format, Printer};
+use crate::check::{self, Finding, Level, config};
+use crate::sys;
+use crate::tables::check::checks_frame;
 
-pub fn run(_global: &Global, _args: &CheckArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    printer.error("not built yet");
-    Ok(Exit::Error)
+use parts::Site;
+
+pub fn run(global: &Global, args: &CheckArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    let (mut findings, exit) = match read_config(global, &sys::env) {
+        Ok(loaded) => {
+            let mut findings = config::usable(&loaded, config_beside().as_deref());
+            let site = Arc::new(Site::new(loaded, args));
+            let progress = printer.progress(None, "checking");
+            findings.extend(parts::look(&site, global));
+            progress.finish();
+            let is_bad = findings.iter().any(|finding| finding.level == Level::Error);
+            (findings, if is_bad { Exit::Error } else { Exit::Done })
+        }
+        Err(error) => (config::unusable(&error), Exit::Usage),
+    };
+    check::sort(&mut findings);
+    show(&findings, args.format, printer)?;
+    if args.format == Format::Table && exit == Exit::Done && !args.cron {
+        printer.detail("`snbb-scheduler check --cron` repeats the part about Slurm as cron would");
+    }
+    Ok(exit)
+}
+
+fn show(findings: &[Finding], format: Format, printer: &mut Printer) -> Result<(), Failure> {
+    if format != Format::Table {
+        printer.frame(&checks_frame(findings)?, format, &[], &[])?;
+        return Ok(());
+    }
+    let looks = text::Looks {
+        width: printer.width(),
+        color: printer.is_colored(),
+        symbols: printer.has_symbols(),
+    };
+    // Who asks for quiet wants to hear of trouble only.
+    let is_quiet = printer.is_quiet();
+    let shown = findings
+        .iter()
+        .filter(|finding| !is_quiet || finding.level != Level::Ok);
+    printer.data(text::list(shown, looks).as_bytes());
+    let verdict = check::verdict(findings);
+    if !is_quiet || findings.iter().any(|finding| finding.level != Level::Ok) {
+        printer.data(text::verdict(&verdict, findings, looks).as_bytes());
+    }
+    Ok(())
 }

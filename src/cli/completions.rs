@@ -1,10 +1,54 @@
-//! `completions`: what makes a shell complete commands, subjects, sessions and procedures.
+//! `completions`: prints what makes a shell complete commands, subjects, sessions and procedures.
+//!
+//! The script only calls the program again ([`super::complete`]), so it needs no new one when the study changes.
 
-use super::args::CompletionsArgs;
+use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
+
+use super::args::{CompletionsArgs, ShellName};
+use super::complete::VARIABLE;
 use super::error::{Exit, Failure};
 use super::output::Printer;
 
-pub fn run(_args: &CompletionsArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    printer.error("not built yet");
-    Ok(Exit::Error)
+const PROGRAM: &str = "snbb-scheduler";
+
+pub fn run(args: &CompletionsArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    let shell: &dyn EnvCompleter = match args.shell {
+        ShellName::Bash => &Bash,
+        ShellName::Zsh => &Zsh,
+        ShellName::Fish => &Fish,
+    };
+    let mut script = Vec::new();
+    // Writing to memory cannot fail.
+    let _ = shell.write_registration(VARIABLE, PROGRAM, PROGRAM, &completer(), &mut script);
+    printer.data(&script);
+    if printer.is_terminal() {
+        let (line, file) = match args.shell {
+            ShellName::Bash => ("source <(snbb-scheduler completions bash)", "~/.bashrc"),
+            ShellName::Zsh => (
+                "source <(snbb-scheduler completions zsh)",
+                "~/.zshrc, after compinit",
+            ),
+            ShellName::Fish => (
+                "snbb-scheduler completions fish | source",
+                "~/.config/fish/completions/snbb-scheduler.fish",
+            ),
+        };
+        printer.hint(&format!(
+            "to have it in each shell, write this line into {file}: {line}"
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+/// Returns what the script calls: the name alone if it was found on `PATH`, else the absolute path.
+fn completer() -> String {
+    let called = std::env::args_os().next().unwrap_or_default();
+    if !called.as_encoded_bytes().contains(&b'/') {
+        return PROGRAM.to_owned();
+    }
+    let path = std::env::current_dir().map(|dir| dir.join(&called));
+    path.map_or_else(
+        |_| PROGRAM.to_owned(),
+        |path| path.to_string_lossy().into_owned(),
+    )
 }

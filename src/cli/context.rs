@@ -1,6 +1,8 @@
 //! What commands share: the configuration, the executor, the look at the data trees.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::args::{Global, SelectArgs, WriteArgs};
@@ -15,7 +17,7 @@ use crate::completion::Completions;
 use crate::completion::account::Account;
 use crate::completion::probe::Probe;
 use crate::completion::reader::Reader;
-use crate::config::{self, Config, ExecutorKind, Overrides, SessionSource, Source};
+use crate::config::{self, Config, ConfigError, ExecutorKind, Overrides, SessionSource, Source};
 use crate::executor::Executor;
 use crate::local::{LocalExecutor, LocalSettings};
 use crate::manifest::{Manifest, Policy, Selection, World, pause, plan};
@@ -50,14 +52,7 @@ pub enum Access {
 impl Context {
     /// Loads the configuration and tells its warnings.
     pub fn load(global: &Global, printer: &mut Printer) -> Result<Self, Failure> {
-        let overrides = Overrides {
-            slurm_mem: global.slurm_mem.clone(),
-            slurm_cpus: global.slurm_cpus,
-            slurm_log_dir: global.slurm_log_dir.clone(),
-        };
-        let working_dir = std::env::current_dir().unwrap_or_else(|_| "/".into());
-        let source = Source::choose(global.config.clone(), &sys::env);
-        let config = config::load(&source, &sys::env, &overrides, &working_dir)?;
+        let config = read_config(global, &sys::env)?;
         for warning in &config.warnings {
             printer.warning(warning);
         }
@@ -66,9 +61,7 @@ impl Context {
                 "no configuration file (--config or SNBB_CONFIG): the built-in defaults apply, with the state in {}",
                 config.state_file.display()
             ));
-            // Who stands beside a configuration expects it to be read.
-            let beside = ["config.yaml", "config.yml"].map(|name| working_dir.join(name));
-            if let Some(file) = beside.iter().find(|file| file.symlink_metadata().is_ok()) {
+            if let Some(file) = config_beside() {
                 printer.note(&format!(
                     "{} is not read by itself: name it with --config or SNBB_CONFIG",
                     file.display()
@@ -395,6 +388,30 @@ impl Context {
         };
         printer.warning(&format!("matches no session: {}{more}", shown.join(", ")));
     }
+}
+
+/// Returns a file of the usual name in the working directory: who stands beside a configuration expects it to be read.
+pub fn config_beside() -> Option<PathBuf> {
+    let working_dir = std::env::current_dir().ok()?;
+    ["config.yaml", "config.yml"]
+        .map(|name| working_dir.join(name))
+        .into_iter()
+        .find(|file| file.symlink_metadata().is_ok())
+}
+
+/// Reads the configuration that the command line and an environment name.
+pub fn read_config(
+    global: &Global,
+    env: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<Config, ConfigError> {
+    let overrides = Overrides {
+        slurm_mem: global.slurm_mem.clone(),
+        slurm_cpus: global.slurm_cpus,
+        slurm_log_dir: global.slurm_log_dir.clone(),
+    };
+    let working_dir = std::env::current_dir().unwrap_or_else(|_| "/".into());
+    let source = Source::choose(global.config.clone(), env);
+    config::load(&source, env, &overrides, &working_dir)
 }
 
 fn tell_warnings(state: &State, printer: &mut Printer) {

@@ -5,6 +5,7 @@ use crate::bids::discover::DiscoverError;
 use crate::completion::qsirecon::SpecError;
 use crate::config::ConfigError;
 use crate::executor::ExecutorError;
+use crate::init::InitError;
 use crate::mail::MailError;
 use crate::manifest::selection::SelectionError;
 use crate::pass::PassError;
@@ -61,6 +62,8 @@ pub enum Failure {
     #[error(transparent)]
     Cohort(#[from] CohortError),
     #[error(transparent)]
+    Init(#[from] InitError),
+    #[error(transparent)]
     State(#[from] StateError),
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -111,10 +114,12 @@ impl Failure {
                 | MailError::NoPassword { .. }
                 | MailError::Unencrypted { .. },
             ) => Exit::Usage,
+            Self::Init(error) if error.is_usage() => Exit::Usage,
             Self::Lock(LockError::Held { .. }) => Exit::Locked,
             Self::Discover(_)
             | Self::NotFound { .. }
             | Self::Read { .. }
+            | Self::Init(_)
             | Self::State(_)
             | Self::Lock(_)
             | Self::Table(_)
@@ -161,6 +166,7 @@ impl Failure {
             Self::Discover(error) => vec![error.hint()],
             Self::Spec(error) => one(error.hint()),
             Self::Cohort(error) => vec![error.hint()],
+            Self::Init(error) => vec![error.hint()],
             Self::State(error) => error.hint().into_iter().collect(),
             Self::Lock(error) => one(error.hint()),
             Self::Executor(error) => error.hint().into_iter().collect(),

@@ -1,10 +1,167 @@
-//! `man`: the manual pages.
+//! `man`: the manual pages, made of what `--help` says.
 
-use super::args::ManArgs;
+use std::path::Path;
+
+use clap::{Command, CommandFactory as _};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+
+use super::args::{Cli, ManArgs};
 use super::error::{Exit, Failure};
 use super::output::Printer;
 
-pub fn run(_args: &ManArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    printer.error("not built yet");
-    Ok(Exit::Error)
+pub fn run(args: &ManArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    match &args.output {
+        None => printer.data(&main_page(&root())),
+        Some(dir) => {
+            let count = write(dir)?;
+            printer.talk(&format!(
+                "{count} pages written to {}; `man -l {}` shows the main one",
+                dir.display(),
+                dir.join("snbb-scheduler.1").display()
+            ));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn root() -> Command {
+    let mut root = Cli::command().disable_help_subcommand(true);
+    root.build();
+    root
+}
+
+/// Writes all pages and returns how many there are.
+fn write(dir: &Path) -> Result<usize, Failure> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Failure::Write { path, source }
+    };
+    std::fs::create_dir_all(dir).map_err(failed(dir))?;
+    let root = root();
+    let mut pages = vec![("snbb-scheduler.1".to_owned(), main_page(&root))];
+    let mut commands: Vec<&Command> = root.get_subcommands().collect();
+    while let Some(command) = commands.pop() {
+        if command.is_hide_set() {
+            continue;
+        }
+        commands.extend(command.get_subcommands());
+        pages.push((format!("{}.1", name(command)), page(command)));
+    }
+    for (name, page) in &pages {
+        let path = dir.join(name);
+        std::fs::write(&path, page).map_err(failed(&path))?;
+    }
+    Ok(pages.len())
+}
+
+fn name(command: &Command) -> &str {
+    command
+        .get_display_name()
+        .unwrap_or_else(|| command.get_name())
+}
+
+/// Renders what every page has.
+fn page(command: &Command) -> Vec<u8> {
+    let man = Man::new(command.clone());
+    let version = env!("CARGO_PKG_VERSION");
+    // Pages of one version are the same whenever they are made, so they bear no date.
+    let title = format!(
+        ".TH \"{}\" 1 \"\" \"snbb-scheduler {version}\" \"snbb-scheduler\"\n",
+        name(command).to_uppercase()
+    );
+    let mut page = title.into_bytes();
+    let has_more = command.get_after_long_help().or(command.get_after_help());
+    // Writing to memory cannot fail.
+    let _ = man.render_name_section(&mut page);
+    let _ = man.render_synopsis_section(&mut page);
+    let _ = man.render_description_section(&mut page);
+    let _ = man.render_options_section(&mut page);
+    if command.has_subcommands() {
+        let _ = man.render_subcommands_section(&mut page);
+    }
+    // The exit codes of the main page stand below a heading of their own.
+    if command.get_name() != NAME && has_more.is_some() {
+        let _ = man.render_extra_section(&mut page);
+    }
+    page
+}
+
+/// Renders the page of the program, with what belongs to no command.
+fn main_page(root: &Command) -> Vec<u8> {
+    let mut page = page(root);
+    // Writing to memory cannot fail.
+    let _ = surroundings().to_writer(&mut page);
+    page
+}
+
+const NAME: &str = "snbb-scheduler";
+
+const EXIT_STATUS: [(&str, &str); 9] = [
+    ("0", "Done; also: nothing to do."),
+    ("1", "Error."),
+    ("2", "Usage or configuration."),
+    ("3", "Some submissions were refused."),
+    ("4", "Another call holds the lock."),
+    ("5", "Slurm cannot be reached."),
+    (
+        "6",
+        "Safety stop: the data looks wrong, nothing was submitted.",
+    ),
+    ("7", "Done, but something could not be read."),
+    (
+        "124",
+        "wait: the time is over. (wait: 0 all complete, 1 some failed.)",
+    ),
+];
+
+const ENVIRONMENT: [(&str, &str); 2] = [
+    (
+        "SNBB_CONFIG",
+        "The configuration file, where --config is not given.",
+    ),
+    ("NO_COLOR", "If it is set, nothing is coloured."),
+];
+
+const FILES: [(&str, &str); 3] = [
+    (
+        "state_file",
+        "The state, one row per task, as the configuration names it: a Parquet file.",
+    ),
+    (
+        "scheduler_audit.jsonl",
+        "The audit log beside it (or log_file): one line per event.",
+    ),
+    (
+        "<slurm_log_dir>/<procedure>/<job name>_<job id>.out, .err",
+        "What jobs wrote.",
+    ),
+];
+
+fn surroundings() -> Roff {
+    let mut roff = Roff::new();
+    for (heading, entries) in [
+        ("EXIT STATUS", &EXIT_STATUS[..]),
+        ("ENVIRONMENT", &ENVIRONMENT),
+        ("FILES", &FILES),
+    ] {
+        roff.control("SH", [heading]);
+        for (term, text) in entries {
+            roff.control("TP", []);
+            roff.text([bold(*term)]);
+            roff.text([roman(*text)]);
+        }
+    }
+    roff.control("SH", ["SEE ALSO"]);
+    roff.text([
+        bold("sbatch"),
+        roman("(1), "),
+        bold("squeue"),
+        roman("(1), "),
+        bold("sacct"),
+        roman("(1), "),
+        bold("crontab"),
+        roman("(5)"),
+    ]);
+    roff
 }

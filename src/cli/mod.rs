@@ -17,6 +17,7 @@ mod audit;
 mod cancel;
 mod check;
 mod clean;
+mod complete;
 mod completions;
 mod explain;
 mod failed;
@@ -53,6 +54,9 @@ use crate::news::Figures;
 
 /// Runs the program and returns its exit code. Called by `main` only.
 pub fn main() -> ExitCode {
+    if complete::answer() {
+        return ExitCode::from(Exit::Done as u8);
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -87,7 +91,7 @@ pub fn main() -> ExitCode {
 fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
     // These need no configuration, or say themselves what is wrong with it.
     match &cli.command {
-        Command::Init(args) => return init::run(args, printer),
+        Command::Init(args) => return init::run(&cli.global, args, printer),
         Command::Check(args) => return check::run(&cli.global, args, printer),
         Command::Completions(args) => return completions::run(args, printer),
         Command::Man(args) => return man::run(args, printer),

@@ -154,6 +154,11 @@ impl Printer {
         self.options.out_color
     }
 
+    /// True if a symbol may stand before a word.
+    pub fn has_symbols(&self) -> bool {
+        self.options.symbols
+    }
+
     pub fn is_quiet(&self) -> bool {
         self.options.verbosity == Verbosity::Quiet
     }

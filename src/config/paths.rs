@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// Says why a path value cannot be expanded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ExpandError {
+pub(crate) enum ExpandError {
     #[error("the environment variable {0} is not set")]
     Unset(String),
     #[error("'{0}' is not the name of an environment variable")]
@@ -20,7 +20,7 @@ pub(super) enum ExpandError {
 }
 
 impl ExpandError {
-    pub(super) fn hint(&self) -> Option<String> {
+    pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Unset(name) => Some(format!(
                 "set it, also for cron, or write ${{{name}:-default}}"
@@ -33,7 +33,7 @@ impl ExpandError {
 
 /// Replaces a `~` at the start and every `${...}`. A variable that is empty counts as unset, as
 /// `:-` has it in a shell. Any other `$` stays as it is.
-pub(super) fn expand(
+pub(crate) fn expand(
     text: &str,
     env: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<OsString, ExpandError> {
@@ -90,7 +90,7 @@ fn home<'a>(
 
 /// Makes a path absolute and drops what can be dropped from it without changing what it names:
 /// `.`, and `..` where the directory before it is no symbolic link.
-pub(super) fn absolute(base: &Path, path: &OsStr) -> PathBuf {
+pub(crate) fn absolute(base: &Path, path: &OsStr) -> PathBuf {
     let mut result = PathBuf::new();
     for component in base.join(path).components() {
         match component {

@@ -97,6 +97,12 @@ fn matchers(
             if value.is_empty() {
                 return Err(error("it is empty".to_owned()));
             }
+            // It could match nothing, and a command that found nothing to do would look well.
+            if value.contains('/') {
+                return Err(error(
+                    "no label holds a '/'; write --subject 01 --session 02 for a session of a subject".to_owned(),
+                ));
+            }
             let whole = if value.starts_with(prefix) || value.starts_with('*') {
                 value.clone()
             } else {
@@ -124,6 +130,19 @@ mod tests {
             &["bids", "qc"],
         )
         .unwrap()
+    }
+
+    #[test]
+    fn what_can_match_nothing_is_an_error() {
+        for (subjects, sessions) in [
+            ("", "a"),
+            ("sub-01/ses-01", "a"),
+            ("01", "sub-01/ses-01"),
+            ("01", "["),
+        ] {
+            let selected = Selection::new(&[subjects.to_owned()], &[sessions.to_owned()], &[], &[]);
+            assert!(selected.is_err(), "{subjects} {sessions}");
+        }
     }
 
     #[test]

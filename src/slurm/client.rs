@@ -219,7 +219,7 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn of(request: &'a JobRequest) -> Self {
+    pub fn of(request: &'a JobRequest) -> Self {
         Self {
             submission_id: &request.submission_id,
             job_name: &request.job_name,

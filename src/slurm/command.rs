@@ -24,8 +24,8 @@ use super::submit_error::End;
 use crate::executor::ExecutorError;
 
 /// Inherited variables with these beginnings change what Slurm's commands do or answer, without a word.
-const STEERING: [&str; 6] = [
-    "SLURM_", "SBATCH_", "SQUEUE_", "SACCT_", "SALLOC_", "SPRIO_",
+const STEERING: [&str; 7] = [
+    "SLURM_", "SBATCH_", "SQUEUE_", "SACCT_", "SALLOC_", "SPRIO_", "SINFO_",
 ];
 
 /// Where the cluster is, and who asks.

@@ -196,10 +196,22 @@ pub(super) fn one_line(stderr: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for line in stderr.lines() {
         let mut part = line.trim();
-        for prefix in ["sbatch: ", "squeue: ", "sacct: ", "scancel: "] {
+        for prefix in [
+            "sbatch: ",
+            "squeue: ",
+            "sacct: ",
+            "scancel: ",
+            "scontrol: ",
+            "sacctmgr: ",
+        ] {
             part = part.strip_prefix(prefix).unwrap_or(part);
         }
-        for prefix in ["error: ", "fatal: ", "Batch job submission failed: "] {
+        for prefix in [
+            "error: ",
+            "fatal: ",
+            "Batch job submission failed: ",
+            "allocation failure: ",
+        ] {
             part = part.strip_prefix(prefix).unwrap_or(part);
         }
         if !part.is_empty() && !parts.contains(&part) {

@@ -39,6 +39,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use chrono::{DateTime, Utc};
+
 use self::file::{Seen, Stamp};
 use self::heartbeat::Heartbeat;
 use self::holder::{Holder, Life};
@@ -64,6 +66,16 @@ pub enum LockError {
         path: PathBuf,
         source: io::Error,
     },
+}
+
+/// Says how a lock stands. The texts name the holder, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    Free,
+    /// By a process that lives, as far as can be known.
+    Held(String),
+    /// Its holder has died, or has given no sign for long.
+    LeftOver(String),
 }
 
 /// Holds the times of the lock. The defaults are the program's; tests shorten them.
@@ -154,6 +166,26 @@ impl Lock {
     pub fn holder(path: &Path) -> Result<Option<String>, LockError> {
         let seen = file::observe(path).map_err(|source| io_error("read", path, source))?;
         Ok(seen.map(|seen| describe(&seen, None)))
+    }
+
+    /// Says how a lock stands at a moment. Takes and changes nothing; so heartbeats are judged by this host's clock,
+    /// and the answer is for people.
+    pub fn standing(path: &Path, now: DateTime<Utc>) -> Result<Standing, LockError> {
+        let seen = file::observe(path).map_err(|source| io_error("read", path, source))?;
+        let Some(seen) = seen else {
+            return Ok(Standing::Free);
+        };
+        let text = describe(&seen, None);
+        let is_dead = match seen.life(&Holder::this_process("check")) {
+            Life::Dead => true,
+            Life::Alive => false,
+            Life::Unknown => Stamp::at(now).distance(seen.mtime) >= Timing::default().stale_after,
+        };
+        Ok(if is_dead {
+            Standing::LeftOver(text)
+        } else {
+            Standing::Held(text)
+        })
     }
 }
 

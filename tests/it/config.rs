@@ -2,6 +2,7 @@
 
 mod describe;
 mod properties;
+mod schema;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;

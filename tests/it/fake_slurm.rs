@@ -1,4 +1,4 @@
-//! A Slurm of five shell scripts, for what a real one cannot be made to do on demand.
+//! A Slurm of six shell scripts, for what a real one cannot be made to do on demand.
 //!
 //! Its jobs are files; a test sets their states. It counts every call and keeps every argument.
 #![expect(clippy::disallowed_methods, reason = "lists the fake jobs")]
@@ -14,9 +14,21 @@ pub struct FakeSlurm {
 }
 
 const PROGRAM: &str = r#"#!/bin/bash
-# One program under five names; see the test that made it.
+# One program under six names; see the test that made it.
 D=$(dirname "$(dirname "$0")")
 me=$(basename "$0")
+# What `check` asks is no submission, and is counted under its own name.
+case "$me $*" in
+"sbatch --version"*) echo "slurm $(cat "$D/version" 2>/dev/null || echo 23.11.4)"; exit 0;;
+"sbatch --test-only "*)
+  if [ ! -f "$D/no-test-only" ]; then
+    echo "sbatch --test-only" >> "$D/calls"
+    printf '%q ' "$@" >> "$D/argv.test"; echo >> "$D/argv.test"
+    [ -f "$D/sbatch.fail" ] && { cat "$D/sbatch.fail" >&2; exit 1; }
+    echo "sbatch: Job 1 to start at 2026-01-02T03:04:05 using 1 processors on nodes node1 in partition debug" >&2
+    exit 0
+  fi;;
+esac
 echo "$me" >> "$D/calls"
 [ -f "$D/$me.hang" ] && sleep 1000
 gate() {
@@ -69,6 +81,14 @@ squeue)
   gate
   ;;
 sacct)
+  case "$*" in *"--format=JobID --jobs="*)
+    for f in "$D"/jobs/*; do
+      [ -f "$f" ] || continue
+      { read -r name; read -r comment; read -r submit; read -r line; read -r last; } < "$f"
+      for id in $(ids "${f##*/}" "$last"); do grep -q GONE "$D/state/$id" 2>/dev/null || echo "$id"; done
+    done
+    exit 0;;
+  esac
   case "$*" in *--helpformat*) echo "JobID State SubmitLine"; exit 0;; esac
   for f in "$D"/jobs/*; do
     [ -f "$f" ] || continue
@@ -91,6 +111,8 @@ sacct)
   done
   ;;
 scontrol)
+  case "$*" in *partition*) cat "$D/partitions" 2>/dev/null; exit 0;; esac
+  cat "$D/config" 2>/dev/null
   echo "MaxArraySize = $(cat "$D/max-array-size" 2>/dev/null || echo 1001)"
   ;;
 scancel)
@@ -107,7 +129,10 @@ impl FakeSlurm {
         for part in ["bin", "ids", "jobs", "state"] {
             fs::create_dir_all(dir.join(part)).unwrap();
         }
-        for program in ["sbatch", "squeue", "sacct", "scancel", "scontrol"] {
+        let programs = [
+            "sbatch", "squeue", "sacct", "scancel", "scontrol", "sacctmgr",
+        ];
+        for program in programs {
             let path = dir.join("bin").join(program);
             fs::write(&path, PROGRAM).unwrap();
             executable(&path);

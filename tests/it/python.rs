@@ -331,4 +331,14 @@ fn the_examples_of_the_documentation_run() {
             &example.replace("/data/snbb", directory.path().to_str().unwrap()),
         );
     }
+    let readme = std::fs::read_to_string("README.md").unwrap();
+    for block in crate::book::blocks::blocks(&readme) {
+        if block.language == "python" {
+            let path = directory.path().join(".scheduler_state.parquet");
+            let script = block
+                .text
+                .replace(".scheduler_state.parquet", path.to_str().unwrap());
+            run(python, &path, &script);
+        }
+    }
 }

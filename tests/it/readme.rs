@@ -8,12 +8,12 @@ use std::process::Command;
 
 use crate::harness::executable;
 
-/// Returns the fenced blocks of a language between two headings.
-fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
-    text.split("```")
-        .skip(1)
-        .step_by(2)
-        .filter_map(|block| block.strip_prefix(language)?.strip_prefix('\n'))
+/// Returns the fenced blocks of a language that run.
+fn blocks(text: &str, language: &str) -> Vec<String> {
+    let blocks = crate::book::blocks::blocks(text).into_iter();
+    blocks
+        .filter(|block| block.language == language && block.remarks.is_empty())
+        .map(|block| block.text)
         .collect()
 }
 
@@ -25,14 +25,16 @@ fn the_five_minutes_work_as_written() {
         .nth(1)
         .and_then(|rest| rest.split("\n## ").next())
         .unwrap();
+    // No command of the README stands elsewhere.
+    assert_eq!(blocks(readme, "console"), blocks(part, "console"));
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
-    write("config.yaml", blocks(part, "yaml")[0]);
+    write("config.yaml", &blocks(part, "yaml")[0]);
     for (name, text) in ["convert.sh", "report.sh"]
         .into_iter()
         .zip(blocks(part, "bash"))
     {
-        write(name, text);
+        write(name, &text);
         executable(&dir.path().join(name));
     }
     let mut script = String::from("set -e\n");

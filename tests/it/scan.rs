@@ -6,7 +6,7 @@ mod faults;
 mod generated;
 mod naive;
 mod pipeline;
-mod strace;
+pub mod strace;
 
 use std::fs;
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::cli::output::Format;
 
@@ -11,22 +11,96 @@ pub struct InitArgs {
     /// Where the configuration and the job scripts are written; made if it is missing
     #[arg(value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
+    /// Where DICOM files arrive, in `sub-*/ses-*` or `sub-*`
+    #[arg(long, value_name = "DIR", help_heading = DATA)]
+    pub dicom_root: Option<PathBuf>,
+    /// A CSV file that lists sessions and their DICOM directories, where those are named otherwise
+    #[arg(long, value_name = "FILE", help_heading = DATA)]
+    pub sessions_file: Option<PathBuf>,
+    /// The column of --sessions-file that holds the subject
+    #[arg(long, value_name = "NAME", default_value = "UID", requires = "sessions_file", help_heading = DATA)]
+    pub subject_col: String,
+    /// The column of --sessions-file that holds the session
+    #[arg(long, value_name = "NAME", default_value = "ScanID", requires = "sessions_file", help_heading = DATA)]
+    pub session_col: String,
+    /// The BIDS dataset; given without the two above, it is one that arrives converted
+    #[arg(long, value_name = "DIR", help_heading = DATA)]
+    pub bids_root: Option<PathBuf>,
+    /// Where procedures write; by default `derivatives` in the BIDS dataset if it is there, else beside it
+    #[arg(long, value_name = "DIR", help_heading = DATA)]
+    pub derivatives_root: Option<PathBuf>,
+    /// The state file [default: state/scheduler_state.parquet in DIR]
+    #[arg(long, value_name = "FILE", help_heading = STUDY)]
+    pub state_file: Option<PathBuf>,
+    /// Where jobs write their output and error files [default: logs in DIR]
+    #[arg(long, value_name = "DIR", help_heading = STUDY)]
+    pub log_dir: Option<PathBuf>,
+    /// A short name that tells two studies of one user apart in Slurm's queue
+    #[arg(long, value_name = "NAME", help_heading = STUDY)]
+    pub project: Option<String>,
+    /// Apps of the catalogue, such as fmriprep,mriqc; without any, a small example is written
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = STUDY)]
+    pub procedures: Option<Vec<String>>,
+    /// What runs jobs; by default Slurm where there is one
+    #[arg(long, value_enum, help_heading = JOBS)]
+    pub executor: Option<ExecutorWord>,
+    /// Slurm's partition; empty for your default one
+    #[arg(long, value_name = "NAME", help_heading = JOBS)]
+    pub partition: Option<String>,
+    /// Slurm's account; empty for your default one
+    #[arg(long, value_name = "NAME", help_heading = JOBS)]
+    pub account: Option<String>,
+    /// Ask nothing: take defaults for what is not given
+    #[arg(short, long, visible_alias = "no-input")]
+    pub yes: bool,
+    /// Print the configuration and name what would be written; write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// List the catalogue of procedures and leave
+    #[arg(long)]
+    pub list: bool,
+}
+
+const DATA: &str = "Where the data is";
+const STUDY: &str = "The study";
+const JOBS: &str = "What runs the jobs";
+
+/// Names the executors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExecutorWord {
+    Slurm,
+    /// Child processes on this machine
+    Local,
 }
 
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     /// Repeat the part about Slurm with the surroundings that cron gives
+    ///
+    /// An empty environment but for PATH=/usr/bin:/bin, HOME, SHELL and LOGNAME; what then fails comes with the lines
+    /// that a crontab needs
     #[arg(long)]
     pub cron: bool,
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
+    /// Take this file for /proc/self/mountinfo
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub mountinfo_for_tests: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
-    /// bash, zsh, fish, elvish or powershell
-    #[arg(value_name = "SHELL")]
-    pub shell: String,
+    /// The shell that is to complete
+    #[arg(value_enum, value_name = "SHELL")]
+    pub shell: ShellName,
+}
+
+/// Names the shells that can be made to complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ShellName {
+    Bash,
+    Zsh,
+    Fish,
 }
 
 #[derive(Debug, Args)]

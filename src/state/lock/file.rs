@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use chrono::DateTime;
+use chrono::{DateTime, Utc};
 use rustix::fs::OFlags;
 
 use super::heartbeat::touch;
@@ -65,6 +65,13 @@ impl Seen {
 }
 
 impl Stamp {
+    pub fn at(time: DateTime<Utc>) -> Self {
+        Self {
+            seconds: time.timestamp(),
+            nanos: time.timestamp_subsec_nanos().into(),
+        }
+    }
+
     fn of(metadata: &Metadata) -> Self {
         Self {
             seconds: metadata.mtime(),

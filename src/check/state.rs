@@ -1,0 +1,418 @@
+//! The state: is it sound, this user's, readable for those who are meant to read it, and does the configuration know
+//! its rows. Pure.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Finding, few};
+use crate::procedure::ProcedureDag;
+use crate::safety;
+use crate::state::lock::Standing;
+use crate::state::table::Metadata;
+use crate::state::verify::{self, Level as Verified};
+use crate::state::{Reason, TaskRow, TaskStatus};
+
+const TOPIC: &str = "state";
+/// Jobs that ended well without outputs, before anything is said of a procedure.
+const LEAST: usize = 3;
+
+/// Holds what is known of the state.
+pub struct Facts<'a> {
+    pub path: &'a Path,
+    /// What `state verify` finds.
+    pub verified: Vec<verify::Finding>,
+    /// Why this user may not write it, and the way out.
+    pub other_owner: Option<(String, String)>,
+    /// Permission bits of the file, if there is one, and of its directory.
+    pub modes: (Option<u32>, Option<u32>),
+    pub umask: u32,
+    /// None: it cannot be looked at; the trial of the lock tells.
+    pub lock: Option<Standing>,
+    pub journal_entries: usize,
+    pub meta: Metadata,
+    pub rows: &'a [TaskRow],
+    pub attempts: &'a [TaskRow],
+    pub procedures: &'a ProcedureDag,
+    /// Subject and session of all sessions; none: not known.
+    pub sessions: Option<HashSet<(&'a str, &'a str)>>,
+}
+
+/// Judges it.
+pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
+    let about = facts.path.display().to_string();
+    let mut findings: Vec<Finding> = facts
+        .verified
+        .iter()
+        .filter(|finding| finding.level != Verified::Ok)
+        .map(|finding| {
+            let advice = finding
+                .todo
+                .clone()
+                .unwrap_or_else(|| "`snbb-scheduler state verify` tells more".to_owned());
+            let text = format!("{}: {}", finding.part, finding.text);
+            match finding.level {
+                Verified::Error => Finding::error(TOPIC, about.clone(), text, advice),
+                _ => Finding::warning(TOPIC, about.clone(), text, advice),
+            }
+        })
+        .collect();
+    if findings.is_empty() {
+        let text = match facts
+            .verified
+            .iter()
+            .find(|finding| finding.part == "state file")
+        {
+            Some(finding) => match finding.text.strip_prefix(&format!("{about} ")) {
+                Some(rest) => rest.to_owned(),
+                None => format!("is sound: {}", finding.text),
+            },
+            None => "is sound".to_owned(),
+        };
+        findings.push(Finding::ok(TOPIC, about.clone(), text));
+    }
+    if let Some((message, hint)) = &facts.other_owner {
+        findings.push(Finding::error(TOPIC, about.clone(), message, hint));
+    }
+    findings.extend(access(facts, &about));
+    findings.extend(left_over(facts));
+    let stopped = safety::stopped_by(&facts.meta.baselines);
+    if !stopped.is_empty() {
+        findings.push(Finding::error(
+            TOPIC,
+            about.clone(),
+            format!("the last run was stopped (safety stop): {}", few(&stopped)),
+            "`snbb-scheduler run --dry-run` says why; `run --accept-drop` goes on if the numbers are right",
+        ));
+    }
+    findings.extend(unknown_rows(facts));
+    findings.extend(never_complete(facts));
+    findings
+}
+
+fn access(facts: &Facts<'_>, about: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let (file, dir) = facts.modes;
+    // Whoever may not enter the directory is not meant to read the file.
+    let group_may_enter = dir.is_some_and(|mode| mode & 0o050 == 0o050);
+    if file.is_some_and(|mode| mode & 0o040 == 0) && group_may_enter {
+        findings.push(Finding::warning(
+            TOPIC,
+            about,
+            "the group can enter its directory and cannot read it",
+            format!("chmod g+r {about}, if the group is to read it (pandas, `status`); the mode stays from then on"),
+        ));
+    }
+    let is_shared = dir.is_some_and(|mode| mode & 0o2000 != 0) && group_may_enter;
+    if file.is_none() && is_shared && facts.umask & 0o040 != 0 {
+        findings.push(Finding::warning(
+            TOPIC,
+            about,
+            format!("will be made with umask {:03o}, so that the group cannot read it", facts.umask),
+            "call the first run with umask 027 (a line before it in the crontab's command), or chmod g+r afterwards",
+        ));
+    }
+    if file.is_some_and(|mode| mode & 0o002 != 0) {
+        findings.push(Finding::warning(
+            TOPIC,
+            about,
+            "every user of the machine can change it",
+            format!("chmod o-w {about}"),
+        ));
+    }
+    findings
+}
+
+fn left_over(facts: &Facts<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let is_held = match &facts.lock {
+        Some(Standing::LeftOver(holder)) => {
+            findings.push(Finding::warning(
+                "lock",
+                "",
+                format!("a call that has died has left its lock: {holder}"),
+                "nothing: the next call takes it over by itself",
+            ));
+            false
+        }
+        Some(Standing::Held(holder)) => {
+            findings.push(Finding::ok(
+                "lock",
+                "",
+                format!("is held at this moment: {holder}"),
+            ));
+            true
+        }
+        Some(Standing::Free) | None => false,
+    };
+    if facts.journal_entries > 0 && !is_held {
+        findings.push(Finding::warning(
+            TOPIC,
+            "journal",
+            format!(
+                "a call was broken off in its work and has left {} entries",
+                facts.journal_entries
+            ),
+            "nothing: the next run or monitor finishes it",
+        ));
+    }
+    findings
+}
+
+/// Rows that today's configuration or the sessions of today do not know.
+fn unknown_rows(facts: &Facts<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut gone: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    let mut without_session = Vec::new();
+    let subjects: Option<HashSet<&str>> = facts
+        .sessions
+        .as_ref()
+        .map(|sessions| sessions.iter().map(|(subject, _)| *subject).collect());
+    for row in facts.rows {
+        let key = &row.key;
+        if facts.procedures.find(&key.procedure).is_none() {
+            let counts = gone.entry(&key.procedure).or_default();
+            counts.0 += 1;
+            counts.1 += usize::from(row.is_in_flight());
+            continue;
+        }
+        let is_known = match (&facts.sessions, &subjects) {
+            (Some(sessions), Some(subjects)) if key.session.is_empty() => {
+                subjects.contains(&*key.subject) || sessions.contains(&(&*key.subject, ""))
+            }
+            (Some(sessions), _) => sessions.contains(&(&*key.subject, &*key.session)),
+            _ => true,
+        };
+        if !is_known {
+            without_session.push(key.to_string());
+        }
+    }
+    if !gone.is_empty() {
+        let names: Vec<String> = gone
+            .iter()
+            .map(|(name, (rows, live))| match live {
+                0 => format!("{name} ({rows})"),
+                live => format!("{name} ({rows}, {live} in flight)"),
+            })
+            .collect();
+        findings.push(Finding::warning(
+            TOPIC,
+            "rows",
+            format!("rows of procedures that are not in the configuration: {}", few(&names)),
+            "correct the name in the configuration if it is a slip; `snbb-scheduler clean --rows` puts old ones aside",
+        ));
+    }
+    if !without_session.is_empty() {
+        findings.push(Finding::warning(
+            TOPIC,
+            "rows",
+            format!(
+                "{} row(s) of sessions that are not found: {}",
+                without_session.len(),
+                few(&without_session)
+            ),
+            "see that all data is mounted; `snbb-scheduler clean --rows` puts old ones aside",
+        ));
+    }
+    findings
+}
+
+/// Procedures whose jobs end well and whose outputs are never what the markers say.
+fn never_complete(facts: &Facts<'_>) -> Vec<Finding> {
+    let mut counts: BTreeMap<&Arc<str>, (usize, usize)> = BTreeMap::new();
+    for row in facts.rows.iter().chain(facts.attempts) {
+        let counts = counts.entry(&row.key.procedure).or_default();
+        counts.0 += usize::from(row.status == TaskStatus::Complete);
+        counts.1 += usize::from(row.reason == Some(Reason::NoOutput));
+    }
+    counts
+        .into_iter()
+        .filter(|(name, (complete, without))| {
+            *complete == 0 && *without >= LEAST && facts.procedures.find(name).is_some()
+        })
+        .map(|(name, (_, without))| {
+            Finding::warning(
+                "procedure",
+                name.to_string(),
+                format!("{without} jobs ended well without the outputs that prove it, and none ever had them"),
+                format!(
+                    "its markers or its output_dir are wrong, or the script hides its errors (set -euo pipefail); `snbb-scheduler status --failed --procedure {name}` tells more"
+                ),
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Level;
+    use super::*;
+    use crate::procedure::{Scope, testing};
+    use crate::state::testing::row;
+
+    fn dag(names: &[&str]) -> ProcedureDag {
+        let procedures = names.iter();
+        let procedures = procedures.map(|name| testing::procedure(name, Scope::Session, &[]));
+        ProcedureDag::new(procedures.collect()).unwrap()
+    }
+
+    fn facts<'a>(procedures: &'a ProcedureDag, rows: &'a [TaskRow]) -> Facts<'a> {
+        Facts {
+            path: Path::new("/s/state.parquet"),
+            verified: vec![verify::Finding {
+                level: Verified::Ok,
+                part: "state file",
+                text: "rows: 3".to_owned(),
+                todo: None,
+            }],
+            other_owner: None,
+            modes: (Some(0o640), Some(0o2770)),
+            umask: 0o022,
+            lock: Some(Standing::Free),
+            journal_entries: 0,
+            meta: Metadata::default(),
+            rows,
+            attempts: &[],
+            procedures,
+            sessions: Some(HashSet::from([("sub-01", "ses-01")])),
+        }
+    }
+
+    fn complete(procedure: &str) -> TaskRow {
+        row(procedure, TaskStatus::Complete, Reason::Verified)
+    }
+
+    fn without_output(procedure: &str) -> TaskRow {
+        row(procedure, TaskStatus::Failed, Reason::NoOutput)
+    }
+
+    fn one(facts: &Facts<'_>, level: Level, part: &str) {
+        let findings = judge(facts);
+        let told: Vec<&Finding> = findings.iter().filter(|f| f.level != Level::Ok).collect();
+        assert_eq!(told.len(), 1, "{findings:#?}");
+        assert_eq!(told[0].level, level);
+        assert!(told[0].text.contains(part), "{part}: {told:#?}");
+    }
+
+    #[test]
+    fn a_sound_state_is_one_line() {
+        let dag = dag(&["bids"]);
+        let rows = [complete("bids")];
+        let findings = judge(&facts(&dag, &rows));
+        assert_eq!(findings.len(), 1, "{findings:#?}");
+        assert!(findings[0].text.contains("rows: 3"));
+        let held = Facts {
+            lock: Some(Standing::Held("run by alice".to_owned())),
+            journal_entries: 3,
+            ..facts(&dag, &rows)
+        };
+        assert!(judge(&held).iter().all(|f| f.level == Level::Ok));
+        let private = Facts {
+            modes: (Some(0o600), Some(0o700)),
+            ..facts(&dag, &rows)
+        };
+        assert_eq!(judge(&private).len(), 1);
+        let first = Facts {
+            modes: (None, Some(0o2770)),
+            ..facts(&dag, &rows)
+        };
+        assert_eq!(judge(&first).len(), 1);
+    }
+
+    #[test]
+    fn each_trouble_is_a_finding() {
+        let dag = dag(&["bids"]);
+        let rows = [complete("bids")];
+        let sound = || facts(&dag, &rows);
+        for (verified, level) in [
+            (Verified::Warning, Level::Warning),
+            (Verified::Error, Level::Error),
+        ] {
+            let mut facts = sound();
+            facts.verified[0].level = verified;
+            one(&facts, level, "state file: rows: 3");
+        }
+        let other = Some((
+            "belongs to user 7".to_owned(),
+            "run it as that user".to_owned(),
+        ));
+        let other = Facts {
+            other_owner: other,
+            ..sound()
+        };
+        one(&other, Level::Error, "belongs to user 7");
+        for (modes, umask, part) in [
+            ((Some(0o600), Some(0o750)), 0o022, "cannot read it"),
+            ((None, Some(0o2770)), 0o077, "umask 077"),
+            ((Some(0o646), Some(0o700)), 0o022, "can change it"),
+        ] {
+            let facts = Facts {
+                modes,
+                umask,
+                ..sound()
+            };
+            one(&facts, Level::Warning, part);
+        }
+        let lock = Facts {
+            lock: Some(Standing::LeftOver("run by alice".to_owned())),
+            ..sound()
+        };
+        one(&lock, Level::Warning, "run by alice");
+        let journal = Facts {
+            journal_entries: 2,
+            ..sound()
+        };
+        one(&journal, Level::Warning, "left 2 entries");
+        let mut stopped = sound();
+        stopped
+            .meta
+            .baselines
+            .insert("stopped/sessions".to_owned(), 3);
+        one(&stopped, Level::Error, "safety stop): sessions");
+    }
+
+    #[test]
+    fn rows_that_nobody_knows_any_more_are_told() {
+        let dag = dag(&["bids"]);
+        let old = [complete("old"), complete("bids")];
+        one(&facts(&dag, &old), Level::Warning, "old (1)");
+        let rows = [complete("bids")];
+        let elsewhere = Facts {
+            sessions: Some(HashSet::from([("sub-02", "ses-01")])),
+            ..facts(&dag, &rows)
+        };
+        one(&elsewhere, Level::Warning, "1 row(s) of sessions");
+        let unknown = Facts {
+            sessions: None,
+            ..facts(&dag, &rows)
+        };
+        assert_eq!(judge(&unknown).len(), 1);
+        // A row of subject scope belongs to the subject.
+        let mut subject = complete("bids");
+        subject.key.session = "".into();
+        assert_eq!(judge(&facts(&dag, &[subject])).len(), 1);
+    }
+
+    #[test]
+    fn a_procedure_that_never_completes_is_told() {
+        let dag = dag(&["bids"]);
+        let attempts = [without_output("bids"), without_output("bids")];
+        let rows = [without_output("bids")];
+        let never = Facts {
+            attempts: &attempts,
+            ..facts(&dag, &rows)
+        };
+        one(&never, Level::Warning, "3 jobs ended well");
+        assert_eq!(
+            judge(&facts(&dag, &rows)).len(),
+            1,
+            "one alone says nothing"
+        );
+        let good = [complete("bids")];
+        let some = Facts {
+            attempts: &attempts,
+            ..facts(&dag, &good)
+        };
+        assert_eq!(judge(&some).len(), 1);
+    }
+}

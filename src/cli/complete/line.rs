@@ -1,0 +1,169 @@
+//! What the words of a command line that is still typed say: which study, which subjects.
+//!
+//! Pure. The words come as the shell cuts them: not expanded, and bash cuts `--config=x` in three.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use crate::bids::{SessionLabel, SubjectLabel};
+
+/// Holds what is known of the line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Line {
+    /// The value of `--config`, as it was typed.
+    pub config: Option<PathBuf>,
+    /// Subjects that are named, as they are called in the study.
+    pub subjects: Vec<String>,
+    /// All words that stand for themselves, the command first.
+    pub words: Vec<String>,
+    /// True if what is typed just now begins with `-`.
+    pub begins_option: bool,
+}
+
+/// Options whose value is the next word, of those that may stand before a task is named.
+const WITH_VALUE: [&str; 16] = [
+    "--config",
+    "--slurm-mem",
+    "--slurm-cpus",
+    "--slurm-log-dir",
+    "--color",
+    "--trace-scan",
+    "--subject",
+    "--session",
+    "--procedure",
+    "--format",
+    "--lines",
+    "-n",
+    "--attempt",
+    "--status",
+    "--reason",
+    "--sort",
+];
+
+impl Line {
+    /// Reads the arguments of a call for candidates: the program, `--`, then the line. `typed`: which word
+    /// of the line is typed just now and names nothing yet; none: the last one.
+    pub fn read(arguments: &[OsString], typed: Option<usize>) -> Self {
+        let after = arguments.iter().position(|word| word == "--");
+        let line = after.map_or(&[][..], |at| arguments.get(at + 1..).unwrap_or_default());
+        let typed = typed.unwrap_or(line.len().saturating_sub(1));
+        let words = line.iter().enumerate().skip(1);
+        let words = words.filter(|(at, _)| *at != typed);
+        Self {
+            begins_option: line
+                .get(typed)
+                .is_some_and(|word| plain(word).starts_with('-')),
+            ..Self::of_words(words.map(|(_, word)| word))
+        }
+    }
+
+    fn of_words<'a>(line: impl Iterator<Item = &'a OsString>) -> Self {
+        let mut found = Self::default();
+        let mut bare = Vec::new();
+        let mut words = line.map(|word| plain(word)).peekable();
+        while let Some(word) = words.next() {
+            let (option, value) = match word.split_once('=') {
+                Some((option, value)) if word.starts_with('-') => {
+                    (option.to_owned(), Some(value.to_owned()))
+                }
+                _ => (word.clone(), None),
+            };
+            if !word.starts_with('-') {
+                if word != "=" && !word.is_empty() {
+                    bare.push(word);
+                }
+                continue;
+            }
+            let value = match value {
+                Some(value) if !value.is_empty() => Some(value),
+                _ if WITH_VALUE.contains(&option.as_str()) => {
+                    words.next_if(|word| word == "=");
+                    words.next_if(|word| !word.starts_with('-'))
+                }
+                other => other,
+            };
+            match (option.as_str(), value) {
+                ("--config", Some(value)) => found.config = Some(PathBuf::from(value)),
+                ("--subject", Some(value)) => found.subjects.push(value),
+                _ => {}
+            }
+        }
+        // `explain 0001`: the first word after the command names a subject, with or without prefix.
+        if found.subjects.is_empty() {
+            let named = |word: &&String| word.starts_with(SubjectLabel::PREFIX);
+            let rest = bare.get(1..).unwrap_or_default();
+            found
+                .subjects
+                .extend(rest.iter().find(named).or(rest.first()).cloned());
+        }
+        for subject in &mut found.subjects {
+            if !subject.starts_with(SubjectLabel::PREFIX) {
+                subject.insert_str(0, SubjectLabel::PREFIX);
+            }
+        }
+        found.words = bare;
+        found
+    }
+
+    /// True if a word is surely a session.
+    pub fn names_session(&self) -> bool {
+        self.words
+            .iter()
+            .any(|word| SessionLabel::new(word).is_ok())
+    }
+}
+
+/// Returns a word without the quotes around it.
+fn plain(word: &OsStr) -> String {
+    let text = word.to_string_lossy();
+    let inner = ['"', '\'']
+        .into_iter()
+        .find_map(|quote| Some(text.strip_prefix(quote)?.trim_end_matches(quote)));
+    inner.unwrap_or(&text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_is_read_as_the_shells_cut_it() {
+        for (line, config, subjects) in [
+            ("", None, ""),
+            ("status --subject sub-1", None, "sub-1"),
+            ("status --subject 1 --subject=2", None, "sub-1 sub-2"),
+            ("status --subject = 1", None, "sub-1"),
+            ("--config c.yaml status", Some("c.yaml"), ""),
+            ("--config=c.yaml status", Some("c.yaml"), ""),
+            (
+                "--config = 'c.yaml' explain 0001",
+                Some("c.yaml"),
+                "sub-0001",
+            ),
+            ("--config", None, ""),
+            ("--config --subject", None, ""),
+            ("explain 0001 ses-1", None, "sub-0001"),
+            ("explain ses-1 sub-7", None, "sub-7"),
+            ("logs -n 5 0001", None, "sub-0001"),
+            ("-v logs --follow 0001", None, "sub-0001"),
+        ] {
+            let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+            let read = Line::of_words(words.iter());
+            assert_eq!(
+                read.config.as_deref(),
+                config.map(std::path::Path::new),
+                "{line}"
+            );
+            assert_eq!(read.subjects.join(" "), subjects, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_words_begin_after_the_program_of_the_line() {
+        let words = ["/bin/it", "--", "it", "explain", "1", "ses-1"].map(OsString::from);
+        assert_eq!(Line::read(&words, None).words, ["explain", "1"]);
+        assert_eq!(Line::read(&words, Some(4)).words, ["explain", "1", "ses-1"]);
+        assert_eq!(Line::read(&words, Some(2)).words, ["explain", "ses-1"]);
+        assert_eq!(Line::read(&words[..1], None), Line::default());
+    }
+}

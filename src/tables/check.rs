@@ -1,0 +1,22 @@
+//! The table of what `check` finds.
+
+use polars::prelude::*;
+
+use super::{TableError, texts};
+use crate::check::Finding;
+
+/// Returns a row per finding: `level, topic, about, finding, advice`.
+pub fn checks_frame(findings: &[Finding]) -> Result<DataFrame, TableError> {
+    let text =
+        |name: &str, get: fn(&Finding) -> Option<&str>| texts(name, findings.iter().map(get));
+    Ok(DataFrame::new(
+        findings.len(),
+        vec![
+            text("level", |f| Some(f.level.as_str())),
+            text("topic", |f| Some(f.topic)),
+            text("about", |f| Some(&f.about)),
+            text("finding", |f| Some(&f.text)),
+            text("advice", |f| f.advice.as_deref()),
+        ],
+    )?)
+}

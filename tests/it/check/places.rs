@@ -1,0 +1,434 @@
+//! Roots, directories, lock, state and file systems.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "starts the program in other surroundings"
+)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+use std::time::Duration;
+
+use snbb_scheduler::check::{look, places, roots};
+
+use super::{STEPS, among, check, only, site, trouble};
+use crate::harness::Study;
+use crate::harness_tree::as_nobody;
+use crate::scan::strace;
+
+#[test]
+fn roots_that_are_missing_empty_or_no_directories() {
+    let (study, _slurm) = site();
+    for (key, level) in [("bids", "warning"), ("derivatives", "warning")] {
+        fs::remove_dir(study.at(key)).unwrap();
+        only(&study, level, &format!("{key}_root"), "does not exist");
+        fs::write(study.at(key), "x").unwrap();
+        only(
+            &study,
+            "error",
+            &format!("{key}_root"),
+            "is not a directory",
+        );
+        fs::remove_file(study.at(key)).unwrap();
+        fs::create_dir(study.at(key)).unwrap();
+    }
+    fs::rename(study.at("dicom"), study.at("away")).unwrap();
+    among(&study, &[], "error", "dicom_root", "does not exist");
+    among(&study, &[], "error", "sessions", "does not exist");
+    fs::create_dir(study.at("dicom")).unwrap();
+    among(&study, &[], "warning", "dicom_root", "is empty");
+    among(&study, &[], "warning", "sessions", "no session is found");
+    // With results on record it is a safety stop.
+    fs::remove_dir(study.at("dicom")).unwrap();
+    fs::rename(study.at("away"), study.at("dicom")).unwrap();
+    study.ok(&["run"]);
+    fs::rename(study.at("dicom"), study.at("away")).unwrap();
+    fs::create_dir(study.at("dicom")).unwrap();
+    among(
+        &study,
+        &[],
+        "error",
+        "dicom_root",
+        "is empty although the state knows 2 task(s) there",
+    );
+    assert_eq!(study.call(&["run"]).code, 6);
+    among(
+        &study,
+        &[],
+        "error",
+        "state",
+        "the last run was stopped (safety stop): dicom_root",
+    );
+}
+
+#[test]
+fn what_this_user_may_not_do_is_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for (name, mode) in [("closed", 0o700), ("read-only", 0o755)] {
+        fs::create_dir(at(name)).unwrap();
+        fs::set_permissions(at(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    as_nobody(|| {
+        assert_eq!(
+            look::root(&at("closed")),
+            roots::Look::Unreadable("Permission denied".to_owned())
+        );
+        assert_eq!(look::root(&at("read-only")), roots::Look::Empty);
+        assert_eq!(look::place(&at("read-only")), places::Look::Unwritable);
+        assert!(matches!(
+            look::place(&at("closed/x")),
+            places::Look::Unreadable(_)
+        ));
+    });
+}
+
+#[test]
+fn another_user_is_told_what_is_missing() {
+    let (study, _slurm) = site();
+    fs::set_permissions(study.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    study.ok(&["run"]);
+    let program = study.program();
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(program.get_program())
+        .args(["check", "--format", "json"])
+        .env_clear();
+    let envs = program
+        .get_envs()
+        .filter_map(|(name, value)| Some((name, value?)));
+    let output = command.envs(envs).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    if text.is_empty() {
+        // The built program lies where only root can reach it.
+        eprintln!("SKIPPED: {}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for part in [
+        "this user may write nothing in it",
+        "belongs to user 0, this is user 65534",
+        "this user may make nothing in it",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn places_of_the_programs_own_files() {
+    let (study, _slurm) = site();
+    for (rest, topic, part) in [
+        (
+            "state_file: bids/state.parquet\n",
+            "state_file",
+            "is below bids_root",
+        ),
+        (
+            "log_file: derivatives/log/audit.jsonl\n",
+            "log_file",
+            "is below derivatives_root",
+        ),
+        (
+            "slurm_log_dir: bids/logs\n",
+            "log_dir",
+            "is below bids_root",
+        ),
+    ] {
+        let key = rest.split(':').next().unwrap();
+        study.configure("");
+        let config = study.read("config.yaml");
+        let others: String = config
+            .lines()
+            .filter(|line| !line.starts_with(&format!("{key}:")))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        study.write("config.yaml", &format!("{others}{rest}{STEPS}"));
+        only(&study, "warning", topic, part);
+    }
+    study.configure(STEPS);
+    let config = study
+        .read("config.yaml")
+        .replace("slurm_log_dir: logs\n", "");
+    study.write("config.yaml", &config);
+    only(&study, "warning", "log_dir", "there is no slurm_log_dir");
+    study.write("plain", "x");
+    study.write(
+        "config.yaml",
+        &format!("slurm_log_dir: plain/logs\n{config}"),
+    );
+    let found = trouble(&study, &[]);
+    assert!(
+        found
+            .iter()
+            .any(|f| f.topic == "log_dir" && f.level == "error"),
+        "{found:#?}"
+    );
+    study.configure(&format!("safety: {{min_free: 900T}}\n{STEPS}"));
+    only(&study, "error", "state_file", "safety stop");
+    study.configure(STEPS);
+    fs::set_permissions(study.dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    only(
+        &study,
+        "warning",
+        "state_file",
+        "every user of the machine may replace files",
+    );
+}
+
+#[test]
+fn file_systems_have_their_meaning() {
+    let (study, _slurm) = site();
+    let here = study.dir.path().canonicalize().unwrap();
+    let mounted = |kind: &str, options: &str| {
+        let table = format!(
+            "27 1 254:0 / / rw - ext4 /dev/vda rw\n30 27 0:40 / {} rw - {kind} srv:/x {options}\n",
+            here.display()
+        );
+        study.write("mounts", &table);
+        trouble(
+            &study,
+            &[
+                "--mountinfo-for-tests",
+                study.at("mounts").to_str().unwrap(),
+            ],
+        )
+    };
+    for (kind, options) in [
+        ("nfs4", "rw,hard,local_lock=none"),
+        ("lustre", "rw,flock"),
+        ("xfs", "rw"),
+        ("gpfs", "rw"),
+    ] {
+        let found = mounted(kind, options);
+        assert_eq!(found.len(), 0, "{kind}: {found:#?}");
+    }
+    for (kind, options, part) in [
+        ("nfs", "rw,nolock", "is on nfs with nolock"),
+        ("nfs", "rw,local_lock=all", "with local_lock=all"),
+        ("nfs4", "rw,soft", "with soft"),
+        ("lustre", "rw,localflock", "is on lustre, localflock"),
+        ("lustre", "rw", "is on lustre, without flock"),
+        ("fuse.sshfs", "rw", "is on fuse.sshfs"),
+        ("cifs", "rw", "is on cifs"),
+        ("overlay", "rw", "is on overlay"),
+    ] {
+        let found = mounted(kind, options);
+        assert_eq!(found.len(), 1, "{kind}: {found:#?}");
+        assert_eq!(
+            (found[0].level.as_str(), found[0].topic.as_str()),
+            ("warning", "state_file")
+        );
+        assert!(found[0].text.contains(part), "{found:?}");
+    }
+    // All of it in memory: the roots too.
+    let found = mounted("tmpfs", "rw");
+    assert!(
+        found.len() == 5 && found.iter().all(|f| f.text.contains("is on tmpfs")),
+        "{found:#?}"
+    );
+    let found = mounted("ext4", "ro");
+    assert!(
+        found
+            .iter()
+            .all(|f| f.level == "error" && f.text.contains("read-only")),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn a_real_file_system_in_memory_is_seen() {
+    let (study, _slurm) = site();
+    fs::create_dir(study.at("mem")).unwrap();
+    let config = study
+        .read("config.yaml")
+        .replace("state_file: ", "state_file: mem/");
+    study.write("config.yaml", &config);
+    let program = study.program();
+    let mut command = Command::new("unshare");
+    command
+        .args([
+            "-m",
+            "sh",
+            "-c",
+            "mount -t tmpfs tmpfs \"$1\" && shift && exec \"$@\"",
+            "sh",
+        ])
+        .arg(study.at("mem"))
+        .arg(program.get_program())
+        .args(["check", "--format", "csv"])
+        .env_clear();
+    let envs = program
+        .get_envs()
+        .filter_map(|(name, value)| Some((name, value?)));
+    let output = command.envs(envs).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    if text.is_empty() {
+        eprintln!(
+            "SKIPPED: no mount namespace: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        return;
+    }
+    assert!(
+        text.contains("is on tmpfs, which is empty after a restart"),
+        "{text}"
+    );
+    assert!(text.contains("ok,lock,"), "{text}");
+}
+
+#[test]
+fn a_lock_that_does_not_work_is_an_error() {
+    if !strace::works("a_lock_that_does_not_work_is_an_error") {
+        return;
+    }
+    let (study, _slurm) = site();
+    let before = study.snapshot().len();
+    for (inject, part) in [
+        ("linkat:error=EOPNOTSUPP", "a hard link cannot be made: "),
+        (
+            "fsync:error=EIO",
+            "a file cannot be synced: Input/output error",
+        ),
+        (
+            "rename:error=EPERM",
+            "a file cannot be replaced by renaming: ",
+        ),
+    ] {
+        let name = inject.split(':').next().unwrap();
+        let said = strace::call(
+            &study,
+            &[
+                "-o",
+                "/dev/null",
+                "-e",
+                &format!("trace={name}"),
+                "-e",
+                &format!("inject={inject}"),
+            ],
+            &["check", "--format", "csv"],
+        );
+        assert_eq!(said.code, 1, "{}", said.out);
+        assert!(said.out.contains("error,lock,"), "{}", said.out);
+        assert!(said.out.contains(part), "{part}: {}", said.out);
+    }
+    let left: Vec<_> = study
+        .snapshot()
+        .into_iter()
+        .filter(|(path, _)| path.to_string_lossy().contains("snbb-check"))
+        .collect();
+    assert!(left.is_empty(), "{before} {left:?}");
+}
+
+#[test]
+fn what_calls_and_programs_left_behind_is_told() {
+    let (study, _slurm) = site();
+    study.ok(&["run"]);
+    let sound = study.copy();
+    // A damaged state.
+    fs::write(study.at("state.parquet"), "PAR1 is not all").unwrap();
+    let (code, _) = check(&study, &[]);
+    assert_eq!(code, 1);
+    let found = among(&study, &[], "error", "state", "state file");
+    assert!(found.advice.unwrap().contains("state repair"));
+    // Rows that nobody knows any more.
+    let study = sound;
+    study.configure(&STEPS.replace("bids", "convert"));
+    among(&study, &[], "warning", "state", "bids (2, 2 in flight)");
+    study.configure(STEPS);
+    fs::remove_dir_all(study.at("dicom/sub-02")).unwrap();
+    among(
+        &study,
+        &[],
+        "warning",
+        "state",
+        "1 row(s) of sessions that are not found: bids sub-02 ses-01",
+    );
+}
+
+#[test]
+fn a_call_that_was_killed_has_left_lock_and_journal() {
+    let (mut study, _slurm) = site();
+    study.ok(&["run", "--max-jobs", "1"]);
+    let gate = study.at("gate");
+    study.write("gate", "");
+    study.env.push(("FAKE_WAIT".into(), "sbatch".into()));
+    study
+        .env
+        .push(("FAKE_WAIT_FILE".into(), gate.display().to_string()));
+    let program = study.program();
+    let mut command = Command::new(program.get_program());
+    command.arg("run").env_clear();
+    let envs = program
+        .get_envs()
+        .filter_map(|(name, value)| Some((name, value?)));
+    let mut run = command.envs(envs).spawn().unwrap();
+    let reached = study.at("gate.reached");
+    while !reached.exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // At work: nothing is wrong.
+    study.env.clear();
+    let found = trouble(&study, &[]);
+    assert_eq!(found.len(), 0, "{found:#?}");
+    run.kill().unwrap();
+    run.wait().unwrap();
+    among(&study, &[], "warning", "lock", "has left its lock: run by");
+    among(
+        &study,
+        &[],
+        "warning",
+        "state",
+        "was broken off in its work and has left",
+    );
+    fs::remove_file(gate).unwrap();
+}
+
+#[test]
+fn a_state_that_its_group_cannot_read() {
+    let (study, _slurm) = site();
+    study.ok(&["run"]);
+    let set = |path: &str, mode| {
+        fs::set_permissions(study.at(path), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set("", 0o700);
+    set("state.parquet", 0o600);
+    assert_eq!(trouble(&study, &[]).len(), 0, "nobody else can enter");
+    set("", 0o750);
+    only(
+        &study,
+        "warning",
+        "state",
+        "the group can enter its directory and cannot read it",
+    );
+}
+
+#[test]
+fn the_local_executor_says_what_it_does_not_do() {
+    let study = Study::new();
+    study.script("job.sh", "true");
+    study.scan(&["sub-01/ses-01"]);
+    study.configure(&format!("executor: local\n{STEPS}"));
+    let (code, found) = check(&study, &[]);
+    assert_eq!(code, 0);
+    assert!(found.iter().all(|f| f.level == "ok"), "{found:#?}");
+    let executor = found.iter().find(|f| f.topic == "executor").unwrap();
+    assert!(executor.text.contains("not enforced"), "{executor:?}");
+    study.configure(&format!("executor: local\nslurm_mem: 8G\n{STEPS}"));
+    only(
+        &study,
+        "warning",
+        "executor",
+        "not enforced by the local executor: bids, prep",
+    );
+    study.write("job.sh", "#!/opt/no/such/shell\n");
+    study.configure(&format!("executor: local\n{STEPS}"));
+    among(
+        &study,
+        &[],
+        "error",
+        "script",
+        "interpreter /opt/no/such/shell",
+    );
+}

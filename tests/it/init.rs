@@ -1,0 +1,503 @@
+//! `init`: from options or a dialogue to a study that works at once.
+#![expect(clippy::disallowed_methods, reason = "starts shells and a terminal")]
+
+mod dialogue;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::harness::{Said, Study};
+
+/// A study with two DICOM sessions and no configuration.
+fn study() -> Study {
+    let study = Study::new();
+    std::fs::remove_file(study.at("config.yaml")).unwrap();
+    study.scan(&["sub-01/ses-01", "sub-02/ses-01"]);
+    study
+}
+
+/// Calls `init` for the directory `site` of the study, with more arguments.
+fn init(study: &Study, more: &[&str]) -> Said {
+    let site = study.at("site").display().to_string();
+    let mut arguments = vec!["init", &site];
+    arguments.extend(more);
+    study.call(&arguments)
+}
+
+fn arguments<'a>(pairs: &'a [(&'a str, String)]) -> Vec<&'a str> {
+    let words = pairs
+        .iter()
+        .flat_map(|(option, value)| [*option, value.as_str()]);
+    words.filter(|word| !word.is_empty()).collect()
+}
+
+fn roots(study: &Study) -> Vec<(&'static str, String)> {
+    let at = |name: &str| study.at(name).display().to_string();
+    vec![("--dicom-root", at("dicom")), ("--bids-root", at("bids"))]
+}
+
+/// Runs a line in a shell, as somebody who copies it, with this program first on PATH.
+fn shell(study: &Study, line: &str) -> Output {
+    let program = assert_cmd::cargo::cargo_bin("snbb-scheduler");
+    let path = format!("{}:/usr/bin:/bin", program.parent().unwrap().display());
+    Command::new("bash")
+        .args(["-c", line])
+        .current_dir("/")
+        .env_clear()
+        .env("PATH", path)
+        .env("HOME", study.dir.path())
+        .envs(study.env.iter().cloned())
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn a_study_from_options_works_at_once() {
+    let mut study = study();
+    let said = init(&study, &arguments(&roots(&study)));
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(
+        said.err.contains("found 2 sessions of 2 subjects"),
+        "{}",
+        said.err
+    );
+    let script = study.at("site/scripts/example.sh");
+    assert!(
+        said.err.contains(&format!("wrote {}", script.display())),
+        "{}",
+        said.err
+    );
+    let config = study.read("site/config.yaml");
+    assert!(config.starts_with("# yaml-language-server: $schema=.snbb-schema.json\n"));
+    assert!(config.contains("executor: local\n"), "{config}");
+    for made in ["site/state", "site/logs", "derivatives"] {
+        assert!(study.at(made).is_dir(), "{made}");
+    }
+
+    // The three commands, as they are printed.
+    let lines: Vec<&str> = said.out.lines().collect();
+    assert_eq!(lines.len(), 3, "{}", said.out);
+    assert!(
+        lines[0].ends_with("/site/config.yaml check"),
+        "{}",
+        lines[0]
+    );
+    let output = shell(&study, lines[0]);
+    let findings = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{findings}");
+    let output = shell(&study, lines[1]);
+    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success() && listed.lines().count() == 2,
+        "{listed}"
+    );
+    let cron = lines[2].strip_prefix("*/15 * * * * ").unwrap();
+    let output = shell(&study, cron);
+    assert!(output.status.success(), "{output:?}");
+    study.env.push((
+        "SNBB_CONFIG".to_owned(),
+        study.at("site/config.yaml").display().to_string(),
+    ));
+    study.ok(&["wait", "--interval", "1s", "--timeout", "1m"]);
+    study.ok(&["run"]);
+    study.ok(&["wait", "--interval", "1s", "--timeout", "1m"]);
+    assert_eq!(
+        study.statuses(),
+        [
+            "example sub-01 ses-01: complete verified",
+            "example sub-02 ses-01: complete verified"
+        ]
+    );
+    let summary = study.read("derivatives/example/sub-01/ses-01/summary.txt");
+    assert!(
+        summary.starts_with("sub-01 ses-01: 1 files in "),
+        "{summary}"
+    );
+}
+
+#[test]
+fn a_converted_dataset_is_recognised() {
+    let study = study();
+    for path in ["sub-01/anat/x_T1w.nii.gz", "sub-02/anat/y_T1w.nii.gz"] {
+        study.write(&format!("bids/{path}"), "x");
+    }
+    let said = init(&study, &arguments(&roots(&study)[1..]));
+    assert_eq!(said.code, 0, "{}", said.err);
+    let config = study.read("site/config.yaml");
+    assert!(
+        config.contains("\ndiscover: bids\n") && !config.contains("\ndicom_root:"),
+        "{config}"
+    );
+    let file = study.at("site/config.yaml").display().to_string();
+    let said = study.ok(&["--config", &file, "manifest", "--format", "csv"]);
+    assert_eq!(said.out.lines().count(), 3, "{}", said.out);
+}
+
+#[test]
+fn subjects_without_sessions_and_lists_of_sessions_are_taken_as_they_are() {
+    let study = Study::new();
+    study.write("dicom/sub-01/1.dcm", "x");
+    let said = init(&study, &arguments(&roots(&study)));
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(
+        study
+            .read("site/config.yaml")
+            .contains("\nsessionless: yes\n"),
+        "{}",
+        said.err
+    );
+
+    let study = Study::new();
+    study.write("incoming/P1/1.dcm", "x");
+    study.write("list.csv", "who,when,dicom_path\n1,202401011200,/x\n");
+    let mut pairs = vec![("--dicom-root", study.at("incoming").display().to_string())];
+    pairs.extend(roots(&study).into_iter().skip(1));
+    let said = init(&study, &arguments(&pairs));
+    assert_eq!(said.code, 2);
+    assert!(
+        said.err.contains("there are P1") && said.err.contains("--sessions-file FILE"),
+        "{}",
+        said.err
+    );
+    pairs.push((
+        "--sessions-file",
+        study.at("list.csv").display().to_string(),
+    ));
+    let said = init(&study, &arguments(&pairs));
+    assert!(
+        said.code != 0 && said.err.contains("'who', 'when', 'dicom_path'"),
+        "{}",
+        said.err
+    );
+    pairs.push(("--subject-col", "who".to_owned()));
+    pairs.push(("--session-col", "when".to_owned()));
+    let said = init(&study, &arguments(&pairs));
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(study.read("site/config.yaml").contains("sessions_file: "));
+}
+
+#[test]
+fn nothing_is_overwritten_and_a_dry_run_writes_nothing() {
+    let study = study();
+    let pairs = roots(&study);
+    let before = study.snapshot();
+    let mut dry = arguments(&pairs);
+    dry.push("--dry-run");
+    let said = init(&study, &dry);
+    assert_eq!(
+        (said.code, study.snapshot() == before),
+        (0, true),
+        "{}",
+        said.err
+    );
+    assert!(said.err.contains("would write") && said.out.contains("\nprocedures:\n"));
+
+    study.write("site/scripts/example.sh", "mine");
+    let before = study.snapshot();
+    let said = init(&study, &arguments(&pairs));
+    assert_eq!((said.code, study.snapshot() == before), (1, true));
+    assert!(
+        said.err
+            .contains("/site/scripts/example.sh is there already; nothing was written"),
+        "{}",
+        said.err
+    );
+
+    std::fs::remove_file(study.at("site/scripts/example.sh")).unwrap();
+    assert_eq!(init(&study, &arguments(&pairs)).code, 0);
+    // What would have been written is what was.
+    assert_eq!(said_config(&study), study.read("site/config.yaml"));
+    let before = study.snapshot();
+    let said = init(&study, &arguments(&pairs));
+    assert_eq!((said.code, study.snapshot() == before), (1, true));
+    assert!(
+        said.err.contains("/site/config.yaml is there already"),
+        "{}",
+        said.err
+    );
+    assert!(
+        said.err.contains("hint: edit what is there"),
+        "{}",
+        said.err
+    );
+}
+
+fn said_config(study: &Study) -> String {
+    let pairs = roots(study);
+    let mut dry = arguments(&pairs);
+    dry.push("--dry-run");
+    init(study, &dry).out
+}
+
+#[test]
+fn wrong_turns_are_told_with_the_way_out_and_leave_nothing() {
+    let study = study();
+    let at = |name: &str| study.at(name).display().to_string();
+    study.write("file", "");
+    let (dicom, bids) = (at("dicom"), at("bids"));
+    let good = ["--dicom-root", &dicom, "--bids-root", &bids];
+    let with = |more: &[&'static str]| -> Vec<String> {
+        good.iter()
+            .chain(more)
+            .map(|word| (*word).to_owned())
+            .collect()
+    };
+    let plain =
+        |words: &[&str]| -> Vec<String> { words.iter().map(|word| (*word).to_owned()).collect() };
+    let table: Vec<(Vec<String>, i32, &str)> = vec![
+        (plain(&[]), 2, "--dicom-root or --bids-root is missing"),
+        (
+            plain(&["--dicom-root", &at("dicm"), "--bids-root", &bids]),
+            2,
+            "did you mean",
+        ),
+        (
+            plain(&["--dicom-root", &at("file"), "--bids-root", &bids]),
+            2,
+            "is not a directory",
+        ),
+        (
+            plain(&["--dicom-root", &dicom, "--bids-root", &at("no/where")]),
+            2,
+            "nor does the directory",
+        ),
+        (
+            plain(&["--bids-root", &bids]),
+            2,
+            "hint: a dataset that is converted already",
+        ),
+        (
+            with(&["--procedures", "fmripep"]),
+            2,
+            "no procedure 'fmripep' in the catalogue",
+        ),
+        (
+            with(&["--partition", "a b"]),
+            2,
+            "--partition 'a b': holds a blank",
+        ),
+        (
+            with(&["--project", "a b"]),
+            2,
+            "'a b' is not 1 to 32 letters",
+        ),
+        (
+            with(&["--log-dir", "${NO_SUCH_THING}/x"]),
+            2,
+            "NO_SUCH_THING is not set",
+        ),
+        (with(&["--subject-col", "x"]), 2, "--sessions-file"),
+        (
+            with(&["--executor", "slrm"]),
+            2,
+            "[possible values: slurm, local]",
+        ),
+        (with(&["--config", "x"]), 2, "init reads no configuration"),
+    ];
+    let before = study.snapshot();
+    for (words, code, text) in table {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let said = init(&study, &words);
+        assert_eq!(said.code, code, "{words:?}: {}", said.err);
+        assert!(said.err.contains(text), "{words:?}: {}", said.err);
+        assert!(study.snapshot() == before, "{words:?} left something");
+    }
+    // Where the study is set up.
+    for (dir, code, text) in [
+        ("dicom", 2, "would lie in dicom_root"),
+        ("bids/x", 2, "would lie in bids_root"),
+        ("file/x", 1, "Not a directory"),
+        ("file", 1, "Not a directory"),
+    ] {
+        let mut words = vec!["init", &dicom];
+        let dir = at(dir);
+        words[1] = &dir;
+        words.extend(good);
+        let said = study.call(&words);
+        assert_eq!(said.code, code, "{dir}: {}", said.err);
+        assert!(said.err.contains(text), "{dir}: {}", said.err);
+        assert!(study.snapshot() == before, "{dir}");
+    }
+}
+
+#[test]
+fn state_and_logs_lie_in_data_only_on_purpose() {
+    let study = study();
+    let mut pairs = roots(&study);
+    pairs.push((
+        "--log-dir",
+        study.at("derivatives/logs").display().to_string(),
+    ));
+    let said = init(&study, &arguments(&pairs));
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(
+        said.err.contains("lies in derivatives_root, beside data"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn commands_to_copy_work_in_a_directory_of_any_name() {
+    let study = study();
+    for name in [
+        "a b", "it's", "${HOME}", "$(x)", "100%", "~", "a;b", "é\"", "-x",
+    ] {
+        let dir = study.at(name);
+        let pairs = roots(&study);
+        let mut words = vec!["init", "--yes"];
+        words.extend(arguments(&pairs));
+        let output = study
+            .program()
+            .args(&words)
+            .arg("--state-file")
+            .arg("s/x.parquet")
+            .arg("--")
+            // A relative name, so that nothing before it keeps it from being expanded.
+            .arg(if name == "${HOME}" || name == "~" {
+                "."
+            } else {
+                name
+            })
+            .current_dir(if name == "${HOME}" || name == "~" {
+                std::fs::create_dir(&dir).unwrap();
+                dir.clone()
+            } else {
+                study.dir.path().to_owned()
+            })
+            .output()
+            .unwrap();
+        let (out, err) = (
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        );
+        assert!(output.status.success(), "{name}: {err}");
+        assert!(dir.join("config.yaml").is_file(), "{name}: {err}");
+        let lines: Vec<&str> = out.lines().collect();
+        let output = shell(&study, lines[1]);
+        assert!(output.status.success(), "{name}: {lines:?} {output:?}");
+        // cron takes the backslash away.
+        let cron = lines[2]
+            .trim_start_matches("*/15 * * * * ")
+            .replace("\\%", "%");
+        let output = shell(&study, &cron);
+        assert!(output.status.success(), "{name}: {cron} {output:?}");
+        assert!(dir.join("cron.log").is_file(), "{name}");
+        // The next one is a study of its own.
+        std::fs::remove_dir_all(study.at("s")).ok();
+    }
+}
+
+/// Runs the program where a small file system stands at the directory of the study; none where that is not allowed.
+fn mounted(study: &Study, options: &str, before: &str) -> Option<(Option<i32>, String, String)> {
+    let works = Command::new("unshare")
+        .args(["--mount", "mount", "-t", "tmpfs", "none", "/mnt"])
+        .output();
+    if !works.is_ok_and(|output| output.status.success()) {
+        eprintln!("\n=== SKIPPED a test that mounts a file system ===");
+        return None;
+    }
+    let pairs = roots(study);
+    let program = assert_cmd::cargo::cargo_bin("snbb-scheduler");
+    let site = study.at("site");
+    std::fs::create_dir_all(&site).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o {options} none \"$SITE\" || exit 99; cd \"$SITE\"; {before}\n\"$P\" init \"$SITE\" \"$@\"; code=$?; \
+         find \"$SITE\" -mindepth 1; exit $code"
+    );
+    let output = Command::new("unshare")
+        .args(["--mount", "bash", "-c", &script, "bash"])
+        .args(arguments(&pairs))
+        .env("SITE", &site)
+        .env("P", program)
+        .output()
+        .unwrap();
+    Some((
+        output.status.code(),
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    ))
+}
+
+#[test]
+fn a_read_only_directory_and_a_full_disk_are_told_and_left_as_they_are() {
+    let study = study();
+    let Some((code, out, err)) = mounted(&study, "ro,size=1m", ":") else {
+        return;
+    };
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(
+        err.contains("Read-only file system") && err.contains("hint: choose a directory"),
+        "{err}"
+    );
+    let fill = "dd if=/dev/zero of=fill bs=4096 2>/dev/null; :";
+    let (code, out, err) = mounted(&study, "size=64k", fill).unwrap();
+    let site = study.at("site").display().to_string();
+    assert_eq!((code, out), (Some(1), format!("{site}/fill\n")), "{err}");
+    assert!(
+        err.contains("No space left") && err.contains("hint: make room"),
+        "{err}"
+    );
+    // Neither were directories elsewhere left behind.
+    assert!(study.at("site").read_dir().unwrap().next().is_none());
+}
+
+#[test]
+fn a_slurm_that_does_not_answer_is_no_obstacle() {
+    let mut study = study();
+    study.script("bin/sbatch", "exit 1");
+    study.script(
+        "bin/sinfo",
+        "echo 'slurm_load_partitions: Unable to contact slurm controller' >&2; exit 1",
+    );
+    study.path = vec![study.at("bin")];
+    let said = init(&study, &arguments(&roots(&study)));
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(
+        said.err.contains("Unable to contact slurm controller"),
+        "{}",
+        said.err
+    );
+    let config = study.read("site/config.yaml");
+    assert!(config.contains("\nexecutor: slurm\n"), "{config}");
+    // cron does not look there.
+    let line = format!("\nslurm_bin_dir: {}\n", study.at("bin").display());
+    assert!(config.contains(&line), "{config}");
+    assert!(Path::new(&study.at("site/state")).is_dir());
+}
+
+/// Types the commands of the guide; `/data` is a directory of the test's.
+#[test]
+fn the_guide_works_as_written() {
+    let guide = include_str!("../../docs/getting-started.md");
+    let blocks = |language: &'static str| {
+        let all = guide.split("```").skip(1).step_by(2);
+        all.filter_map(move |block| block.strip_prefix(language)?.strip_prefix('\n'))
+    };
+    let study = Study::new();
+    let data = study.at("data").display().to_string();
+    std::fs::create_dir(&data).unwrap();
+    let mut script = "set -e\n".to_owned();
+    let typed = blocks("console").flat_map(str::lines);
+    for line in typed.filter_map(|line| line.strip_prefix("$ ")) {
+        script.push_str(line);
+        script.push('\n');
+    }
+    for line in blocks("cron").flat_map(str::lines) {
+        script.push_str(line.strip_prefix("*/15 * * * * ").unwrap());
+        script.push('\n');
+    }
+    let script = script.replace("/data/", &format!("{data}/"));
+    let output = shell(&study, &script);
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(output.status.success(), "{script}\n{out}\n{err}");
+    assert!(
+        study
+            .at("data/derivatives/example/sub-02/ses-01/summary.txt")
+            .is_file(),
+        "{out}\n{err}"
+    );
+}

@@ -1,0 +1,108 @@
+//! The manual pages: all there, and well-formed for those who check such pages.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "starts the programs that show manual pages"
+)]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::harness::Study;
+
+fn has(program: &str) -> bool {
+    let found = ["/usr/bin", "/bin"]
+        .iter()
+        .any(|dir| Path::new(dir).join(program).is_file());
+    if !found {
+        eprintln!("SKIPPED: {program} is not installed: the manual pages are not checked by it");
+    }
+    found
+}
+
+#[test]
+fn there_is_a_page_for_every_command_and_it_is_well_formed() {
+    let study = Study::new();
+    let dir = study.at("man");
+    let said = study.ok(&["man", "--output", dir.to_str().unwrap()]);
+    assert!(said.err.contains("pages written"), "{}", said.err);
+    let mut pages: Vec<String> = walkdir::WalkDir::new(&dir)
+        .min_depth(1)
+        .into_iter()
+        .map(|entry| entry.unwrap().file_name().to_str().unwrap().to_owned())
+        .collect();
+    pages.sort();
+    insta::assert_snapshot!(pages.join("\n"));
+    // Without --output the main page alone.
+    assert_eq!(
+        study.ok(&["man"]).out.as_bytes(),
+        fs::read(dir.join("snbb-scheduler.1")).unwrap()
+    );
+    for page in &pages {
+        let path = dir.join(page);
+        let text = fs::read_to_string(&path).unwrap();
+        for heading in ["NAME", "SYNOPSIS", "OPTIONS"] {
+            assert!(
+                text.contains(&format!(".SH {heading}")),
+                "{page}: {heading}"
+            );
+        }
+        assert!(!text.contains("lock-always-granted"), "{page}");
+        if has("groff") {
+            let output = Command::new("groff")
+                .args(["-ww", "-z", "-man", "-Tutf8", "-K", "utf8"])
+                .arg(&path)
+                .output()
+                .unwrap();
+            let err = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && err.is_empty(), "{page}: {err}");
+        }
+        if has("mandoc") {
+            let output = Command::new("mandoc")
+                .args(["-T", "lint", "-W", "warning"])
+                .arg(&path)
+                .output()
+                .unwrap();
+            let out = String::from_utf8_lossy(&output.stdout);
+            let told: Vec<&str> = out
+                .lines()
+                // Pages bear no date; and how paragraphs are parted is clap_mangen's.
+                .filter(|line| {
+                    !line.contains("missing date") && !line.contains("skipping paragraph macro")
+                })
+                .collect();
+            assert_eq!(told, [""; 0], "{page}");
+        }
+    }
+    if has("man") {
+        let output = Command::new("man")
+            .args(["-l"])
+            .arg(dir.join("snbb-scheduler.1"))
+            .env("MANPAGER", "cat")
+            .env("MANWIDTH", "100")
+            .env("LC_ALL", "C.UTF-8")
+            .output()
+            .unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout);
+        for words in [
+            "EXIT STATUS",
+            "another call holds the lock",
+            "SNBB_CONFIG",
+            "snbb-scheduler-run(1)",
+        ] {
+            assert!(
+                shown.to_lowercase().contains(&words.to_lowercase()),
+                "{words}\n{shown}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_named() {
+    let study = Study::new();
+    study.write("file", "");
+    let said = study.call(&["man", "--output", study.at("file/x").to_str().unwrap()]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("file/x"), "{}", said.err);
+}

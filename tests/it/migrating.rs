@@ -1,0 +1,288 @@
+//! A site of the Python program goes over: what stays, what is different, and what brings the old way back.
+
+mod differences;
+mod site;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Each difference of `docs/migrating.md`, and the tests that show it and its way back: file and function.
+const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
+    ("failed-tasks", &[HERE("failed_tasks")]),
+    (
+        "completed-without-outputs",
+        &[HERE("completed_without_outputs")],
+    ),
+    (
+        "hidden-markers",
+        &[
+            HERE("hidden_and_empty_files"),
+            ("src/completion/probe/tests.rs", "glob_facts"),
+        ],
+    ),
+    (
+        "empty-files",
+        &[
+            HERE("hidden_and_empty_files"),
+            (
+                "src/completion/probe/tests.rs",
+                "sizes_are_those_behind_links",
+            ),
+        ],
+    ),
+    ("empty-marker-list", &[HERE("an_empty_marker_list")]),
+    (
+        "broken-links",
+        &[(
+            "src/completion/probe/tests.rs",
+            "links_that_lead_nowhere_never_count",
+        )],
+    ),
+    (
+        "all-sessions",
+        &[
+            HERE("all_sessions"),
+            ("tests/it/run.rs", "a_subject_waits_for_all_its_sessions"),
+        ],
+    ),
+    (
+        "living-jobs",
+        &[
+            HERE("living_jobs"),
+            (
+                "src/reconcile/tests.rs",
+                "a_job_that_lives_decides_and_the_disk_is_not_looked_at",
+            ),
+        ],
+    ),
+    (
+        "unreadable",
+        &[(
+            "tests/it/errors.rs",
+            "an_unreadable_directory_is_listed_and_the_rest_goes_on",
+        )],
+    ),
+    (
+        "missing-roots",
+        &[
+            HERE("missing_roots"),
+            ("tests/it/safety.rs", "the_limit_is_the_sites"),
+        ],
+    ),
+    (
+        "pause-after-failures",
+        &[
+            HERE("pause_after_failures"),
+            (
+                "src/manifest/breaker.rs",
+                "only_failures_that_speak_against_the_procedure_count",
+            ),
+        ],
+    ),
+    (
+        "order",
+        &[(
+            "src/manifest/plan/tests.rs",
+            "order_is_priority_subject_session",
+        )],
+    ),
+    ("labels", &[HERE("labels")]),
+    (
+        "csv-ids",
+        &[
+            (
+                "src/bids/csv/tests.rs",
+                "what_is_no_label_is_an_error_with_its_line",
+            ),
+            (
+                "src/bids/csv/tests.rs",
+                "ids_that_become_equal_are_reported_with_both_lines",
+            ),
+            ("src/bids/csv/tests.rs", "ids_become_labels"),
+        ],
+    ),
+    ("freesurfer-check", &[HERE("own_checks")]),
+    (
+        "qsirecon-check",
+        &[
+            HERE("own_checks"),
+            (
+                "src/completion/qsirecon.rs",
+                "a_spec_that_cannot_be_understood_is_an_error",
+            ),
+        ],
+    ),
+    ("force", &[("tests/it/run.rs", "force_and_limits")]),
+    ("selections", &[HERE("selections")]),
+    ("manifest-in-flight", &[HERE("manifest_in_flight")]),
+    (
+        "strict-configuration",
+        &[
+            HERE("strict_configuration"),
+            (
+                "tests/it/config.rs",
+                "each_invalid_file_tells_all_its_problems",
+            ),
+        ],
+    ),
+    (
+        "relative-paths",
+        &[
+            HERE("relative_paths_and_scripts"),
+            (
+                "tests/it/config.rs",
+                "relative_paths_are_relative_to_the_file_not_to_the_caller",
+            ),
+        ],
+    ),
+    (
+        "script-lookup",
+        &[
+            HERE("relative_paths_and_scripts"),
+            ("src/script.rs", "the_first_place_that_has_it_wins"),
+        ],
+    ),
+    (
+        "sbatch-options",
+        &[
+            HERE("sbatch_options"),
+            (
+                "tests/it/run.rs",
+                "sbatch_gets_the_flags_in_their_order_and_the_script_its_variables",
+            ),
+        ],
+    ),
+    (
+        "environment",
+        &[
+            HERE("environment"),
+            (
+                "src/slurm/client/tests.rs",
+                "inherited_variables_that_steer_slurm_do_not_arrive",
+            ),
+        ],
+    ),
+    (
+        "time-limits",
+        &[(
+            "src/slurm/client/tests.rs",
+            "an_sbatch_that_hangs_is_in_doubt_and_does_not_stay",
+        )],
+    ),
+    (
+        "lock",
+        &[(
+            "tests/it/together.rs",
+            "calls_on_several_login_nodes_submit_each_task_once",
+        )],
+    ),
+    (
+        "owner",
+        &[(
+            "tests/it/together.rs",
+            "a_state_of_another_user_is_read_and_not_written",
+        )],
+    ),
+    (
+        "one-row",
+        &[
+            HERE("one_row_and_more_columns"),
+            (
+                "tests/it/state/foreign.rs",
+                "of_several_rows_a_live_one_wins_else_the_newest",
+            ),
+        ],
+    ),
+    (
+        "more-columns",
+        &[
+            HERE("one_row_and_more_columns"),
+            ("tests/it/python.rs", "four_programs_read_our_file"),
+        ],
+    ),
+    (
+        "status-reads",
+        &[
+            HERE("status_reads"),
+            ("tests/it/crash/order.rs", "looking_writes_nothing"),
+        ],
+    ),
+    (
+        "dry-run",
+        &[(
+            "tests/it/run.rs",
+            "a_dry_run_prints_what_would_be_submitted_and_changes_nothing",
+        )],
+    ),
+    (
+        "retry-living",
+        &[(
+            "tests/it/run.rs",
+            "retry_says_what_is_complete_on_disk_and_never_frees_a_living_job",
+        )],
+    ),
+    (
+        "output-texts",
+        &[("tests/it/schema.rs", "json_is_as_documented")],
+    ),
+    ("exit-codes", &[HERE("exit_codes")]),
+    ("audit-report", &[HERE("audit_report_and_events")]),
+    ("event-page", &[HERE("audit_report_and_events")]),
+    ("audit-events", &[HERE("audit_report_and_events")]),
+];
+
+#[expect(non_snake_case, reason = "reads as a constant in the table")]
+const fn HERE(test: &'static str) -> (&'static str, &'static str) {
+    ("tests/it/migrating/differences.rs", test)
+}
+
+#[test]
+fn each_difference_of_the_guide_has_its_tests() {
+    let guide = fs::read_to_string(Path::new(ROOT).join("docs/migrating.md")).unwrap();
+    let part = guide.split("\n## What is different\n").nth(1).unwrap();
+    let told: Vec<&str> = part
+        .lines()
+        .filter_map(|line| line.strip_prefix("### "))
+        .collect();
+    let known: Vec<&str> = DIFFERENCES.iter().map(|(id, _)| *id).collect();
+    assert_eq!(told, known);
+    for (id, text) in part
+        .split("\n### ")
+        .skip(1)
+        .map(|text| text.split_once('\n').unwrap())
+    {
+        assert!(text.contains("\n*Back:* "), "{id}");
+        assert!(
+            id.bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte == b'-'),
+            "{id}"
+        );
+    }
+    for (id, tests) in DIFFERENCES {
+        for (file, test) in *tests {
+            let text = fs::read_to_string(Path::new(ROOT).join(file))
+                .unwrap_or_else(|error| panic!("{file}: {error}"));
+            assert!(
+                text.contains(&format!("#[test]\nfn {test}()"))
+                    || text.contains(&format!("#[test]\n    fn {test}()")),
+                "{id}: {file} {test}"
+            );
+        }
+    }
+    let here = fs::read_to_string(Path::new(ROOT).join(HERE("").0)).unwrap();
+    let named: BTreeSet<&str> = DIFFERENCES
+        .iter()
+        .flat_map(|(_, tests)| tests.iter())
+        .map(|(_, test)| *test)
+        .collect();
+    for test in here
+        .split("#[test]\nfn ")
+        .skip(1)
+        .map(|text| text.split('(').next().unwrap())
+    {
+        assert!(named.contains(test), "{test} shows no difference");
+    }
+}
