@@ -93,7 +93,7 @@ fn a_site_lives_and_nothing_is_lost_or_doubled() {
         );
         faults.extend(unhealed(&healed));
     });
-    faults.extend(site.diary().faults.drain(..));
+    faults.append(&mut site.diary().faults);
     let mut summary = summary(&site, &found, &healed, minutes, seed);
     let _ = writeln!(
         summary,
@@ -145,7 +145,7 @@ fn rows(site: &Site) -> BTreeSet<String> {
     state.rows().iter().map(line).collect()
 }
 
-fn is_in_flight(row: &String) -> bool {
+fn is_in_flight(row: &str) -> bool {
     row.contains(": pending ") || row.contains(": running ")
 }
 
@@ -160,7 +160,7 @@ fn settle(site: &Site, still: Duration) -> Vec<String> {
         let said = site.call(1, &["run"], None);
         let now = rows(site);
         if now != before
-            || now.iter().any(is_in_flight)
+            || now.iter().any(|row| is_in_flight(row))
             || said.code != Some(0)
             || said.err.contains("paused")
         {

@@ -140,7 +140,7 @@ fn tasks_have_one_living_job(evidence: &Evidence, faults: &mut Vec<String>) {
     {
         // Slurm itself lets a job live for a moment on a node that it has given up.
         let other = record_of(evidence, &line.note);
-        if !other.is_some_and(|record| record.state == "NODE_FAIL") {
+        if other.is_none_or(|record| record.state != "NODE_FAIL") {
             faults.push(format!(
                 "{}: job {} ran while job {} still did",
                 name(&line.key),
