@@ -5,8 +5,11 @@
 //! `docs/schema/explain.schema.json`.
 
 mod advice;
+mod attempts;
+mod held;
 mod next;
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
@@ -17,17 +20,18 @@ use crate::bids::{Dicom, Session, SessionLabel};
 use crate::completion::explain::{Explainer, Findings, Verdict};
 use crate::config::{Config, SessionSource};
 use crate::executor::{Executor, JobReport};
-use crate::logs;
-use crate::manifest::{Decision, Limit, Outlook, Planned, Skip, retry};
+use crate::manifest::{Decision, Planned, Skip};
 use crate::pass::History;
 use crate::procedure::{ProcedureId, Scope, SessionsRule};
 use crate::request;
+use crate::safety::Stop;
 use crate::state::control::Control;
 use crate::state::store::Store;
-use crate::state::{State, TaskKey, TaskRow, TaskStatus};
+use crate::state::{State, TaskRow, TaskStatus};
 use crate::tables::words::outlook_text;
-use crate::tables::{decision_text, decision_word, failure_text, row_text, used_text};
+use crate::tables::{decision_cell, decision_text, decision_word, failure_text};
 
+pub use attempts::{Attempt, Retry};
 pub use next::Next;
 
 /// Holds what was found out about one subject, after a look at the queue.
@@ -44,6 +48,8 @@ pub struct View<'a> {
     /// None: the queue did not answer.
     pub queue: Option<&'a [JobReport]>,
     pub control: &'a Control,
+    /// Reasons for which `run` would submit nothing at all.
+    pub stops: &'a [Stop],
     /// What `run` would submit now.
     pub batches: &'a [Batch],
     pub executor: &'a dyn Executor,
@@ -62,6 +68,9 @@ pub struct Explanation {
     pub procedure: String,
     /// One of the words of `session-status`.
     pub decision: &'static str,
+    /// The same with its reason in brackets.
+    #[serde(skip)]
+    pub headline: Cow<'static, str>,
     /// The decision in a sentence.
     pub text: String,
     /// What that comes from, down to the root: one sentence per task.
@@ -104,32 +113,6 @@ pub struct Needed {
     pub any_session: bool,
 }
 
-/// Describes one attempt. Sizes in MB (2^20 bytes).
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Attempt {
-    pub attempt: i32,
-    pub status: &'static str,
-    pub reason: Option<&'static str>,
-    /// Status and reason, and what a failure means.
-    pub text: String,
-    /// What it used of what it asked for.
-    pub used: Option<String>,
-    pub job_id: Option<String>,
-    pub cluster: Option<String>,
-    pub submitted_at: Option<DateTime<Utc>>,
-    pub started_at: Option<DateTime<Utc>>,
-    pub ended_at: Option<DateTime<Utc>>,
-    pub updated_at: Option<DateTime<Utc>>,
-    pub node_list: Option<String>,
-    pub exit_code: Option<String>,
-    pub slurm_state: Option<String>,
-    pub req_mem_mb: Option<i64>,
-    pub max_rss_mb: Option<i64>,
-    pub time_limit_s: Option<i64>,
-    pub elapsed_s: Option<i64>,
-    pub log_path: Option<String>,
-}
-
 /// Holds what the queue says now.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LiveJob {
@@ -140,21 +123,6 @@ pub struct LiveJob {
     pub state: String,
     pub pending_reason: Option<String>,
     pub node_list: Option<String>,
-}
-
-/// Says what becomes of a failed task by itself.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Retry {
-    pub text: String,
-    /// True if it is tried again without a person.
-    pub automatic: bool,
-    /// Not before this time.
-    pub at: Option<DateTime<Utc>>,
-    pub attempts_used: u32,
-    /// None: the procedure has no `retry` rules.
-    pub attempts_allowed: Option<u32>,
-    pub infrastructure_used: u32,
-    pub infrastructure_allowed: Option<u32>,
 }
 
 impl View<'_> {
@@ -172,6 +140,7 @@ impl View<'_> {
             session: key.session.to_string(),
             procedure: key.procedure.to_string(),
             decision: decision_word(&planned.decision),
+            headline: decision_cell(&planned.decision),
             text: self.why(planned),
             because: chain.iter().map(|link| self.link(link)).collect(),
             todo: String::new(),
@@ -345,126 +314,6 @@ impl View<'_> {
             pending_reason: job.pending_reason.clone().filter(|reason| reason != "None"),
             node_list: text(&job.facts.node_list),
         })
-    }
-
-    /// Lists all attempts on record, the row's last.
-    fn attempts_of(&self, key: &TaskKey) -> Vec<Attempt> {
-        let mut rows: Vec<&TaskRow> = Vec::new();
-        let all = self.attempts.iter().chain(self.state.superseded());
-        for row in all.chain(self.state.get(key)).filter(|row| row.key == *key) {
-            // A save that was cut off leaves an attempt in both files.
-            rows.retain(|known| {
-                known.submission_id.is_none() || known.submission_id != row.submission_id
-            });
-            rows.push(row);
-        }
-        rows.sort_by_key(|row| (row.attempt.unwrap_or(1), row.submitted_at));
-        rows.into_iter().map(|row| self.attempt(row)).collect()
-    }
-
-    fn attempt(&self, row: &TaskRow) -> Attempt {
-        let text = |text: &Option<std::sync::Arc<str>>| text.as_deref().map(str::to_owned);
-        let facts = &row.facts;
-        Attempt {
-            attempt: row.attempt.unwrap_or(1),
-            status: row.status.as_str(),
-            reason: row.reason.map(|reason| reason.as_str()),
-            text: row_text(row),
-            used: used_text(row),
-            job_id: row.job_id.as_ref().map(ToString::to_string),
-            cluster: text(&facts.cluster),
-            submitted_at: row.submitted_at,
-            started_at: facts.started_at,
-            ended_at: facts.ended_at,
-            updated_at: row.updated_at,
-            node_list: text(&facts.node_list),
-            exit_code: text(&facts.exit_code),
-            slurm_state: text(&facts.slurm_state),
-            req_mem_mb: facts.req_mem_mb,
-            max_rss_mb: facts.max_rss_mb,
-            time_limit_s: facts.time_limit_s,
-            elapsed_s: facts.elapsed_s,
-            log_path: logs::of(self.config, self.store, row)
-                .map(|files| files.output.to_string_lossy().into_owned()),
-        }
-    }
-
-    fn outlook(&self, procedure: ProcedureId, row: &TaskRow) -> Outlook {
-        let rules = self.config.procedures.get(procedure).rules.retry.as_ref();
-        retry::outlook(rules, row, self.state.meta.owner_uid, self.now)
-    }
-
-    fn retry(&self, procedure: ProcedureId, row: &TaskRow) -> Option<Retry> {
-        if row.status != TaskStatus::Failed {
-            return None;
-        }
-        let rules = self.config.procedures.get(procedure).rules.retry.as_ref();
-        let outlook = self.outlook(procedure, row);
-        Some(Retry {
-            text: outlook_text(outlook),
-            automatic: outlook.is_retry(),
-            at: match outlook {
-                Outlook::At(at) => Some(at),
-                Outlook::None | Outlook::Now | Outlook::Spent(_) => None,
-            },
-            attempts_used: row.retry.attempts(),
-            attempts_allowed: rules.map(|rules| rules.max_attempts),
-            infrastructure_used: row.retry.infrastructure,
-            infrastructure_allowed: rules.map(|rules| rules.max_infrastructure),
-        })
-    }
-
-    /// Names the pause, and the limits that are used up, whether the task is due or not.
-    fn held_by(&self, procedure: &str, planned: &Planned) -> Vec<String> {
-        let is_over = matches!(
-            planned.decision,
-            Decision::Skip(
-                Skip::Complete
-                    | Skip::Stale(_)
-                    | Skip::Excluded
-                    | Skip::NotApplicable
-                    | Skip::InFlight { .. }
-            )
-        );
-        if is_over {
-            return Vec::new();
-        }
-        let mut held: Vec<String> = Vec::new();
-        if let Some(pause) = self.control.pause_of(procedure) {
-            let what = match &self.control.study.paused {
-                Some(_) => "the study is ",
-                None => "the procedure is ",
-            };
-            let paused = Decision::Skip(Skip::Paused(Box::new(pause.clone())));
-            held.push(format!("{what}{}", decision_text(&paused)));
-        }
-        // Those of jobs in flight are told with their figures.
-        if let Decision::Skip(Skip::OverLimit(limit)) = &planned.decision
-            && !matches!(
-                limit,
-                Limit::MaxInFlight(_) | Limit::ProcedureMaxInFlight(_)
-            )
-        {
-            held.push(decision_text(&planned.decision));
-        }
-        let flying = |of: Option<&str>| {
-            let rows = self.state.rows().iter().filter(|row| row.is_in_flight());
-            rows.filter(|row| of.is_none_or(|name| *row.key.procedure == *name))
-                .count()
-        };
-        let rules = self.config.procedures.find(procedure);
-        let own = rules.and_then(|id| self.config.procedures.get(id).rules.max_in_flight);
-        for (limit, of, name) in [
-            (self.config.max_in_flight, None, "max_in_flight"),
-            (own, Some(procedure), "the procedure's max_in_flight"),
-        ] {
-            if let Some(limit) = limit
-                && flying(of) >= limit
-            {
-                held.push(format!("{name}: {} of {limit} are in flight", flying(of)));
-            }
-        }
-        held
     }
 
     fn history(&self) -> History {

@@ -10,6 +10,7 @@ pub mod pause;
 mod plan;
 pub mod retry;
 pub mod selection;
+mod stale;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -29,6 +30,7 @@ pub use pause::{Pause, PauseCause};
 pub use plan::plan;
 pub use retry::{Budget, Outlook};
 pub use selection::Selection;
+pub use stale::stale_rows;
 
 /// Holds what the decision looks at.
 pub struct World<'a> {

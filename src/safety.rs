@@ -100,6 +100,27 @@ pub fn stopped_by(baselines: &Baselines) -> Vec<String> {
         .collect()
 }
 
+/// Returns a stop of the last run that only a look at the whole study can take back: lost outputs.
+pub fn remembered(baselines: &Baselines) -> Option<Stop> {
+    let names = baselines
+        .keys()
+        .filter_map(|name| name.strip_prefix(STOPPED))
+        .filter_map(|name| name.strip_prefix("complete"));
+    let names: Vec<&str> = names.map(|name| name.trim_start_matches('/')).collect();
+    let of = match names.iter().any(|name| name.is_empty()) {
+        true => String::new(),
+        false => format!(" of {}", names.join(", ")),
+    };
+    (!names.is_empty()).then(|| Stop {
+        name: "complete".to_owned(),
+        figure: 0,
+        message: format!("too many complete tasks{of} had lost their outputs at the last run"),
+        hint: "'snbb-scheduler run --dry-run' says whether that is still so, and changes nothing"
+            .to_owned(),
+        can_be_accepted: true,
+    })
+}
+
 /// Shows nothing of outputs, where a root is not there: neither presence nor absence.
 #[derive(Debug, Clone)]
 pub struct Blind {
@@ -166,6 +187,11 @@ mod tests {
         assert_eq!(
             stopped_by(&state.meta.baselines),
             ["complete tasks of qc", "sessions"]
+        );
+        let remembered = remembered(&state.meta.baselines).unwrap();
+        assert_eq!(
+            remembered.message,
+            "too many complete tasks of qc had lost their outputs at the last run"
         );
         assert!(note_stops(&mut state, &[]));
         assert!(state.meta.baselines.is_empty());

@@ -321,6 +321,9 @@ impl Submitter<'_> {
                     out.accepted.push((key.clone(), job_id.clone()));
                     event.job_id = Some(job_id);
                     event.extra.push(("argv", argv.clone().into()));
+                    event
+                        .extra
+                        .push(("version", env!("CARGO_PKG_VERSION").into()));
                     if let Some(cluster) = cluster {
                         event.extra.push(("cluster", cluster.to_string().into()));
                     }

@@ -26,7 +26,7 @@ pub use exit::failure_text;
 pub use history::history_frame;
 pub use order::{RowOrder, SessionOrder, sort_rows, sort_sessions};
 pub use sessions::{decision_counts, in_sessions, session_status, session_status_json, with_words};
-pub use tasks::{failures_frame, ordered_rows_frame, rows_frame, status_counts};
+pub use tasks::{failures_frame, ordered_rows_frame, rows_frame, rows_frame_of, status_counts};
 pub use words::{decision_cell, decision_text, decision_word, reason_summary};
 
 use crate::manifest::{Decision, Manifest};

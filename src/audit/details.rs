@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use super::report::{JobDetail, MarkerState, TaskDetail};
+use super::report::{JobDetail, MarkerResult, MarkerState, TaskDetail, marker_results};
 use super::summary::{Selected, reason};
 use crate::bids::SubjectLabel;
-use crate::completion::probe::{MarkerResult, Probe};
+use crate::completion::probe::Probe;
 use crate::config::Config;
 use crate::manifest::{Decision, Due, Planned, Skip};
 use crate::parallel;
@@ -49,12 +49,12 @@ impl Details<'_> {
         }
         let subjects: Vec<(&SubjectLabel, Vec<usize>)> = by_subject.into_iter().collect();
         let found = parallel::map(&subjects, self.config.scan_threads, |(subject, numbers)| {
-            let markers = self.probe.markers(subject);
+            let outputs = self.probe.brief_explainer(subject);
             let details: Vec<(usize, TaskDetail)> = numbers
                 .iter()
                 .filter_map(|number| {
                     let task = selected.tasks.get(*number)?;
-                    let results = markers.of(task.procedure, &task.session);
+                    let results = marker_results(outputs.findings(task.procedure, &task.session));
                     let begun = results.iter().any(|result| {
                         matches!(result.state, MarkerState::Found | MarkerState::Forbidden)
                     });

@@ -6,6 +6,7 @@
 
 mod figures;
 mod findings;
+mod markers;
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ pub use findings::{
     ScriptLine, ScriptProblem, StaleJob, TaskDetail, UnreadableItem,
 };
 
-pub use crate::completion::probe::{MarkerResult, MarkerState};
+pub use markers::{MarkerResult, MarkerState, marker_results};
 
 /// Counts the changes of the format that break readers.
 pub const FORMAT: u32 = 1;
@@ -228,6 +229,14 @@ impl Band {
 pub fn count_of(counts: &[Count], word: &str) -> usize {
     let found = counts.iter().find(|count| &*count.word == word);
     found.map_or(0, |count| count.count)
+}
+
+/// Prints a change: `+3`, `-3`, `0`.
+pub fn signed(change: i128) -> String {
+    match change {
+        0 => "0".to_owned(),
+        _ => format!("{change:+}"),
+    }
 }
 
 /// Prints `2026-01-02T03:04:05Z`.

@@ -37,6 +37,7 @@ Exit codes: 0 done (also: nothing to do), 1 error, 2 usage or configuration, 3 s
 
 /// Options that every command takes, before or after its name.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Options of every command")]
 pub struct Global {
     /// Configuration file (YAML); without it the built-in defaults apply
     ///

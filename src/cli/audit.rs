@@ -26,16 +26,18 @@ const SHOWN: usize = 10;
 pub fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let destination = destination(context, args)?;
     let mut report = gather(context, args, printer)?;
+    // A full disk is what a report may have to tell of: it goes wherever it can.
+    let mut saved = Ok(());
     if let Some(dir) = &destination.report_dir {
         compare(&mut report, dir);
-        history::save(dir, &report).map_err(unwritten)?;
+        saved = history::save(dir, &report).map(drop).map_err(unwritten);
     }
     let bytes = rendered(&report, args, printer.width())?;
     match &destination.output {
-        Some(file) => {
-            history::replace(file, &bytes).map_err(unwritten)?;
-            printer.talk(&format!("the report is in {}", file.display()));
-        }
+        Some(file) => match history::replace(file, &bytes).map_err(unwritten) {
+            Ok(()) => printer.talk(&format!("the report is in {}", file.display())),
+            Err(failure) => saved = saved.and(Err(failure)),
+        },
         None => printer.data(&bytes),
     }
     if args.email {
@@ -44,7 +46,12 @@ pub fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result
             text: text::table(&report, None),
             html: Some(text::mail_html(&report)),
         };
-        mail::send(&context.config.audit, &message)?;
+        if let Err(error) = mail::send(&context.config.audit, &message) {
+            if let Err(failure) = &saved {
+                printer.warning(&failure.sentence());
+            }
+            return Err(error.into());
+        }
         let recipients = context.config.audit.email_recipients.join(", ");
         printer.talk(&format!("the report was sent to {recipients}"));
     }
@@ -55,6 +62,7 @@ pub fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result
         let more = report.unreadable.len() - SHOWN;
         printer.warning(&format!("and {more} more paths"));
     }
+    saved?;
     Ok(if report.is_partial() {
         Exit::Unreadable
     } else {

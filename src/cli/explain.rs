@@ -17,7 +17,7 @@ use crate::manifest::{Decision, Manifest, Planned, Selection};
 use crate::pass::Wishes;
 use crate::procedure::{ArrayMode, Procedure};
 use crate::request;
-use crate::safety::{self, roots};
+use crate::safety::{self, Standing, Stop, drop, roots, space};
 use crate::state::State;
 use crate::sys;
 use crate::tables::TableError;
@@ -25,14 +25,12 @@ use crate::tables::TableError;
 pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let mut state = context.read_state(printer)?;
     let named = context.named(args.task.words(), &state)?;
-    let stops = roots::judge(&context.config, &state, roots::look);
+    let mut stops = roots::judge(&context.config, &state, roots::look);
     if !stops.is_empty() {
-        printer.warning(&format!(
-            "{}; `run` would submit nothing at all",
-            safety::message(&stops)
-        ));
-        printer.hint(&safety::hints(&stops));
+        // If a root is gone, there may be nothing else to tell.
+        tell_stops(&stops, printer);
     }
+    let are_told = !stops.is_empty();
     let found = context.discover(printer)?;
     let (subject, sessions) = sessions_of(&named, &found, &state)?;
     let has_session = |label: &String| {
@@ -74,12 +72,22 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
         pass.decide(&context.store, state, sessions, &looked, &wishes, &|| {})
     };
     let mut decided = decide(&mut state, &sessions)?;
+    let mut standing = Standing::default();
     let is_due = |planned: &Planned| matches!(planned.decision, Decision::Submit(_));
     let is_meant = |planned: &&Planned| named.contains(&request::key(&context.config, planned));
     if has_limits(&context.config) && decided.manifest.tasks.iter().filter(is_meant).any(is_due) {
         // Whether there is room for a task depends on all tasks before it.
         state = rows;
         decided = decide(&mut state, &found.sessions)?;
+        standing.procedures = std::mem::take(&mut decided.standing.procedures);
+    }
+    standing.sessions = found
+        .unreadable
+        .is_empty()
+        .then_some(found.sessions.len() as u64);
+    stops.extend(other_stops(&context.config, &standing, &state));
+    if !are_told && !stops.is_empty() {
+        tell_stops(&stops, printer);
     }
     let tasks: Vec<&Planned> = of_subject(&decided.manifest, &named);
     let outputs = probe.explainer(&subject);
@@ -95,6 +103,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
             _ => None,
         },
         control: &decided.brakes.control,
+        stops: &stops,
         batches: &decided.batches,
         executor: executor.as_ref(),
         outputs: &outputs,
@@ -115,6 +124,26 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
         exit = Exit::Unreadable;
     }
     Ok(exit)
+}
+
+/// Judges room and sudden drops. Whether other subjects lost their outputs is looked at only if the whole
+/// study is; else it is as the last run found it.
+fn other_stops(config: &Config, standing: &Standing, state: &State) -> Vec<Stop> {
+    let baselines = &state.meta.baselines;
+    let mut stops = space::judge(config, &space::look(config));
+    stops.extend(drop::judge(config, standing, baselines));
+    if standing.procedures.is_empty() {
+        stops.extend(safety::remembered(baselines));
+    }
+    stops
+}
+
+fn tell_stops(stops: &[Stop], printer: &mut Printer) {
+    printer.warning(&format!(
+        "{}; `run` would submit nothing at all (safety stop)",
+        safety::message(stops)
+    ));
+    printer.hint(&safety::hints(stops));
 }
 
 /// Finds the subject and its sessions.

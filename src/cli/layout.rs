@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use comfy_table::{
-    Attribute, Cell, CellAlignment, Color, ContentArrangement, Row, Table, TableStyle,
+    Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Row, Table,
+    TableStyle,
 };
 use polars::prelude::{AnyValue, DataFrame};
 
@@ -23,7 +24,8 @@ pub struct Layout<'a> {
     /// Columns whose cells begin with a status or decision word, and get its colour and symbol; a
     /// column of numbers gets the colour of the word that is its name.
     pub painted: &'a [&'a str],
-    /// Columns that are left out one after the other while the table is too wide.
+    /// Columns that are left out one after the other while the table is too wide. The last of several goes
+    /// only if narrower gaps are of no help.
     pub optional: &'a [&'a str],
 }
 
@@ -79,8 +81,18 @@ pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
         NARROW_GAP
     };
     let last = columns.len().saturating_sub(1);
+    let keeps_labels = layout.width.is_some_and(|width| {
+        let least = columns.iter().map(|column| match column.is_label() {
+            true => column.width(),
+            false => column.width().min(LEAST),
+        });
+        least.sum::<usize>() + last * usize::from(gap) <= usize::from(width)
+    });
     for (at, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, if at == last { 0 } else { gap }));
+        if keeps_labels && columns.get(at).is_some_and(Column::is_label) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     let mut text = String::new();
     for line in table.lines() {
@@ -128,6 +140,11 @@ pub fn width_of(frame: &DataFrame) -> usize {
     needed(&columns_of(frame, Layout::default()), GAP)
 }
 
+/// Returns how many it needs with the narrowest gaps.
+pub fn least_width_of(frame: &DataFrame) -> usize {
+    needed(&columns_of(frame, Layout::default()), NARROW_GAP)
+}
+
 /// Makes a text safe to show: control characters (escape sequences, line ends) are written out.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(char::is_control) {
@@ -148,6 +165,10 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 const GAP: u16 = 2;
 const NARROW_GAP: u16 = 1;
 
+/// Names are copied and searched for: they are not broken while all other columns keep some letters.
+const LABELS: [&str; 4] = ["decision", "procedure", "subject", "session"];
+const LEAST: usize = 5;
+
 struct Column<'a> {
     name: &'a str,
     is_number: bool,
@@ -161,6 +182,10 @@ impl Column<'_> {
         } else {
             CellAlignment::Left
         }
+    }
+
+    fn is_label(&self) -> bool {
+        LABELS.contains(&self.name)
     }
 
     fn width(&self) -> usize {
@@ -185,20 +210,20 @@ fn laid_out<'a>(frame: &'a DataFrame, layout: Layout<'_>) -> Vec<Column<'a>> {
 }
 
 fn columns_of<'a>(frame: &'a DataFrame, layout: Layout<'_>) -> Vec<Column<'a>> {
-    let column = |column: &'_ polars::prelude::Column| -> Vec<Cow<'static, str>> {
-        let has_symbols = layout.symbols && layout.painted.contains(&column.name().as_str());
-        let cell_text = |text: &str| match symbol_of(text) {
-            Some(symbol) if has_symbols => Cow::Owned(format!("{symbol} {}", cell_text(text))),
-            _ => cell_text(text),
+    let cells = |values: &'a polars::prelude::Column| -> Vec<Cow<'a, str>> {
+        let Ok(texts) = values.str() else {
+            return (0..values.len()).map(|at| number(values, at)).collect();
         };
-        (0..column.len())
-            .map(|at| match column.get(at) {
-                Ok(AnyValue::String(text)) => cell_text(text),
-                Ok(AnyValue::StringOwned(text)) => cell_text(&text),
-                Ok(AnyValue::Null) | Err(_) => Cow::Borrowed(NOTHING),
-                Ok(value) => Cow::Owned(value.to_string()),
-            })
-            .collect()
+        let has_symbols = layout.symbols && layout.painted.contains(&values.name().as_str());
+        let symbol = |text: &str| symbol_of(text).filter(|_| has_symbols);
+        let cell = |text: Option<&'a str>| match text {
+            None | Some("") => Cow::Borrowed(NOTHING),
+            Some(text) => match symbol(text) {
+                Some(symbol) => Cow::Owned(format!("{symbol} {}", printable(text))),
+                None => printable(text),
+            },
+        };
+        texts.iter().map(cell).collect()
     };
     frame
         .columns()
@@ -206,16 +231,15 @@ fn columns_of<'a>(frame: &'a DataFrame, layout: Layout<'_>) -> Vec<Column<'a>> {
         .map(|values| Column {
             name: values.name().as_str(),
             is_number: values.dtype().is_primitive_numeric(),
-            cells: column(values),
+            cells: cells(values),
         })
         .collect()
 }
 
-fn cell_text(text: &str) -> Cow<'static, str> {
-    if text.is_empty() {
-        Cow::Borrowed(NOTHING)
-    } else {
-        Cow::Owned(printable(text).into_owned())
+fn number(values: &polars::prelude::Column, at: usize) -> Cow<'static, str> {
+    match values.get(at) {
+        Ok(AnyValue::Null) | Err(_) => Cow::Borrowed(NOTHING),
+        Ok(value) => Cow::Owned(value.to_string()),
     }
 }
 
@@ -229,8 +253,10 @@ fn fit<'a>(mut columns: Vec<Column<'a>>, layout: Layout<'_>) -> Vec<Column<'a>> 
     let Some(width) = layout.width.map(usize::from) else {
         return columns;
     };
-    for name in layout.optional {
-        if needed(&columns, GAP) <= width {
+    let count = layout.optional.len();
+    for (at, name) in layout.optional.iter().enumerate() {
+        let is_last = count > 1 && at + 1 == count;
+        if needed(&columns, if is_last { NARROW_GAP } else { GAP }) <= width {
             break;
         }
         columns.retain(|column| column.name != *name);

@@ -15,7 +15,7 @@ use polars::prelude::DataFrame;
 
 pub use clap::ColorChoice;
 
-use super::layout::{Layout, printable, render, width_of};
+use super::layout::{Layout, least_width_of, printable, render, width_of};
 use super::progress::{DELAY, Progress};
 use crate::sys;
 use crate::tables::{TableError, to_csv, to_json};
@@ -200,6 +200,13 @@ impl Printer {
         self.options
             .width
             .is_none_or(|width| width_of(frame) <= usize::from(width))
+    }
+
+    /// True if a frame can be shown without wrapped cells if its columns move together.
+    pub fn fits_closely(&self, frame: &DataFrame) -> bool {
+        self.options
+            .width
+            .is_none_or(|width| least_width_of(frame) <= usize::from(width))
     }
 
     /// True if stdout is a terminal.

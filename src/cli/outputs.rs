@@ -58,7 +58,9 @@ pub fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) -> Resu
     warn_of_writers(context, &listed, printer)?;
     print(context, args, &listed, printer)?;
     if listed.is_empty() {
-        printer.note("no complete task has outputs there");
+        printer.note(
+            "no complete task has outputs there; `snbb-scheduler session-status` shows where each task stands",
+        );
     }
     Ok(exit)
 }

@@ -7,8 +7,10 @@ use super::failed;
 use super::output::Printer;
 use super::pause::tell_what_is_paused;
 use super::views::{self, RowsView};
+use crate::bids::Cohort;
+use crate::manifest::{Selection, stale_rows};
 use crate::safety;
-use crate::state::{TaskRow, TaskStatus};
+use crate::state::{State, TaskRow, TaskStatus};
 use crate::sys;
 
 pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Result<Exit, Failure> {
@@ -23,6 +25,7 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
     }
     let selection = context.selection_among(&args.select, Some(&state))?;
     tell_what_is_paused(context, &state, printer);
+    tell_stale(context, &state, &selection, printer);
     let since = args.since.map(|time| sys::now() - time);
     let rows: Vec<&TaskRow> = state
         .rows()
@@ -53,4 +56,27 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
     }
     views::print_status(printer, rows, &context.config.procedures, &view)?;
     Ok(Exit::Done)
+}
+
+/// Names complete tasks that sessions came after, as far as the rows tell.
+fn tell_stale(context: &Context, state: &State, selection: &Selection, printer: &mut Printer) {
+    let config = &context.config;
+    // A list that cannot be read is told by those who decide.
+    let Ok(cohort) = Cohort::load(&config.cohort) else {
+        return;
+    };
+    let mut rows = stale_rows(state, &config.procedures, &cohort);
+    rows.retain(|row| selection.contains(&row.key.subject, &row.key.session, &row.key.procedure));
+    let Some(first) = rows.first() else {
+        return;
+    };
+    let more = match rows.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    printer.note(&format!(
+        "complete, but stale: {}{more}: sessions have come since (`snbb-scheduler session-status` shows where, \
+         `rerun_when_stale` of the procedure runs them again)",
+        first.key
+    ));
 }

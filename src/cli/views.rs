@@ -2,64 +2,21 @@
 //!
 //! Tables are for people and may change; CSV and JSON are for scripts (`docs/output.md`).
 
+mod summary;
+
 use std::path::Path;
 
 use polars::prelude::{Column, DataFrame, IntoColumn, StringChunked};
 
 use super::output::{Format, Printer};
 use crate::bids::Session;
-use crate::manifest::{Decision, Manifest, Skip};
+use crate::manifest::Manifest;
 use crate::procedure::ProcedureDag;
 use crate::state::{TaskRow, TaskStatus};
 use crate::tables::words::{first_word, short_cell};
 use crate::tables::{self, RowOrder, SessionOrder, TableError};
 
-/// Holds the figures of a `run`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RunSummary {
-    pub sessions: usize,
-    pub tasks: usize,
-    pub complete: usize,
-    /// Of the complete ones, those of subject scope that a session came after.
-    pub stale: usize,
-    /// Limits and pauses aside: such tasks are due, and held back.
-    pub due: usize,
-    /// With `dry_run`: how many would be.
-    pub submitted: usize,
-    /// Certainly not accepted, by cause.
-    pub refused: Vec<(String, usize)>,
-    /// May have been accepted; looked for at the next pass.
-    pub in_doubt: usize,
-    /// Neither complete nor submitted, by reason.
-    pub held_back: Vec<(String, usize)>,
-    pub dry_run: bool,
-}
-
-impl RunSummary {
-    /// Counts what a manifest holds; what came of the submissions is filled in later.
-    pub fn of(sessions: usize, manifest: &Manifest) -> Self {
-        let count = |is: fn(&Decision) -> bool| {
-            let tasks = manifest.tasks.iter();
-            tasks.filter(|task| is(&task.decision)).count()
-        };
-        Self {
-            sessions,
-            tasks: count(|decision| !matches!(decision, Decision::Skip(Skip::NotSelected))),
-            complete: count(|decision| {
-                matches!(decision, Decision::Skip(Skip::Complete | Skip::Stale(_)))
-            }),
-            stale: count(|decision| matches!(decision, Decision::Skip(Skip::Stale(_)))),
-            due: count(|decision| {
-                matches!(
-                    decision,
-                    Decision::Submit(_) | Decision::Skip(Skip::OverLimit(_) | Skip::Paused(_))
-                )
-            }),
-            held_back: tables::reason_summary(manifest),
-            ..Self::default()
-        }
-    }
-}
+pub use summary::{RunSummary, print_run_summary};
 
 /// What the table of rows shows.
 const STATUS_COLUMNS: [&str; 8] = [
@@ -124,9 +81,9 @@ pub fn print_status(
     let is_table = view.format == Format::Table;
     if is_table && rows.is_empty() {
         printer.note(if view.is_selection {
-            "no row matches"
+            "no row matches (`snbb-scheduler session-status` also shows tasks that have none)"
         } else {
-            "no tasks on record"
+            "no tasks on record (`snbb-scheduler manifest` shows what is due)"
         });
         return Ok(());
     }
@@ -136,12 +93,14 @@ pub fn print_status(
     }
     let is_all_failed = rows.iter().all(|row| row.status == TaskStatus::Failed);
     let (cut, order) = arrange(&mut rows, dag, view, printer);
-    let frame = tables::ordered_rows_frame(&rows, view.log_dir)?;
     if is_table {
         let (mut columns, mut optional) = if is_all_failed {
             (FAILURE_COLUMNS.to_vec(), vec!["attempt", "job_id"])
         } else {
-            (STATUS_COLUMNS.to_vec(), vec!["attempt", "submitted_at"])
+            (
+                STATUS_COLUMNS.to_vec(),
+                vec!["attempt", "submitted_at", "job_id"],
+            )
         };
         match order {
             RowOrder::Updated => put_instead_of_submitted("updated_at", &mut columns),
@@ -155,9 +114,10 @@ pub fn print_status(
             _ if view.shows_changes => put_instead_of_submitted("updated_at", &mut columns),
             _ => {}
         }
-        let frame = frame.select(columns.iter().copied())?;
+        let frame = tables::rows_frame_of(&rows, view.log_dir, &columns)?;
         printer.frame(&frame, view.format, &["status"], &optional)?;
     } else {
+        let frame = tables::ordered_rows_frame(&rows, view.log_dir)?;
         printer.frame(&frame, view.format, &[], &[])?;
     }
     if let Some(cut) = cut {
@@ -313,12 +273,15 @@ fn print_sessions(
 ) -> Result<(), TableError> {
     let mut frame = tables::session_status(sessions, manifest, dag)?;
     let names = frame.get_column_names();
-    let painted: Vec<String> = names.iter().skip(2).map(ToString::to_string).collect();
+    let painted: Vec<String> = names.iter().skip(LABELS).map(ToString::to_string).collect();
     let painted: Vec<&str> = painted.iter().map(String::as_str).collect();
     for shorter in [first_word, short_cell] {
         if !printer.fits(&frame) {
-            frame = with_cells(&frame, shorter)?;
+            frame = with_cells(&frame, shorter, |at| at >= LABELS)?;
         }
+    }
+    if !printer.fits_closely(&frame) {
+        frame = with_cells(&frame, without_prefix, |at| at < LABELS)?;
     }
     printer.frame(&frame, Format::Table, &painted, &[])
 }
@@ -339,57 +302,6 @@ pub fn print_manifest(
         printer.detail(&format!("{count:>8}  {reason}"));
     }
     Ok(())
-}
-
-/// Tells what a run found and did. With `-q` only what went wrong.
-pub fn print_run_summary(printer: &mut Printer, summary: &RunSummary) {
-    let refused: usize = summary.refused.iter().map(|(_, count)| count).sum();
-    let held_back: usize = summary.held_back.iter().map(|(_, count)| count).sum();
-    let went_wrong = refused > 0 || summary.in_doubt > 0;
-    let mut head = format!(
-        "{}, {}: {} complete, {} due, {} {}",
-        plural(summary.sessions, "session"),
-        plural(summary.tasks, "task"),
-        summary.complete,
-        summary.due,
-        summary.submitted,
-        if summary.dry_run {
-            "would be submitted"
-        } else {
-            "submitted"
-        },
-    );
-    for (count, what) in [(refused, "refused"), (summary.in_doubt, "in doubt")] {
-        if count > 0 {
-            head.push_str(&format!(", {count} {what}"));
-        }
-    }
-    if printer.is_quiet() {
-        if went_wrong {
-            printer.warning(&head);
-        }
-        return;
-    }
-    printer.talk(&head);
-    if summary.stale > 0 {
-        printer.note(&format!(
-            "{} complete, but stale: sessions have come since ('session-status' shows where; \
-             rerun_when_stale runs them again)",
-            plural(summary.stale, "task")
-        ));
-    }
-    print_group(printer, "refused", refused, &summary.refused);
-    print_group(printer, "held back", held_back, &summary.held_back);
-}
-
-fn print_group(printer: &mut Printer, name: &str, total: usize, counts: &[(String, usize)]) {
-    if counts.is_empty() {
-        return;
-    }
-    printer.talk(&format!("{name}: {total}"));
-    for (reason, count) in counts {
-        printer.talk(&format!("{count:>8}  {reason}"));
-    }
 }
 
 pub fn plural(count: usize, word: &str) -> String {
@@ -419,17 +331,31 @@ pub fn size(bytes: u64) -> String {
     format!("{amount:.1} {unit}")
 }
 
-/// Shortens the cells of a session table; the first two columns are labels.
-fn with_cells(frame: &DataFrame, shorter: fn(&str) -> &str) -> Result<DataFrame, TableError> {
+/// So many columns of a session table are labels, the first ones.
+const LABELS: usize = 2;
+
+/// Shortens the cells of some columns of a session table.
+fn with_cells(
+    frame: &DataFrame,
+    shorter: fn(&str) -> &str,
+    is_meant: fn(usize) -> bool,
+) -> Result<DataFrame, TableError> {
     let columns = frame.columns().iter().enumerate();
     let columns = columns.map(|(at, column)| match column.str() {
-        Ok(cells) if at >= 2 => {
+        Ok(cells) if is_meant(at) => {
             let cells: StringChunked = cells.iter().map(|cell| cell.map(shorter)).collect();
             cells.with_name(column.name().clone()).into_column()
         }
         _ => column.clone(),
     });
     Ok(DataFrame::new(frame.height(), columns.collect())?)
+}
+
+/// Returns a label as the options take it too, where the column's name says what it is of.
+fn without_prefix(label: &str) -> &str {
+    let prefixes = ["sub-", "ses-"].into_iter();
+    let mut rests = prefixes.filter_map(|prefix| label.strip_prefix(prefix));
+    rests.next().unwrap_or(label)
 }
 
 /// Adds a last row with the sum of each column of numbers.

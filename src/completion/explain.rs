@@ -1,7 +1,7 @@
 //! Why an output counts as complete, or why not: what each rule found, one by one, for people.
 //!
 //! Looks at every rule, where the probe stops at the first one that is not met, and so costs more: for
-//! single tasks only. Its verdict is the probe's.
+//! `explain`, and for the tasks that a report goes into. Its verdict is the probe's.
 
 mod checks;
 mod nearest;
@@ -25,7 +25,7 @@ pub use nearest::Nearest;
 /// Stands for the rule that the output directory is not empty.
 pub const ANYTHING: &str = "<not empty>";
 
-/// So many matches of one rule are looked for.
+/// So many matches of one rule are looked for, if all are asked for.
 const MOST: usize = 100;
 /// So many of them are kept.
 const KEPT: usize = 5;
@@ -62,7 +62,7 @@ pub struct Finding {
     pub state: FindingState,
     /// Some of the matches.
     pub matches: Vec<Match>,
-    /// How many there are, [`MOST`] at most.
+    /// How many there are, as far as they were looked for.
     pub count: usize,
     /// Of a rule that found nothing: how far it came.
     pub nearest: Option<Nearest>,
@@ -95,35 +95,50 @@ pub struct Match {
 }
 
 /// Explains one subject's tasks; reads nothing twice.
-pub struct Explainer<'a>(SubjectProbe<'a>);
+pub struct Explainer<'a> {
+    subject: SubjectProbe<'a>,
+    /// So many matches of one rule are looked for.
+    most: usize,
+}
 
 impl Probe {
-    /// Returns what explains a subject's tasks.
+    /// Returns what explains a subject's tasks to somebody who looks at one of them.
     pub fn explainer<'a>(&'a self, subject: &'a SubjectLabel) -> Explainer<'a> {
-        Explainer(self.subject(subject, false))
+        Explainer {
+            subject: self.subject(subject, false),
+            most: MOST,
+        }
+    }
+
+    /// Returns what explains a subject's tasks for a report on many: one match of a rule will do.
+    pub fn brief_explainer<'a>(&'a self, subject: &'a SubjectLabel) -> Explainer<'a> {
+        Explainer {
+            subject: self.subject(subject, false),
+            most: 1,
+        }
     }
 }
 
 impl Explainer<'_> {
     /// Judges each rule of a task; `session` is [`SessionLabel::none`] for subject scope.
     pub fn findings(&self, procedure: ProcedureId, session: &SessionLabel) -> Findings {
-        let subject = &self.0;
+        let Self { subject, most } = self;
         let procedure = subject.probe.procedures().get(procedure);
         let output = subject.output(procedure, session);
         let required = match procedure.check {
             Check::Freesurfer => checks::freesurfer(subject, procedure),
             Check::Qsirecon => checks::qsirecon(subject, procedure, session),
             Check::Markers => match &procedure.completion.required {
-                Required::NonEmptyDirectory => vec![directory(subject, &output)],
+                Required::NonEmptyDirectory => vec![directory(subject, *most, &output)],
                 Required::Markers(markers) => markers
                     .iter()
-                    .map(|marker| required(subject, marker, procedure, session, &output))
+                    .map(|marker| required((subject, *most), marker, procedure, session, &output))
                     .collect(),
             },
         };
         let patterns = procedure.completion.forbid.iter();
         let forbidden: Vec<Finding> = patterns
-            .map(|pattern| forbidden(subject, pattern, &output))
+            .map(|pattern| forbidden(subject, *most, pattern, &output))
             .collect();
         Findings {
             verdict: verdict(&required, &forbidden),
@@ -153,7 +168,7 @@ fn verdict(required: &[Finding], forbidden: &[Finding]) -> Verdict {
     }
 }
 
-fn directory(subject: &SubjectProbe<'_>, output: &Path) -> Finding {
+fn directory(subject: &SubjectProbe<'_>, most: usize, output: &Path) -> Finding {
     let mut finding = Finding::new(ANYTHING);
     match subject.is_not_empty(output) {
         Err(unreadable) => finding.unread(&unreadable),
@@ -164,7 +179,7 @@ fn directory(subject: &SubjectProbe<'_>, output: &Path) -> Finding {
         Ok(true) => {
             finding.state = FindingState::Found;
             if let Dir::There(listing) = &*subject.listings.get(output) {
-                for entry in listing.iter().take(MOST) {
+                for entry in listing.iter().take(most) {
                     finding.add(subject.reader(), &output.join(entry.name), None);
                 }
                 finding.count = listing.len();
@@ -175,7 +190,7 @@ fn directory(subject: &SubjectProbe<'_>, output: &Path) -> Finding {
 }
 
 fn required(
-    subject: &SubjectProbe<'_>,
+    (subject, most): (&SubjectProbe<'_>, usize),
     marker: &Marker,
     procedure: &Procedure,
     session: &SessionLabel,
@@ -207,7 +222,7 @@ fn required(
         } else if misses.len() < KEPT {
             misses.push(describe(reader, path, Some(marker)));
         }
-        Ok(finding.count >= MOST)
+        Ok(finding.count >= most)
     };
     let searched = find::find(&subject.listings, output, &marker.pattern, &mut visit);
     match searched {
@@ -224,14 +239,14 @@ fn required(
     finding
 }
 
-fn forbidden(subject: &SubjectProbe<'_>, pattern: &Pattern, output: &Path) -> Finding {
+fn forbidden(subject: &SubjectProbe<'_>, most: usize, pattern: &Pattern, output: &Path) -> Finding {
     let mut finding = Finding::new(pattern.as_str());
     let reader = subject.reader();
     let mut visit = |path: &Path, kind| {
         if find::is_there(reader, path, kind)? {
             finding.add(reader, path, None);
         }
-        Ok(finding.count >= MOST)
+        Ok(finding.count >= most)
     };
     let searched = find::find(&subject.listings, output, pattern, &mut visit);
     match searched {

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::listing::{Dir, Kind};
-use super::probe::{Mark, Newest, SubjectProbe};
+use super::probe::{Newest, SubjectProbe};
 use super::reader::Reader;
 use super::{Unreadable, find};
 use crate::bids::SessionLabel;
@@ -58,36 +58,6 @@ pub(super) fn complete(
         }
     }
     Ok(true)
-}
-
-/// Names each file that must be good, below the procedure's own directory, and says whether it is.
-pub(super) fn marks(
-    subject: &SubjectProbe<'_>,
-    procedure: &Procedure,
-) -> Result<Vec<Mark>, Unreadable> {
-    let reader = subject.reader();
-    let out = subject.derivatives(procedure);
-    let name = subject.subject.as_str();
-    let mark = |run: &str| {
-        let good = is_good(reader, &out.join(run), None);
-        (format!("{run}/scripts/recon-all.done"), good)
-    };
-    let sessions = match scanned(subject)? {
-        Scanned::Nothing => return Ok(vec![("a T1w image below bids_root".to_owned(), Ok(false))]),
-        Scanned::NoSessionLevel => return Ok(vec![mark(name)]),
-        Scanned::Sessions(sessions) if sessions.len() == 1 => return Ok(vec![mark(name)]),
-        Scanned::Sessions(sessions) => sessions,
-    };
-    let runs: Vec<String> = sessions
-        .iter()
-        .map(|session| format!("{name}_{session}"))
-        .collect();
-    let mut marks: Vec<_> = runs.iter().map(|run| mark(run)).collect();
-    marks.push(mark(name));
-    let time_points = names_all(reader, &out.join(name).join("base-tps"), &runs);
-    marks.push((format!("{name}/base-tps"), time_points));
-    marks.extend(runs.iter().map(|run| mark(&format!("{run}.long.{name}"))));
-    Ok(marks)
 }
 
 /// Says which sessions have a T1w image.

@@ -3,7 +3,6 @@
 //! A [`Probe`] serves one pass: what it has read it does not read again. Evaluation is lazy: the
 //! first marker that is surely missing answers, and nothing is read before it is asked for.
 
-mod markers;
 mod memory;
 
 use std::cell::RefCell;
@@ -23,9 +22,6 @@ use super::{Completion, Completions, SubjectCompletions, Unreadable, find, frees
 use crate::bids::{SessionLabel, SubjectLabel};
 use crate::config::Config;
 use crate::procedure::{Check, Procedure, ProcedureDag, ProcedureId, Scope};
-
-pub(super) use markers::Mark;
-pub use markers::{MarkerResult, MarkerState, Markers};
 
 /// Answers questions about outputs for one pass. Make a new one for each pass: it remembers.
 #[derive(Debug)]

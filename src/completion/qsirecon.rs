@@ -11,7 +11,7 @@ use serde_yaml::Value;
 
 use super::Unreadable;
 use super::listing::{Dir, Kind};
-use super::probe::{Mark, Newest, SubjectProbe};
+use super::probe::{Newest, SubjectProbe};
 use super::reader::words;
 use crate::bids::SessionLabel;
 use crate::procedure::Procedure;
@@ -131,28 +131,8 @@ pub(super) fn complete(
     Ok(true)
 }
 
-/// Names each report that must be there, below the procedure's own directory, and says whether it is.
-pub(super) fn reports(
-    subject: &SubjectProbe<'_>,
-    procedure: &Procedure,
-    session: &SessionLabel,
-) -> Vec<Mark> {
-    let derivatives = subject.derivatives(procedure).join("derivatives");
-    let html = html_name(subject, session);
-    let suffixes = subject.probe.suffixes();
-    if suffixes.is_empty() {
-        let found = any_workflow(subject, &derivatives, &html, None);
-        return vec![(format!("derivatives/*/{html}"), found)];
-    }
-    let report = |suffix: &String| {
-        let dir = format!("qsirecon-{suffix}");
-        let found = has_report(subject, &derivatives.join(&dir), &html, 0, None);
-        (format!("derivatives/{dir}/{html}"), found)
-    };
-    suffixes.iter().map(report).collect()
-}
-
-fn html_name(subject: &SubjectProbe<'_>, session: &SessionLabel) -> String {
+/// Returns the name of a session's report.
+pub(super) fn html_name(subject: &SubjectProbe<'_>, session: &SessionLabel) -> String {
     if session.is_none() {
         format!("{}.html", subject.subject)
     } else {

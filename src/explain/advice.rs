@@ -8,6 +8,7 @@ use super::{Explanation, View};
 use crate::completion::explain::Verdict;
 use crate::manifest::{Decision, Limit, Outlook, Planned, Skip};
 use crate::request;
+use crate::safety::hints;
 use crate::state::{Reason, TaskKey, TaskRow};
 
 /// Says what would have to happen.
@@ -54,6 +55,9 @@ fn of_task(
     let skip = match &planned.decision {
         Decision::Submit(_) => {
             return match script_problem {
+                _ if !view.stops.is_empty() => {
+                    format!("the safety stop has to end: {}", hints(view.stops))
+                }
                 Some(problem) => format!("{problem}; until then `run` cannot submit it"),
                 None => "the next `snbb-scheduler run` submits it".to_owned(),
             };

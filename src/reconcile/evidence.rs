@@ -173,7 +173,11 @@ impl<'a> Evidence<'a> {
 
     /// True if queue or accounting show another task of the row's array: the array was taken whole, and a
     /// task that stands in neither was cancelled while it waited. Slurm forgets such a one without a trace.
+    /// Without accounting the queue alone says nothing of it: the task may have run between two passes.
     pub(super) fn knows_array_of(&self, row: &TaskRow) -> bool {
+        if !matches!(self.accounting, Source::Got(_)) {
+            return false;
+        }
         let (Some(array), Some(name)) = (array_of(row), row.job_name.as_deref()) else {
             return false;
         };

@@ -70,15 +70,16 @@ pub(super) fn ask(procedure: &Procedure, ceiling: &Ceiling, failed: Option<Faile
     if let Some(Failed { row, state, .. }) = failed {
         let rules = procedure.rules.retry.as_ref();
         let rule = row.reason.and_then(|reason| rules?.on.get(&reason));
+        let [mem, time] = self::changes(row, rule, &procedure.resources, &resources);
         if is_mem_shared && rule.is_some_and(|rule| rule.mem_factor.is_some()) {
             changes.push(
                 "mem_factor cannot act: the script asks for memory per CPU or GPU (#SBATCH)"
                     .to_owned(),
             );
         } else {
-            changes.extend(mem_change(row, rule, &procedure.resources, &resources));
+            changes.extend(mem);
         }
-        changes.extend(time_change(row, rule, &procedure.resources, &resources));
+        changes.extend(time);
         changes.extend(node_change(state, avoided));
     }
     Asked {
@@ -142,38 +143,33 @@ fn reduce(resources: &mut Resources, ceiling: &Ceiling) -> Vec<Reduced> {
     reduced
 }
 
-fn mem_change(
+/// Says how memory and time of the next attempt differ from the last one's.
+fn changes(
     row: &TaskRow,
     rule: Option<&RetryRule>,
     configured: &Resources,
     next: &Resources,
-) -> Option<String> {
-    let words = Words {
+) -> [Option<String>; 2] {
+    let mem = Words {
         option: "--mem",
         factor: ("mem_factor", rule.and_then(|rule| rule.mem_factor)),
         most: ("mem_max", rule.is_some_and(|rule| rule.mem_max.is_some())),
         unknown: "nobody knows how much memory the last attempt asked for; set mem",
         print: |megabytes| MemSize::of_megabytes(megabytes).to_string(),
     };
-    let to = options::mem(next).and_then(|mem| mem.bound());
-    words.change(asked_mem(row, configured), to)
-}
-
-fn time_change(
-    row: &TaskRow,
-    rule: Option<&RetryRule>,
-    configured: &Resources,
-    next: &Resources,
-) -> Option<String> {
-    let words = Words {
+    let time = Words {
         option: "--time",
         factor: ("time_factor", rule.and_then(|rule| rule.time_factor)),
         most: ("time_max", rule.is_some_and(|rule| rule.time_max.is_some())),
         unknown: "nobody knows the time limit of the last attempt, or it had none; set time",
         print: |seconds| TimeLimit::of_seconds(seconds).to_string(),
     };
-    let to = options::time(next).and_then(|time| time.bound());
-    words.change(asked_time(row, configured), to)
+    let to_mem = options::mem(next).and_then(|mem| mem.bound());
+    let to_time = options::time(next).and_then(|time| time.bound());
+    [
+        mem.change(asked_mem(row, configured), to_mem),
+        time.change(asked_time(row, configured), to_time),
+    ]
 }
 
 /// Says how one number of the next attempt differs from the last one's.

@@ -6,6 +6,7 @@ use rustix::io::Errno;
 
 use super::Stop;
 use crate::config::Config;
+use crate::state::store::resolve;
 
 /// Holds what a file system has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,8 +23,10 @@ pub fn look(config: &Config) -> [Option<Room>; 2] {
     [room(&config.state_file), room(&config.log_file)]
 }
 
-/// The directory may not exist yet: then the nearest one above it tells.
+/// What counts is where a link leads to. The directory may not exist yet: then the nearest one above it
+/// tells.
 fn room(file: &Path) -> Option<Room> {
+    let file = resolve(file).unwrap_or_else(|_| file.to_owned());
     for directory in file.ancestors().skip(1) {
         match rustix::fs::statvfs(directory) {
             Ok(stat) => {

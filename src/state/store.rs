@@ -335,7 +335,7 @@ fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Follows the symbolic links of a file's last component.
-fn resolve(path: &Path) -> Result<PathBuf, StateError> {
+pub(crate) fn resolve(path: &Path) -> Result<PathBuf, StateError> {
     let failed = |source| StateError::Io {
         action: "follow",
         path: path.to_owned(),

@@ -12,9 +12,10 @@ use crate::executor::array::split_task_id;
 use crate::procedure::ProcedureDag;
 use crate::state::{TaskRow, TaskStatus};
 
-/// Returns all rows with the columns of the state file in its order, and `log_path` where
-/// `log_dir` is known and there is a job, and `failure`: what a failure means, in words. Sorted by procedure (the configuration's order, then
-/// others by name), subject, session. Times are texts in UTC to the second: `2026-01-02T03:04:05Z`.
+/// Returns all rows with the columns of the state file in its order, and `log_path` where `log_dir` is
+/// known and there is a job, and `failure`: what a failure means, in words. Sorted by procedure (the
+/// configuration's order, then others by name), subject, session. Times are texts in UTC to the second:
+/// `2026-01-02T03:04:05Z`.
 pub fn rows_frame(
     rows: &[TaskRow],
     dag: &ProcedureDag,
@@ -25,54 +26,97 @@ pub fn rows_frame(
     ordered_rows_frame(&rows, log_dir)
 }
 
+/// The columns of [`rows_frame`].
+pub const ROW_COLUMNS: [&str; 26] = [
+    "subject",
+    "session",
+    "procedure",
+    "status",
+    "submitted_at",
+    "job_id",
+    "reason",
+    "attempt",
+    "slurm_state",
+    "exit_code",
+    "started_at",
+    "ended_at",
+    "updated_at",
+    "missing_since",
+    "node_list",
+    "req_mem_mb",
+    "max_rss_mb",
+    "time_limit_s",
+    "elapsed_s",
+    "cpu_time_s",
+    "alloc_cpus",
+    "job_name",
+    "cluster",
+    "submission_id",
+    "log_path",
+    "failure",
+];
+
 /// Returns the same of rows in the order that they come in.
 pub fn ordered_rows_frame(
     rows: &[&TaskRow],
     log_dir: Option<&Path>,
 ) -> Result<DataFrame, TableError> {
-    let text = |name: &str, get: fn(&TaskRow) -> Option<&str>| {
-        texts(name, rows.iter().map(|row| get(row)))
-    };
-    let number = |name: &str, get: fn(&TaskRow) -> Option<i64>| {
-        numbers(name, rows.iter().map(|row| get(row)))
-    };
-    let time = |name: &str, get: fn(&TaskRow) -> Option<DateTime<Utc>>| {
+    rows_frame_of(rows, log_dir, &ROW_COLUMNS)
+}
+
+/// Returns only some of these columns, in this order: what is not shown is not made.
+pub fn rows_frame_of(
+    rows: &[&TaskRow],
+    log_dir: Option<&Path>,
+    names: &[&str],
+) -> Result<DataFrame, TableError> {
+    let log_dir = log_dir.map(Path::to_string_lossy);
+    let columns = names
+        .iter()
+        .map(|name| column(name, rows, log_dir.as_deref()))
+        .collect::<PolarsResult<_>>()?;
+    Ok(DataFrame::new(rows.len(), columns)?)
+}
+
+fn column(name: &str, rows: &[&TaskRow], log_dir: Option<&str>) -> PolarsResult<Column> {
+    let text = |get: fn(&TaskRow) -> Option<&str>| texts(name, rows.iter().map(|row| get(row)));
+    let number = |get: fn(&TaskRow) -> Option<i64>| numbers(name, rows.iter().map(|row| get(row)));
+    let time = |get: fn(&TaskRow) -> Option<DateTime<Utc>>| {
         texts(name, rows.iter().map(|row| get(row).map(time_text)))
     };
-    let mut columns = vec![
-        text("subject", |r| Some(&r.key.subject)),
-        text("session", |r| Some(&r.key.session)),
-        text("procedure", |r| Some(&r.key.procedure)),
-        text("status", |r| Some(r.status.as_str())),
-        time("submitted_at", |r| r.submitted_at),
-        text("job_id", |r| r.job_id.as_ref().map(|id| id.as_str())),
-        text("reason", |r| r.reason.map(|reason| reason.as_str())),
-        number("attempt", |r| r.attempt.map(i64::from)),
-        text("slurm_state", |r| r.facts.slurm_state.as_deref()),
-        text("exit_code", |r| r.facts.exit_code.as_deref()),
-        time("started_at", |r| r.facts.started_at),
-        time("ended_at", |r| r.facts.ended_at),
-        time("updated_at", |r| r.updated_at),
-        time("missing_since", |r| r.missing_since),
-        text("node_list", |r| r.facts.node_list.as_deref()),
-        number("req_mem_mb", |r| r.facts.req_mem_mb),
-        number("max_rss_mb", |r| r.facts.max_rss_mb),
-        number("time_limit_s", |r| r.facts.time_limit_s),
-        number("elapsed_s", |r| r.facts.elapsed_s),
-        number("cpu_time_s", |r| r.facts.cpu_time_s),
-        number("alloc_cpus", |r| r.facts.alloc_cpus),
-        text("job_name", |r| r.job_name.as_deref()),
-        text("cluster", |r| r.facts.cluster.as_deref()),
-        text("submission_id", |r| r.submission_id.as_deref()),
-    ];
-    let log_dir = log_dir.map(Path::to_string_lossy);
-    columns.push(texts(
-        "log_path",
-        rows.iter()
-            .map(|row| log_dir.as_deref().and_then(|dir| log_path(row, dir))),
-    ));
-    columns.push(texts("failure", rows.iter().map(|row| failure_text(row))));
-    Ok(DataFrame::new(rows.len(), columns)?)
+    Ok(match name {
+        "subject" => text(|r| Some(&r.key.subject)),
+        "session" => text(|r| Some(&r.key.session)),
+        "procedure" => text(|r| Some(&r.key.procedure)),
+        "status" => text(|r| Some(r.status.as_str())),
+        "submitted_at" => time(|r| r.submitted_at),
+        "job_id" => text(|r| r.job_id.as_ref().map(|id| id.as_str())),
+        "reason" => text(|r| r.reason.map(|reason| reason.as_str())),
+        "attempt" => number(|r| r.attempt.map(i64::from)),
+        "slurm_state" => text(|r| r.facts.slurm_state.as_deref()),
+        "exit_code" => text(|r| r.facts.exit_code.as_deref()),
+        "started_at" => time(|r| r.facts.started_at),
+        "ended_at" => time(|r| r.facts.ended_at),
+        "updated_at" => time(|r| r.updated_at),
+        "missing_since" => time(|r| r.missing_since),
+        "node_list" => text(|r| r.facts.node_list.as_deref()),
+        "req_mem_mb" => number(|r| r.facts.req_mem_mb),
+        "max_rss_mb" => number(|r| r.facts.max_rss_mb),
+        "time_limit_s" => number(|r| r.facts.time_limit_s),
+        "elapsed_s" => number(|r| r.facts.elapsed_s),
+        "cpu_time_s" => number(|r| r.facts.cpu_time_s),
+        "alloc_cpus" => number(|r| r.facts.alloc_cpus),
+        "job_name" => text(|r| r.job_name.as_deref()),
+        "cluster" => text(|r| r.facts.cluster.as_deref()),
+        "submission_id" => text(|r| r.submission_id.as_deref()),
+        "log_path" => texts(
+            name,
+            rows.iter()
+                .map(|row| log_dir.and_then(|dir| log_path(row, dir))),
+        ),
+        "failure" => texts(name, rows.iter().map(|row| failure_text(row))),
+        _ => return Err(PolarsError::ColumnNotFound(name.to_owned().into())),
+    })
 }
 
 /// Is what the logs and the rules say of a failed row, beside the row itself.

@@ -38,19 +38,8 @@ struct Site {
 impl Site {
     /// Makes a study whose jobs are called by the procedure's name, which no other test uses.
     fn new(cluster: &'static Cluster, procedure: &str, calls: Option<Calls>) -> Self {
-        let mut study = Study::new();
-        let conf = cluster
-            .env
-            .iter()
-            .find(|(name, _)| name == "SLURM_CONF")
-            .unwrap();
-        study
-            .env
-            .push(("SLURM_CONF".into(), conf.1.to_string_lossy().into_owned()));
-        study.configure(&format!(
-            "slurm_partition: debug
-slurm_account: snbb
-settle_time: {SETTLE_S}s
+        let mut study = cluster.study(&format!(
+            "settle_time: {SETTLE_S}s
 procedures:
   - {{name: {procedure}, output_dir: out, script: step.sh, completion_marker: done}}
 "
@@ -123,22 +112,8 @@ procedures:
         snbb_scheduler::request::default_project(&path.join("state.parquet"))
     }
 
-    /// Returns the job id of each row, by job name; empty while in doubt.
     fn rows(&self) -> BTreeMap<String, String> {
-        self.study
-            .rows()
-            .iter()
-            .map(|row| {
-                let text = |key: &str| row[key].as_str().unwrap_or("").to_owned();
-                let name = format!(
-                    "{}_{}_{}",
-                    text("procedure"),
-                    text("subject"),
-                    text("session")
-                );
-                (name, text("job_id"))
-            })
-            .collect()
+        self.study.job_ids()
     }
 
     /// Sees that each of so many tasks has exactly one job in Slurm, and that its row has that one.

@@ -1,5 +1,7 @@
 //! `explain`: each kind of decision in words, through the program, with a Slurm that says what it is told.
 
+mod holds;
+
 use serde_json::Value;
 
 use crate::fake_slurm::FakeSlurm;
@@ -226,79 +228,6 @@ fn with_rules(rules: &str) -> String {
         "slurm_mem: 10G\n{}",
         PIPELINE.replace(first, &format!("    {rules}\n{first}"))
     )
-}
-
-#[test]
-fn what_holds_a_due_task_back() {
-    let (study, _slurm) = study(&format!("max_in_flight: 1\n{PIPELINE}"));
-    study.ok(&["run", "-q"]);
-    insta::assert_snapshot!("explain_limit", explain(&study, &["01", "02", "bids"]));
-    study.ok(&[
-        "pause",
-        "-q",
-        "--procedure",
-        "bids",
-        "--note",
-        "disk is full",
-    ]);
-    let text = explain(&study, &["01", "02", "bids"]);
-    let line = text.lines().find(|line| line.contains("held by")).unwrap();
-    assert!(line.contains("the procedure is paused by"), "{text}");
-    assert!(
-        text.contains("`snbb-scheduler resume --procedure bids` ends the pause"),
-        "{text}"
-    );
-    study.ok(&["pause", "-q"]);
-    let text = explain(&study, &["01", "02", "bids"]);
-    assert!(
-        text.contains("`snbb-scheduler resume` ends the pause of the study"),
-        "{text}"
-    );
-
-    let (study, _slurm) = self::study(&format!("dicom_settle: 1h\n{PIPELINE}"));
-    let text = explain(&study, &["01", "01", "bids"]);
-    assert!(
-        text.contains("to do    nothing, if no more files come: the first `run` after"),
-        "{text}"
-    );
-
-    let (study, _slurm) = self::study(&format!(
-        "dicom_gate: yes\naudit: {{dicom_min_files: 2}}\n{PIPELINE}"
-    ));
-    let text = explain(&study, &["01", "01", "bids"]);
-    assert!(
-        text.contains("more DICOM files have to come to [study]/dicom/sub-01/ses-01"),
-        "{text}"
-    );
-}
-
-#[test]
-fn what_a_session_lacks() {
-    let (study, _slurm) = study(&format!("sessions_file: sessions.csv\n{PIPELINE}"));
-    study.write("sessions.csv", "UID,ScanID,dicom_path\n1,1,\n");
-    let text = explain(&study, &["0001", "000000000001", "bids"]);
-    assert!(
-        text.starts_with("bids sub-0001 ses-000000000001: no-dicom"),
-        "{text}"
-    );
-    assert!(
-        text.contains("dicom_path has to be filled in in [study]/sessions.csv"),
-        "{text}"
-    );
-
-    let optional = "procedures: [{name: a, output_dir: a, script: job.sh, \
-                    completion_marker: {glob: 'x/*', when: 'func/*'}}]\n";
-    let (study, _slurm) = self::study(optional);
-    study.write("bids/sub-01/ses-01/anat/x", "x");
-    let text = explain(&study, &["01", "01", "a"]);
-    assert!(
-        text.starts_with("a sub-01 ses-01: not-applicable"),
-        "{text}"
-    );
-    assert!(
-        text.contains("not needed: x/*: nothing matches 'func/*' in"),
-        "{text}"
-    );
 }
 
 #[test]

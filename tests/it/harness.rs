@@ -1,9 +1,12 @@
 //! What the tests share: a study on disk, the program, its output.
 
+pub mod disk;
 pub mod rows;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 use tempfile::TempDir;
@@ -172,6 +175,40 @@ impl Study {
             .collect();
         list.sort();
         list
+    }
+
+    /// Returns the job id of each row, by job name; empty while in doubt.
+    pub fn job_ids(&self) -> BTreeMap<String, String> {
+        let id_of = |row: &serde_json::Value| {
+            let text = |key: &str| row[key].as_str().unwrap_or("").to_owned();
+            let name = format!(
+                "{}_{}_{}",
+                text("procedure"),
+                text("subject"),
+                text("session")
+            );
+            (name, text("job_id"))
+        };
+        self.rows().iter().map(id_of).collect()
+    }
+
+    /// Calls the program until the rows, as [`Self::statuses`] tells them, are as wanted.
+    pub fn until(
+        &self,
+        arguments: &[&str],
+        patience: Duration,
+        done: impl Fn(&[String]) -> bool,
+    ) -> Vec<String> {
+        let since = Instant::now();
+        loop {
+            self.ok(arguments);
+            let statuses = self.statuses();
+            if done(&statuses) {
+                return statuses;
+            }
+            assert!(since.elapsed() < patience, "still {statuses:#?}");
+            std::thread::sleep(Duration::from_millis(300));
+        }
     }
 
     /// Returns all files below the study with their content, to see that nothing changed.

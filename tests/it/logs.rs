@@ -227,6 +227,11 @@ fn all_that_happened_is_told_in_order() {
     let before = files(&study);
     let said = study.ok(&["history", "01", "01", "bids"]);
     insta::assert_snapshot!("history", pretty(&study, &(said.out + &said.err)));
+    let text = in_terminal(&study, 120, &["history", "02"]);
+    insta::assert_snapshot!(
+        "history_terminal",
+        pretty(&study, &text).replace('\u{1b}', "^")
+    );
     let rows = |study: &Study| -> Vec<serde_json::Value> {
         let said = study.ok(&["history", "01", "--format", "json"]);
         serde_json::from_str(&said.out).unwrap()

@@ -1,6 +1,7 @@
 //! All tests that start the program or real services, in one binary (one link).
 //! A file per subject; what they share is in `harness`.
 
+mod acceptance;
 mod arrays;
 mod audit;
 mod baddays;
@@ -17,6 +18,7 @@ mod errors;
 mod expect;
 mod explain;
 mod fake_slurm;
+mod features;
 mod fuzz;
 mod harness;
 mod harness_slurm;

@@ -43,6 +43,21 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(cases(25))]
+
+    /// All steps are submitted as arrays, of two tasks at most or of all.
+    #[test]
+    fn no_task_of_an_array_is_lost_and_none_is_doubled(
+        accounting in accounting(),
+        submit_line: bool,
+        limit in prop::sample::select(vec![2usize, 1000]),
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        tell_of(Rig::new(accounting, submit_line, Some(limit)), &steps);
+    }
+}
+
+proptest! {
     #![proptest_config(cases(20))]
 
     /// The lock grants itself to everybody: no row is lost, and doubled jobs are shown at the next pass.
@@ -59,7 +74,10 @@ proptest! {
 
 /// Tells a story to its end.
 fn tell(accounting: world::Accounting, submit_line: bool, story: &[Step]) {
-    let mut rig = Rig::new(accounting, submit_line);
+    tell_of(Rig::new(accounting, submit_line, None), story);
+}
+
+fn tell_of(mut rig: Rig, story: &[Step]) {
     for step in story {
         step.happen(&mut rig);
         invariants::always(&rig);

@@ -4,6 +4,7 @@
     reason = "lists the files that digests are kept in"
 )]
 
+mod full_disk;
 mod metrics;
 mod quiet;
 

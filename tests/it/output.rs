@@ -1,6 +1,8 @@
 //! What people and scripts see: the views of each command, and the printer.
 
+mod decisions;
 mod frames;
+mod talk;
 mod values;
 
 use std::io;
@@ -331,7 +333,7 @@ fn nothing_to_show_is_an_empty_table_for_scripts_and_a_word_for_people() {
     for (what, words, header) in [
         (
             0,
-            "note: no tasks on record\n",
+            "note: no tasks on record (`snbb-scheduler manifest` shows what is due)\n",
             "subject,session,procedure,status,",
         ),
         (
@@ -354,147 +356,7 @@ fn nothing_to_show_is_an_empty_table_for_scripts_and_a_word_for_people() {
 }
 
 #[test]
-fn a_run_ends_with_its_figures_on_stderr() {
-    let (sessions, manifest) = study();
-    let mut summary = RunSummary::of(sessions.len(), &manifest);
-    summary.submitted = 1;
-    summary.refused = vec![("freesurfer: Invalid account 'x'".to_owned(), 1)];
-    let (out, err) = shown(PIPED, |printer| print_run_summary(printer, &summary));
-    assert_eq!(out, "");
-    insta::assert_snapshot!("run_summary", err);
-
-    let quiet = PrinterOptions {
-        verbosity: Verbosity::Quiet,
-        ..PIPED
-    };
-    let (_, err) = shown(quiet, |printer| print_run_summary(printer, &summary));
-    insta::assert_snapshot!("run_summary_quiet", err);
-    summary.refused.clear();
-    summary.dry_run = true;
-    let (_, err) = shown(quiet, |printer| print_run_summary(printer, &summary));
-    assert_eq!(err, "");
-    let (_, err) = shown(PIPED, |printer| print_run_summary(printer, &summary));
-    assert!(err.starts_with("4 sessions, 11 tasks: 2 complete, 2 due, 1 would be submitted\n"));
-}
-
-fn at(text: &str) -> chrono::DateTime<chrono::Utc> {
-    text.parse().unwrap()
-}
-
-fn failed_with(outlook: Outlook) -> Skip {
-    Skip::Failed {
-        reason: Some(Reason::Timeout),
-        attempt: 3,
-        outlook,
-    }
-}
-
-#[test]
-fn every_decision_has_a_word_a_cell_and_a_sentence() {
-    let skip = Decision::Skip;
-    let fs = Some(Blocked::Failed(Some(Reason::Timeout)));
-    let lines: Vec<String> = [
-        Decision::Submit(Due::New),
-        Decision::Submit(Due::OutputsGone),
-        Decision::Submit(Due::FailedBefore),
-        Decision::Submit(Due::Forced { complete: true }),
-        Decision::Submit(Due::Forced { complete: false }),
-        skip(Skip::Complete),
-        skip(Skip::NotApplicable),
-        in_flight(Some("123"), TaskStatus::Running, Some(Reason::Running)),
-        in_flight(
-            Some("123"),
-            TaskStatus::Running,
-            Some(Reason::AwaitingOutput),
-        ),
-        in_flight(Some("123_4"), TaskStatus::Pending, Some(Reason::Held)),
-        in_flight(Some("7"), TaskStatus::Pending, None),
-        in_flight(None, TaskStatus::Pending, Some(Reason::Submitting)),
-        failed(Some(Reason::OutOfMemory), 2),
-        failed(None, 1),
-        skip(Skip::NoDicom),
-        waiting("bids", "", 0, None),
-        waiting("bids", "ses-02", 1, None),
-        waiting("bids", "ses-02", 2, None),
-        waiting("qsiprep", "ses-02", 4, fs),
-        waiting("freesurfer", "", 0, Some(Blocked::Failed(None))),
-        waiting(
-            "bids",
-            "ses-01",
-            1,
-            Some(Blocked::Unreadable(PathBuf::from("/x/y"))),
-        ),
-        unreadable("/x/y"),
-        skip(Skip::OverLimit(Limit::MaxJobs(5))),
-        skip(Skip::OverLimit(Limit::MaxSubmitPerRun(5))),
-        skip(Skip::OverLimit(Limit::MaxInFlight(5))),
-        skip(Skip::OverLimit(Limit::ProcedureMaxInFlight(5))),
-        skip(Skip::OverLimit(Limit::QueuedUserJobs(5))),
-        skip(Skip::OverLimit(Limit::Warmup {
-            needed: 3,
-            succeeded: 1,
-            failed: 1,
-        })),
-        skip(Skip::Paused(Box::new(Pause {
-            since: at("2026-03-01T04:05:06Z"),
-            cause: PauseCause::Failures { count: 10 },
-        }))),
-        skip(Skip::Paused(Box::new(Pause {
-            since: at("2026-03-01T04:05:06Z"),
-            cause: PauseCause::Person {
-                by: "anna".to_owned(),
-                note: Some("new container".to_owned()),
-            },
-        }))),
-        skip(failed_with(Outlook::At(at("2026-03-01T04:05:06Z")))),
-        skip(failed_with(Outlook::Now)),
-        skip(failed_with(Outlook::Spent(Budget {
-            used: 3,
-            allowed: 3,
-            infrastructure: false,
-        }))),
-        skip(failed_with(Outlook::Spent(Budget {
-            used: 5,
-            allowed: 5,
-            infrastructure: true,
-        }))),
-        Decision::Submit(Due::Retry {
-            reason: Reason::Timeout,
-            complete: true,
-        }),
-        Decision::Submit(Due::Retry {
-            reason: Reason::Timeout,
-            complete: false,
-        }),
-        Decision::Submit(Due::Stale),
-        skip(Skip::Stale(vec![session_label("ses-03")])),
-        skip(Skip::Stale(
-            ["ses-03", "ses-04", "ses-05", "ses-06", "ses-07"]
-                .map(session_label)
-                .into(),
-        )),
-        skip(Skip::TooFewSessions {
-            needed: 2,
-            ready: 1,
-        }),
-        skip(Skip::Excluded),
-        skip(Skip::NotSelected),
-    ]
-    .iter()
-    .map(|decision| {
-        let word = tables::decision_word(decision);
-        let cell = tables::decision_cell(decision);
-        assert!(cell == word || cell.starts_with(&format!("{word} (")));
-        assert_eq!(tables::words::first_word(&cell), word);
-        assert!(tables::words::short_cell(&cell).len() <= 5);
-        format!("{word:<15} {cell:<23} {}", tables::decision_text(decision))
-    })
-    .collect();
-    insta::assert_snapshot!("decisions", lines.join("\n"));
-}
-
-#[test]
-fn the_built_in_procedures_fit_a_terminal_of_80_columns() {
+fn the_built_in_procedures_fit_a_terminal_of_80_columns_and_keep_names_whole_in_60() {
     let names = [
         "bids",
         "bids_post",
@@ -506,7 +368,7 @@ fn the_built_in_procedures_fit_a_terminal_of_80_columns() {
     let dag = dag(&names.map(|name| (name, Scope::Session)));
     let sessions = [session("sub-0001", "ses-202411010600")];
     let reason = Some(Reason::OutOfMemory);
-    let tasks = names
+    let tasks: Vec<_> = names
         .iter()
         .map(|name| {
             planned(
@@ -518,95 +380,35 @@ fn the_built_in_procedures_fit_a_terminal_of_80_columns() {
             )
         })
         .collect();
-    let (out, _) = shown(terminal(80), |printer| {
-        print_session_status(
-            printer,
-            sessions.to_vec(),
-            &Manifest { tasks },
-            &dag,
-            &SessionsView::default(),
-        )
-        .unwrap();
-    });
-    insta::assert_snapshot!("session_status_80", out);
-}
-
-// The printer.
-
-#[test]
-fn talk_goes_to_stderr_by_verbosity() {
-    let say = |verbosity, err_color| {
-        let options = PrinterOptions {
-            verbosity,
-            err_color,
-            ..PIPED
-        };
-        shown(options, |printer| {
-            printer.talk("talk");
-            printer.detail("detail");
-            printer.note("note");
-            printer.warning("look\nhere\u{1b}[2J");
-            printer.error("error");
-            printer.hint("hint");
-            printer.progress(Some(3), "working").inc(1);
-        })
-    };
-    let loud = "warning: look\nhere\\u{1b}[2J\nerror: error\nhint: hint\n";
-    assert_eq!(
-        say(Verbosity::Quiet, false),
-        (String::new(), loud.to_owned())
-    );
-    let normal = format!("talk\nnote: note\n{loud}");
-    assert_eq!(say(Verbosity::Normal, false).1, normal);
-    let verbose = format!("talk\ndetail\nnote: note\n{loud}");
-    assert_eq!(say(Verbosity::Verbose, false).1, verbose);
-    insta::assert_snapshot!("talk_color", say(Verbosity::Debug, true).1);
-}
-
-#[test]
-fn flags_give_the_verbosity() {
-    use Verbosity::*;
-    let given = [
-        (false, 0),
-        (false, 1),
-        (false, 2),
-        (false, 9),
-        (true, 0),
-        (true, 2),
-    ];
-    let want = [Normal, Verbose, Debug, Debug, Quiet, Quiet];
-    assert_eq!(given.map(|(q, v)| Verbosity::from_flags(q, v)), want);
-}
-
-#[test]
-fn a_reader_that_goes_away_is_no_error_and_a_full_disk_is() {
-    for (kind, fine) in [
-        (io::ErrorKind::BrokenPipe, true),
-        (io::ErrorKind::StorageFull, false),
-    ] {
-        let err = Buffer::default();
-        let mut printer = Printer::new(Box::new(Broken(kind)), Box::new(err.clone()), PIPED);
-        let rows = rows();
-        let rows = rows.iter().collect();
-        print_status(&mut printer, rows, &pipeline(), &RowsView::default()).unwrap();
-        assert!(printer.is_closed());
-        printer.warning("still heard");
-        let end = printer.finish();
-        assert_eq!(end.is_ok(), fine);
-        assert_eq!(end.err().map(|e| e.kind()), (!fine).then_some(kind));
-        assert_eq!(err.text(), "warning: still heard\n");
+    let manifest = Manifest { tasks };
+    for width in [80, 60] {
+        let (out, _) = shown(terminal(width), |printer| {
+            let view = SessionsView::default();
+            print_session_status(printer, sessions.to_vec(), &manifest, &dag, &view).unwrap();
+        });
+        insta::assert_snapshot!(format!("session_status_{width}"), out);
     }
-}
-
-#[test]
-fn a_broken_stderr_stops_nothing() {
-    let out = Buffer::default();
-    let broken = Box::new(Broken(io::ErrorKind::BrokenPipe));
-    let mut printer = Printer::new(Box::new(out.clone()), broken, PIPED);
-    printer.warning("lost");
-    printer.line("data");
-    printer.finish().unwrap();
-    assert_eq!(out.text(), "data\n");
+    let row = row(
+        "freesurfer",
+        "sub-0001",
+        "ses-202411010600",
+        TaskStatus::Failed,
+        reason,
+        Some("4812"),
+    );
+    let other = TaskRow {
+        status: TaskStatus::Complete,
+        reason: Some(Reason::Verified),
+        ..row.clone()
+    };
+    for width in [65, 60] {
+        let (out, _) = shown(terminal(width), |printer| {
+            let view = RowsView::default();
+            print_status(printer, vec![&row, &other], &dag, &view).unwrap();
+        });
+        let (_, rows) = out.split_once("\n\n").unwrap();
+        insta::assert_snapshot!(format!("status_{width}"), rows);
+    }
 }
 
 #[test]

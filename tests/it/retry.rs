@@ -484,14 +484,8 @@ fn settle(study: &Study) -> Vec<Value> {
 #[test]
 fn on_a_real_slurm_the_scripts_own_lines_are_what_a_factor_starts_from() {
     let Some(cluster) = cluster() else { return };
-    let mut study = Study::new();
-    let conf = cluster.env.iter().find(|(name, _)| name == "SLURM_CONF");
-    let conf = conf.unwrap().1.to_string_lossy().into_owned();
-    study.env.push(("SLURM_CONF".into(), conf));
-    study.configure(
-        "slurm_partition: debug
-slurm_account: snbb
-procedures:
+    let study = cluster.study(
+        "procedures:
   - name: retry_memory
     output_dir: memory
     script: memory.sh

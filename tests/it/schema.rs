@@ -6,6 +6,7 @@ use crate::fake_slurm::FakeSlurm;
 use crate::harness::Study;
 
 const STEPS: &str = "\
+heartbeat_file: heartbeat
 output_grace: 0s
 max_in_flight: 4
 procedures:
@@ -32,11 +33,22 @@ fn json_is_as_documented() {
     let slurm = FakeSlurm::new(&mut study);
     study.configure(STEPS);
     study.script("job.sh", "true");
-    let json = |study: &Study, command: &str| study.ok(&[command, "--format", "json"]).out;
+    let json = |study: &Study, command: &str| {
+        let words: Vec<&str> = command.split(' ').chain(["--format", "json"]).collect();
+        study.ok(&words).out
+    };
     let all = [
         (
             "status",
             include_str!("../../docs/schema/status.schema.json"),
+        ),
+        (
+            "status --failed",
+            include_str!("../../docs/schema/status-failed.schema.json"),
+        ),
+        (
+            "history 01",
+            include_str!("../../docs/schema/history.schema.json"),
         ),
         (
             "session-status",
@@ -75,6 +87,13 @@ fn json_is_as_documented() {
         let found = check(schema, &json(&study, command));
         assert!(!found.as_array().unwrap().is_empty(), "{command}");
     }
+    let heartbeat = include_str!("../../docs/schema/heartbeat.schema.json");
+    check(heartbeat, &study.read("heartbeat"));
+    study.configure(&STEPS.replace("job.sh", "gone.sh"));
+    study.write("state.parquet", "no Parquet");
+    assert_ne!(study.call(&["run"]).code, 0);
+    let broken = check(heartbeat, &study.read("heartbeat"));
+    assert_eq!(broken["tasks"], Value::Null);
 }
 
 #[test]
@@ -99,6 +118,21 @@ fn schemas_name_the_same_words_and_columns_as_the_program() {
         .map(|reason| reason.as_str().to_owned())
         .collect();
     assert_eq!(words(&row["reason"]["enum"]), reasons);
+    let history: Value =
+        serde_json::from_str(include_str!("../../docs/schema/history.schema.json")).unwrap();
+    let entry = &history["items"]["properties"];
+    let events = snbb_scheduler::state::audit_log::EventKind::ALL;
+    assert_eq!(
+        words(&entry["event"]["enum"]),
+        events.map(|event| event.as_str().to_owned())
+    );
+    assert_eq!(words(&entry["reason"]["enum"]), reasons);
+    // What failed has the columns of all rows and a few more.
+    let failed: Value =
+        serde_json::from_str(include_str!("../../docs/schema/status-failed.schema.json")).unwrap();
+    for name in row.as_object().unwrap().keys() {
+        assert!(failed["items"]["properties"][name].is_object(), "{name}");
+    }
     let sessions: Value =
         serde_json::from_str(include_str!("../../docs/schema/session-status.schema.json")).unwrap();
     let task = &sessions["items"]["properties"]["procedures"]["additionalProperties"];

@@ -1,48 +1,21 @@
 //! A site's life on a real Slurm: studies from nothing to their end, by repeated calls.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::harness::Study;
-use crate::harness_slurm::{Cluster, cluster};
+use crate::harness_slurm::cluster;
 
 /// Far more than anything takes.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-fn study(cluster: &Cluster, config: &str) -> Study {
-    let mut study = Study::new();
-    for (name, value) in &cluster.env {
-        if name == "SLURM_CONF" {
-            study
-                .env
-                .push(("SLURM_CONF".into(), value.to_string_lossy().into_owned()));
-        }
-    }
-    study.configure(&format!(
-        "slurm_partition: debug\nslurm_account: snbb\n{config}"
-    ));
-    study
-}
-
-/// Calls the program until a condition holds.
 fn until(study: &Study, arguments: &[&str], done: impl Fn(&[String]) -> bool) -> Vec<String> {
-    let since = Instant::now();
-    loop {
-        study.ok(arguments);
-        let statuses = study.statuses();
-        if done(&statuses) {
-            return statuses;
-        }
-        assert!(since.elapsed() < PATIENCE, "still {statuses:#?}");
-        std::thread::sleep(Duration::from_millis(300));
-    }
+    study.until(arguments, PATIENCE, done)
 }
 
 #[test]
 fn twenty_sessions_and_four_steps_go_from_nothing_to_complete() {
     let Some(cluster) = cluster() else { return };
-    let study = study(
-        cluster,
-        "procedures:
+    let study = cluster.study("procedures:
   - {name: convert, output_dir: '', script: step.sh, completion_marker: 'anat/*_T1w.nii.gz', env: {MARK: anat/x_T1w.nii.gz}}
   - {name: prep, output_dir: prep, script: step.sh, depends_on: [convert], completion_marker: '*.html', env: {MARK: r.html}}
   - {name: qc, output_dir: qc, script: step.sh, depends_on: [convert], completion_marker: done, env: {MARK: done}}
@@ -91,8 +64,7 @@ fn twenty_sessions_and_four_steps_go_from_nothing_to_complete() {
 #[test]
 fn each_bad_end_has_its_reason_and_retry_takes_exactly_what_it_is_asked_for() {
     let Some(cluster) = cluster() else { return };
-    let study = study(
-        cluster,
+    let study = cluster.study(
         "output_grace: 1s
 procedures:
   - {name: job, output_dir: job, script: job.sh, completion_marker: done, mem: 50M}

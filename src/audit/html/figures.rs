@@ -180,7 +180,7 @@ pub fn progress(report: &Report) -> Markup {
 fn forecast(progress: &Progress) -> Markup {
     let backlog = &progress.backlog;
     html! {
-        strong { (plural(backlog.tasks, "task")) } " still to do by itself"
+        strong { (plural(backlog.tasks, "task")) } " will go on without a person"
         @if let Some(rate) = progress.rate.last_7_days { ", " strong { (format!("{rate:.1}")) } " complete a day" }
         @if let Some(end) = backlog.expected_end {
             "; expected to be done by " strong { time datetime=(time_text(end)) { (end.format("%e %B %Y")) } }

@@ -9,7 +9,7 @@ use super::table::Kind::{Code, Number, Text};
 use super::table::{Kind, ROWS, cell, maybe, table};
 use crate::audit::efficiency::time_limit_text;
 use crate::audit::report::{
-    DicomProblem, OrphanCause, Report, ScriptProblem, TaskDetail, time_text,
+    DicomProblem, OrphanCause, Report, ScriptProblem, TaskDetail, signed, time_text,
 };
 
 /// Renders what failed, and why.
@@ -169,7 +169,7 @@ pub fn trend(report: &Report) -> Markup {
             html! { (spaced(matter.matter)) },
             html! { (thousands(matter.before)) },
             html! { (thousands(matter.now)) },
-            html! { (format!("{change:+}")) },
+            html! { (signed(change)) },
             judged,
         ]
     });

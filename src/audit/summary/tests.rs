@@ -1,5 +1,7 @@
 //! Every number of the report adds up, whatever the study looks like.
 
+mod forms;
+
 use std::path::PathBuf;
 
 use proptest::prelude::*;
@@ -7,7 +9,8 @@ use proptest::sample::select;
 
 use super::*;
 use crate::audit::matters::failures;
-use crate::audit::report::count_of;
+use crate::audit::report::{Report, count_of};
+use crate::audit::testing::{self, bare};
 use crate::bids::{Dicom, SessionLabel, SubjectLabel};
 use crate::completion::Unreadable;
 use crate::manifest::{Blocked, Limit, Outlook, Waiting};
@@ -204,5 +207,8 @@ proptest! {
             prop_assert_eq!(node.failed, sum(&node.reasons));
             prop_assert!(node.failed <= node.jobs);
         }
+
+        let report = Report { totals, procedures: counts, matrix, health, failures, ..bare(&testing::report()) };
+        forms::check(&report)?;
     }
 }

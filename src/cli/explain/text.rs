@@ -15,7 +15,7 @@ const READY_SHOWN: usize = 3;
 
 /// Adds all that is known of a task.
 pub fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
-    block.title(&name(task), &headline(task));
+    block.title(&name(task), &task.headline);
     if task.text != task.decision {
         block.entry("why", &task.text);
     }
@@ -86,14 +86,6 @@ pub fn brief(block: &mut Block, task: &Explanation) {
 fn name(task: &Explanation) -> String {
     let words = [&*task.procedure, &*task.subject, &*task.session];
     words.join(" ").trim_end().to_owned()
-}
-
-/// Begins with the decision's word.
-fn headline(task: &Explanation) -> String {
-    match task.row.as_ref().and_then(|row| row.reason) {
-        Some(reason) if task.decision == "failed" => format!("failed ({reason})"),
-        _ => task.decision.to_owned(),
-    }
 }
 
 fn dependencies(block: &mut Block, task: &Explanation) {

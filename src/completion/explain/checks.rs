@@ -1,11 +1,11 @@
 //! The built-in checks, file by file, in the order in which they are judged.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::super::freesurfer::{self, HEAD, Scanned};
 use super::super::marker::Pattern;
 use super::super::probe::SubjectProbe;
-use super::super::{Unreadable, qsirecon};
+use super::super::{Unreadable, find, qsirecon};
 use super::{Finding, FindingState, nearest};
 use crate::bids::SessionLabel;
 use crate::procedure::Procedure;
@@ -92,17 +92,18 @@ pub(super) fn qsirecon(
 ) -> Vec<Finding> {
     let out = subject.derivatives(procedure);
     let derivatives = out.join("derivatives");
-    let html = if session.is_none() {
-        format!("{}.html", subject.subject)
-    } else {
-        format!("{}_{session}.html", subject.subject)
-    };
+    let html = qsirecon::html_name(subject, session);
     let suffixes = subject.probe.suffixes();
     if suffixes.is_empty() {
         let mut finding = Finding::new(&format!("derivatives/*/{html}"));
         match qsirecon::any_workflow(subject, &derivatives, &html, None) {
             Err(unreadable) => finding.unread(&unreadable),
-            Ok(true) => finding.state = FindingState::Found,
+            Ok(true) => {
+                finding.state = FindingState::Found;
+                if let Some(first) = first_match(subject, &out, &finding.rule) {
+                    finding.add(subject.reader(), &first, None);
+                }
+            }
             Ok(false) => fill_nearest(subject, &out, &mut finding),
         }
         return vec![finding];
@@ -115,6 +116,17 @@ pub(super) fn qsirecon(
         finding
     };
     suffixes.iter().map(report).collect()
+}
+
+fn first_match(subject: &SubjectProbe<'_>, out: &Path, rule: &str) -> Option<PathBuf> {
+    let pattern = Pattern::parse(rule).ok()?;
+    let mut first = None;
+    let mut visit = |path: &Path, _| {
+        first = Some(path.to_owned());
+        Ok(true)
+    };
+    find::find(&subject.listings, out, &pattern, &mut visit).ok()?;
+    first
 }
 
 /// Fills in what became of one file.

@@ -70,6 +70,9 @@ fn a_waiting_task_that_vanished_was_cancelled() {
     assert_eq!(started.verdict(), "running unaccounted");
     let silent = vanished(Some(5)).with(|c| c.accounting = failed());
     assert_eq!(silent.verdict(), "pending queued");
+    // Without accounting it may have run between two looks at the queue, which has forgotten it.
+    let off = vanished(Some(5)).with(|c| c.accounting = Answer::Off);
+    assert_eq!(off.verdict(), "pending unaccounted");
 }
 
 #[test]

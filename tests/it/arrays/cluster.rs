@@ -25,17 +25,8 @@ fn of_101() -> Option<&'static Cluster> {
 }
 
 fn study(cluster: &Cluster, procedure: &str, rest: &str, sessions: usize) -> Study {
-    let mut study = Study::new();
-    let conf = cluster
-        .env
-        .iter()
-        .find(|(name, _)| name == "SLURM_CONF")
-        .unwrap();
-    study
-        .env
-        .push(("SLURM_CONF".into(), conf.1.to_string_lossy().into_owned()));
-    study.configure(&format!(
-        "slurm_partition: debug\nslurm_account: snbb\noutput_grace: 1s\nsettle_time: 1s\nprocedures:\n\
+    let study = cluster.study(&format!(
+        "output_grace: 1s\nsettle_time: 1s\nprocedures:\n\
          - {{name: {procedure}, output_dir: out, script: step.sh, completion_marker: done, mem: 20M, {rest}}}\n"
     ));
     let sessions: Vec<String> = (0..sessions).map(|i| format!("sub-{i:03}/ses-1")).collect();
@@ -43,18 +34,8 @@ fn study(cluster: &Cluster, procedure: &str, rest: &str, sessions: usize) -> Stu
     study
 }
 
-/// Calls the program until the rows are as wanted.
 fn until(study: &Study, arguments: &[&str], done: impl Fn(&[String]) -> bool) -> Vec<String> {
-    let since = Instant::now();
-    loop {
-        study.ok(arguments);
-        let statuses = study.statuses();
-        if done(&statuses) {
-            return statuses;
-        }
-        assert!(since.elapsed() < PATIENCE, "still {statuses:#?}");
-        std::thread::sleep(Duration::from_millis(500));
-    }
+    study.until(arguments, PATIENCE, done)
 }
 
 /// Returns the job id of each subject's row.

@@ -13,9 +13,10 @@ use std::process::{Command, ExitStatus, Output};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use regex::Regex;
+use snbb_scheduler::audit::report::{MarkerResult, marker_results};
 use snbb_scheduler::bids::{SessionLabel, SubjectLabel};
 use snbb_scheduler::catalogue::{self, App};
-use snbb_scheduler::completion::probe::{MarkerResult, Probe};
+use snbb_scheduler::completion::probe::Probe;
 use snbb_scheduler::completion::{Completion, Completions as _};
 use snbb_scheduler::config::load::interpret;
 use snbb_scheduler::config::{Config, Overrides};
@@ -247,7 +248,7 @@ impl Site {
         let (subject, session) = self.labels();
         let probe = Probe::new(&self.config).unwrap();
         let id = self.config.procedures.find(self.app.name).unwrap();
-        probe.markers(&subject).of(id, &session)
+        marker_results(probe.brief_explainer(&subject).findings(id, &session))
     }
 
     fn labels(&self) -> (SubjectLabel, SessionLabel) {

@@ -1,15 +1,9 @@
 //! A disk that is really full, with more and less room left on it.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
-use std::path::PathBuf;
-use std::process::Command;
+use std::fs;
 
-use super::skip;
 use super::world::World;
-
-/// The unit in which this file system takes room.
-const PAGE: usize = 4096;
+use crate::harness::disk::SmallDisk;
 
 #[test]
 fn full_disk_submits_nothing_unseen_and_is_left_well() {
@@ -17,11 +11,11 @@ fn full_disk_submits_nothing_unseen_and_is_left_well() {
     let mut codes = Vec::new();
     for free in (0..=10).chain([40]) {
         for begun in [false, true] {
-            let Some(disk) = Disk::mount(begun) else {
-                return skip(test, "a small file system cannot be mounted (not root?)");
+            let Some(disk) = Disk::mount(test, begun) else {
+                return;
             };
             let expected = disk.expected();
-            disk.fill(free);
+            disk.disk.fill(free);
             let what = format!("{free} pages free, begun {begun}");
             let before = disk.world.slurm.jobs().len();
             let said = disk.world.call(&["run"]);
@@ -43,7 +37,7 @@ fn full_disk_submits_nothing_unseen_and_is_left_well() {
             assert_eq!(said.code, 0, "{what}: {}", said.err);
             disk.every_job_has_its_intent(&what);
 
-            fs::remove_file(disk.filler()).unwrap();
+            disk.disk.relieve();
             let found = disk.world.settle_somehow(&["run"]).unwrap();
             assert_eq!(found.rows.len(), expected, "{what}");
             let mut names = found.jobs.clone();
@@ -57,25 +51,17 @@ fn full_disk_submits_nothing_unseen_and_is_left_well() {
 
 /// Is a study whose state lies on a file system of its own; that goes before the study does.
 struct Disk {
+    // Goes first.
+    disk: SmallDisk,
     world: World,
-    at: PathBuf,
 }
 
 impl Disk {
     /// `begun`: there is a state already, with a job in flight.
-    fn mount(begun: bool) -> Option<Self> {
+    fn mount(test: &str, begun: bool) -> Option<Self> {
         let world = World::two_due();
-        let at = world.study.at("disk");
-        fs::create_dir(&at).unwrap();
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"])
-            .arg(&at)
-            .output()
-            .is_ok_and(|output| output.status.success());
-        if !mounted {
-            return None;
-        }
-        let disk = Self { world, at };
+        let disk = SmallDisk::mount(test, &world.study.at("disk"), "size=256k")?;
+        let disk = Self { disk, world };
         std::os::unix::fs::symlink("disk/state.parquet", disk.world.study.at("state.parquet"))
             .unwrap();
         if begun {
@@ -88,24 +74,6 @@ impl Disk {
     /// Counts the tasks of the study.
     fn expected(&self) -> usize {
         2 + self.world.slurm.jobs().len()
-    }
-
-    fn filler(&self) -> PathBuf {
-        self.at.join("filler")
-    }
-
-    /// Fills the disk but for so many pages.
-    fn fill(&self, free: usize) {
-        let mut file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(self.filler())
-            .unwrap();
-        let mut length = 0;
-        while file.write_all(&[1; PAGE]).is_ok() {
-            length += PAGE;
-        }
-        file.set_len((length - free * PAGE) as u64).unwrap();
     }
 
     /// Looks whether the state or its journal names the submission of each job.
@@ -121,11 +89,5 @@ impl Disk {
             });
             assert!(known, "{what}: nothing is known of job {id} ({name})");
         }
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.at).status();
     }
 }

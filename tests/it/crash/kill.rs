@@ -91,6 +91,8 @@ fn killed_and(
     let calm = start.copy();
     let said = calm.traced(command, &[], &baseline);
     assert_eq!(said.code, 0, "{}", said.err);
+    // What the call saves while nothing disturbs it.
+    let generations = start.generation().unwrap()..=calm.generation().unwrap();
     let expected = calm.settle(command).unwrap();
 
     sweep(name, &chosen(&baseline), |point| {
@@ -104,6 +106,11 @@ fn killed_and(
         } else {
             world
                 .is_whole(start)
+                .and_then(|()| world.generation())
+                .and_then(|g| match generations.contains(&g) {
+                    true => Ok(()),
+                    false => Err(format!("generation {g}, not of {generations:?}")),
+                })
                 .and_then(|()| look(&world))
                 .and_then(|()| world.settle(command))
                 .and_then(|found| found.is_like(&expected))

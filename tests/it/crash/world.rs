@@ -317,6 +317,12 @@ impl World {
         }
     }
 
+    /// Returns how often the state file was replaced; 0 if there is none.
+    pub fn generation(&self) -> Result<u64, String> {
+        let state = self.store().read().map_err(|error| error.to_string())?;
+        Ok(state.meta.generation)
+    }
+
     /// Calls a command until nothing changes any more, and returns how things are then. Each call must end well.
     pub fn settle(&self, arguments: &[&str]) -> Result<Picture, String> {
         let picture = self.settle_somehow(arguments)?;

@@ -3,7 +3,6 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::harness::Study;
 use crate::harness_slurm::cluster;
 
 /// Each of them alone makes a naive caller lose its jobs: an empty answer, an array instead of a job, an sbatch
@@ -26,23 +25,13 @@ const PATIENCE: Duration = Duration::from_secs(120);
 #[test]
 fn steering_variables_do_not_reach_a_real_slurm() {
     let Some(cluster) = cluster() else { return };
-    let mut study = Study::new();
-    let conf = cluster
-        .env
-        .iter()
-        .find(|(name, _)| name == "SLURM_CONF")
-        .unwrap();
-    study
-        .env
-        .push(("SLURM_CONF".into(), conf.1.to_string_lossy().into_owned()));
+    let mut study = cluster.study(
+        "procedures: [{name: steered, output_dir: out, script: step.sh, completion_marker: done}]\n",
+    );
     study
         .env
         .extend(STEERING.map(|(name, value)| (name.to_owned(), value.to_owned())));
     study.env.push(("SITE_WORD".into(), "passes".into()));
-    study.configure(
-        "slurm_partition: debug\nslurm_account: snbb\nprocedures:\n\
-         - {name: steered, output_dir: out, script: step.sh, completion_marker: done}\n",
-    );
     // The site's own variable arrives, and the job is no array task.
     study.script(
         "step.sh",

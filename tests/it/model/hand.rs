@@ -4,8 +4,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
+use snbb_scheduler::array::wrapper::{self, File};
+use snbb_scheduler::array::{files, list};
 use snbb_scheduler::bids::{SessionLabel, SubjectLabel};
 use snbb_scheduler::completion::{Completion, Completions, SubjectCompletions};
+use snbb_scheduler::executor::array::ArrayJob;
 use snbb_scheduler::executor::{
     Answer, Executor, ExecutorError, JobId, JobRef, JobReport, JobRequest, Observation, Phase,
     Question, Refusal, Submission,
@@ -45,6 +48,8 @@ pub struct Hand<'a> {
     pub seen: Vec<(JobId, String)>,
     /// Called before each sbatch, to look at the files.
     pub before_sbatch: &'a dyn Fn(),
+    /// How many tasks an array may have; none: there are no arrays.
+    pub arrays: Option<usize>,
 }
 
 impl Executor for Hand<'_> {
@@ -60,53 +65,29 @@ impl Executor for Hand<'_> {
         Ok(script.into())
     }
 
+    fn takes_arrays(&self) -> bool {
+        self.arrays.is_some()
+    }
+
+    fn array_limit(&mut self) -> usize {
+        self.arrays.unwrap_or(0)
+    }
+
+    fn submit_array(&mut self, array: &ArrayJob, tasks: &[&JobRequest]) -> Submission {
+        let list = File {
+            name: wrapper::LIST,
+            bytes: list::json(array, tasks),
+        };
+        files::write(&array.dir, &[list]).unwrap();
+        // Its age is judged by the world's clock.
+        let now = std::time::SystemTime::from(time(self.world.get().now));
+        let dir = std::fs::File::open(&array.dir).unwrap();
+        dir.set_modified(now).unwrap();
+        self.sbatch(tasks, Some(&array.job_name))
+    }
+
     fn submit(&mut self, request: &JobRequest) -> Submission {
-        (self.before_sbatch)();
-        let fate = {
-            let mut world = self.world.get();
-            match world.fates.is_empty() {
-                true => Fate::Accepted,
-                false => world.fates.remove(0),
-            }
-        };
-        let take = |delay| self.world.get().take(request, delay);
-        let doubt = || Submission::InDoubt {
-            message: "Socket timed out".to_owned(),
-        };
-        let refused = |kind| Submission::Refused {
-            kind,
-            message: "no".to_owned(),
-        };
-        match fate {
-            Fate::Accepted => match take(None) {
-                Some(id) => Submission::Accepted {
-                    job_id: JobId::new(&id.to_string()),
-                    cluster: None,
-                },
-                None => doubt(),
-            },
-            Fate::DoubtWithJob => {
-                take(None);
-                doubt()
-            }
-            Fate::DoubtWithoutJob => doubt(),
-            Fate::DoubtLate(delay) => {
-                take(Some(delay));
-                doubt()
-            }
-            Fate::Permanent => refused(Refusal::Permanent),
-            Fate::Limit => refused(Refusal::Limit),
-            Fate::Transient => refused(Refusal::Transient),
-            Fate::DiesBefore => die(),
-            Fate::DiesAfter => {
-                take(None);
-                die()
-            }
-            Fate::DiesLate(delay) => {
-                take(Some(delay));
-                die()
-            }
-        }
+        self.sbatch(&[request], None)
     }
 
     fn observe(&mut self, question: &Question) -> Observation {
@@ -145,6 +126,61 @@ impl Executor for Hand<'_> {
 }
 
 impl Hand<'_> {
+    /// Hands a job or an array over; what comes of it is the next fate.
+    fn sbatch(&mut self, requests: &[&JobRequest], array: Option<&str>) -> Submission {
+        (self.before_sbatch)();
+        let fate = {
+            let mut world = self.world.get();
+            match world.fates.is_empty() {
+                true => Fate::Accepted,
+                false => world.fates.remove(0),
+            }
+        };
+        let fate = match (fate, array) {
+            (Fate::NoArray, None) => Fate::Accepted,
+            (fate, _) => fate,
+        };
+        let take = |delay| self.world.get().take(requests, array, delay);
+        let doubt = || Submission::InDoubt {
+            message: "Socket timed out".to_owned(),
+        };
+        let refused = |kind| Submission::Refused {
+            kind,
+            message: "no".to_owned(),
+        };
+        match fate {
+            Fate::Accepted => match take(None) {
+                Some(id) => Submission::Accepted {
+                    job_id: JobId::new(&id.to_string()),
+                    cluster: None,
+                },
+                None => doubt(),
+            },
+            Fate::DoubtWithJob => {
+                take(None);
+                doubt()
+            }
+            Fate::DoubtWithoutJob => doubt(),
+            Fate::DoubtLate(delay) => {
+                take(Some(delay));
+                doubt()
+            }
+            Fate::Permanent => refused(Refusal::Permanent),
+            Fate::NoArray => refused(Refusal::ArraySize),
+            Fate::Limit => refused(Refusal::Limit),
+            Fate::Transient => refused(Refusal::Transient),
+            Fate::DiesBefore => die(),
+            Fate::DiesAfter => {
+                take(None);
+                die()
+            }
+            Fate::DiesLate(delay) => {
+                take(Some(delay));
+                die()
+            }
+        }
+    }
+
     fn queue(&self, world: &World, question: &Question) -> Answer<Vec<JobReport>> {
         if !world.queue_up || world.skew.abs() > MUNGE_TTL_S {
             return Answer::Failed("the queue is down".to_owned());
@@ -230,7 +266,8 @@ fn recorded(world: &World, job: &Job) -> Vec<Course> {
     if job.record_lost {
         return Vec::new();
     }
-    let arrived = |at: i64| job.lag == 0 || world.now - at >= job.lag;
+    // What lies ahead of clocks that were set back was long ago.
+    let arrived = |at: i64| job.lag == 0 || at > world.now || world.now - at >= job.lag;
     let mut courses: Vec<Course> = job.before.iter().cloned().collect();
     let mut course = job.course.clone();
     if arrived(course.submitted) {

@@ -31,6 +31,7 @@ pub struct Rig {
     pub sessions: Vec<Session>,
     pub world: Shared,
     calls: u32,
+    arrays: Option<usize>,
     /// The files as they were after each step, oldest first.
     pub kept: Vec<Files>,
 }
@@ -96,7 +97,8 @@ pub struct Caller {
 }
 
 impl Rig {
-    pub fn new(accounting: Accounting, submit_line: bool) -> Self {
+    /// `arrays`: all steps are submitted as arrays of so many tasks at most.
+    pub fn new(accounting: Accounting, submit_line: bool, arrays: Option<usize>) -> Self {
         // In memory, where there is such a place: thousands of passes sync their files.
         let dir = tempfile::tempdir_in("/dev/shm")
             .or_else(|_| tempfile::tempdir())
@@ -106,8 +108,9 @@ impl Rig {
             .iter()
             .map(|root| format!("{root}_root: {root}\n"))
             .collect();
+        let mode = if arrays.is_some() { "always" } else { "never" };
         let text = format!(
-            "{roots}state_file: state.parquet\nproject: {PROJECT}\nscan_threads: 1\npause_after_failures: 0\n\
+            "array: {mode}\n{roots}state_file: state.parquet\nproject: {PROJECT}\nscan_threads: 1\npause_after_failures: 0\n\
              retry: {{max_attempts: 3, on: [exit_code, timeout, node_fail, preempted, out_of_memory]}}\nprocedures:\n\
              - {{name: a, output_dir: a, script: a.sh}}\n\
              - {{name: b, output_dir: b, script: b.sh, depends_on: [a]}}\n\
@@ -135,6 +138,7 @@ impl Rig {
             ],
             world: Shared::new(World::new(accounting, submit_line)),
             calls: 0,
+            arrays,
             kept: Vec::new(),
             config,
             _dir: dir,
@@ -334,6 +338,7 @@ impl Caller {
             world: rig.world.clone(),
             seen: Vec::new(),
             before_sbatch: &|| *at_sbatch.borrow_mut() = Some(rig.files()),
+            arrays: rig.arrays,
         };
         let reads = &self.clock_reads;
         let dies_at = self.call.dies_at;

@@ -155,6 +155,7 @@ fn fate() -> impl Strategy<Value = Fate> {
         1 => Just(Fate::DoubtWithoutJob),
         1 => delay().prop_map(Fate::DoubtLate),
         1 => Just(Fate::Permanent),
+        1 => Just(Fate::NoArray),
         1 => Just(Fate::Limit),
         1 => Just(Fate::Transient),
         1 => Just(Fate::DiesBefore),
@@ -243,6 +244,10 @@ impl Step {
             }
             Self::Cancel(pick) => {
                 if let Some(at) = find(world, *pick, Phase::is_live) {
+                    if world.jobs[at].is_forgotten() {
+                        world.jobs[at].record_lost = true;
+                        world.jobs[at].must_be_known = false;
+                    }
                     world.end(at, Phase::Failed(Reason::Cancelled), None);
                 }
             }
@@ -336,7 +341,7 @@ fn requeue(world: &mut World, pick: usize) {
         let on_its_way = world
             .late
             .iter()
-            .any(|(_, late)| late.key.as_ref() == Some(&key));
+            .any(|(_, late)| late.iter().any(|late| late.key.as_ref() == Some(&key)));
         if on_its_way || !world.live(&key).is_empty() {
             world.excused.push(key);
         }

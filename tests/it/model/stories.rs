@@ -2,10 +2,10 @@
 
 use snbb_scheduler::state::Reason;
 
-use super::rig::Call;
+use super::rig::{Call, Rig};
 use super::steps::Step;
-use super::tell;
 use super::world::{Accounting, Fate};
+use super::{tell, tell_of};
 
 fn run(fates: &[Fate]) -> Step {
     Step::Call(Call::default(), fates.to_vec())
@@ -144,6 +144,24 @@ fn a_job_in_doubt_with_such_an_id_that_only_its_name_tells() {
             Step::Wait(900),
             run(&[]),
             Step::Wait(310),
+            run(&[]),
+        ],
+    );
+}
+
+/// A site without accounting: a task of an array ran between two passes, the queue had forgotten it, and its
+/// output came late. It counted as cancelled, which no output mends.
+#[test]
+fn a_task_of_an_array_that_ran_unseen_where_there_is_no_accounting() {
+    tell_of(
+        Rig::new(Accounting::Off, false, Some(2)),
+        &[
+            run(&[]),
+            Step::Start(1),
+            Step::EndWell(0, Some(450)),
+            Step::Wait(320),
+            run(&[]),
+            Step::Wait(5),
             run(&[]),
         ],
     );

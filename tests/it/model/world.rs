@@ -19,6 +19,8 @@ pub const MUNGE_TTL_S: i64 = 300;
 #[derive(Debug, Clone)]
 pub struct Job {
     pub id: u32,
+    /// Which task of an array it is; all of them have one id and one name.
+    pub index: Option<usize>,
     /// None: a job of the user that has nothing to do with the study.
     pub key: Option<TaskKey>,
     pub name: String,
@@ -66,6 +68,8 @@ pub enum Fate {
     /// sbatch gives up, and a frozen controller takes the job so many seconds later.
     DoubtLate(i64),
     Permanent,
+    /// Of an array: the site takes no such one. A single job is accepted.
+    NoArray,
     Limit,
     Transient,
     /// The scheduler dies: before it starts sbatch, while sbatch has sent the job, or then and the
@@ -82,8 +86,8 @@ pub struct World {
     /// The scheduler's clock is ahead by this.
     pub skew: i64,
     pub jobs: Vec<Job>,
-    /// Jobs that a frozen controller takes at a time.
-    pub late: Vec<(i64, Job)>,
+    /// Jobs, or the tasks of an array, that a frozen controller takes at a time.
+    pub late: Vec<(i64, Vec<Job>)>,
     pub next_id: u32,
     pub queue_up: bool,
     pub accounting: Accounting,
@@ -166,37 +170,51 @@ impl World {
             .into_iter()
             .partition(|(at, _)| *at <= until);
         self.late = later;
-        for (at, mut job) in due {
-            job.id = self.new_id();
-            job.course.submitted = at.min(self.now);
-            self.jobs.push(job);
+        for (at, mut jobs) in due {
+            for job in &mut jobs {
+                job.course.submitted = at.min(self.now);
+            }
+            self.accept(jobs);
         }
     }
 
-    /// Runs sbatch; true if the job was taken now.
-    pub fn take(&mut self, request: &JobRequest, delay: Option<i64>) -> Option<u32> {
-        self.check_submission(&request.key);
-        let job = self.make_job(
-            Some(request.key.clone()),
-            &request.job_name,
-            Some(JobTag {
-                project: request.project.clone(),
-                submission_id: request.submission_id.clone(),
-            }),
-        );
+    /// Runs sbatch for a job, or for the tasks of an array, which then has this name; returns the id if it was
+    /// taken now.
+    pub fn take(
+        &mut self,
+        requests: &[&JobRequest],
+        array: Option<&str>,
+        delay: Option<i64>,
+    ) -> Option<u32> {
+        let mut jobs = Vec::new();
+        for (index, request) in requests.iter().enumerate() {
+            self.check_submission(&request.key);
+            let mut job = self.make_job(
+                Some(request.key.clone()),
+                array.unwrap_or(&request.job_name),
+                Some(JobTag {
+                    project: request.project.clone(),
+                    submission_id: request.submission_id.clone(),
+                }),
+            );
+            job.index = array.map(|_| index);
+            jobs.push(job);
+        }
         match delay {
             Some(delay) => {
-                self.late.push((self.now + delay, job));
+                self.late.push((self.now + delay, jobs));
                 None
             }
-            None => {
-                let mut job = job;
-                job.id = self.new_id();
-                let id = job.id;
-                self.jobs.push(job);
-                Some(id)
-            }
+            None => Some(self.accept(jobs)),
         }
+    }
+
+    /// Gives jobs that were submitted together their id.
+    fn accept(&mut self, jobs: Vec<Job>) -> u32 {
+        let id = self.new_id();
+        self.jobs
+            .extend(jobs.into_iter().map(|job| Job { id, ..job }));
+        id
     }
 
     /// The heart of the promise, judged at the very moment: no live job of this task, nor on its
@@ -225,6 +243,7 @@ impl World {
     pub fn make_job(&self, key: Option<TaskKey>, name: &str, tag: Option<JobTag>) -> Job {
         Job {
             id: 0,
+            index: None,
             key,
             name: name.to_owned(),
             tag,
@@ -263,7 +282,8 @@ impl World {
 
     /// All jobs, those on their way included.
     pub fn all_jobs(&self) -> impl Iterator<Item = &Job> {
-        self.jobs.iter().chain(self.late.iter().map(|(_, job)| job))
+        let late = self.late.iter().flat_map(|(_, jobs)| jobs);
+        self.jobs.iter().chain(late)
     }
 
     /// Jobs of the scheduler's that live.
@@ -312,7 +332,15 @@ impl Job {
     }
 
     pub fn job_id(&self) -> JobId {
-        JobId::new(&self.id.to_string())
+        match self.index {
+            Some(index) => JobId::new(&format!("{}_{index}", self.id)),
+            None => JobId::new(&self.id.to_string()),
+        }
+    }
+
+    /// A task of an array that never started leaves no trace in accounting when it is cancelled.
+    pub fn is_forgotten(&self) -> bool {
+        self.index.is_some() && self.course.started.is_none()
     }
 
     pub fn submission_id(&self) -> Option<&str> {

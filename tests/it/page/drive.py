@@ -204,6 +204,13 @@ def main():
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
         page.click("#theme")
+        page.emulate_media(media="print")
+        # An A4 page between its margins.
+        page.set_viewport_size({"width": 703, "height": 1000})
+        cut = page.evaluate("[...document.querySelectorAll('.scroll, section')].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.id || e.ariaLabel)")
+        assert not cut, f"cut off in print: {cut}"
+        page.emulate_media(media="screen")
+        page.set_viewport_size({"width": 1440, "height": 1000})
         page.pdf(path=str(shots / "print.pdf") if shots else None, prefer_css_page_size=True)
         settle(page)
         assert rows(page) == 60

@@ -3,7 +3,6 @@
 use std::fs;
 
 use super::{STEP, finish, says, study};
-use crate::harness::Study;
 use crate::harness_slurm::{Cluster, cluster};
 
 #[test]
@@ -127,12 +126,8 @@ fn a_real_cluster_counts_array_tasks_one_by_one_and_its_failures_pause() {
         return;
     }
     let cluster = Cluster::start("policy", &[]).unwrap();
-    let mut study = Study::new();
-    let conf = cluster.env.iter().find(|(name, _)| name == "SLURM_CONF");
-    let conf = conf.unwrap().1.to_string_lossy().into_owned();
-    study.env.push(("SLURM_CONF".into(), conf));
-    study.configure(
-        "slurm_partition: debug\nslurm_account: snbb\nmax_queued_user_jobs: 7\npause_after_failures: 4\n\
+    let study = cluster.study(
+        "max_queued_user_jobs: 7\npause_after_failures: 4\n\
          procedures: [{name: prep, output_dir: prep, script: step.sh, completion_marker: done, mem: 50M}]\n",
     );
     study.script("step.sh", "exit 3");

@@ -8,14 +8,14 @@
 use std::fs::{File, Permissions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use rustix::fs::{Gid, Uid, XattrFlags};
 use snbb_scheduler::state::durable::{ReplaceError, Replacement, remove_leftovers};
 use snbb_scheduler::state::store::{StateError, Store};
 
 use super::{full_row, locked, saved};
+use crate::harness::disk::SmallDisk;
 
 /// A content is its bytes here.
 fn identify(mut file: &File) -> io::Result<Vec<u8>> {
@@ -267,43 +267,11 @@ fn a_file_that_may_not_be_read_or_replaced_is_an_error_with_a_hint() {
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
-/// Is a small file system of its own.
-struct Mounted(PathBuf);
-
-impl Mounted {
-    fn new(test: &str, directory: &Path, options: &str) -> Option<Self> {
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", options, "none"])
-            .arg(directory)
-            .output()
-            .is_ok_and(|output| output.status.success());
-        if !mounted {
-            eprintln!("SKIPPED {test}: cannot mount a file system");
-        }
-        mounted.then(|| Self(directory.to_owned()))
-    }
-
-    fn remount(&self, options: &str) {
-        let status = Command::new("mount")
-            .args(["-o", &format!("remount,{options}")])
-            .arg(&self.0)
-            .status()
-            .unwrap();
-        assert!(status.success());
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
 #[test]
 fn a_full_file_system_leaves_the_old_state_and_no_temporary_file() {
     let directory = tempfile::tempdir().unwrap();
     let test = "a_full_file_system_leaves_the_old_state_and_no_temporary_file";
-    let Some(_mounted) = Mounted::new(test, directory.path(), "size=64k") else {
+    let Some(_mounted) = SmallDisk::mount(test, directory.path(), "size=64k") else {
         return;
     };
     let path = directory.path().join("state.parquet");
@@ -335,7 +303,7 @@ fn a_full_file_system_leaves_the_old_state_and_no_temporary_file() {
 fn a_read_only_file_system_leaves_the_old_state() {
     let directory = tempfile::tempdir().unwrap();
     let test = "a_read_only_file_system_leaves_the_old_state";
-    let Some(mounted) = Mounted::new(test, directory.path(), "size=1m") else {
+    let Some(mounted) = SmallDisk::mount(test, directory.path(), "size=1m") else {
         return;
     };
     let target = directory.path().join("state");

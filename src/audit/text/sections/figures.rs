@@ -2,7 +2,7 @@
 
 use super::{Left, Right, Text, percent, plural};
 use crate::audit::efficiency::{memory_text, time_limit_text};
-use crate::audit::report::{Usage, Verdict, time_text};
+use crate::audit::report::{Usage, Verdict, signed, time_text};
 
 /// Prints a value in the unit of the configuration.
 type Show = fn(i64) -> String;
@@ -25,7 +25,7 @@ impl Text<'_> {
                     m.matter.replace('_', " "),
                     m.before.to_string(),
                     m.now.to_string(),
-                    format!("{change:+}"),
+                    signed(change),
                     mark.to_owned(),
                 ]
             })

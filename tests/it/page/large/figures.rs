@@ -83,7 +83,7 @@ pub fn progress(procedures: &[ProcedureCounts]) -> Progress {
     });
     let each: Vec<ProcedureProgress> = each.collect();
     Progress {
-        rate: rate(261.4),
+        rate: rate(each.iter().filter_map(|p| p.rate.last_7_days).sum()),
         backlog: Backlog {
             tasks: each.iter().map(|p| p.backlog.tasks).sum(),
             expected_end: Some(now() + Days::new(29)),
