@@ -114,7 +114,7 @@ fn look(
     Ok((looked, state))
 }
 
-fn tell_queue(looked: &Looked, printer: &mut Printer) {
+pub fn tell_queue(looked: &Looked, printer: &mut Printer) {
     if let Some(message) = &looked.queue_failed {
         printer.warning(&format!(
             "the queue does not answer: {message}; statuses stay as they are"

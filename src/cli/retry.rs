@@ -1,17 +1,16 @@
 //! `retry`: clears failed rows, so that the next run submits their tasks again.
 //!
-//! Never clears a task whose job may live or whose submission is in doubt.
-
-use std::collections::HashSet;
+//! Never clears a task whose job may live or whose submission is in doubt. Rows in flight are brought up to date
+//! first, so that an attempt that has ended is kept with its end.
 
 use super::args::{RetryArgs, RetryStatus};
 use super::context::{Access, Context};
 use super::error::{Exit, Failure};
-use super::monitor::open_audit;
+use super::monitor;
 use super::output::Printer;
 use super::pause::tell_what_is_paused;
-use crate::executor::JobId;
-use crate::pass::{Disk, queue_question};
+use crate::completion::Completions;
+use crate::pass::{Disk, Looked};
 use crate::reconcile::{OutputSource as _, Outputs};
 use crate::state::audit_log::{self, Event, EventKind};
 use crate::state::transition::{self, Cause, Change, Outcome};
@@ -25,6 +24,8 @@ enum Verdict {
     Accept,
     /// The job lives, or nobody can tell.
     MayLive,
+    /// The job has ended, and nobody can tell how well: its outputs cannot be read now.
+    Unread,
 }
 
 pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result<Exit, Failure> {
@@ -55,39 +56,59 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
         printer.talk("no matching rows: nothing to clear");
         return Ok(Exit::Done);
     }
-    let probe = context.probe()?;
+    let outputs = context.outputs(&state, printer)?;
     let disk = Disk {
         config: &context.config,
-        completions: &probe,
+        completions: outputs.as_ref(),
     };
-    let live = live_jobs(context, &state, &chosen)?;
-    let mut events = Vec::new();
+    let looked = look(context, &mut state, &chosen, outputs.as_ref(), printer)?;
+    let mut events = looked.events;
     let (mut cleared, mut accepted, mut complete, mut kept) = (0, 0, 0, Vec::new());
-    for row in &chosen {
-        let on_disk = matches!(disk.outputs(&row.key, false), Outputs::Complete { .. });
-        match judge(row, on_disk, args.accept_outputs, live.as_ref()) {
-            Verdict::MayLive => kept.push(row),
+    let mut succeeded = 0;
+    for chosen in &chosen {
+        // A submission that never became a job has no row any more.
+        let Some(row) = state.get(&chosen.key).cloned() else {
+            continue;
+        };
+        if row.status == TaskStatus::Complete {
+            succeeded += 1;
+            continue;
+        }
+        let found = disk.outputs(&row.key, false);
+        let on_disk = matches!(found, Outputs::Complete { .. });
+        let queue_answered = looked.queue_failed.is_none();
+        match judge(&row, found, args.accept_outputs, queue_answered) {
+            Verdict::MayLive => kept.push(may_live(&row)),
+            Verdict::Unread => kept.push(format!(
+                "{}: its job has ended, its outputs cannot be read now, and it was not cleared",
+                row.key
+            )),
             Verdict::Accept => {
-                accepted += usize::from(accept(&mut state, row, &mut events));
+                accepted += usize::from(accept(&mut state, &row, &mut events));
             }
             Verdict::Clear => {
                 cleared += 1;
                 complete += usize::from(on_disk);
                 state.clear(&row.key);
-                events.push(cleared_event(row));
+                events.push(cleared_event(&row));
             }
         }
     }
-    for row in &kept {
-        printer.warning(&may_live(row));
+    for why in &kept {
+        printer.warning(why);
     }
     if let Some(locked) = locked {
-        open_audit(context)?
+        monitor::open_audit(context)?
             .append(&events)
             .map_err(|(path, source)| Failure::Write { path, source })?;
         locked.save(&mut state)?;
     }
     tell(printer, args.dry_run, cleared, accepted, complete);
+    if succeeded > 0 {
+        printer.note(&format!(
+            "{succeeded} of the selected tasks have become complete; there was nothing to clear"
+        ));
+    }
     if cleared > 0 {
         tell_what_is_paused(context, &state, printer);
     }
@@ -127,42 +148,41 @@ fn wanted(chosen: RetryStatus, status: TaskStatus) -> bool {
     }
 }
 
-/// Asks the queue which jobs live; only needed if rows in flight are to be cleared.
-/// None: nobody can tell.
-fn live_jobs(
+/// Brings the rows in flight up to date, in memory; only needed if such rows are to be cleared.
+fn look(
     context: &Context,
-    state: &State,
+    state: &mut State,
     chosen: &[TaskRow],
-) -> Result<Option<HashSet<JobId>>, Failure> {
+    outputs: &dyn Completions,
+    printer: &mut Printer,
+) -> Result<Looked, Failure> {
     if !chosen.iter().any(TaskRow::is_in_flight) {
-        return Ok(Some(HashSet::new()));
+        return Ok(Looked::default());
     }
     let mut executor = context.executor(Access::ReadOnly)?;
-    executor.set_deadline(context.config.deadline);
-    let observation = executor.observe(&queue_question(&context.config, state));
-    Ok(observation.queue.got().map(|jobs| {
-        jobs.iter()
-            .filter(|job| job.phase.is_live())
-            .map(|job| job.id.clone())
-            .collect()
-    }))
+    let project = context.project(state);
+    let looked = context
+        .pass(executor.as_mut(), outputs, &project)
+        .look(state);
+    monitor::tell_queue(&looked, printer);
+    Ok(looked)
 }
 
-fn judge(
-    row: &TaskRow,
-    on_disk: bool,
-    accept_outputs: bool,
-    live: Option<&HashSet<JobId>>,
-) -> Verdict {
+fn judge(row: &TaskRow, found: Outputs, accept_outputs: bool, queue_answered: bool) -> Verdict {
     if row.is_in_flight() {
-        let dead = match (live, &row.job_id) {
-            (Some(live), Some(id)) => !live.contains(id),
-            _ => false,
-        };
-        if !dead {
+        // Only these say that the queue no longer has the job.
+        let is_gone = matches!(
+            row.reason,
+            Some(Reason::Unaccounted | Reason::AwaitingOutput)
+        );
+        if !queue_answered || !is_gone || row.job_id.is_none() {
             return Verdict::MayLive;
         }
+        if matches!(found, Outputs::Unreadable) {
+            return Verdict::Unread;
+        }
     }
+    let on_disk = matches!(found, Outputs::Complete { .. });
     if on_disk && accept_outputs && row.status == TaskStatus::Failed {
         Verdict::Accept
     } else {

@@ -291,7 +291,13 @@ impl Raw<'_> {
         if let Some(warning) = warning {
             parsed.warn(warning);
         }
-        if !self.is_whole {
+        // An end without its time: accounting was told of the job's start when it had ended already, and the
+        // end itself (who cancelled it, its exit code) is still on its way.
+        let lacks_end = self.source == Source::Accounting
+            && matches!(phase, Phase::Completed | Phase::Failed(_))
+            && times[1].is_some()
+            && times[2].is_none();
+        if !self.is_whole || lacks_end {
             phase = Phase::Unknown;
         }
         // For a job that waits, the queue's start is a forecast, and so is the end of one that runs.

@@ -21,7 +21,7 @@
 //! # Taking a left-over
 //!
 //! Takers exclude each other by a second lock file, `<lock>.takeover`, held for some
-//! system calls. Behind it the taker judges once more, renames the lock aside to a unique name, and compares token and
+//! system calls; every call that wants the lock removes one whose taker died here. Behind it the taker judges once more, renames the lock aside to a unique name, and compares token and
 //! heartbeat of what it has got. If it is not what was judged (the holder woke up, or left and
 //! another came), it is linked back. Then all compete by `link` again: one wins.
 //!
@@ -264,6 +264,9 @@ impl Attempt<'_> {
         // Granted once, so that a clock that is wrong cannot make a call wait for ever.
         let mut end_of_watch = None;
         let mut pause = self.timing.first_pause;
+        // A taker that died on this host may bar the way of another host's calls, which cannot tell that it did.
+        // An error is theirs who need the gate.
+        let _ = self.clear_gate(&self.gate());
         loop {
             let seen = self.observe()?;
             let mut is_suspect = false;
@@ -370,9 +373,13 @@ impl Attempt<'_> {
             .map_err(|source| io_error("touch a file beside", self.path, source))
     }
 
+    fn gate(&self) -> PathBuf {
+        file::sibling(self.path, "takeover")
+    }
+
     /// Removes a lock that was judged dead. False: it is not, or another call is at it.
     fn take_over(&self, judged: &Seen) -> Result<bool, LockError> {
-        let gate = file::sibling(self.path, "takeover");
+        let gate = self.gate();
         let linked = file::link(&gate, &self.me)
             .map_err(|source| io_error("make the lock", &gate, source))?;
         if linked.is_none() {

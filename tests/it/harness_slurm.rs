@@ -37,13 +37,26 @@ pub fn cluster() -> Option<&'static Cluster> {
         .get_or_init(|| Cluster::start("shared", &[]).map_err(tell).ok())
         .as_ref();
     if cluster.is_none() {
-        tell("SKIPPED a test that needs Slurm".to_owned());
-        assert!(
-            std::env::var_os("SNBB_REQUIRE_SLURM").is_none(),
-            "SNBB_REQUIRE_SLURM is set and there is no Slurm"
-        );
+        skip();
     }
     cluster
+}
+
+/// Starts a cluster whether or not there is a shared one; none where there can be none.
+pub fn lone_cluster(name: &str, settings: &[(&str, &str)]) -> Option<Cluster> {
+    let cluster = Cluster::start(name, settings).map_err(tell).ok();
+    if cluster.is_none() {
+        skip();
+    }
+    cluster
+}
+
+fn skip() {
+    tell("SKIPPED a test that needs Slurm".to_owned());
+    assert!(
+        std::env::var_os("SNBB_REQUIRE_SLURM").is_none(),
+        "SNBB_REQUIRE_SLURM is set and there is no Slurm"
+    );
 }
 
 /// Starts a cluster of a test's own, for what would disturb others; none where there can be none.

@@ -117,6 +117,37 @@ fn a_record_whose_first_half_is_missing_says_nothing() {
     assert_eq!(job(&parsed, "43").phase, Phase::Queued);
 }
 
+/// Seen on Slurm 22.05.8: a job that root cancelled as it started was for seconds `CANCELLED`, with nodes and
+/// without `by`, as if the controller had lost it.
+#[test]
+fn a_record_of_an_end_that_lacks_its_time_says_nothing() {
+    for (word, code, end, phase) in [
+        ("CANCELLED", "0:0", "Unknown", Phase::Unknown),
+        ("FAILED", "0:0", "Unknown", Phase::Unknown),
+        ("COMPLETED", "0:0", "Unknown", Phase::Unknown),
+        (
+            "CANCELLED",
+            "0:0",
+            "1795842041",
+            Phase::Failed(Reason::NodeFail),
+        ),
+        (
+            "CANCELLED by 0",
+            "0:0",
+            "1795842037",
+            Phase::Failed(Reason::Cancelled),
+        ),
+        ("RUNNING", "0:0", "Unknown", Phase::Running),
+    ] {
+        let text = fixture(&format!(
+            "91␟{word}␟{code}␟1795842037␟1795842037␟{end}␟4␟10␟30M␟1␟1␟node-1␟None␟convert_sub-0010_ses-3"
+        ));
+        let parsed = accounting(&text, false, None);
+        assert_eq!(parsed.warnings, Vec::<String>::new());
+        assert_eq!(job(&parsed, "91").phase, phase, "{word} {end}");
+    }
+}
+
 #[test]
 fn a_submit_line_gives_the_mark() {
     let text = fixture(include_str!(
