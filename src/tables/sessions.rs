@@ -76,9 +76,11 @@ pub fn decision_counts(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFr
     let titles = column_titles(dag);
     let tasks = &manifest.tasks;
     let words = || tasks.iter().map(|task| decision_word(&task.decision));
-    let names = tasks
-        .iter()
-        .map(|task| titles.get(task.procedure.index()).map_or("", String::as_str));
+    let names = tasks.iter().map(|task| {
+        titles
+            .get(task.procedure.index())
+            .map_or("", String::as_str)
+    });
     let occurring: HashSet<&str> = words().collect();
     let mut present = WORDS.to_vec();
     present.retain(|word| occurring.contains(word));

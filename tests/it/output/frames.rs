@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use polars::prelude::*;
+use polars_io::SerReader;
+use polars_io::csv::read::CsvReadOptions;
 use proptest::prelude::*;
 use serde_json::Value;
 use snbb_scheduler::cli::views::{RowsView, RunSummary, print_status};
