@@ -86,7 +86,7 @@ const LINES: [(&str, &str); 21] = [
     ("session-status --sort ", "subject session status"),
     ("retry --status ", "failed pending running all"),
     ("run --fo", "--force"),
-    ("state ", "verify repair"),
+    ("state ", "verify repair path"),
     ("completions ", "bash zsh fish"),
 ];
 
