@@ -122,7 +122,12 @@ fn in_flight(
         (None, None) if record.is_some() && judge.has_outputs_for_the_first_time() => {
             Some(judge.unknown_for_now(row.missing_since))
         }
-        (None, None) if judge.has_vanished(record) && evidence.knows_array_of(row) => {
+        // An accounting that is not proven to answer may lack a task that ran between two passes.
+        (None, None)
+            if evidence.accounting_alive
+                && judge.has_vanished(record)
+                && evidence.knows_array_of(row) =>
+        {
             judge.cancelled_while_it_waited()
         }
         (None, None) => judge.unaccounted(evidence.accounting_alive, patience, known),

@@ -24,12 +24,13 @@ impl Judge<'_> {
         Some(self.change(to, reason, live_facts(job), None))
     }
 
-    /// Notes the start of a run whose end is not judged yet: the queue will soon forget it. A job that never
-    /// ran has its end as its start.
+    /// Notes the start of a run whose end is not judged yet: the queue will soon forget it. One that was
+    /// cancelled before it ran has its end as its start.
     pub(super) fn started_at_least(&self, job: &JobReport) -> Option<Change> {
         let started = job.facts.started_at;
+        let is_cancelled = job.phase == Phase::Failed(Reason::Cancelled);
         let facts = JobFacts {
-            started_at: Some(started.filter(|_| started != job.facts.ended_at)?),
+            started_at: Some(started.filter(|_| !is_cancelled || started != job.facts.ended_at)?),
             ..JobFacts::default()
         };
         Some(self.change(
