@@ -16,6 +16,9 @@ pub struct App {
     /// Which other apps of the catalogue must come before it, one of each list (`heudiconv` or `dcm2bids`, ...). The
     /// entry names the first of each.
     pub needs: &'static [&'static [&'static str]],
+    /// Which BIDS datatypes it reads: one of each list must be there, or it never has anything to do. None of a
+    /// converter's, which reads DICOM files. Source: the apps' documentation.
+    pub reads: &'static [&'static [&'static str]],
     /// One entry of `procedures`, a YAML list item with comments, indented to stand below `procedures:`.
     pub entry: &'static str,
     pub script: &'static str,
@@ -23,6 +26,8 @@ pub struct App {
 
 /// Needs nothing but DICOM files.
 const NONE: &[&[&str]] = &[];
+/// Reads no datatypes.
+const NOTHING: &[&[&str]] = &[];
 /// Needs a BIDS dataset. A site with `discover: bids` has it already, and none of these.
 const BIDS: &[&[&str]] = &[&["heudiconv", "dcm2bids"]];
 
@@ -77,6 +82,7 @@ const APPS: &[App] = &[
         about: "DICOM to BIDS by a JSON file (Dcm2Bids)",
         docs: "https://unfmontreal.github.io/Dcm2Bids/",
         needs: NONE,
+        reads: NOTHING,
         entry: include_str!("../slurm_templates/dcm2bids.yaml"),
         script: include_str!("../slurm_templates/dcm2bids.sh"),
     },
@@ -85,6 +91,7 @@ const APPS: &[App] = &[
         about: "DICOM to NIfTI, names by series (dcm2niix)",
         docs: "https://github.com/rordenlab/dcm2niix",
         needs: NONE,
+        reads: NOTHING,
         entry: include_str!("../slurm_templates/dcm2niix.yaml"),
         script: include_str!("../slurm_templates/dcm2niix.sh"),
     },
@@ -93,6 +100,7 @@ const APPS: &[App] = &[
         about: "DICOM to BIDS by a heuristic in Python (HeuDiConv)",
         docs: "https://heudiconv.readthedocs.io/",
         needs: NONE,
+        reads: NOTHING,
         entry: include_str!("../slurm_templates/heudiconv.yaml"),
         script: include_str!("../slurm_templates/heudiconv.sh"),
     },
@@ -101,6 +109,7 @@ const APPS: &[App] = &[
         about: "perfusion images: preprocessing, cerebral blood flow (ASLPrep)",
         docs: "https://aslprep.readthedocs.io/",
         needs: BIDS,
+        reads: &[&["anat"], &["perf"]],
         entry: include_str!("../slurm_templates/aslprep.yaml"),
         script: include_str!("../slurm_templates/aslprep.sh"),
     },
@@ -109,6 +118,7 @@ const APPS: &[App] = &[
         about: "voxel- and surface-based morphometry (CAT12)",
         docs: "https://neuro-jena.github.io/cat/",
         needs: BIDS,
+        reads: &[&["anat"]],
         entry: include_str!("../slurm_templates/cat12.yaml"),
         script: include_str!("../slurm_templates/cat12.sh"),
     },
@@ -117,6 +127,7 @@ const APPS: &[App] = &[
         about: "segmentation and surfaces by neural networks (FastSurfer)",
         docs: "https://deep-mi.org/FastSurfer/",
         needs: BIDS,
+        reads: &[&["anat"]],
         entry: include_str!("../slurm_templates/fastsurfer.yaml"),
         script: include_str!("../slurm_templates/fastsurfer.sh"),
     },
@@ -125,6 +136,7 @@ const APPS: &[App] = &[
         about: "functional images: preprocessing (fMRIPrep)",
         docs: "https://fmriprep.org/",
         needs: BIDS,
+        reads: &[&["anat"], &["func"]],
         entry: include_str!("../slurm_templates/fmriprep.yaml"),
         script: include_str!("../slurm_templates/fmriprep.sh"),
     },
@@ -133,6 +145,7 @@ const APPS: &[App] = &[
         about: "segmentation and surfaces of each session (recon-all)",
         docs: "https://surfer.nmr.mgh.harvard.edu/fswiki/recon-all",
         needs: BIDS,
+        reads: &[&["anat"]],
         entry: include_str!("../slurm_templates/freesurfer.yaml"),
         script: include_str!("../slurm_templates/freesurfer.sh"),
     },
@@ -141,6 +154,7 @@ const APPS: &[App] = &[
         about: "FreeSurfer's longitudinal stream of all sessions of a subject",
         docs: "https://surfer.nmr.mgh.harvard.edu/fswiki/LongitudinalProcessing",
         needs: &[&["freesurfer"]],
+        reads: &[&["anat"]],
         entry: include_str!("../slurm_templates/freesurfer_long.yaml"),
         script: include_str!("../slurm_templates/freesurfer_long.sh"),
     },
@@ -149,6 +163,7 @@ const APPS: &[App] = &[
         about: "image quality metrics and reports (MRIQC)",
         docs: "https://mriqc.readthedocs.io/",
         needs: BIDS,
+        reads: &[&["anat", "func", "dwi"]],
         entry: include_str!("../slurm_templates/mriqc.yaml"),
         script: include_str!("../slurm_templates/mriqc.sh"),
     },
@@ -157,6 +172,7 @@ const APPS: &[App] = &[
         about: "diffusion images: preprocessing (QSIPrep)",
         docs: "https://qsiprep.readthedocs.io/",
         needs: BIDS,
+        reads: &[&["dwi"]],
         entry: include_str!("../slurm_templates/qsiprep.yaml"),
         script: include_str!("../slurm_templates/qsiprep.sh"),
     },
@@ -165,6 +181,7 @@ const APPS: &[App] = &[
         about: "diffusion images: models and tractography of QSIPrep's results (QSIRecon)",
         docs: "https://qsirecon.readthedocs.io/",
         needs: &[&["qsiprep"]],
+        reads: &[&["dwi"]],
         entry: include_str!("../slurm_templates/qsirecon.yaml"),
         script: include_str!("../slurm_templates/qsirecon.sh"),
     },
@@ -173,6 +190,7 @@ const APPS: &[App] = &[
         about: "anatomical images: preprocessing (sMRIPrep)",
         docs: "https://www.nipreps.org/smriprep/",
         needs: BIDS,
+        reads: &[&["anat"]],
         entry: include_str!("../slurm_templates/smriprep.yaml"),
         script: include_str!("../slurm_templates/smriprep.sh"),
     },
@@ -181,6 +199,7 @@ const APPS: &[App] = &[
         about: "diffusion images: from raw data to tractograms (TractoFlow, Nextflow)",
         docs: "https://tractoflow-documentation.readthedocs.io/",
         needs: BIDS,
+        reads: &[&["anat"], &["dwi"]],
         entry: include_str!("../slurm_templates/tractoflow.yaml"),
         script: include_str!("../slurm_templates/tractoflow.sh"),
     },
@@ -189,6 +208,7 @@ const APPS: &[App] = &[
         about: "denoising and connectivity of fMRIPrep's results (XCP-D)",
         docs: "https://xcp-d.readthedocs.io/",
         needs: &[&["fmriprep"]],
+        reads: &[&["anat"], &["func"]],
         entry: include_str!("../slurm_templates/xcp_d.yaml"),
         script: include_str!("../slurm_templates/xcp_d.sh"),
     },
@@ -252,6 +272,14 @@ mod tests {
         for app in apps() {
             for name in app.needs.iter().copied().flatten() {
                 assert!(super::app(name).is_some(), "{}: {name}", app.name);
+            }
+            assert_eq!(app.reads.is_empty(), app.needs.is_empty(), "{}", app.name);
+            for datatype in app.reads.iter().copied().flatten() {
+                assert!(
+                    ["anat", "dwi", "func", "perf"].contains(datatype),
+                    "{}",
+                    app.name
+                );
             }
             assert!(!app.about.ends_with('.') && app.about.len() <= 80);
             assert!(app.docs.starts_with("https://"), "{}", app.docs);

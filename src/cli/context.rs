@@ -300,13 +300,25 @@ impl Context {
         Named::new(words, &known)
     }
 
-    /// Finds the sessions and decides about their tasks, by the stored rows and the disk: for
-    /// commands that only look.
+    /// Does what [`Context::decide`] does and tells what the next run will hold back: for commands that show what is
+    /// to come.
     pub fn plan(
         &self,
         selection: Selection,
         printer: &mut Printer,
     ) -> Result<(Discovery, Manifest), Failure> {
+        let (found, manifest, brakes) = self.decide(selection, printer)?;
+        tell_pauses(self, &brakes, Some(&manifest), Tense::NextRun, printer);
+        Ok((found, manifest))
+    }
+
+    /// Finds the sessions and decides about their tasks, by the stored rows and the disk: for
+    /// commands that only look.
+    pub fn decide(
+        &self,
+        selection: Selection,
+        printer: &mut Printer,
+    ) -> Result<(Discovery, Manifest, Brakes), Failure> {
         let state = self.read_state(printer)?;
         let policy = self.policy(selection, false)?;
         let mut stops = roots::judge(&self.config, &state, roots::look);
@@ -352,8 +364,7 @@ impl Context {
         let is_due = manifest.due().next().is_some();
         let brakes = Brakes::look(&self.config, &self.store, &state, is_due, world.now)?;
         pause::apply(&mut manifest, &brakes.control, &self.config.procedures);
-        tell_pauses(self, &brakes, Some(&manifest), Tense::NextRun, printer);
-        Ok((found, manifest))
+        Ok((found, manifest, brakes))
     }
 
     /// Puts together what configuration and command line say about the decision.

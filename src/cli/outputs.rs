@@ -29,7 +29,7 @@ struct Listed<'a> {
 pub fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let selection = context.selection(&args.select)?;
     let is_everything = selection.is_everything();
-    let (found, manifest) = context.plan(selection, printer)?;
+    let (found, manifest, _) = context.decide(selection, printer)?;
     if !is_everything && RunSummary::of(0, &manifest).tasks == 0 {
         printer.warning("no task of the study matches the selection");
     }

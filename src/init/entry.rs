@@ -109,6 +109,7 @@ mod tests {
             about: "",
             docs: "",
             needs,
+            reads: &[],
             entry,
             script: "",
         }
@@ -119,6 +120,7 @@ mod tests {
         about: "",
         docs: "",
         needs: &[],
+        reads: &[],
         entry: "- {name: tobids, output_dir: \"\", script: tobids.sh}",
         script: "echo ${3:-$SNBB_DICOM_PATH}",
     };

@@ -10,6 +10,7 @@ pub fn app() -> App {
         about: "counts the files of each session",
         docs: "docs/configuration.md",
         needs: &[],
+        reads: &[],
         entry: include_str!("example.yaml"),
         script: include_str!("example.sh"),
     }

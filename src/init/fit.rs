@@ -4,22 +4,6 @@ use super::entry::facts;
 use super::look::Data;
 use crate::catalogue::App;
 
-/// What an app reads, by the beginning of its name without dashes: one of each list of BIDS datatypes must be there
-/// (the apps' own documentation). Others fit anything.
-const READS: &[(&str, &[&[&str]])] = &[
-    ("mriqc", &[&["anat", "func", "dwi"]]),
-    ("fmriprep", &[&["anat"], &["func"]]),
-    ("smriprep", &[&["anat"]]),
-    ("qsiprep", &[&["dwi"]]),
-    ("qsirecon", &[&["dwi"]]),
-    ("tractoflow", &[&["anat"], &["dwi"]]),
-    ("freesurfer", &[&["anat"]]),
-    ("fastsurfer", &[&["anat"]]),
-    ("cat12", &[&["anat"]]),
-    ("xcpd", &[&["anat"], &["func"]]),
-    ("aslprep", &[&["anat"], &["perf"]]),
-];
-
 /// Says why an app would never have anything to do; none if it fits, or if nothing is known.
 pub fn obstacle(app: &App, data: &Data) -> Option<String> {
     let needed = facts(app).map_or(1, |facts| facts.min_sessions);
@@ -29,9 +13,8 @@ pub fn obstacle(app: &App, data: &Data) -> Option<String> {
     if data.looked_at == 0 {
         return None;
     }
-    let name: String = app.name.chars().filter(|c| c.is_alphanumeric()).collect();
-    let (_, reads) = READS.iter().find(|(known, _)| name.starts_with(known))?;
-    let missing = reads
+    let missing = app
+        .reads
         .iter()
         .find(|group| !group.iter().any(|kind| data.datatypes.contains_key(*kind)))?;
     let among = match data.looked_at {
@@ -44,13 +27,10 @@ pub fn obstacle(app: &App, data: &Data) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::init::tests::catalogue;
+    use crate::catalogue;
 
-    fn named(name: &'static str) -> App {
-        App {
-            name,
-            ..catalogue()[0]
-        }
+    fn named(name: &str) -> App {
+        *catalogue::app(name).unwrap()
     }
 
     #[test]
@@ -64,7 +44,7 @@ mod tests {
             ..Data::default()
         };
         assert_eq!(obstacle(&named("mriqc"), &data), None);
-        assert_eq!(obstacle(&named("own"), &data), None);
+        assert_eq!(obstacle(&named("dcm2niix"), &data), None);
         let told = |name, data: &Data| obstacle(&named(name), data).unwrap();
         assert_eq!(told("fmriprep", &data), "no session has func");
         assert_eq!(told("xcp_d", &data), "no session has func");

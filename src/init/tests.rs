@@ -15,6 +15,7 @@ pub(super) fn catalogue() -> Vec<App> {
         about: "a test",
         docs: "https://example.org",
         needs,
+        reads: &[],
         entry,
         script: match name {
             "toA" | "toB" => "#!/bin/bash\nls ${3:-$SNBB_DICOM_PATH}\n",

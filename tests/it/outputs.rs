@@ -91,6 +91,15 @@ fn only_what_is_complete_once_each_in_order() {
 }
 
 #[test]
+fn a_pause_is_no_news_for_who_copies_outputs() {
+    let study = study();
+    study.ok(&["pause", "--procedure", "bids"]);
+    assert_eq!(study.ok(&["outputs"]).err, "");
+    let err = study.ok(&["manifest"]).err;
+    assert!(err.contains("bids") && err.contains("paused"), "{err}");
+}
+
+#[test]
 fn odd_names_are_refused_where_they_would_be_misread() {
     let study = study();
     study.write("bids/sub-01/ses-01/two\nlines", "x");
