@@ -1,0 +1,121 @@
+//! Jobs that live: cancelled, waited for, renamed, never to start.
+
+use super::*;
+
+#[test]
+fn cancel_ends_what_is_selected_and_rows_follow_once_it_is_confirmed() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    let said = study.call(&["cancel"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(
+        said.err.contains("cancel needs a selection"),
+        "{}",
+        said.err
+    );
+    let said = study.ok(&["cancel", "--subject", "01", "--dry-run"]);
+    assert_eq!(said.out.lines().count(), 2);
+    assert_eq!(slurm.calls("scancel"), 0);
+    let said = study.ok(&["cancel", "--subject", "01"]);
+    assert!(said.err.contains("2 of 2 job(s) ended"), "{}", said.err);
+    assert_eq!(slurm.calls("scancel"), 1, "one call for all");
+    assert_eq!(
+        study.statuses(),
+        [
+            "convert sub-01 ses-01: failed cancelled",
+            "convert sub-01 ses-02: failed cancelled",
+            "convert sub-02 ses-01: pending queued",
+        ]
+    );
+    study.ok(&["run"]);
+    assert_eq!(slurm.calls("sbatch"), 3, "a person's cancel is final");
+    slurm.break_program(
+        "scancel",
+        "scancel: error: Unable to contact slurm controller\n",
+    );
+    assert_eq!(study.call(&["cancel", "--all"]).code, 5);
+    assert!(study.statuses()[2].contains("pending queued"));
+}
+
+#[test]
+fn wait_tells_by_its_exit_code_how_it_went() {
+    let (study, slurm) = study();
+    study.ok(&["run", "--subject", "02"]);
+    let said = study.call(&["wait", "--timeout", "1s", "--interval", "1s"]);
+    assert_eq!(said.code, 124, "{}", said.err);
+    convert(&study, "sub-02", "ses-01");
+    slurm.set_all("COMPLETED");
+    study.ok(&["wait", "--procedure", "convert"]);
+    study.ok(&["run", "--subject", "01"]);
+    slurm.set_all("FAILED 1:0");
+    assert_eq!(study.call(&["wait"]).code, 1);
+}
+
+#[test]
+fn jobs_that_can_never_start_are_shown_with_slurms_reason() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    slurm.set("1001", "PENDING JobHeldUser");
+    slurm.set("1002", "PENDING PartitionConfig");
+    slurm.set("1003", "PENDING Resources");
+    let said = study.ok(&["monitor"]);
+    for line in [
+        "Slurm says JobHeldUser: convert sub-01 ses-01 (job 1001)",
+        "Slurm says PartitionConfig: convert sub-01 ses-02 (job 1002)",
+    ] {
+        assert!(said.err.contains(line), "{}", said.err);
+    }
+    assert_eq!(
+        study.statuses(),
+        [
+            "convert sub-01 ses-01: pending held",
+            "convert sub-01 ses-02: pending held",
+            "convert sub-02 ses-01: pending queued",
+        ]
+    );
+}
+
+#[test]
+fn cancel_ends_only_jobs_that_are_the_tasks_own() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    // Ids are recycled: 1002 is somebody's notebook by now.
+    std::fs::write(slurm.at("jobs/1002"), "notebook\n\n1\n\n").unwrap();
+    slurm.set("1002", "RUNNING");
+    let said = study.call(&["cancel", "--all"]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(
+        said.err.contains("job 1002 is another job by now"),
+        "{}",
+        said.err
+    );
+    assert_eq!(
+        std::fs::read_to_string(slurm.at("state/1002")).unwrap(),
+        "RUNNING\n"
+    );
+    assert_eq!(
+        std::fs::read_to_string(slurm.at("state/1001")).unwrap(),
+        "CANCELLED\n"
+    );
+}
+
+#[test]
+fn a_job_that_was_renamed_is_known_by_its_mark() {
+    let (study, slurm) = study();
+    study.ok(&["run", "--subject", "02"]);
+    std::fs::write(
+        slurm.at("jobs/1001"),
+        std::fs::read_to_string(slurm.at("jobs/1001"))
+            .unwrap()
+            .replace("convert_sub-02_ses-01", "urgent"),
+    )
+    .unwrap();
+    slurm.set("1001", "RUNNING");
+    study.ok(&["run", "--subject", "02"]);
+    assert_eq!(
+        slurm.calls("sbatch"),
+        1,
+        "renamed by `scontrol update`: the mark tells"
+    );
+    assert_eq!(study.statuses(), ["convert sub-02 ses-01: running running"]);
+}

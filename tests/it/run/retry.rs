@@ -1,0 +1,131 @@
+//! `retry`: what is learnt before a row is cleared, and what it never frees.
+
+use super::*;
+
+/// What ended since the last look is kept as what it became, not as what it was.
+#[test]
+fn retry_of_rows_in_flight_learns_their_ends_first() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    slurm.set_all("FAILED 3:0");
+    convert(&study, "sub-01", "ses-02");
+    slurm.set("1002", "COMPLETED");
+    let said = study.ok(&["retry", "--status", "all"]);
+    assert!(said.err.contains("cleared 2 row(s)"), "{}", said.err);
+    assert!(
+        said.err
+            .contains("1 of the selected tasks have become complete"),
+        "{}",
+        said.err
+    );
+    assert_eq!(
+        study.statuses(),
+        ["convert sub-01 ses-02: complete verified"]
+    );
+    let store = Store::at(&study.at("state.parquet")).unwrap();
+    let attempts = store.read_attempts().unwrap();
+    assert_eq!(attempts.len(), 2);
+    for attempt in attempts {
+        assert_eq!(attempt.reason, Some(Reason::ExitCode));
+        assert_eq!(attempt.facts.exit_code.as_deref(), Some("3:0"));
+    }
+}
+
+/// A root that is not mounted hides outputs; it does not make a job one that left none.
+#[test]
+fn retry_clears_no_ended_job_whose_outputs_cannot_be_read() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    slurm.set_all("COMPLETED");
+    convert(&study, "sub-01", "ses-01");
+    fs::rename(study.at("dicom"), study.at("unmounted")).unwrap();
+    let said = study.call(&["retry", "--status", "all"]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(
+        said.err.contains(
+            "convert sub-01 ses-01: its job has ended, its outputs cannot be read now, and it was not cleared"
+        ),
+        "{}",
+        said.err
+    );
+    assert!(said.err.contains("cleared 0 row(s)"), "{}", said.err);
+    fs::rename(study.at("unmounted"), study.at("dicom")).unwrap();
+    let said = study.ok(&[
+        "retry",
+        "--status",
+        "all",
+        "--subject",
+        "01",
+        "--session",
+        "01",
+    ]);
+    assert!(said.err.contains("cleared 0 row(s)"), "{}", said.err);
+    assert!(
+        study
+            .statuses()
+            .contains(&"convert sub-01 ses-01: complete verified".to_owned())
+    );
+}
+
+/// A job whose script makes an array of it (`#SBATCH --array`) lives under the ids of its parts.
+#[test]
+fn retry_never_frees_a_task_while_a_part_of_its_job_lives() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    slurm.set_all("GONE");
+    let job = fs::read(slurm.at("jobs/1001")).unwrap();
+    fs::write(slurm.at("jobs/1001_3"), job).unwrap();
+    slurm.set("1001_3", "RUNNING");
+    let said = study.call(&["retry", "--status", "all"]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(
+        said.err
+            .contains("convert sub-01 ses-01: job 1001 may be alive"),
+        "{}",
+        said.err
+    );
+    assert!(said.err.contains("cleared 2 row(s)"), "{}", said.err);
+}
+
+#[test]
+fn retry_says_what_is_complete_on_disk_and_never_frees_a_living_job() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    let said = study.call(&["retry", "--status", "all"]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("may be alive"), "{}", said.err);
+    assert_eq!(study.statuses().len(), 3);
+
+    slurm.set_all("TIMEOUT");
+    study.ok(&["monitor"]);
+    convert(&study, "sub-01", "ses-01");
+    let before = study.read_bytes("state.parquet");
+    let said = study.ok(&["retry", "--dry-run"]);
+    assert!(
+        said.err.contains("would clear 3") && said.err.contains("1 of the cleared"),
+        "{}",
+        said.err
+    );
+    assert_eq!(before, study.read_bytes("state.parquet"));
+    let said = study.ok(&[
+        "retry",
+        "--reason",
+        "timeout",
+        "--accept-outputs",
+        "--subject",
+        "01",
+    ]);
+    assert!(said.err.contains("cleared 1"), "{}", said.err);
+    assert_eq!(
+        study.statuses(),
+        [
+            "convert sub-01 ses-01: complete verified",
+            "convert sub-02 ses-01: failed timeout"
+        ]
+    );
+    assert_eq!(
+        study.ok(&["retry", "--reason", "lost"]).err.trim(),
+        "no matching rows: nothing to clear"
+    );
+    assert_eq!(study.call(&["retry", "--procedure", "nope"]).code, 2);
+}

@@ -1,0 +1,171 @@
+//! What goes wrong around the program: no answer, no root, a moved state, a newcomer's mistakes.
+
+use super::*;
+
+#[test]
+fn without_an_answer_nothing_is_submitted_and_nothing_changes() {
+    let (study, slurm) = study();
+    study.ok(&["run", "--max-jobs", "1"]);
+    let before = study.read_bytes("state.parquet");
+    slurm.break_program(
+        "squeue",
+        "slurm_load_jobs error: Unable to contact slurm controller\n",
+    );
+    let said = study.call(&["run"]);
+    assert_eq!(said.code, 5, "{}", said.err);
+    assert!(
+        said.err.contains("Unable to contact slurm controller"),
+        "{}",
+        said.err
+    );
+    assert_eq!(slurm.calls("sbatch"), 1);
+    assert_eq!(study.call(&["monitor"]).code, 5);
+    slurm.heal("squeue");
+    slurm.break_program("sacct", "sacct: error: slurmdbd: Connection refused\n");
+    slurm.set_all("COMPLETED");
+    assert_eq!(study.call(&["monitor"]).code, 5);
+    assert_eq!(
+        before,
+        study.read_bytes("state.parquet"),
+        "no conclusion without accounting"
+    );
+    slurm.heal("sacct");
+    study.ok(&["monitor"]);
+    assert_eq!(
+        study.statuses(),
+        ["convert sub-01 ses-01: running awaiting_output"]
+    );
+}
+
+#[test]
+fn a_root_that_is_gone_stops_everything() {
+    let (study, slurm) = study();
+    convert(&study, "sub-01", "ses-01");
+    study.ok(&["run"]);
+    slurm.set_all("COMPLETED");
+    for session in ["ses-01", "ses-02"] {
+        convert(&study, "sub-01", session);
+    }
+    study.call(&["monitor"]);
+    std::fs::rename(study.at("bids"), study.at("unmounted")).unwrap();
+    std::fs::create_dir(study.at("bids")).unwrap();
+    let calls = slurm.calls("sbatch");
+    let said = study.call(&["run"]);
+    assert_eq!(said.code, 6, "{}", said.err);
+    assert!(said.err.contains("safety stop: bids_root"), "{}", said.err);
+    assert_eq!(slurm.calls("sbatch"), calls);
+}
+
+#[test]
+fn what_a_newcomer_gets_wrong_is_said() {
+    let (study, slurm) = study();
+    // A typing error in a later step does not wait for its day.
+    std::fs::remove_file(study.at("group.sh")).unwrap();
+    let said = study.ok(&["run", "--max-jobs", "1"]);
+    assert!(
+        said.err.contains("group: script 'group.sh' was not found"),
+        "{}",
+        said.err
+    );
+    for (arguments, words) in [
+        (
+            &["run", "--subject", "99"][..],
+            "no task of the study matches the selection",
+        ),
+        (
+            &["manifest", "--subject", "99"],
+            "no task of the study matches the selection",
+        ),
+        (
+            &["session-status", "--subject", "99"],
+            "no session of the study matches the selection",
+        ),
+        (&["status", "--status", "failed"], "no row matches"),
+    ] {
+        let said = study.ok(arguments);
+        assert!(said.err.contains(words), "{arguments:?}: {}", said.err);
+    }
+    let said = study.ok(&["run", "--subject", "02", "--dry-run"]);
+    assert!(
+        said.err.contains("3 sessions, 3 tasks: 0 complete, 1 due"),
+        "{}",
+        said.err
+    );
+    slurm.set_all("FAILED 2:0");
+    let said = study.ok(&["monitor"]);
+    assert!(
+        said.err
+            .contains("`snbb-scheduler retry` makes them due again"),
+        "{}",
+        said.err
+    );
+
+    let empty = Study::new();
+    empty.configure("executor: local\nprocedures: [{name: a, output_dir: a, script: /bin/true}]\n");
+    empty.write("dicom/sub-01/T1/0001.dcm", "x");
+    let said = empty.ok(&["manifest"]);
+    assert!(
+        said.err
+            .contains("`sessionless: yes` takes each as one session"),
+        "{}",
+        said.err
+    );
+    std::fs::rename(empty.at("dicom/sub-01"), empty.at("dicom/01")).unwrap();
+    let said = empty.ok(&["manifest"]);
+    assert!(said.err.contains("is named sub-<label>"), "{}", said.err);
+}
+
+#[test]
+fn a_state_file_that_was_moved_does_not_double_the_living_jobs_at_once() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    let moved = study
+        .read("config.yaml")
+        .replace("state.parquet", "moved.parquet");
+    study.write("config.yaml", &moved);
+    let said = study.ok(&["run"]);
+    assert_eq!(slurm.calls("sbatch"), 3, "{}", said.err);
+    assert!(
+        said.err.contains("put it there before the next run"),
+        "{}",
+        said.err
+    );
+    std::fs::rename(study.at("state.parquet"), study.at("moved.parquet")).unwrap();
+    study.ok(&["run"]);
+    assert_eq!(slurm.calls("sbatch"), 3);
+    assert_eq!(study.statuses().len(), 3);
+
+    // The mark of a study whose state file is gone stands in the copies beside it.
+    std::fs::remove_file(study.at("moved.parquet")).unwrap();
+    std::fs::copy(study.at("state.parquet.bak"), study.at("moved.parquet.bak")).unwrap();
+    study.write("config.yaml", &format!("project: other\n{moved}"));
+    let said = study.ok(&["run"]);
+    assert_eq!(
+        said.err.matches("adopted its living job").count(),
+        3,
+        "{}",
+        said.err
+    );
+    assert_eq!(slurm.calls("sbatch"), 3);
+}
+
+#[test]
+fn a_slurm_that_does_not_answer_is_not_asked_for_every_job() {
+    let (study, slurm) = study();
+    study.scan(&["sub-03/ses-01", "sub-03/ses-02"]);
+    for call in 1..=5 {
+        slurm.silent(call);
+    }
+    let said = study.call(&["run"]);
+    assert_eq!(said.code, 5, "{}", said.err);
+    assert_eq!(slurm.calls("sbatch"), 3);
+    assert!(said.err.contains("2  Slurm did not answer"), "{}", said.err);
+    study.call(&["run"]);
+    assert_eq!(
+        slurm.calls("sbatch"),
+        5,
+        "the three are found, the rest is submitted"
+    );
+    study.ok(&["run"]);
+    assert_eq!(slurm.jobs().len(), 5);
+}
