@@ -15,15 +15,16 @@ use std::path::Path;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use crate::array::Batch;
+use crate::bids::SessionSource;
 use crate::bids::{Dicom, Session, SessionLabel};
 use crate::completion::explain::{Explainer, Findings, Verdict};
-use crate::config::{Config, SessionSource};
+use crate::config::Config;
 use crate::executor::{Executor, JobReport};
 use crate::manifest::{Decision, Planned, Skip};
 use crate::pass::History;
 use crate::procedure::{ProcedureId, Scope, SessionsRule};
 use crate::request;
+use crate::request::Batch;
 use crate::safety::Stop;
 use crate::state::control::Control;
 use crate::state::store::Store;

@@ -13,6 +13,9 @@
 //!
 //! The modules in reading order:
 
+pub mod disk;
+pub mod hex;
+pub mod job;
 pub mod parallel;
 pub mod shell;
 pub mod sys;

@@ -20,8 +20,9 @@ use chrono::{DateTime, Utc};
 
 use crate::bids::dicom::Gate;
 use crate::bids::{Cohort, Session, SessionLabel, SubjectLabel};
-use crate::completion::{Completions, Unreadable};
-use crate::executor::JobId;
+use crate::completion::Completions;
+use crate::disk::Unreadable;
+use crate::job::JobId;
 use crate::procedure::ProcedureId;
 use crate::state::{Reason, State, TaskKey, TaskStatus};
 

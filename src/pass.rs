@@ -23,7 +23,6 @@ pub use brakes::Brakes;
 pub use disk::Disk;
 pub use look::{Looked, look, queue_question};
 
-use crate::array::{Batch, group};
 use crate::bids::Session;
 use crate::completion::Completions;
 use crate::config::Config;
@@ -32,6 +31,7 @@ use crate::manifest::{Decision, Due, Limits, Manifest, Policy, World, limits, pa
 use crate::procedure::ArrayMode;
 use crate::reconcile::strays::{self, Records, Strays};
 use crate::request::{self, Circumstances, Prepared};
+use crate::request::{Batch, batch};
 use crate::safety::{self, Standing, Stop};
 use crate::script::header_words;
 use crate::state::State;
@@ -277,7 +277,7 @@ impl Pass<'_> {
             }
             _ => (ArrayMode::Never, None),
         };
-        group::group(tasks, &mode, &mut || self.executor.array_limit(), dir)
+        batch::group(tasks, &mode, &mut || self.executor.array_limit(), dir)
     }
 
     /// Saves what was found, then submits the tasks. `started` is the beginning of the pass, from

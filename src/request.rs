@@ -1,5 +1,6 @@
 //! From a due task to the job that is asked for: name, arguments, environment, resources. Pure.
 
+pub mod batch;
 mod resources;
 
 use std::collections::BTreeMap;
@@ -12,11 +13,13 @@ use sha2::{Digest, Sha256};
 use crate::bids::SessionLabel;
 use crate::config::Config;
 use crate::executor::JobRequest;
+use crate::hex::hex;
 use crate::manifest::{Decision, Due, Planned, retry};
 use crate::procedure::{Procedure, Scope, options};
 use crate::state::journal::Intent;
 use crate::state::{Reason, RetryState, TaskKey, TaskRow};
 
+pub use batch::Batch;
 pub use resources::Reduced;
 
 use resources::Failed;
@@ -249,12 +252,4 @@ fn submission_id(key: &TaskKey, about: &Circumstances<'_>) -> String {
 /// 8 hex digits of a hash of the state file's real path.
 pub fn default_project(state_file: &std::path::Path) -> String {
     hex(&Sha256::digest(state_file.as_os_str().as_encoded_bytes())[..4])
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

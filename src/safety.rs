@@ -11,7 +11,8 @@ pub mod space;
 use std::collections::BTreeMap;
 
 use crate::bids::{SessionLabel, SubjectLabel};
-use crate::completion::{Completion, Completions, SubjectCompletions, Unreadable};
+use crate::completion::{Completion, Completions, SubjectCompletions};
+use crate::disk::Unreadable;
 use crate::procedure::ProcedureId;
 use crate::state::State;
 

@@ -14,9 +14,10 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use crate::array::Batch;
-use crate::executor::{Executor, JobId, JobRequest, Refusal, Submission, array};
+use crate::executor::{Executor, JobRequest, Refusal, Submission};
+use crate::job::{JobId, array};
 use crate::procedure::Resources;
+use crate::request::Batch;
 use crate::request::{Notes, Prepared};
 use crate::state::audit_log::{self, AuditLog, Event, EventKind};
 use crate::state::journal::{self, Entry};

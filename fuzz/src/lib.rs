@@ -10,9 +10,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use snbb_scheduler::bids::csv;
-use snbb_scheduler::completion::marker::{Component, Pattern};
 use snbb_scheduler::config::{Overrides, duration, load};
-use snbb_scheduler::executor::{JobId, JobReport, Phase, Refusal, Submission};
+use snbb_scheduler::executor::{JobReport, Phase, Refusal, Submission};
+use snbb_scheduler::job::JobId;
+use snbb_scheduler::procedure::marker::{Component, Pattern};
 use snbb_scheduler::procedure::{MemSize, TimeLimit};
 use snbb_scheduler::slurm::parse::{self, Parsed, SEPARATOR};
 use snbb_scheduler::slurm::submit_error::{End, judge};

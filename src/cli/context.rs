@@ -11,13 +11,14 @@ use super::naming::Named;
 use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
 use super::profile;
+use crate::bids::SessionSource;
 use crate::bids::discover::discover_by;
 use crate::bids::{Cohort, Discovery};
 use crate::completion::Completions;
-use crate::completion::account::Account;
 use crate::completion::probe::Probe;
-use crate::completion::reader::Reader;
-use crate::config::{self, Config, ConfigError, ExecutorKind, Overrides, SessionSource, Source};
+use crate::config::{self, Config, ConfigError, ExecutorKind, Overrides, Source};
+use crate::disk::cost::ScanCost;
+use crate::disk::reader::Reader;
 use crate::executor::Executor;
 use crate::local::{LocalExecutor, LocalSettings};
 use crate::manifest::{Manifest, Policy, Selection, World, pause, plan};
@@ -37,7 +38,7 @@ pub struct Context {
     /// In every event of this call.
     pub run_id: String,
     /// What looking at the data trees has cost so far, if somebody wants to know.
-    pub account: Option<Arc<Account>>,
+    pub account: Option<Arc<ScanCost>>,
     reader: Reader,
     is_lock_useless: bool,
 }
@@ -216,7 +217,7 @@ impl Context {
 
     /// Finds the sessions and tells what is odd about them.
     pub fn discover(&self, printer: &mut Printer) -> Result<Discovery, Failure> {
-        let found = discover_by(&self.reader, &self.config)?;
+        let found = discover_by(&self.reader, &self.config.search())?;
         for note in &found.notes {
             printer.note(note);
         }

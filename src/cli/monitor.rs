@@ -9,7 +9,7 @@ use super::error::{Exit, Failure};
 use super::output::{Printer, Verbosity};
 use super::pause::tell_what_is_paused;
 use super::views;
-use crate::executor::JobId;
+use crate::job::JobId;
 use crate::manifest::retry;
 use crate::pass::Looked;
 use crate::state::audit_log::AuditLog;

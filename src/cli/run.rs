@@ -13,12 +13,12 @@ use super::monitor::{hint_at_failures, tell};
 use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
 use super::views::{self, RunSummary};
-use crate::array::{Batch, group};
 use crate::bids::Session;
 use crate::executor::{Executor, JobRequest};
 use crate::news::Figures;
 use crate::pass::{Decided, Looked, Pass, Wishes, clean_arrays};
 use crate::procedure::{ArrayMode, ProcedureDag};
+use crate::request::{Batch, batch};
 use crate::shell;
 use crate::state::State;
 use crate::sys;
@@ -189,7 +189,7 @@ fn hint_at_arrays(batches: &[Batch], dag: &ProcedureDag, printer: &mut Printer) 
         dag.find(name)
             .is_some_and(|id| dag.get(id).rules.array == ArrayMode::Never)
     };
-    let many: Vec<String> = group::singles(batches)
+    let many: Vec<String> = batch::singles(batches)
         .into_iter()
         .filter(|(procedure, count)| *count > MANY_SINGLES && is_never(procedure))
         .map(|(procedure, count)| format!("{count} of {procedure}"))

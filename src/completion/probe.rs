@@ -14,13 +14,14 @@ use rustix::fs::Stat;
 
 use memory::{Answers, Kept, Memory};
 
-use super::listing::{Dir, Kind, Listings, SharedListings};
-use super::marker::{CompletionRule, Marker, Required};
 use super::qsirecon::{self, SpecError};
-use super::reader::Reader;
-use super::{Completion, Completions, SubjectCompletions, Unreadable, find, freesurfer};
+use super::{Completion, Completions, SubjectCompletions, find, freesurfer};
 use crate::bids::{SessionLabel, SubjectLabel};
 use crate::config::Config;
+use crate::disk::Unreadable;
+use crate::disk::listing::{Dir, Kind, Listings, SharedListings};
+use crate::disk::reader::{Reader, is_directory};
+use crate::procedure::marker::{CompletionRule, Marker, Required};
 use crate::procedure::{Check, Procedure, ProcedureDag, ProcedureId, Scope};
 
 /// Answers questions about outputs for one pass. Make a new one for each pass: it remembers.
@@ -416,7 +417,7 @@ pub(super) fn weigh(
     let Some(stat) = reader.stat(path)? else {
         return Ok(Weight::CountsNot);
     };
-    let counts = if find::is_directory(&stat) {
+    let counts = if is_directory(&stat) {
         !wants_text
     } else {
         u64::try_from(stat.st_size).is_ok_and(|size| size >= marker.min_size)

@@ -8,7 +8,7 @@ use super::Config;
 use super::problem::quote;
 use super::reader::{Context, Fields};
 use super::steps::Step;
-use crate::completion::marker::{Marker, Required};
+use crate::procedure::marker::{Marker, Required};
 use crate::procedure::{Check, DagError, Procedure, ProcedureDag, Scope, SessionsRule};
 
 /// Makes a pipeline of the procedures; none if they are none, which is reported.

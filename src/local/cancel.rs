@@ -7,7 +7,8 @@ use rustix::process::Signal;
 
 use super::record::{self, Cancel, Claim, Job};
 use super::{LocalExecutor, Standing, followers, report};
-use crate::executor::{ExecutorError, JobId, JobRef};
+use crate::executor::ExecutorError;
+use crate::job::{JobId, JobRef};
 use crate::sys;
 
 /// How long a job gets to end by itself after SIGTERM, before the next call sends SIGKILL.

@@ -23,9 +23,10 @@ use std::process::{Child, Command, Stdio};
 
 use crate::config::Config;
 use crate::executor::{
-    Answer, Executor, ExecutorError, JobRef, JobReport, JobRequest, Observation, Question, Refusal,
+    Answer, Executor, ExecutorError, JobReport, JobRequest, Observation, Question, Refusal,
     Submission,
 };
+use crate::job::JobRef;
 use crate::script::find_script;
 use crate::sys;
 use process::{Host, Place, ProcessId};

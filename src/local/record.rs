@@ -30,7 +30,8 @@ use serde::{Deserialize, Serialize};
 pub use super::files::Written;
 use super::files::{append, damaged, io_error, sync_dir, write_once};
 use super::process::{Host, ProcessId};
-use crate::executor::{ExecutorError, JobId};
+use crate::executor::ExecutorError;
+use crate::job::JobId;
 
 const FINISHED: &str = "finished.jsonl";
 

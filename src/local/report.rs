@@ -5,7 +5,8 @@ use chrono::{DateTime, Utc};
 use super::Standing;
 use super::process::Host;
 use super::record::{Claim, Ending, Job};
-use crate::executor::{JobReport, JobTag, Phase};
+use crate::executor::{JobReport, Phase};
+use crate::job::JobTag;
 use crate::state::{JobFacts, Reason};
 
 /// Slurm's exit code for a job whose environment could not be set up on its node.

@@ -5,7 +5,8 @@ use std::ffi::OsString;
 
 use super::LocalExecutor;
 use super::record::{JobRecord, Payload, Written};
-use crate::executor::{Executor as _, ExecutorError, JobId, JobRequest, Refusal, Submission};
+use crate::executor::{Executor as _, ExecutorError, JobRequest, Refusal, Submission};
+use crate::job::JobId;
 use crate::script::Script;
 use crate::sys;
 

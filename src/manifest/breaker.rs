@@ -9,7 +9,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Duration, Utc};
 
 use super::{Pause, PauseCause};
-use crate::executor::JobId;
+use crate::job::JobId;
 use crate::procedure::ProcedureDag;
 use crate::state::control::Control;
 use crate::state::{Reason, TaskKey, TaskRow, TaskStatus};

@@ -10,7 +10,7 @@ use super::{Decision, Due, Manifest, Outlook, Planned, Policy, Skip, World, retr
 use crate::bids::dicom::Hold;
 use crate::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use crate::completion::{Completion, SubjectCompletions};
-use crate::executor::JobId;
+use crate::job::JobId;
 use crate::parallel;
 use crate::procedure::{ProcedureDag, ProcedureId, Scope};
 use crate::state::{Reason, TaskKey, TaskRow, TaskStatus};

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::array::files;
-use crate::executor::array::{is_array_id, split_task_id};
 use crate::executor::{Answer, Observation};
+use crate::job::array::{is_array_id, split_task_id};
 use crate::reconcile::strays::Listing;
 use crate::state::State;
 

@@ -6,7 +6,8 @@ use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Duration, Utc};
 
-use crate::executor::{Answer, JobId, JobReport, Observation, Phase, Question, array};
+use crate::executor::{Answer, JobReport, Observation, Phase, Question};
+use crate::job::{JobId, array};
 use crate::state::{Reason, State, TaskRow, TaskStatus};
 
 /// This host's clock and the controller's may differ by this much, seconds: munge refuses credentials

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::bids::{Session, SessionLabel, SubjectLabel};
-use crate::executor::{JobId, JobRef, JobReport, array};
+use crate::executor::JobReport;
+use crate::job::{JobId, JobRef, array};
 use crate::procedure::{ProcedureDag, Scope};
 use crate::state::{State, TaskKey, TaskRow};
 

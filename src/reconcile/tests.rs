@@ -6,7 +6,8 @@ mod doubt;
 use proptest::prelude::*;
 
 use super::*;
-use crate::executor::{Answer, JobId, JobRef, JobTag};
+use crate::executor::Answer;
+use crate::job::{JobId, JobRef, JobTag};
 use crate::state::testing::{at, row};
 use crate::state::transition::{self, Outcome};
 use doubt::tagged;

@@ -9,9 +9,9 @@ use std::collections::HashSet;
 use sha2::{Digest, Sha256};
 
 use super::{Baselines, Stop};
-use crate::completion::marker::Required;
 use crate::config::Config;
 use crate::manifest::{Decision, Due, Manifest, Skip};
+use crate::procedure::marker::Required;
 use crate::procedure::{Procedure, ProcedureDag};
 use crate::state::{State, TaskStatus};
 

@@ -7,7 +7,8 @@
 use std::path::Path;
 
 use super::{Baselines, Stop};
-use crate::config::{Config, SessionSource};
+use crate::bids::SessionSource;
+use crate::config::Config;
 use crate::state::{State, TaskStatus};
 
 /// Says what stands at a root.

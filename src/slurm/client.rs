@@ -16,11 +16,11 @@ use super::query::{IDS_PER_CALL, cluster_option, clusters};
 use super::submit_error;
 use super::time_left::TimeLeft;
 use crate::config::Config;
-use crate::executor::array::ArrayJob;
+use crate::executor::ArrayJob;
 use crate::executor::{
-    Answer, Executor, ExecutorError, JobRef, JobRequest, JobTag, Observation, Question, Refusal,
-    Submission,
+    Answer, Executor, ExecutorError, JobRequest, Observation, Question, Refusal, Submission,
 };
+use crate::job::{JobRef, JobTag};
 use crate::script::{check_header, find_script};
 use crate::sys;
 

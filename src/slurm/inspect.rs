@@ -10,7 +10,8 @@ use chrono::{DateTime, Utc};
 
 use super::client::{Line, SlurmExecutor};
 use super::submit_error::{self, End};
-use crate::executor::{Executor as _, ExecutorError, JobId, JobRequest, Refusal, Submission};
+use crate::executor::{Executor as _, ExecutorError, JobRequest, Refusal, Submission};
+use crate::job::JobId;
 use crate::sys;
 
 /// Says what a check wants to know.

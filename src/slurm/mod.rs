@@ -7,7 +7,6 @@
 
 mod array;
 pub mod client;
-pub mod clusters;
 mod command;
 pub mod inspect;
 pub mod job_state;

@@ -15,7 +15,8 @@ use ids::{Ids, ids};
 use values::{Twice, clock, known, requested_memory, tag_of_submit_line, time};
 
 use super::job_state::{self, Said, Source};
-use crate::executor::{JobId, JobReport, JobTag, Phase, array};
+use crate::executor::{JobReport, Phase};
+use crate::job::{JobId, JobTag, array};
 use crate::state::JobFacts;
 
 /// Stands between the fields: cannot be typed into a job name by mistake, as `|` can.

@@ -12,7 +12,8 @@ use chrono::{DateTime, Days, Local, Utc};
 use super::client::SlurmExecutor;
 use super::parse::{self, Parsed, SEPARATOR};
 use super::submit_error::{self, End};
-use crate::executor::{Answer, Doubt, JobId, JobReport, Question, array};
+use crate::executor::{Answer, Doubt, JobReport, Question};
+use crate::job::{JobId, array};
 
 /// One argument holds 128 KiB at most, and the database is asked for so many rows at a time.
 pub(super) const IDS_PER_CALL: usize = 1000;

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use crate::executor::{JobId, Refusal, Submission};
+use crate::executor::{Refusal, Submission};
+use crate::job::JobId;
 
 /// Says how a started sbatch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -26,7 +26,7 @@ use chrono::{DateTime, Utc};
 pub use replay::{Effect, Fate, Replayed, replay, settle};
 
 use super::{RetryState, TaskKey};
-use crate::executor::JobId;
+use crate::job::JobId;
 
 /// Is one line of the journal.
 #[derive(Debug, Clone, PartialEq)]

@@ -29,7 +29,7 @@ pub use reason::Reason;
 pub use retry::RetryState;
 pub use table::State;
 
-use crate::executor::JobId;
+use crate::job::JobId;
 
 /// Names a task: procedure x subject x session. Rows of other programs may hold labels that are
 /// not valid BIDS; so these are texts.

@@ -6,7 +6,7 @@
 use chrono::{DateTime, Utc};
 
 use super::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
-use crate::executor::JobId;
+use crate::job::JobId;
 
 /// Describes what a row becomes, and for which of the task's jobs that was found out.
 #[derive(Debug, Clone, PartialEq)]

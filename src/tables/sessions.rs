@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::words::{WORDS, decision_cell, decision_text, decision_word};
 use super::{TableError, counts, json_array, texts};
 use crate::bids::{Session, SessionLabel, SubjectLabel};
-use crate::executor::JobId;
+use crate::job::JobId;
 use crate::manifest::{Decision, Manifest, Planned, Skip};
 use crate::procedure::{ProcedureDag, Scope};
 use crate::state::Reason;

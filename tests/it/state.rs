@@ -12,7 +12,7 @@ use std::time::Duration;
 use arrow::record_batch::RecordBatch;
 use chrono::{DateTime, Utc};
 use proptest::prelude::*;
-use snbb_scheduler::executor::JobId;
+use snbb_scheduler::job::JobId;
 use snbb_scheduler::state::schema::file;
 use snbb_scheduler::state::store::{LockedStore, Store};
 use snbb_scheduler::state::table::Metadata;

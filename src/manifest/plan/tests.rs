@@ -10,7 +10,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::bids::dicom::Gate;
-use crate::completion::{Completions, Unreadable};
+use crate::completion::Completions;
+use crate::disk::Unreadable;
 use crate::manifest::{Blocked, Selection};
 use crate::procedure::testing::procedure;
 use crate::procedure::{RetryRules, SessionsRule};

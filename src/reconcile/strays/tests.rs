@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::bids::Dicom;
-use crate::executor::{JobTag, Phase};
+use crate::executor::Phase;
+use crate::job::JobTag;
 use crate::procedure::testing::procedure;
 use crate::state::testing::{at, row};
 use crate::state::{JobFacts, Reason, TaskStatus};

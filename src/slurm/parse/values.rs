@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Local, MappedLocalTime, NaiveDateTime, TimeZone, Utc};
 
-use crate::executor::JobTag;
+use crate::job::JobTag;
 
 /// Returns none for the words with which Slurm says that there is nothing.
 pub(super) fn known(text: &str) -> Option<&str> {

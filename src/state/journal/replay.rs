@@ -10,7 +10,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::{Entry, Intent};
-use crate::executor::JobId;
+use crate::job::JobId;
 use crate::state::{JobFacts, Reason, RetryState, State, TaskKey, TaskRow, TaskStatus};
 
 /// Says what became of one submission.

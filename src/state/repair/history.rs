@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use crate::executor::{JobId, JobTag, array};
+use crate::job::{JobId, JobTag, array};
 use crate::state::audit_log::{self, EventKind, Record};
 use crate::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
 

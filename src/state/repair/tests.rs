@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::executor::JobId;
+use crate::job::JobId;
 use crate::state::audit_log;
 use crate::state::journal::{Intent, Salvaged};
 use crate::state::schema::Identity;

@@ -14,7 +14,7 @@ use arrow::record_batch::RecordBatch;
 
 use super::columns::{self, *};
 use super::{COLUMNS, ReadError};
-use crate::executor::JobId;
+use crate::job::JobId;
 use crate::state::{JobFacts, Reason, RetryState, TaskKey, TaskRow, TaskStatus};
 
 /// Reads the batches of one file, in order.

@@ -29,6 +29,7 @@ use super::digest::{self, Digest};
 use super::guard::guarded;
 use super::keys::{GENERATION, HASH, VERSION, own_keys, pairs_of, parse_metadata};
 use super::{COLUMNS, FORMAT_VERSION, Kind, ReadError, encode, is_own, schema_with};
+use crate::hex::hex;
 use crate::state::TaskRow;
 use crate::state::table::Metadata;
 
@@ -152,7 +153,7 @@ fn ours(file: &impl ChunkReader) -> Option<(u64, String)> {
 fn foreign_identity(bytes: &[u8]) -> Identity {
     Identity::Foreign {
         length: bytes.len() as u64,
-        sha256: digest::hex(&Sha256::digest(bytes)),
+        sha256: hex(&Sha256::digest(bytes)),
     }
 }
 

@@ -103,7 +103,7 @@ struct Attempt {
     submission_id: Option<std::sync::Arc<str>>,
     rest: Option<(
         Option<chrono::DateTime<chrono::Utc>>,
-        Option<crate::executor::JobId>,
+        Option<crate::job::JobId>,
     )>,
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use chrono::Duration;
 
 use super::{Findings, Level, REPAIR, Rule};
-use crate::executor::JobId;
+use crate::job::JobId;
 use crate::state::repair;
 use crate::state::schema::Contents;
 use crate::state::{TaskKey, TaskRow};

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use snbb_scheduler::executor::{JobId, Phase};
+use snbb_scheduler::executor::Phase;
+use snbb_scheduler::job::JobId;
 use snbb_scheduler::pass::PassError;
 use snbb_scheduler::state::{Reason, State, TaskRow, TaskStatus};
 use snbb_scheduler::submit::Stop;

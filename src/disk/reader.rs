@@ -1,6 +1,6 @@
 //! Reading directories and files: what is there, what is not, what cannot be read.
 //!
-//! The one place where the trees are touched for completion. A directory costs four calls (open,
+//! The one place where the trees are touched for discovery and completion. A directory costs four calls (open,
 //! two reads, close). Only absences are absences: no such file, a file where a directory was
 //! expected, a loop of links. Everything else is [`Unreadable`].
 
@@ -16,23 +16,23 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, openat, rea
 use rustix::io::Errno;
 
 use super::Unreadable;
-use super::account::{Account, Visit};
 use super::annex::{self, Annex};
+use super::cost::{ScanCost, Visit};
 use super::listing::{Dir, Dirs, Kind, Listing};
 
 /// Reads directories and files, and keeps account of it if that is wanted. For all threads.
 #[derive(Debug, Clone, Default)]
 pub struct Reader {
-    account: Option<Arc<Account>>,
+    cost: Option<Arc<ScanCost>>,
     /// What discovery has read and rules may need; each is taken once.
     handed: Option<Arc<Mutex<Dirs>>>,
     annex: Annex,
 }
 
 impl Reader {
-    pub fn new(account: Option<Arc<Account>>) -> Self {
+    pub fn new(cost: Option<Arc<ScanCost>>) -> Self {
         Self {
-            account,
+            cost,
             handed: None,
             annex: Annex::default(),
         }
@@ -75,12 +75,12 @@ impl Reader {
     pub fn dir(&self, path: &Path) -> Dir {
         let mut calls = 0;
         let mut read = || attempt(path, &mut calls, |calls| list(path, calls));
-        let result = match &self.account {
+        let result = match &self.cost {
             None => read(),
-            Some(account) => {
+            Some(cost) => {
                 let started = Instant::now();
                 let result = read();
-                account.directory(&Visit {
+                cost.directory(&Visit {
                     path,
                     calls,
                     took: started.elapsed(),
@@ -200,12 +200,12 @@ impl Reader {
         call: impl FnMut(&mut u64) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let mut calls = 0;
-        let Some(account) = &self.account else {
+        let Some(cost) = &self.cost else {
             return attempt(path, &mut calls, call);
         };
         let started = Instant::now();
         let result = attempt(path, &mut calls, call);
-        account.file(path, calls, started.elapsed());
+        cost.file(path, calls, started.elapsed());
         result
     }
 }
@@ -229,6 +229,10 @@ impl File {
         text.truncate(old + result.unwrap_or(0));
         Ok(result? > 0)
     }
+}
+
+pub fn is_directory(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }
 
 /// Puts an error into the system's words: `Permission denied`.

@@ -4,9 +4,11 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use crate::executor::array::{ArrayJob, array_id, job_name, task_id};
+use crate::executor::ArrayJob;
+use crate::hex::hex;
+use crate::job::array::{array_id, job_name, task_id};
 use crate::procedure::ArrayMode;
-use crate::request::{Prepared, hex};
+use crate::request::Prepared;
 
 /// Holds what one sbatch submits.
 #[derive(Debug, Clone, PartialEq)]
