@@ -5,9 +5,13 @@
 //! jobs unrecorded. See "Exactly once" in the documentation of the state.
 
 mod run;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,6 +89,8 @@ pub enum Stop {
     NoAnswers(String),
     /// An intent could not be written: nothing may be submitted without one.
     Journal(StateError),
+    /// The rows could not be saved: [`Submitted::unsaved`] says why.
+    Unsaved,
     /// The lock is no longer ours.
     Lock(LockError),
     Deadline,
@@ -141,21 +147,28 @@ impl Submitter<'_> {
             }
             let now = (self.clock)();
             if (now - run.folded_at).num_seconds() >= FOLD_EVERY_S && !left.is_empty() {
-                let next = self.fold(&mut run).map(|()| self.open(&left));
+                let next = self.fold(&mut run, &mut out).map(|()| self.open(&left));
                 match next {
-                    Ok(Ok(next)) => run = next,
+                    Ok(Ok(next)) => {
+                        // A controller that answers nobody takes longer than a fold comes late.
+                        run = Run {
+                            doubts_in_a_row: run.doubts_in_a_row,
+                            ..next
+                        }
+                    }
                     Ok(Err(error)) => {
                         out.stopped = Some((Stop::Journal(error), count(&left)));
                         return out;
                     }
                     Err(error) => {
+                        out.stopped = Some((Stop::Unsaved, count(&left)));
                         out.unsaved = Some(error);
                         return out;
                     }
                 }
             }
         }
-        out.unsaved = self.fold(&mut run).err();
+        out.unsaved = self.fold(&mut run, &mut out).err();
         out
     }
 
@@ -221,7 +234,21 @@ impl Submitter<'_> {
                 Submission::Refused { kind, .. } => smaller(batch, *kind, after - now),
                 _ => None,
             };
-            self.report(batch, &submission, instead.is_some(), out);
+            let pause = match &submission {
+                Submission::Refused {
+                    kind: Refusal::Transient,
+                    ..
+                } => PAUSES
+                    .get(attempt)
+                    .filter(|pause| self.has_time_for(**pause)),
+                _ => None,
+            };
+            self.report(
+                batch,
+                &submission,
+                instead.is_some() || pause.is_some(),
+                out,
+            );
             if let Some(parts) = instead {
                 return Ok(Next::Instead(parts));
             }
@@ -253,9 +280,9 @@ impl Submitter<'_> {
                         return Ok(Next::Done);
                     }
                     Refusal::Limit => return Err(Stop::Limit(message)),
-                    Refusal::Transient => match PAUSES.get(attempt) {
-                        Some(pause) if self.has_time_for(*pause) => (self.pause)(*pause),
-                        _ => return Err(Stop::Transient(message)),
+                    Refusal::Transient => match pause {
+                        Some(pause) => (self.pause)(*pause),
+                        None => return Err(Stop::Transient(message)),
                     },
                 },
             }
@@ -269,8 +296,9 @@ impl Submitter<'_> {
             .is_ok_and(|left| left > pause)
     }
 
-    /// Brings the rows up to what is known and saves them; that ends the journal.
-    fn fold(&mut self, run: &mut Run) -> Result<(), StateError> {
+    /// Brings the rows up to what is known and saves them, after the events; that ends the journal.
+    fn fold(&mut self, run: &mut Run, out: &mut Submitted) -> Result<(), StateError> {
+        note_audit_error(self.audit.sync(), out);
         // A result that cannot be synced any more is in the rows that are saved next; should that
         // fail too, its submission is in doubt on disk and will be looked for.
         let _ = run.flush_facts();
@@ -346,10 +374,15 @@ impl Submitter<'_> {
             // One line tells as much as one for each task.
             events.truncate(1);
         }
-        if let Err((path, error)) = self.audit.append(&events) {
-            out.audit_error
-                .get_or_insert_with(|| format!("cannot write {}: {error}", path.display()));
-        }
+        let written = self.audit.append_unsynced(&events);
+        note_audit_error(written, out);
+    }
+}
+
+fn note_audit_error(written: Result<(), (PathBuf, io::Error)>, out: &mut Submitted) {
+    if let Err((path, error)) = written {
+        out.audit_error
+            .get_or_insert_with(|| format!("cannot write {}: {error}", path.display()));
     }
 }
 

@@ -59,11 +59,12 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
         check_owner(&context.store.paths, &state.meta, sys::effective_uid())?;
     }
     printer.tell_once();
-    let mut executor = context.executor(Access::ReadWrite)?;
-    executor.preflight()?;
-    executor.set_deadline(context.config.deadline);
     let question = queue_question(&context.config, &state);
-    let (own, others) = own_jobs(executor.as_mut(), &question, &jobs)?;
+    // Who looks at local jobs for writing starts those that wait: one of them may be to be cancelled.
+    let mut looking = context.executor(Access::ReadOnly)?;
+    looking.preflight()?;
+    looking.set_deadline(context.config.deadline);
+    let (own, others) = own_jobs(looking.as_mut(), &question, &jobs)?;
     for row in &others {
         printer.warning(&format!(
             "{}: job {} is another job by now and was not touched; `monitor` finds out what became of the task's own",
@@ -72,9 +73,17 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
         ));
     }
     let references: Vec<JobRef> = own.iter().filter_map(|row| reference(row)).collect();
+    let mut asked = Ok(());
     if !references.is_empty() {
-        executor.cancel(&references)?;
-        let events: Vec<Event> = own.iter().map(|row| cancelled_event(row)).collect();
+        let mut executor = context.executor(Access::ReadWrite)?;
+        executor.set_deadline(context.config.deadline);
+        // Of several clusters, one may have failed: the jobs of the others were asked to end all the same.
+        asked = executor.cancel(&references);
+        let failed = asked.as_ref().err().map(ToString::to_string);
+        let events: Vec<Event> = own
+            .iter()
+            .map(|row| cancelled_event(row, failed.as_deref()))
+            .collect();
         open_audit(context)?
             .append(&events)
             .map_err(|(path, source)| Failure::Write { path, source })?;
@@ -85,6 +94,7 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
         jobs.len().saturating_sub(ending),
         jobs.len()
     ));
+    asked?;
     if !others.is_empty() {
         return Ok(Exit::Error);
     }
@@ -155,7 +165,9 @@ fn wait_for_end(
 }
 
 /// Asked for, not yet confirmed: the status changes when Slurm says so.
-fn cancelled_event(row: &TaskRow) -> Event {
+fn cancelled_event(row: &TaskRow, failed: Option<&str>) -> Event {
+    let who = format!("asked for by {}", sys::user_name());
+
     Event {
         at: sys::now(),
         kind: EventKind::Cancelled,
@@ -163,7 +175,11 @@ fn cancelled_event(row: &TaskRow) -> Event {
         job_id: row.job_id.clone(),
         old_status: Some(row.status),
         new_status: None,
-        detail: Some(format!("asked for by {}", sys::user_name())),
+        detail: Some(match failed {
+            None => who,
+            // Which of several clusters it was is not told.
+            Some(error) => format!("{who}, perhaps in vain: {error}"),
+        }),
         extra: vec![("by", sys::user_name().into())],
     }
 }

@@ -201,9 +201,12 @@ fn end_leftovers(own: ProcessId) {
     }
 }
 
-/// Returns whether there was anything to send a signal to.
+/// Returns whether there was anything to send a signal to, or nobody knows.
 fn signal_followers(own: ProcessId, signal: Signal) -> bool {
-    let followers = own.followers().unwrap_or_default();
+    let Ok(followers) = own.followers() else {
+        // No descriptor is free, say: that is no proof that nobody is left.
+        return true;
+    };
     for process in &followers {
         let _ = process.signal(signal);
     }

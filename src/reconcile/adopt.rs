@@ -1,14 +1,14 @@
 //! Submissions in doubt: found and adopted, or released after two clean answers.
 
-use chrono::{DateTime, Duration, Utc};
+use chrono::{DateTime, Utc};
 
-use super::evidence::{CLOCK_SLACK_S, Evidence, Source};
+use super::evidence::{Evidence, Source};
 use super::{Patience, Reconciled, live_facts};
 use crate::executor::{JobReport, Phase};
 use crate::job::JobId;
 use crate::job::array::{split_job_id, split_task_id};
 use crate::state::transition::{Cause, Change};
-use crate::state::{JobFacts, Reason, TaskRow, TaskStatus};
+use crate::state::{CLOCK_SLACK, JobFacts, Reason, TaskRow, TaskStatus};
 
 /// Judges one row whose submission is in doubt.
 pub(super) fn judge(
@@ -103,7 +103,7 @@ fn find<'a>(row: &TaskRow, evidence: &Evidence<'a>) -> Option<&'a JobReport> {
             && row.job_name.as_deref() == Some(&*job.name)
             && job.submitted_at.is_some_and(|submitted| {
                 row.submitted_at
-                    .is_some_and(|intent| submitted >= intent - Duration::seconds(CLOCK_SLACK_S))
+                    .is_some_and(|intent| submitted >= intent - CLOCK_SLACK)
             })
     };
     // The queue always shows comments: an untagged job there is not ours.

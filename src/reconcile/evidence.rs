@@ -8,11 +8,7 @@ use chrono::{DateTime, Duration, Utc};
 
 use crate::executor::{Answer, JobReport, Observation, Phase, Question};
 use crate::job::{JobId, array};
-use crate::state::{Reason, State, TaskRow, TaskStatus};
-
-/// This host's clock and the controller's may differ by this much, seconds: munge refuses credentials
-/// that are older (its default time to live), so with clocks further apart nothing can be submitted.
-pub(super) const CLOCK_SLACK_S: i64 = 300;
+use crate::state::{CLOCK_SLACK, Reason, State, TaskRow, TaskStatus};
 
 /// How long after a job's end its record may take to arrive in accounting, seconds.
 const ACCOUNTING_LAG_S: i64 = 60;
@@ -59,15 +55,12 @@ impl<'a> Evidence<'a> {
             Answer::Off => Source::Off,
         };
         let accounting_alive = match &accounting {
-            Source::Got(by_place) => {
-                question.canary.is_some()
-                    || question.jobs.iter().any(|job| {
-                        let cluster = job.cluster.as_deref();
-                        let is_known = |id: &JobId| by_place.contains_key(&(id, cluster));
-                        let array = || array::split_job_id(&job.id).map(|(id, _)| JobId::new(id));
-                        is_known(&job.id) || array().is_some_and(|id| is_known(&id))
-                    })
-            }
+            Source::Got(by_place) => question.jobs.iter().chain(&question.canary).any(|job| {
+                let cluster = job.cluster.as_deref();
+                let is_known = |id: &JobId| by_place.contains_key(&(id, cluster));
+                let array = || array::split_job_id(&job.id).map(|(id, _)| JobId::new(id));
+                is_known(&job.id) || array().is_some_and(|id| is_known(&id))
+            }),
             Source::Failed => false,
             Source::Off => true,
         };
@@ -225,7 +218,7 @@ pub(super) fn fits(row: &TaskRow, job: &JobReport) -> bool {
         None => same_name(&row.key.job_name(), &job.name),
     };
     let time = match (row.submitted_at, job.submitted_at) {
-        (Some(intent), Some(submitted)) => submitted >= intent - Duration::seconds(CLOCK_SLACK_S),
+        (Some(intent), Some(submitted)) => submitted >= intent - CLOCK_SLACK,
         _ => true,
     };
     name && time

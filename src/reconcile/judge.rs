@@ -11,6 +11,9 @@ use crate::state::{JobFacts, Reason, TaskRow, TaskStatus};
 /// How long a waiting task of an array must be missing from the queue, at two looks, to count as cancelled.
 const VANISHED_AFTER: Duration = Duration::seconds(5);
 
+/// The clock of a file server may be behind that of Slurm by this much.
+const FILE_CLOCK_SLACK: Duration = Duration::seconds(5);
+
 /// Judges one row in flight whose job was asked about.
 pub(super) struct Judge<'a> {
     pub(super) row: &'a TaskRow,
@@ -118,8 +121,8 @@ impl Judge<'_> {
         }
     }
 
-    /// The queue no longer has the job and accounting does not answer: only outputs that stand at
-    /// two passes mean anything.
+    /// The queue no longer has the job and accounting does not answer: only outputs that stand at a pass after
+    /// the one that found the job gone mean anything.
     pub(super) fn gone_from_queue(&self) -> Option<Change> {
         match self.outputs(self.row.facts.started_at.or(self.row.submitted_at)) {
             Outputs::Complete { .. } if self.row.reason == Some(Reason::Unaccounted) => {
@@ -178,17 +181,14 @@ impl Judge<'_> {
     pub(super) fn outputs(&self, started: Option<DateTime<Utc>>) -> Outputs {
         let replaces = self.row.replaces_outputs == Some(true);
         match self.disk.outputs(&self.row.key, replaces) {
-            Outputs::Complete { newest } if replaces => {
-                let slack = Duration::seconds(5);
-                match (newest, started) {
-                    (Some(newest), Some(started)) if newest >= started - slack => {
-                        Outputs::Complete {
-                            newest: Some(newest),
-                        }
+            Outputs::Complete { newest } if replaces => match (newest, started) {
+                (Some(newest), Some(started)) if newest >= started - FILE_CLOCK_SLACK => {
+                    Outputs::Complete {
+                        newest: Some(newest),
                     }
-                    _ => Outputs::Missing,
                 }
-            }
+                _ => Outputs::Missing,
+            },
             other => other,
         }
     }

@@ -7,8 +7,8 @@ use crate::job::JobRef;
 use crate::state::{State, TaskRow};
 
 /// A job that ended longer ago than this before the newest submission proves nothing: sites purge old
-/// records.
-const CANARY_AGE: Duration = Duration::days(30);
+/// records, some after two weeks. With an older one every answer would be taken for that of a broken database.
+const CANARY_AGE: Duration = Duration::days(7);
 
 /// Makes the question of one pass: one queue call, accounting for what is in flight. Of rows in doubt
 /// nobody knows on which cluster their job may be: who asks adds those that the configuration names.

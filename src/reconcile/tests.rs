@@ -143,9 +143,16 @@ impl Case {
                 cluster: None,
             });
         }
+        let mut accounting = self.accounting;
+        if let (true, Answer::Got(records)) = (self.canary, &mut accounting) {
+            let mut canary = report(Phase::Completed);
+            canary.id = JobId::new("1");
+            canary.name = "another".to_owned();
+            records.push(canary);
+        }
         let observation = Observation {
             queue: self.queue,
-            accounting: self.accounting,
+            accounting,
             warnings: vec![],
         };
         let live = observation.queue.got().is_none_or(|jobs| {
@@ -513,6 +520,29 @@ proptest! {
     }
 }
 
+/// A job of another executor, whose id Slurm is never asked about, proves nothing.
+#[test]
+fn a_canary_that_is_not_in_the_answer_proves_nothing() {
+    let mut state = State::default();
+    let mut gone = row("a", TaskStatus::Running, Reason::Unaccounted);
+    gone.missing_since = Some(at(0));
+    state.put(gone);
+    let mut question = question(&state);
+    question.canary = Some(JobRef {
+        id: JobId::new("local-7"),
+        cluster: None,
+    });
+    let observation = Observation {
+        queue: Answer::Got(vec![]),
+        accounting: Answer::Got(vec![]),
+        warnings: vec![],
+    };
+    let disk = Disk(Outputs::Missing);
+    let out = reconcile(&state, &question, &observation, &disk, &patience(), at(100));
+    let became: Vec<TaskStatus> = out.changes.iter().map(|change| change.to).collect();
+    assert_eq!(became, [TaskStatus::Running]);
+}
+
 #[test]
 fn the_canary_is_a_job_that_accounting_has_known_and_not_an_old_one() {
     let day = 24 * 60;
@@ -534,7 +564,7 @@ fn the_canary_is_a_job_that_accounting_has_known_and_not_an_old_one() {
     };
     let known = ended("known", 39 * day - 5, Some("1:0"));
     let from_queue = ended("queue", 39 * day, None);
-    let old = ended("old", 9 * day, Some("1:0"));
+    let old = ended("old", 32 * day, Some("1:0"));
     assert_eq!(
         canary(vec![known, from_queue.clone(), old.clone()]),
         Some("known".to_owned())

@@ -13,7 +13,7 @@ use super::client::SlurmExecutor;
 use super::parse::{self, Parsed, SEPARATOR};
 use super::submit_error::{self, End};
 use crate::executor::{Answer, Doubt, JobReport, Question};
-use crate::job::{JobId, array};
+use crate::job::{JobId, JobRef, array};
 
 /// One argument holds 128 KiB at most, and the database is asked for so many rows at a time.
 pub(super) const IDS_PER_CALL: usize = 1000;
@@ -130,9 +130,12 @@ impl SlurmExecutor {
         if question.jobs.is_empty() && question.in_doubt.is_empty() {
             return Ok(found);
         }
+        // What is missing from an answer that was cut is not absent.
+        let mut cut: Option<String> = None;
         let mut note = |parsed: Parsed, found: &mut Vec<JobReport>| {
             found.extend(parsed.jobs);
             add_new(warnings, parsed.warnings);
+            cut = cut.take().or(parsed.broken);
         };
         for cluster in clusters {
             let canary = question
@@ -180,7 +183,10 @@ impl SlurmExecutor {
         for cluster in clusters {
             self.look_for(&question.in_doubt, cluster.as_ref(), &mut found, &mut note)?;
         }
-        Ok(each_once(found))
+        match cut {
+            Some(text) if !knows_all(&found, question) => Err(text),
+            _ => Ok(each_once(found)),
+        }
     }
 
     /// Asks for jobs by the names of submissions in doubt.
@@ -220,6 +226,29 @@ impl SlurmExecutor {
         }
         Ok(())
     }
+}
+
+/// True if accounting has told something of each job and of each submission in doubt.
+fn knows_all(found: &[JobReport], question: &Question) -> bool {
+    let ids: HashSet<&str> = found.iter().map(|job| job.id.as_str()).collect();
+    let arrays: HashSet<&str> = found
+        .iter()
+        .filter_map(|job| Some(array::split_job_id(&job.id)?.0))
+        .collect();
+    let marks: HashSet<&str> = found
+        .iter()
+        .filter_map(|job| Some(job.tag.as_ref()?.submission_id.as_str()))
+        .collect();
+    let is_known = |job: &JobRef| {
+        ids.contains(job.id.as_str())
+            || array::split_job_id(&job.id)
+                .is_some_and(|(id, _)| ids.contains(id) || arrays.contains(id))
+    };
+    question.jobs.iter().all(is_known)
+        && question
+            .in_doubt
+            .iter()
+            .all(|doubt| marks.contains(&*doubt.submission_id))
 }
 
 /// Leaves one report per record; of two, the first, with the mark that only the answer by name has.

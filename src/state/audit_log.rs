@@ -108,13 +108,31 @@ impl AuditLog {
         }
     }
 
-    /// Appends events, one line each, in one write.
+    /// Appends events, one line each, in one write, and syncs them: what is written after them, rows for instance,
+    /// never outlives them in a power cut.
     pub fn append(&mut self, events: &[Event]) -> Result<(), (PathBuf, io::Error)> {
+        self.append_unsynced(events)?;
+        if events.is_empty() {
+            return Ok(());
+        }
+        self.sync()
+    }
+
+    /// Appends events that are synced later, all at once.
+    pub fn append_unsynced(&mut self, events: &[Event]) -> Result<(), (PathBuf, io::Error)> {
         if events.is_empty() {
             return Ok(());
         }
         self.write(events)
             .map_err(|error| (self.path.clone(), error))
+    }
+
+    /// Syncs what was appended. A file that knows no sync (a pipe, `/dev/stderr`) needs none.
+    pub fn sync(&mut self) -> Result<(), (PathBuf, io::Error)> {
+        match self.file.sync_data() {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            synced => synced.map_err(|error| (self.path.clone(), error)),
+        }
     }
 
     fn write(&mut self, events: &[Event]) -> io::Result<()> {

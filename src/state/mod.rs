@@ -23,13 +23,17 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 pub use reason::Reason;
 pub use retry::RetryState;
 pub use table::State;
 
 use crate::job::JobId;
+
+/// This host's clock and the controller's may differ by this much: munge refuses credentials that are older (its
+/// default time to live), so with clocks further apart nothing can be submitted.
+pub const CLOCK_SLACK: TimeDelta = TimeDelta::seconds(300);
 
 /// Names a task: procedure x subject x session. Rows of other programs may hold labels that are
 /// not valid BIDS; so these are texts.

@@ -12,13 +12,13 @@ mod same;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 
 use super::journal::{self, Entry};
 use super::schema::Contents;
 use super::sources::{Found, Sources};
 use super::store::Rebuilding;
-use super::{State, TaskKey, TaskRow};
+use super::{CLOCK_SLACK, State, TaskKey, TaskRow};
 use history::{Attempt, Place};
 use same::{is_later, merge_rows};
 
@@ -86,9 +86,6 @@ impl fmt::Display for Origin {
         f.pad(self.as_str())
     }
 }
-
-/// Clocks of two hosts, and a job's own time of submission and that of its intent, may differ by this much.
-const CLOCK_SLACK: TimeDelta = TimeDelta::seconds(60);
 
 /// Rebuilds the state in memory.
 pub fn rebuild(sources: &Sources) -> Rebuilt {

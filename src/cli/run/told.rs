@@ -27,9 +27,19 @@ pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &
         ));
     }
     for (key, id) in &strays.foreign {
+        let owner = state
+            .rows()
+            .iter()
+            .find(|row| row.job_id.as_ref() == Some(id));
+        let whose = match owner {
+            Some(row) => format!(
+                "was made for this task and stands in the row of {} (was it edited?)",
+                row.key
+            ),
+            None => "has this task's name and was not submitted by this study".to_owned(),
+        };
         printer.warning(&format!(
-            "{key}: job {id} has this task's name and was not submitted by this study; \
-             the task waits until it ends"
+            "{key}: job {id} {whose}; the task waits until it ends"
         ));
     }
     if let Some(project) = &strays.other_project {
@@ -152,12 +162,12 @@ pub(super) fn report(
     {
         tell_doubts(doubted, printer);
     }
+    if let Some((stop, left)) = &submitted.stopped {
+        exit = report_stop(stop, *left, summary, printer, exit);
+    }
     if let Some(error) = &submitted.audit_error {
         printer.warning(&format!("the audit log is incomplete: {error}"));
         exit = Exit::Error;
-    }
-    if let Some((stop, left)) = &submitted.stopped {
-        exit = report_stop(stop, *left, summary, printer, exit);
     }
     if let Some(error) = &submitted.unsaved {
         printer.error(&error.to_string());
@@ -235,6 +245,11 @@ fn report_stop(
             if let Some(hint) = error.hint() {
                 printer.hint(&hint);
             }
+            Exit::Error
+        }
+        // Why is told with what could not be saved.
+        Stop::Unsaved => {
+            held_back("the rows could not be saved");
             Exit::Error
         }
         Stop::Lock(error) => {

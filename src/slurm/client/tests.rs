@@ -391,6 +391,22 @@ fn an_empty_answer_is_believed_only_with_the_canary_in_it() {
     assert_eq!(observation.accounting.got().unwrap().len(), 1);
 }
 
+#[test]
+fn what_is_missing_from_an_answer_that_was_cut_is_not_absent() {
+    let fakes = Fakes::new();
+    let mut executor = fakes.executor();
+    fakes.write(
+        "sacct",
+        &format!("{}\nprintf '6\\037RUN'", row("5", "RUNNING", "a")),
+    );
+    let known = executor.observe(&asked(&["5"], None)).accounting;
+    assert_eq!(known.got().map(Vec::len), Some(2), "{known:?}");
+    let Answer::Failed(text) = executor.observe(&asked(&["5", "61"], None)).accounting else {
+        panic!("believed");
+    };
+    assert!(text.contains("could not be read"), "{text}");
+}
+
 /// Ids are recycled, and a requeued job has a record per submission.
 #[test]
 fn every_record_of_an_id_is_reported() {

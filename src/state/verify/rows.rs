@@ -2,16 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use chrono::Duration;
-
 use super::{Findings, Level, REPAIR, Rule};
 use crate::job::JobId;
 use crate::state::repair;
 use crate::state::schema::Contents;
-use crate::state::{TaskKey, TaskRow};
-
-/// Clocks of nodes and of this host may differ by this much, seconds.
-const CLOCK_SLACK_S: i64 = 60;
+use crate::state::{CLOCK_SLACK, TaskKey, TaskRow};
 
 /// Judges the rows of the state file, each by itself and together.
 pub(super) fn rows(contents: &Contents, attempts: &[TaskRow], out: &mut Findings) {
@@ -145,7 +140,7 @@ fn joined(keys: &[&TaskKey]) -> String {
 }
 
 fn disorder(row: &TaskRow) -> Option<String> {
-    let slack = Duration::seconds(CLOCK_SLACK_S);
+    let slack = CLOCK_SLACK;
     let times = [
         ("submitted", row.submitted_at),
         ("started", row.facts.started_at),

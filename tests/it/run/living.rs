@@ -119,3 +119,21 @@ fn a_job_that_was_renamed_is_known_by_its_mark() {
     );
     assert_eq!(study.statuses(), ["convert sub-02 ses-01: running running"]);
 }
+
+#[test]
+fn cancel_starts_no_local_job_that_waits() {
+    let study = Study::new();
+    study.configure(&PIPELINE.replace("slurm_partition: normal", "executor: local\nlocal_jobs: 1"));
+    study.script(
+        "convert.sh",
+        "echo started >> \"$SNBB_BIDS_ROOT/starts\"\nsleep 1",
+    );
+    study.script("prep.sh", "true");
+    study.script("group.sh", "true");
+    study.scan(&["sub-01/ses-01", "sub-02/ses-01", "sub-03/ses-01"]);
+    study.ok(&["run"]);
+    // The slot is free by now, and nobody has filled it.
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    study.call(&["cancel", "--all"]);
+    assert_eq!(study.read("bids/starts"), "started\n");
+}
