@@ -14,6 +14,7 @@
 //! The modules in reading order:
 
 pub mod disk;
+pub mod exit;
 pub mod hex;
 pub mod job;
 pub mod parallel;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::{AuditArgs, AuditFormat, SelectArgs};
 use super::context::{Access, Context};
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::output::Printer;
 use crate::audit::collect::{Input, collect};
 use crate::audit::patterns::Patterns;
@@ -14,6 +14,7 @@ use crate::audit::trend::{Snapshot, trend};
 use crate::audit::{Parts, history, html, text};
 use crate::bids::Discovery;
 use crate::executor::{Answer, Question};
+use crate::exit::Exit;
 use crate::mail::{self, Message};
 use crate::manifest::{Manifest, Selection};
 use crate::shell::quote;

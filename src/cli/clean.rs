@@ -7,13 +7,14 @@ use chrono::{DateTime, Utc};
 
 use super::args::CleanArgs;
 use super::context::Context;
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::monitor::open_audit;
 use super::output::Printer;
 use super::views::{plural, size};
 use crate::clean::logs::{self, LogsError, OldLogs};
 use crate::clean::{gone_rows, log_names};
 use crate::config::duration;
+use crate::exit::Exit;
 use crate::safety::{self, Standing, drop, roots};
 use crate::state::audit_log::archive::{Archived, OldEvents};
 use crate::state::audit_log::{self, Event, EventKind};

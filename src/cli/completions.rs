@@ -6,8 +6,9 @@ use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 
 use super::args::{CompletionsArgs, ShellName};
 use super::complete::VARIABLE;
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::output::Printer;
+use crate::exit::Exit;
 
 const PROGRAM: &str = "snbb-scheduler";
 

@@ -2,8 +2,9 @@
 
 use super::args::HistoryArgs;
 use super::context::Context;
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::output::{Format, Printer};
+use crate::exit::Exit;
 use crate::history;
 use crate::history::history_frame;
 use crate::state::TaskRow;

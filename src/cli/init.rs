@@ -10,10 +10,11 @@ mod tell;
 use std::path::{Path, PathBuf};
 
 use super::args::{Global, InitArgs};
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::output::Printer;
 use crate::catalogue;
 use crate::config::{Config, Overrides, load::interpret};
+use crate::exit::Exit;
 use crate::init::{self, InitError, NewFile, look, write};
 use crate::sys;
 

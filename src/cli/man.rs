@@ -7,8 +7,9 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
 use super::args::{Cli, ManArgs};
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::output::Printer;
+use crate::exit::Exit;
 
 pub fn run(args: &ManArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     match &args.output {

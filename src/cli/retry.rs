@@ -5,11 +5,12 @@
 
 use super::args::{RetryArgs, RetryStatus};
 use super::context::{Access, Context};
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::monitor;
 use super::output::Printer;
 use super::pause::tell_what_is_paused;
 use crate::completion::Completions;
+use crate::exit::Exit;
 use crate::pass::{Disk, Looked};
 use crate::reconcile::{OutputSource as _, Outputs};
 use crate::state::audit_log::{self, Event, EventKind};

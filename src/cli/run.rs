@@ -6,7 +6,7 @@ mod told;
 
 use super::args::RunArgs;
 use super::context::{Access, Context};
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::guard::Guard;
 use super::manifest::warn_unreadable;
 use super::monitor::{hint_at_failures, tell};
@@ -15,6 +15,7 @@ use super::pause::{Tense, tell_pauses};
 use super::views::{self, RunSummary};
 use crate::bids::Session;
 use crate::executor::{Executor, JobRequest};
+use crate::exit::Exit;
 use crate::news::Figures;
 use crate::pass::{Decided, Looked, Pass, Wishes, clean_arrays};
 use crate::procedure::{ArrayMode, ProcedureDag};

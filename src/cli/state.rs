@@ -11,10 +11,11 @@ use chrono::{DateTime, Utc};
 
 use super::args::{RepairArgs, StateArgs, StateCommand, VerifyArgs};
 use super::context::{Access, Context};
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::monitor::{open_audit, tell};
 use super::output::{Format, Printer};
 use super::run::tell_strays;
+use crate::exit::Exit;
 use crate::pass::{self, History, Looked, listings};
 use crate::reconcile::strays::{self, Records, Strays};
 use crate::safety;

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::{Baselines, Stop};
 use crate::config::Config;
 use crate::manifest::{Decision, Due, Manifest, Skip};
-use crate::procedure::marker::Required;
+use crate::procedure::marker::{Marker, Required};
 use crate::procedure::{Procedure, ProcedureDag};
 use crate::state::{State, TaskStatus};
 
@@ -255,12 +255,19 @@ fn rule_mark(config: &Config, procedure: &Procedure) -> u64 {
         format!("{:?}", config.qsirecon_spec),
     ];
     if let Required::Markers(markers) = &procedure.completion.required {
-        for marker in markers {
+        for Marker {
+            pattern,
+            min_size,
+            contains,
+            not_contains,
+            when,
+        } in markers
+        {
             parts.extend([
-                marker.pattern.as_str().to_owned(),
-                marker.min_size.to_string(),
-                format!("{:?} {:?}", marker.contains, marker.not_contains),
-                format!("{:?}", marker.when.as_ref().map(|when| when.as_str())),
+                pattern.as_str().to_owned(),
+                min_size.to_string(),
+                format!("{contains:?} {not_contains:?}"),
+                format!("{:?}", when.as_ref().map(|when| when.as_str())),
             ]);
         }
     }

@@ -3,6 +3,7 @@
 //! The types are here; files are read and written in [`store`], [`journal`], [`lock`], [`control`]
 //! and [`audit_log`] only, and a status changes in [`transition`] only.
 
+pub mod attempt;
 pub mod audit_log;
 pub mod control;
 pub mod durable;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+pub use attempt::AttemptId;
 pub use reason::Reason;
 pub use retry::RetryState;
 pub use table::State;

@@ -2,7 +2,8 @@
 
 use crate::state::{Reason, RetryState, TaskRow};
 
-/// True if two rows are the same attempt of their task.
+/// True if two rows are the same attempt of their task, as far as they tell: unlike
+/// [`crate::state::AttemptId`], it takes a row without submission id for the one with the same job.
 pub fn is_same(a: &TaskRow, b: &TaskRow) -> bool {
     if a.key != b.key {
         return false;

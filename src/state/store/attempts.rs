@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Store, encode, refuse_newer, replace};
+use crate::state::AttemptId;
 use crate::state::schema::{Contents, FORMAT_VERSION, Identity, foreign};
 use crate::state::store::StateError;
 use crate::state::table::Metadata;
@@ -53,28 +54,28 @@ fn add(
                 message: error.to_string(),
             }
         })?;
-    let mut known: HashMap<Attempt, usize> = rows
+    let mut known: HashMap<AttemptId, usize> = rows
         .iter()
         .enumerate()
-        .map(|(at, row)| (Attempt::of(row), at))
+        .map(|(at, row)| (AttemptId::of(row), at))
         .collect();
     for row in state.superseded() {
         let mut row = row.clone();
         row.foreign = row.foreign.map(|line| line + shift);
         match known
-            .get(&Attempt::of(&row))
+            .get(&AttemptId::of(&row))
             .and_then(|&at| rows.get_mut(at))
         {
             Some(there) => *there = row,
             None => {
-                known.insert(Attempt::of(&row), rows.len());
+                known.insert(AttemptId::of(&row), rows.len());
                 rows.push(row);
             }
         }
     }
     let mut is_new = !state.superseded().is_empty();
     for row in state.overtaken() {
-        if let std::collections::hash_map::Entry::Vacant(free) = known.entry(Attempt::of(row)) {
+        if let std::collections::hash_map::Entry::Vacant(free) = known.entry(AttemptId::of(row)) {
             free.insert(rows.len());
             rows.push(row.clone());
             is_new = true;
@@ -94,29 +95,4 @@ fn add(
     let (bytes, after) = encode(path, &all, foreign.as_ref(), &meta)?;
     replace(path, None, &bytes, identity, &after)
         .map_err(|error| StateError::from_replacement(path, error))
-}
-
-/// Tells attempts apart. Rows of the Python program have no submission id.
-#[derive(PartialEq, Eq, Hash)]
-struct Attempt {
-    key: crate::state::TaskKey,
-    submission_id: Option<std::sync::Arc<str>>,
-    rest: Option<(
-        Option<chrono::DateTime<chrono::Utc>>,
-        Option<crate::job::JobId>,
-    )>,
-}
-
-impl Attempt {
-    fn of(row: &TaskRow) -> Self {
-        let rest = match row.submission_id {
-            Some(_) => None,
-            None => Some((row.submitted_at, row.job_id.clone())),
-        };
-        Self {
-            key: row.key.clone(),
-            submission_id: row.submission_id.clone(),
-            rest,
-        }
-    }
 }
