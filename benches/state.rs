@@ -121,7 +121,7 @@ fn row(
         replaces_outputs: Some(false),
         retry: Default::default(),
         input_sessions: None,
-        foreign: None,
+        other_columns: None,
     }
 }
 

@@ -172,7 +172,7 @@ fn bare(key: &TaskKey) -> TaskRow {
         input_sessions: None,
         replaces_outputs: None,
         retry: Default::default(),
-        foreign: None,
+        other_columns: None,
     }
 }
 

@@ -40,7 +40,7 @@ pub struct World<'a> {
     pub rows: &'a State,
     pub completions: &'a dyn Completions,
     /// Live jobs with a task's name that are not ours: the task waits while they live.
-    pub foreign_jobs: &'a HashMap<TaskKey, JobId>,
+    pub jobs_without_row: &'a HashMap<TaskKey, JobId>,
     pub gate: Gate,
     pub now: DateTime<Utc>,
 }
@@ -129,7 +129,7 @@ pub enum Skip {
         outlook: Outlook,
     },
     /// A live job of exactly this task's name that is not ours may be writing the same outputs.
-    ForeignJob(JobId),
+    JobWithoutRow(JobId),
     NoDicom,
     /// DICOM files still arrive.
     Settling {

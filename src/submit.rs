@@ -55,7 +55,7 @@ pub struct Submitted {
     pub refused_retries: Vec<RefusedRetry>,
     pub in_doubt: Vec<(TaskKey, String)>,
     /// Why the run stopped before all tasks were tried, and how many were left.
-    pub stopped: Option<(Stop, usize)>,
+    pub stopped: Option<(Halt, usize)>,
     /// Events that could not be written to the audit log, once.
     pub audit_error: Option<String>,
     /// Why the rows could not be saved. What was accepted is in the journal, unless that failed too.
@@ -80,7 +80,7 @@ impl RefusedRetry {
 
 /// Says why a run submits nothing more.
 #[derive(Debug)]
-pub enum Stop {
+pub enum Halt {
     /// A limit of the site: the rest waits for the next run.
     Limit(String),
     /// The controller cannot be reached.
@@ -124,7 +124,7 @@ impl Submitter<'_> {
         let mut run = match self.open(&left) {
             Ok(run) => run,
             Err(error) => {
-                out.stopped = Some((Stop::Journal(error), count(&left)));
+                out.stopped = Some((Halt::Journal(error), count(&left)));
                 return out;
             }
         };
@@ -139,7 +139,7 @@ impl Submitter<'_> {
                     }
                 }
                 Err(stop) => {
-                    let was_tried = matches!(stop, Stop::NoAnswers(_));
+                    let was_tried = matches!(stop, Halt::NoAnswers(_));
                     let own = if was_tried { 0 } else { batch.tasks.len() };
                     out.stopped = Some((stop, count(&left) + own));
                     break;
@@ -157,11 +157,11 @@ impl Submitter<'_> {
                         }
                     }
                     Ok(Err(error)) => {
-                        out.stopped = Some((Stop::Journal(error), count(&left)));
+                        out.stopped = Some((Halt::Journal(error), count(&left)));
                         return out;
                     }
                     Err(error) => {
-                        out.stopped = Some((Stop::Unsaved, count(&left)));
+                        out.stopped = Some((Halt::Unsaved, count(&left)));
                         out.unsaved = Some(error);
                         return out;
                     }
@@ -191,7 +191,7 @@ impl Submitter<'_> {
         batch: &Batch,
         run: &mut Run,
         out: &mut Submitted,
-    ) -> Result<Next, Stop> {
+    ) -> Result<Next, Halt> {
         let Some(first) = batch.tasks.first() else {
             return Ok(Next::Done);
         };
@@ -208,9 +208,9 @@ impl Submitter<'_> {
         for attempt in 0.. {
             let now = (self.clock)();
             if now >= self.deadline {
-                return Err(Stop::Deadline);
+                return Err(Halt::Deadline);
             }
-            self.store.check_lock().map_err(Stop::Lock)?;
+            self.store.check_lock().map_err(Halt::Lock)?;
             let sending = batch.tasks.iter().map(|task| Entry::Sending {
                 submission_id: Arc::clone(&task.intent.submission_id),
                 at: now,
@@ -218,7 +218,7 @@ impl Submitter<'_> {
             run.unsynced.extend(sending);
             if let Err(error) = run.flush() {
                 run.take_back(batch.tasks.len());
-                return Err(Stop::Journal(error.into()));
+                return Err(Halt::Journal(error.into()));
             }
             let submission = match &batch.array {
                 Some(array) => self.executor.submit_array(array, &requests),
@@ -260,7 +260,7 @@ impl Submitter<'_> {
                 Submission::InDoubt { message } => {
                     run.doubts_in_a_row += 1;
                     return match run.doubts_in_a_row {
-                        MAX_DOUBTS => Err(Stop::NoAnswers(message)),
+                        MAX_DOUBTS => Err(Halt::NoAnswers(message)),
                         _ => Ok(Next::Done),
                     };
                 }
@@ -279,10 +279,10 @@ impl Submitter<'_> {
                             .insert(Arc::clone(procedure), (message, batch.tasks.len()));
                         return Ok(Next::Done);
                     }
-                    Refusal::Limit => return Err(Stop::Limit(message)),
+                    Refusal::Limit => return Err(Halt::Limit(message)),
                     Refusal::Transient => match pause {
                         Some(pause) => (self.pause)(*pause),
-                        None => return Err(Stop::Transient(message)),
+                        None => return Err(Halt::Transient(message)),
                     },
                 },
             }

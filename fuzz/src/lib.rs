@@ -16,7 +16,7 @@ use snbb_scheduler::job::JobId;
 use snbb_scheduler::procedure::marker::{Component, Pattern};
 use snbb_scheduler::procedure::{MemSize, TimeLimit};
 use snbb_scheduler::slurm::parse::{self, Parsed, SEPARATOR};
-use snbb_scheduler::slurm::submit_error::{End, judge};
+use snbb_scheduler::slurm::{End, sbatch_answer::judge};
 use snbb_scheduler::state::audit_log::{self, AuditLog, Event};
 use snbb_scheduler::state::schema::file;
 use snbb_scheduler::state::{State, journal};
@@ -328,12 +328,12 @@ pub fn state_file(data: &[u8]) {
         return;
     };
     let rows: Vec<_> = read.rows.iter().collect();
-    let Ok((bytes, _)) = file::write(&rows, read.foreign.as_ref(), &read.meta) else {
+    let Ok((bytes, _)) = file::write(&rows, read.other_columns.as_ref(), &read.meta) else {
         return;
     };
     let again = file::read(bytes.into()).expect("what was written is read");
     assert_eq!(again.rows, read.rows);
-    let state = State::from_rows(again.rows, again.foreign, again.meta);
+    let state = State::from_rows(again.rows, again.other_columns, again.meta);
     assert!(state.len() <= read.rows.len());
 }
 

@@ -1,4 +1,4 @@
-//! `audit`: a report about the whole study. Reads only; writes what `--output` and `--history` ask for,
+//! `audit`: a report about the whole study. Reads only; writes what `--output` and `--saved_reports` ask for,
 //! never below the data roots.
 
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::audit::collect::{Input, collect};
 use crate::audit::patterns::Patterns;
 use crate::audit::report::{Report, UnreadableItem};
 use crate::audit::trend::{Snapshot, trend};
-use crate::audit::{Parts, history, html, text};
+use crate::audit::{Parts, html, saved_reports, text};
 use crate::bids::Discovery;
 use crate::executor::{Answer, Question};
 use crate::exit::Exit;
@@ -31,11 +31,13 @@ pub fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result
     let mut saved = Ok(());
     if let Some(dir) = &destination.report_dir {
         compare(&mut report, dir);
-        saved = history::save(dir, &report).map(drop).map_err(unwritten);
+        saved = saved_reports::save(dir, &report)
+            .map(drop)
+            .map_err(unwritten);
     }
     let bytes = rendered(&report, args, printer.width())?;
     match &destination.output {
-        Some(file) => match history::replace(file, &bytes).map_err(unwritten) {
+        Some(file) => match saved_reports::replace(file, &bytes).map_err(unwritten) {
             Ok(()) => printer.talk(&format!("the report is in {}", file.display())),
             Err(failure) => saved = saved.and(Err(failure)),
         },
@@ -91,7 +93,7 @@ fn destination(context: &Context, args: &AuditArgs) -> Result<Destination, Failu
         let dir = context.config.audit.report_dir.clone();
         Some(dir.ok_or_else(|| {
             usage(
-                "--history needs a directory for the reports",
+                "--saved_reports needs a directory for the reports",
                 "name one as 'report_dir' in the 'audit' section of the configuration",
             )
         })?)
@@ -252,7 +254,8 @@ fn attempts(context: &Context, unreadable: &mut Vec<UnreadableItem>) -> Vec<Task
 
 fn compare(report: &mut Report, dir: &Path) {
     let study = &report.study;
-    let (earlier, unreadable) = history::earlier(dir, study.selection.as_deref(), study.created_at);
+    let (earlier, unreadable) =
+        saved_reports::earlier(dir, study.selection.as_deref(), study.created_at);
     report.unreadable.extend(unreadable);
     report.trend = earlier
         .map(|(path, before)| trend(&before, &path.to_string_lossy(), &Snapshot::of(report)));

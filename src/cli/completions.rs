@@ -1,4 +1,5 @@
-//! `completions`: prints what makes a shell complete commands, subjects, sessions and procedures.
+//! The command `completions`: prints the script that makes a shell complete commands, subjects, sessions and
+//! procedures. ([`crate::completion`] is about outputs.)
 //!
 //! The script only calls the program again ([`super::complete`]), so it needs no new one when the study changes.
 

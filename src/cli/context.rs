@@ -24,7 +24,7 @@ use crate::local::{LocalExecutor, LocalSettings};
 use crate::manifest::{Manifest, Policy, Selection, World, pause, plan};
 use crate::pass::{Brakes, Pass};
 use crate::request;
-use crate::safety::{self, Blind, Standing, roots};
+use crate::safety::{self, Blind, Counts, roots};
 use crate::slurm::SlurmExecutor;
 use crate::state::State;
 use crate::state::lock::{Lock, LockError};
@@ -330,7 +330,7 @@ impl Context {
             sessions: &found.sessions,
             rows: &state,
             completions: &probe,
-            foreign_jobs: &HashMap::new(),
+            jobs_without_row: &HashMap::new(),
             gate: self.config.gate(),
             now: sys::now(),
         };
@@ -344,7 +344,7 @@ impl Context {
             &|| progress.inc(1),
         );
         progress.finish();
-        let standing = Standing::of(
+        let counts = Counts::of(
             &self.config.procedures,
             &manifest,
             &state,
@@ -352,7 +352,7 @@ impl Context {
         );
         stops.extend(safety::drop::judge(
             &self.config,
-            &standing,
+            &counts,
             &state.meta.baselines,
         ));
         if !stops.is_empty() {

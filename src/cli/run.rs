@@ -94,7 +94,7 @@ pub fn run(
     )?;
 
     if !found.unreadable.is_empty() {
-        decided.standing.sessions = None;
+        decided.counts.sessions = None;
     }
     guard.before_submission(&pass, &mut state, (&looked, &mut decided), printer)?;
 

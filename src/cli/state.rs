@@ -16,7 +16,7 @@ use super::monitor::{open_audit, tell};
 use super::output::{Format, Printer};
 use super::run::tell_strays;
 use crate::exit::Exit;
-use crate::pass::{self, History, Looked, listings};
+use crate::pass::{self, AttemptNumbers, Looked, listings};
 use crate::reconcile::strays::{self, Records, Strays};
 use crate::safety;
 use crate::state::audit_log::{Event, EventKind, knows_job};
@@ -143,7 +143,7 @@ fn look(
             .attempts
             .read()
             .map_or(&[][..], |contents| &contents.rows);
-        let history = History::new(attempts, state);
+        let history = AttemptNumbers::new(attempts, state);
         looked
             .events
             .extend(pass::adopt(state, &strays.adopt, &history, sys::now()));

@@ -20,7 +20,7 @@ pub struct Strays {
     /// Further live jobs of a task: two jobs may write the same outputs.
     pub doubled: Vec<(TaskKey, JobRef)>,
     /// Jobs with a task's name and without our mark, unknown to rows and audit log: the task waits.
-    pub foreign: HashMap<TaskKey, JobId>,
+    pub without_row: HashMap<TaskKey, JobId>,
     /// A mark of such a job, if it is another study's and this one has no state file yet.
     pub other_project: Option<String>,
     /// Jobs with our mark that belong to no task of today.
@@ -37,12 +37,12 @@ pub struct Records<'a> {
     /// Tells whether a job id stands in the audit log; asked for unmarked jobs of a task's name only.
     pub was_ours: &'a dyn Fn(&JobId) -> bool,
     /// Reads the list of the array with this submission id or (for a job without a mark) this beginning of one.
-    pub listing: &'a dyn Fn(&str) -> Listing,
+    pub listing: &'a dyn Fn(&str) -> TaskListing,
 }
 
 /// Says what is on disk of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Listing {
+pub enum TaskListing {
     /// Its tasks by their index.
     Tasks(Arc<[TaskKey]>),
     /// There is no list, or none that can be read.
@@ -53,7 +53,7 @@ impl Strays {
     /// Returns all tasks that wait for a job, and for which one.
     pub fn waiting(&self) -> HashMap<TaskKey, JobId> {
         let mut waiting = self.held_back.clone();
-        waiting.extend(self.foreign.clone());
+        waiting.extend(self.without_row.clone());
         waiting
     }
 }
@@ -112,12 +112,12 @@ pub fn compare(
                     continue;
                 }
                 match ((records.listing)(&part.array), part.index) {
-                    (Listing::Tasks(tasks), Some(index)) if index < tasks.len() => {
+                    (TaskListing::Tasks(tasks), Some(index)) if index < tasks.len() => {
                         tasks.get(index).cloned()
                     }
                     _ if owner(job).is_some() => continue,
                     // The array as a whole, for a moment: each of its tasks may be meant.
-                    (Listing::Tasks(tasks), None) => {
+                    (TaskListing::Tasks(tasks), None) => {
                         for key in tasks.iter().filter(|key| !is_in_flight(rows, key)) {
                             out.held_back.insert(key.clone(), job.id.clone());
                         }
@@ -136,7 +136,7 @@ pub fn compare(
         if let Some(row) = owner(job) {
             // The row was edited: the job still writes the outputs of the task that it was made for.
             if let Some(key) = task.filter(|key| *key != row.key) {
-                out.foreign.insert(key, job.id.clone());
+                out.without_row.insert(key, job.id.clone());
             }
             continue;
         }
@@ -144,7 +144,7 @@ pub fn compare(
             // A state file that was moved looks like a new study: look twice.
             (Some(tag), Some(key)) if tag.project != project && is_new => {
                 out.other_project = Some(tag.project.clone());
-                out.foreign.insert(key, job.id.clone());
+                out.without_row.insert(key, job.id.clone());
             }
             (Some(tag), _) if tag.project != project => {}
             (Some(_), Some(key)) => by_task.entry(key).or_default().push(job),
@@ -153,7 +153,7 @@ pub fn compare(
                 by_task.entry(key).or_default().push(job);
             }
             (None, Some(key)) => {
-                out.foreign.insert(key, job.id.clone());
+                out.without_row.insert(key, job.id.clone());
             }
             (None, None) => {}
         }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::command::{Commands, Ended};
 use super::parse;
 use super::query::{IDS_PER_CALL, cluster_option, clusters};
-use super::submit_error;
+use super::sbatch_answer;
 use super::time_left::TimeLeft;
 use crate::config::Config;
 use crate::executor::ArrayJob;
@@ -189,7 +189,7 @@ impl SlurmExecutor {
                 end,
                 stdout,
                 stderr,
-            }) => Ok(submit_error::judge(end, &stdout, &stderr)),
+            }) => Ok(sbatch_answer::judge(end, &stdout, &stderr)),
             // No process, no memory: the next one may fare better. Nothing was sent.
             Err(error)
                 if matches!(

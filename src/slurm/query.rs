@@ -10,8 +10,8 @@ use std::sync::Arc;
 use chrono::{DateTime, Days, Local, Utc};
 
 use super::client::SlurmExecutor;
+use super::command::{End, one_line};
 use super::parse::{self, Parsed, SEPARATOR};
-use super::submit_error::{self, End};
 use crate::executor::{Answer, Doubt, JobReport, Question};
 use crate::job::{JobId, JobRef, array};
 
@@ -32,7 +32,7 @@ impl SlurmExecutor {
         if let End::TimedOut { .. } = ended.end {
             self.time.note_silence(program);
         }
-        let said = submit_error::one_line(&ended.stderr);
+        let said = one_line(&ended.stderr);
         let what = match ended.end {
             End::Exit(0) => return Ok(ended.stdout),
             End::Exit(code) => format!("{program} ended with exit code {code}"),

@@ -70,7 +70,7 @@ pub enum LockError {
 
 /// Says how a lock stands. The texts name the holder, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum LockStanding {
     Free,
     /// By a process that lives, as far as can be known.
     Held(String),
@@ -170,10 +170,10 @@ impl Lock {
 
     /// Says how a lock stands at a moment. Takes and changes nothing; so heartbeats are judged by this host's clock,
     /// and the answer is for people.
-    pub fn standing(path: &Path, now: DateTime<Utc>) -> Result<Standing, LockError> {
+    pub fn standing(path: &Path, now: DateTime<Utc>) -> Result<LockStanding, LockError> {
         let seen = file::observe(path).map_err(|source| io_error("read", path, source))?;
         let Some(seen) = seen else {
-            return Ok(Standing::Free);
+            return Ok(LockStanding::Free);
         };
         let text = describe(&seen, None);
         let is_dead = match seen.life(&Holder::this_process("check")) {
@@ -182,9 +182,9 @@ impl Lock {
             Life::Unknown => Stamp::at(now).distance(seen.mtime) >= Timing::default().stale_after,
         };
         Ok(if is_dead {
-            Standing::LeftOver(text)
+            LockStanding::LeftOver(text)
         } else {
-            Standing::Held(text)
+            LockStanding::Held(text)
         })
     }
 }
@@ -247,7 +247,7 @@ struct Attempt<'a> {
     path: &'a Path,
     me: Holder,
     timing: Timing,
-    /// The foreign lock as it has been since the given moment.
+    /// The lock of another as it has been since the given moment.
     watched: Option<(Seen, Instant)>,
 }
 

@@ -85,7 +85,7 @@ pub struct TaskRow {
     /// not known.
     pub input_sessions: Option<Arc<str>>,
     /// Index of this row in the table of columns that are not ours (see [`schema`]).
-    pub foreign: Option<u32>,
+    pub other_columns: Option<u32>,
 }
 
 /// Holds what Slurm (or the local executor) said of a job. Times in UTC, sizes in MB (2^20 bytes).

@@ -170,7 +170,7 @@ impl Merge {
         }
         for row in &backup.rows {
             let row = TaskRow {
-                foreign: None,
+                other_columns: None,
                 ..row.clone()
             };
             self.offer(row, true, Origin::Backup);
@@ -215,7 +215,7 @@ impl Merge {
             };
             if !is_past && is_newer {
                 let row = TaskRow {
-                    foreign: None,
+                    other_columns: None,
                     ..row.clone()
                 };
                 self.put(row, Origin::Attempts);
@@ -384,7 +384,7 @@ fn state_of(contents: Option<&Contents>) -> State {
     contents.map_or_else(State::default, |contents| {
         let mut state = State::from_rows(
             contents.rows.clone(),
-            contents.foreign.clone(),
+            contents.other_columns.clone(),
             contents.meta.clone(),
         );
         for warning in &contents.warnings {

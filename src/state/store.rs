@@ -164,7 +164,7 @@ impl Store {
         let Some(contents) = self.load(&self.paths.state)? else {
             return Ok(State::default());
         };
-        let mut state = State::from_rows(contents.rows, contents.foreign, contents.meta);
+        let mut state = State::from_rows(contents.rows, contents.other_columns, contents.meta);
         state.origin = Origin {
             state: Some(contents.identity),
             journal: None,
@@ -293,10 +293,10 @@ fn explain(path: &Path, error: schema::ReadError) -> StateError {
 fn encode(
     path: &Path,
     rows: &[&TaskRow],
-    foreign: Option<&arrow::record_batch::RecordBatch>,
+    other_columns: Option<&arrow::record_batch::RecordBatch>,
     meta: &Metadata,
 ) -> Result<(Vec<u8>, Identity), StateError> {
-    schema::file::write(rows, foreign, meta).map_err(|error| StateError::Encode {
+    schema::file::write(rows, other_columns, meta).map_err(|error| StateError::Encode {
         path: path.to_owned(),
         message: error.to_string(),
     })

@@ -28,6 +28,6 @@ pub fn row(procedure: &str, status: TaskStatus, reason: Reason) -> TaskRow {
         replaces_outputs: Some(false),
         retry: Default::default(),
         input_sessions: None,
-        foreign: None,
+        other_columns: None,
     }
 }

@@ -95,7 +95,7 @@ fn a_controller_that_never_answers_is_asked_three_times_however_long_it_takes() 
         let dir = tempfile::tempdir().unwrap();
         let (submitted, calls, state, _) = ten(dir.path(), seconds, in_doubt());
         assert_eq!(calls, MAX_DOUBTS, "{seconds} s each");
-        let Some((Stop::NoAnswers(_), left)) = submitted.stopped else {
+        let Some((Halt::NoAnswers(_), left)) = submitted.stopped else {
             panic!("{seconds} s each: {:?}", submitted.stopped);
         };
         assert_eq!((left, submitted.in_doubt.len()), (7, 3));
@@ -113,7 +113,7 @@ fn a_refusal_that_is_tried_again_is_one_line_for_each_try() {
     };
     let (submitted, calls, state, lines) = ten(dir.path(), 1, busy);
     assert_eq!((calls, lines), (1 + PAUSES.len(), 1 + PAUSES.len()));
-    assert!(matches!(submitted.stopped, Some((Stop::Transient(_), 10))));
+    assert!(matches!(submitted.stopped, Some((Halt::Transient(_), 10))));
     assert_eq!(state.rows().len(), 0);
 }
 
@@ -159,6 +159,6 @@ fn rows_that_cannot_be_saved_in_mid_run_hold_the_others_back() {
     }
     .submit(&batches);
     assert!(submitted.unsaved.is_some());
-    assert!(matches!(submitted.stopped, Some((Stop::Unsaved, 9))));
+    assert!(matches!(submitted.stopped, Some((Halt::Unsaved, 9))));
     assert_eq!((executor.calls, submitted.accepted.len()), (1, 1));
 }

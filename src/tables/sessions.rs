@@ -165,7 +165,7 @@ fn decision_json(decision: &Decision) -> Value {
         Decision::Skip(skip) => match skip {
             Skip::InFlight { job_id, reason, .. } => (*reason, job_id.as_ref()),
             Skip::Failed { reason, .. } => (*reason, None),
-            Skip::ForeignJob(id) => (None, Some(id)),
+            Skip::JobWithoutRow(id) => (None, Some(id)),
             Skip::Complete
             | Skip::Stale(_)
             | Skip::Excluded

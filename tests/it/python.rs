@@ -178,13 +178,13 @@ fn a_file_that_another_program_rewrote_is_continued() {
             .rows()
             .iter()
             .map(|row| TaskRow {
-                foreign: None,
+                other_columns: None,
                 ..row.clone()
             })
             .collect();
         assert_eq!(found, rows(), "{writer}");
         assert_eq!(
-            state.foreign().unwrap().schema().field(0).name(),
+            state.other_columns().unwrap().schema().field(0).name(),
             "note",
             "{writer}"
         );
@@ -276,7 +276,7 @@ df.to_parquet(path, index=index)
         ];
         assert_eq!(shown, expected, "{variant}");
         assert!(
-            state.foreign().is_none() && state.warnings().is_empty(),
+            state.other_columns().is_none() && state.warnings().is_empty(),
             "{variant}"
         );
 

@@ -54,7 +54,7 @@ pub fn full_row(subject: &str, procedure: &str, job: u32) -> TaskRow {
         replaces_outputs: Some(true),
         retry: Default::default(),
         input_sessions: None,
-        foreign: None,
+        other_columns: None,
     }
 }
 
@@ -103,7 +103,7 @@ fn rows_and_metadata_come_back_as_they_were() {
     let contents = file::read(bytes_of(&rows, None, &meta()).into()).unwrap();
     assert_eq!(contents.rows, rows);
     assert_eq!(contents.meta, meta());
-    assert!(contents.foreign.is_none() && contents.warnings.is_empty());
+    assert!(contents.other_columns.is_none() && contents.warnings.is_empty());
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn any_row() -> impl Strategy<Value = TaskRow> {
                 submission_id: facts.1,
                 replaces_outputs: flag,
                 retry: Default::default(),
-                foreign: None,
+                other_columns: None,
             },
         )
 }

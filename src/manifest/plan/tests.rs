@@ -86,7 +86,7 @@ fn decide(
         sessions,
         rows,
         completions: disk,
-        foreign_jobs: &HashMap::new(),
+        jobs_without_row: &HashMap::new(),
         gate: Gate::default(),
         now: at(0),
     };
@@ -437,7 +437,7 @@ fn order_is_priority_subject_session() {
             sessions: &sessions,
             rows: &rows,
             completions: &disk,
-            foreign_jobs: &HashMap::new(),
+            jobs_without_row: &HashMap::new(),
             gate: Gate::default(),
             now: at(0),
         },

@@ -153,7 +153,7 @@ pub fn settle(intent: &Intent, fate: &Fate, state: &mut State) -> Effect {
     if is_later(row, intent) {
         return Effect::Outdated;
     }
-    let row = new_row(intent, fate, row.foreign);
+    let row = new_row(intent, fate, row.other_columns);
     state.put(row);
     done
 }
@@ -383,7 +383,7 @@ fn is_later(row: &TaskRow, intent: &Intent) -> bool {
     }
 }
 
-fn new_row(intent: &Intent, fate: &Fate, foreign: Option<u32>) -> TaskRow {
+fn new_row(intent: &Intent, fate: &Fate, other_columns: Option<u32>) -> TaskRow {
     let mut row = TaskRow {
         key: intent.key.clone(),
         status: TaskStatus::Pending,
@@ -402,7 +402,7 @@ fn new_row(intent: &Intent, fate: &Fate, foreign: Option<u32>) -> TaskRow {
         replaces_outputs: None,
         retry: RetryState::default(),
         input_sessions: None,
-        foreign,
+        other_columns,
     };
     fill_intent(&mut row, intent);
     fill_job(&mut row, fate);

@@ -199,7 +199,7 @@ fn new_attempt(record: &Record, before: &[Attempt]) -> Attempt {
             replaces_outputs: None,
             retry: Default::default(),
             input_sessions: None,
-            foreign: None,
+            other_columns: None,
         },
         touched: record.at,
         place: Place::Current,

@@ -28,7 +28,7 @@ pub(super) fn is_later(a: &TaskRow, b: &TaskRow) -> bool {
 /// Takes over what a later event says of a row. What it does not say stays.
 pub(super) fn merge_rows(old: &TaskRow, news: &TaskRow) -> TaskRow {
     let mut row = news.clone();
-    row.foreign = old.foreign;
+    row.other_columns = old.other_columns;
     macro_rules! prefer {
         ($first:ident, $($field:ident).+) => {
             row.$($field).+ = $first.$($field).+.clone().or_else(|| row.$($field).+.take());

@@ -84,7 +84,7 @@ impl Known {
 fn contents(rows: Vec<TaskRow>) -> Found<Contents> {
     Found::Read(Contents {
         rows,
-        foreign: None,
+        other_columns: None,
         meta: Metadata {
             format_version: 1,
             generation: 7,

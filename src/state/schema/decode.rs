@@ -31,13 +31,13 @@ pub struct Decoder {
 pub struct Layout {
     own: [Option<usize>; COLUMNS.len()],
     /// Columns that are not ours; an index that pandas has saved is left out.
-    foreign: Vec<usize>,
+    other_columns: Vec<usize>,
 }
 
 impl Layout {
     pub fn of(schema: &Schema) -> Result<Self, ReadError> {
         let mut own = [None; COLUMNS.len()];
-        let mut foreign = Vec::new();
+        let mut other_columns = Vec::new();
         for (at, field) in schema.fields().iter().enumerate() {
             let name = field.name();
             match COLUMNS.iter().position(|(own, _)| own == name) {
@@ -49,7 +49,7 @@ impl Layout {
                     }
                 }
                 None if name.starts_with("__index_level_") => {}
-                None => foreign.push(at),
+                None => other_columns.push(at),
             }
         }
         for needed in [SUBJECT, PROCEDURE, STATUS] {
@@ -60,7 +60,7 @@ impl Layout {
                 });
             }
         }
-        Ok(Self { own, foreign })
+        Ok(Self { own, other_columns })
     }
 }
 
@@ -75,7 +75,7 @@ impl Decoder {
         }
     }
 
-    /// Appends the rows of a batch. Each gets its line in the table of foreign columns, if there
+    /// Appends the rows of a batch. Each gets its line in the table of columns of others, if there
     /// are any.
     pub fn append(
         &mut self,
@@ -150,7 +150,7 @@ impl Decoder {
             true,
             &mut self.texts,
         )?;
-        let has_foreign = !self.layout.foreign.is_empty();
+        let has_others = !self.layout.other_columns.is_empty();
         let empty: Arc<str> = self.texts.get("");
 
         rows.reserve(batch.num_rows());
@@ -222,7 +222,7 @@ impl Decoder {
                     .map(RetryState::from_text)
                     .unwrap_or_default(),
                 input_sessions: optional(&input_sessions),
-                foreign: if has_foreign {
+                other_columns: if has_others {
                     u32::try_from(row).ok()
                 } else {
                     None
@@ -289,12 +289,12 @@ fn parse_reason(
 }
 
 /// Returns the columns that are not ours. None: there are none.
-pub fn foreign_part(
+pub fn part_of_others(
     batch: &RecordBatch,
     decoder: &Decoder,
 ) -> Result<Option<RecordBatch>, ArrowError> {
-    if decoder.layout.foreign.is_empty() {
+    if decoder.layout.other_columns.is_empty() {
         return Ok(None);
     }
-    batch.project(&decoder.layout.foreign).map(Some)
+    batch.project(&decoder.layout.other_columns).map(Some)
 }

@@ -24,7 +24,7 @@ use parquet::file::reader::ChunkReader;
 use parquet::schema::types::ColumnPath;
 use sha2::{Digest as _, Sha256};
 
-use super::decode::{Decoder, Layout, foreign_part};
+use super::decode::{Decoder, Layout, part_of_others};
 use super::digest::{self, Digest};
 use super::guard::guarded;
 use super::keys::{GENERATION, HASH, VERSION, own_keys, pairs_of, parse_metadata};
@@ -37,7 +37,7 @@ use crate::state::table::Metadata;
 #[derive(Debug, Clone)]
 pub struct Contents {
     pub rows: Vec<TaskRow>,
-    pub foreign: Option<RecordBatch>,
+    pub other_columns: Option<RecordBatch>,
     pub meta: Metadata,
     pub warnings: Vec<String>,
     pub identity: Identity,
@@ -72,16 +72,18 @@ pub fn read(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
 /// Makes the bytes of a file. `meta` says how it is to be; format version and hash are added.
 pub fn write(
     rows: &[&TaskRow],
-    foreign: Option<&RecordBatch>,
+    other_columns: Option<&RecordBatch>,
     meta: &Metadata,
 ) -> Result<(Vec<u8>, Identity), ParquetError> {
-    let schema = Arc::new(schema_with(foreign.map(RecordBatch::schema).as_deref()));
+    let schema = Arc::new(schema_with(
+        other_columns.map(RecordBatch::schema).as_deref(),
+    ));
     let pairs = pairs_of(meta)?;
     let mut writer =
         ArrowWriter::try_new(Vec::new(), Arc::clone(&schema), Some(properties(&schema)))?;
     let mut digest = Digest::new(&schema);
     let encode = |rows: &[&TaskRow], digest: &mut Digest| -> Result<RecordBatch, ParquetError> {
-        let batch = encode::batch(rows, foreign, &schema)?;
+        let batch = encode::batch(rows, other_columns, &schema)?;
         digest.update(&batch)?;
         Ok(batch)
     };
@@ -141,7 +143,7 @@ pub fn identify(file: &File) -> std::io::Result<Identity> {
     let mut file = file;
     file.rewind()?;
     file.read_to_end(&mut bytes)?;
-    Ok(foreign_identity(&bytes))
+    Ok(identity_of_others(&bytes))
 }
 
 fn ours(file: &impl ChunkReader) -> Option<(u64, String)> {
@@ -150,7 +152,7 @@ fn ours(file: &impl ChunkReader) -> Option<(u64, String)> {
     Some((keys.get(GENERATION)?.parse().ok()?, keys.get(HASH)?.clone()))
 }
 
-fn foreign_identity(bytes: &[u8]) -> Identity {
+fn identity_of_others(bytes: &[u8]) -> Identity {
     Identity::Foreign {
         length: bytes.len() as u64,
         sha256: hex(&Sha256::digest(bytes)),
@@ -201,7 +203,7 @@ fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
                 .unwrap_or(0),
             hash: hash.clone(),
         },
-        None => foreign_identity(&bytes),
+        None => identity_of_others(&bytes),
     };
     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, metadata)
         .with_batch_size(GROUP_ROWS)
@@ -212,7 +214,7 @@ fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
         decoder: Decoder::new(layout, is_own),
         // The number may be damaged: no more than such a file can hold.
         rows: Vec::with_capacity(rows_expected.min(length / 16)),
-        foreign: Vec::new(),
+        other_columns: Vec::new(),
     };
     // Columns stay also if there is no row.
     found.append(&RecordBatch::new_empty(Arc::clone(&schema)))?;
@@ -242,18 +244,18 @@ fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
         }
         meta = parse_metadata(&keys)?;
     }
-    let foreign = if found.foreign.is_empty() {
+    let other_columns = if found.other_columns.is_empty() {
         None
     } else {
-        let schema = found.foreign.first().map(RecordBatch::schema);
+        let schema = found.other_columns.first().map(RecordBatch::schema);
         schema
-            .map(|schema| concat_batches(&schema, &found.foreign))
+            .map(|schema| concat_batches(&schema, &found.other_columns))
             .transpose()
             .map_err(|error| ReadError::Damaged(error.to_string()))?
     };
     Ok(Contents {
         rows: found.rows,
-        foreign,
+        other_columns,
         meta,
         warnings: found.decoder.warnings(),
         identity,
@@ -263,16 +265,16 @@ fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
 struct Found {
     decoder: Decoder,
     rows: Vec<TaskRow>,
-    foreign: Vec<RecordBatch>,
+    other_columns: Vec<RecordBatch>,
 }
 
 impl Found {
     fn append(&mut self, batch: &RecordBatch) -> Result<(), ReadError> {
         self.decoder.append(batch, &mut self.rows)?;
-        if let Some(part) = foreign_part(batch, &self.decoder)
+        if let Some(part) = part_of_others(batch, &self.decoder)
             .map_err(|error| ReadError::Damaged(error.to_string()))?
         {
-            self.foreign.push(part);
+            self.other_columns.push(part);
         }
         Ok(())
     }

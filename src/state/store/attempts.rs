@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{Store, encode, refuse_newer, replace};
 use crate::state::AttemptId;
-use crate::state::schema::{Contents, FORMAT_VERSION, Identity, foreign};
+use crate::state::schema::{Contents, FORMAT_VERSION, Identity, other_columns};
 use crate::state::store::StateError;
 use crate::state::table::Metadata;
 use crate::state::{State, TaskRow};
@@ -42,17 +42,15 @@ fn add(
     identity: Option<&Identity>,
 ) -> Result<(), StateError> {
     let path = &store.paths.attempts;
-    let (mut rows, foreign_before, mut meta) = match before {
-        Some(contents) => (contents.rows, contents.foreign, contents.meta),
+    let (mut rows, others_before, mut meta) = match before {
+        Some(contents) => (contents.rows, contents.other_columns, contents.meta),
         None => (Vec::new(), None, Metadata::default()),
     };
     refuse_newer(path, &meta)?;
-    let (foreign, shift) =
-        foreign::join(foreign_before.as_ref(), state.foreign()).map_err(|error| {
-            StateError::Encode {
-                path: path.clone(),
-                message: error.to_string(),
-            }
+    let (other_columns, shift) = other_columns::join(others_before.as_ref(), state.other_columns())
+        .map_err(|error| StateError::Encode {
+            path: path.clone(),
+            message: error.to_string(),
         })?;
     let mut known: HashMap<AttemptId, usize> = rows
         .iter()
@@ -61,7 +59,7 @@ fn add(
         .collect();
     for row in state.superseded() {
         let mut row = row.clone();
-        row.foreign = row.foreign.map(|line| line + shift);
+        row.other_columns = row.other_columns.map(|line| line + shift);
         match known
             .get(&AttemptId::of(&row))
             .and_then(|&at| rows.get_mut(at))
@@ -92,7 +90,7 @@ fn add(
         .or(state.meta.owner_uid)
         .or_else(|| Some(crate::sys::effective_uid()));
     let all: Vec<&TaskRow> = rows.iter().collect();
-    let (bytes, after) = encode(path, &all, foreign.as_ref(), &meta)?;
+    let (bytes, after) = encode(path, &all, other_columns.as_ref(), &meta)?;
     replace(path, None, &bytes, identity, &after)
         .map_err(|error| StateError::from_replacement(path, error))
 }

@@ -20,7 +20,7 @@ fn row(subject: &str) -> TaskRow {
         replaces_outputs: None,
         retry: Default::default(),
         input_sessions: None,
-        foreign: None,
+        other_columns: None,
     }
 }
 

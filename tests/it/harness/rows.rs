@@ -22,7 +22,7 @@ pub fn bare(key: TaskKey, status: TaskStatus) -> TaskRow {
         replaces_outputs: None,
         retry: Default::default(),
         input_sessions: None,
-        foreign: None,
+        other_columns: None,
     }
 }
 

@@ -65,7 +65,7 @@ fn the_decisions_are_the_same_for_any_number_of_threads() {
                 sessions: &found.sessions,
                 rows: &State::default(),
                 completions: &probe,
-                foreign_jobs: &HashMap::new(),
+                jobs_without_row: &HashMap::new(),
                 gate: Gate::default(),
                 now: chrono::DateTime::UNIX_EPOCH,
             };

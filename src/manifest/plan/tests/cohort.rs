@@ -237,7 +237,7 @@ fn a_due_task_of_a_subject_says_which_sessions_it_works_on() {
         sessions: &sessions,
         rows: &State::default(),
         completions: &disk,
-        foreign_jobs: &HashMap::new(),
+        jobs_without_row: &HashMap::new(),
         gate: Gate::default(),
         now: at(0),
     };

@@ -25,7 +25,7 @@ fn row(task: usize, status: TaskStatus, attempt: Option<i32>) -> TaskRow {
         replaces_outputs: None,
         retry: Default::default(),
         input_sessions: None,
-        foreign: None,
+        other_columns: None,
     }
 }
 
