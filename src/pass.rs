@@ -161,13 +161,14 @@ impl Pass<'_> {
             events.extend(adopt(state, &strays.adopt, &history, (self.clock)()));
         }
         let waiting = strays.waiting();
+        let (gate, now) = (config.gate(), (self.clock)());
         let world = World {
             sessions,
             rows: state,
             completions: self.completions,
             jobs_without_row: &waiting,
-            gate: config.gate(),
-            now: (self.clock)(),
+            gate: &|path| gate.hold(path, now),
+            now,
         };
         let mut manifest = plan(
             &config.procedures,

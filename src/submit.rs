@@ -2,7 +2,7 @@
 //!
 //! The rule that everything here serves: an intent is on disk before sbatch starts, and its answer
 //! is on disk before the next one starts. Nothing that the executor says ends a run with accepted
-//! jobs unrecorded. See "Exactly once" in the documentation of the state.
+//! jobs unrecorded. See `docs/reliability.md`.
 
 mod run;
 #[cfg(test)]

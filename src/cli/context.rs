@@ -326,13 +326,14 @@ impl Context {
         let found = self.discover(printer)?;
         self.tell_unmatched(&policy, &found, printer);
         let probe = self.probe()?;
+        let (gate, now) = (self.config.gate(), sys::now());
         let world = World {
             sessions: &found.sessions,
             rows: &state,
             completions: &probe,
             jobs_without_row: &HashMap::new(),
-            gate: self.config.gate(),
-            now: sys::now(),
+            gate: &|path| gate.hold(path, now),
+            now,
         };
         let subjects = found.sessions.chunk_by(|a, b| a.subject == b.subject);
         let progress = printer.progress(Some(subjects.count() as u64), "looking at outputs");

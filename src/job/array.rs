@@ -1,7 +1,7 @@
 //! Job arrays in neutral words: what they are called, and how a task of one is told from a job of its own.
 //!
 //! An array's submission id is `array-<16 hex digits>`; that of its task 4 is `array-<16 hex digits>.4`, and
-//! the executor reports the task as job `123_4`. All tasks of an array share one job name, and one mark in
+//! the executor reports the task as job `123_4`. All tasks of an array share one job name, and one tag in
 //! Slurm. The beginning tells our arrays from those that a job script makes of itself.
 
 use super::JobId;

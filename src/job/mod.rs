@@ -17,7 +17,7 @@ pub struct JobRef {
     pub cluster: Option<Arc<str>>,
 }
 
-/// Holds our mark on a job: `snbb:<project>:<submission id>`.
+/// Holds our tag on a job: `snbb:<project>:<submission id>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobTag {
     pub project: String,

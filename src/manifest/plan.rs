@@ -194,7 +194,7 @@ impl Subject<'_> {
         let mut holds = self.holds.borrow_mut();
         holds
             .entry(session.session.clone())
-            .or_insert_with(|| self.world.gate.hold(path, self.world.now))
+            .or_insert_with(|| (self.world.gate)(path))
             .clone()
     }
 

@@ -19,11 +19,11 @@ pub struct Strays {
     pub adopt: Vec<(TaskKey, JobReport)>,
     /// Further live jobs of a task: two jobs may write the same outputs.
     pub doubled: Vec<(TaskKey, JobRef)>,
-    /// Jobs with a task's name and without our mark, unknown to rows and audit log: the task waits.
+    /// Jobs with a task's name and without our tag, unknown to rows and audit log: the task waits.
     pub without_row: HashMap<TaskKey, JobId>,
-    /// A mark of such a job, if it is another study's and this one has no state file yet.
+    /// A tag of such a job, if it is another study's and this one has no state file yet.
     pub other_project: Option<String>,
-    /// Jobs with our mark that belong to no task of today.
+    /// Jobs with our tag that belong to no task of today.
     pub orphans: Vec<(String, JobRef)>,
     /// Procedures with living tasks of an array whose task list is gone: any of their tasks may be one of
     /// these. How many there are, and one of them.
@@ -36,7 +36,7 @@ pub struct Strays {
 pub struct Records<'a> {
     /// Tells whether a job id stands in the audit log; asked for unmarked jobs of a task's name only.
     pub was_ours: &'a dyn Fn(&JobId) -> bool,
-    /// Reads the list of the array with this submission id or (for a job without a mark) this beginning of one.
+    /// Reads the list of the array with this submission id or (for a job without a tag) this beginning of one.
     pub listing: &'a dyn Fn(&str) -> TaskListing,
 }
 
@@ -88,7 +88,7 @@ pub fn compare(
         .filter(|row| row.is_in_flight())
         .filter_map(|row| Some((row.job_id.as_ref()?, row)))
         .collect();
-    // The mark names the task's own job, whatever its id or name became: also one whose submission is
+    // The tag names the task's own job, whatever its id or name became: also one whose submission is
     // in doubt, and each task of an array that a script made of itself.
     let marks: HashMap<&str, &TaskRow> = rows
         .rows()
@@ -192,7 +192,7 @@ struct Part<'a> {
     procedure: &'a str,
 }
 
-/// Tells an array of ours by its mark; one without a mark by its name.
+/// Tells an array of ours by its tag; one without a tag by its name.
 fn part_of(job: &JobReport) -> Option<Part<'_>> {
     let name = array::split_job_name(&job.name);
     let by_mark = job.tag.as_ref().and_then(|tag| {
@@ -249,7 +249,7 @@ fn hold_back(
     }
 }
 
-/// Ids are recycled: where both carry a mark, the marks decide.
+/// Ids are recycled: where both carry a tag, the marks decide.
 fn is_of(row: &TaskRow, job: &JobReport) -> bool {
     match (&row.submission_id, &job.tag) {
         (Some(id), Some(tag)) => **id == *tag.submission_id,

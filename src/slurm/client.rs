@@ -1,7 +1,7 @@
 //! Asks Slurm: sbatch, squeue, sacct, scancel.
 //!
-//! Says what it heard and no more: what absence or a state means for a task is decided elsewhere. Reads no
-//! environment, clock or configuration; [`SlurmSettings`] holds all that it needs.
+//! Says what it heard and no more: what absence or a state means for a task is decided elsewhere. All that it
+//! needs of configuration and environment stands in [`SlurmSettings`], which is made once.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -407,6 +407,5 @@ fn log_pattern(dir: &Path, job_name: &str, symbols: &str, ending: &str) -> OsStr
     OsString::from_vec(bytes)
 }
 
-/// Returns true for a file that can be read: sbatch reads it, nobody executes it in place.
 #[cfg(test)]
 mod tests;

@@ -339,7 +339,7 @@ impl Raw<'_> {
     }
 }
 
-/// All tasks of an array of ours carry the array's mark; the index makes it the task's own.
+/// All tasks of an array of ours carry the array's tag; the index makes it the task's own.
 fn tag_of_task(tag: JobTag, job: &JobId) -> JobTag {
     match array::split_job_id(job) {
         Some((_, index)) if array::is_array_id(&tag.submission_id) => JobTag {

@@ -251,7 +251,7 @@ fn knows_all(found: &[JobReport], question: &Question) -> bool {
             .all(|doubt| marks.contains(&*doubt.submission_id))
 }
 
-/// Leaves one report per record; of two, the first, with the mark that only the answer by name has.
+/// Leaves one report per record; of two, the first, with the tag that only the answer by name has.
 /// Of one id there is a record per submission: it was requeued, or recycled for another job.
 fn each_once(jobs: Vec<JobReport>) -> Vec<JobReport> {
     type Record = (JobId, Option<Arc<str>>, Option<DateTime<Utc>>);

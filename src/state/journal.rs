@@ -6,8 +6,8 @@
 //! on before [`Journal::append`] has returned, so an append that a crash cut never counts.
 //!
 //! Who reads without the lock reads the journal before the state file: what is folded in between
-//! is then in both, and [`replay()`] does nothing twice. Who folds the journal while the run goes on
-//! leaves it in place, since later entries refer to earlier intents; it is removed at the end.
+//! is then in both, and [`replay()`] does nothing twice. Each fold removes it, once the rows are saved
+//! ([`super::store::LockedStore::save`]); what goes on begins a new one with the intents that are left.
 
 mod line;
 mod replay;
@@ -100,7 +100,7 @@ impl Extent {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Contents {
     pub entries: Vec<Entry>,
-    /// Bytes of the file as it was read; for [`remove_if_unchanged`].
+    /// Bytes of the file as it was read.
     pub size: u64,
     /// Bytes at the end that a crash cut and that count for nothing.
     pub cut: u64,
@@ -232,17 +232,6 @@ impl Journal {
         self.failed =
             matches!(&result, Err(error) if !matches!(error, JournalError::Shared { .. }));
         result
-    }
-
-    /// Removes the journal, once the state file holds all of it. If another call has written to it
-    /// meanwhile (a lock that lies), it stays, so that nothing of that call is lost; then returns false.
-    pub fn remove(self) -> Result<bool, JournalError> {
-        match self.same_file() {
-            Ok(true) => remove_if_unchanged(&self.path, self.extent.mark().1),
-            Ok(false) => Ok(false),
-            Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(true),
-            Err(source) => Err(io_error("remove", &self.path, source)),
-        }
     }
 
     pub fn path(&self) -> &Path {
@@ -393,25 +382,6 @@ pub fn salvage(path: &Path) -> Result<Option<Salvaged>, JournalError> {
         },
         Err(_) => line::salvage(&bytes),
     }))
-}
-
-/// Removes a journal that the state file holds, unless it is longer or shorter than what was folded (a lock
-/// that lies: the rest is left to the next call). Returns whether it is gone.
-///
-/// A journal that comes back after a crash of the file server does no harm, see [`replay()`].
-pub fn remove_if_unchanged(path: &Path, size: u64) -> Result<bool, JournalError> {
-    let remove = || -> io::Result<bool> {
-        if std::fs::metadata(path)?.len() != size {
-            return Ok(false);
-        }
-        std::fs::remove_file(path)?;
-        sync_directory(path)?;
-        Ok(true)
-    };
-    match remove() {
-        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(true),
-        other => other.map_err(|source| io_error("remove", path, source)),
-    }
 }
 
 fn open_file(path: &Path) -> Result<File, JournalError> {

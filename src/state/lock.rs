@@ -21,7 +21,8 @@
 //! # Taking a left-over
 //!
 //! Takers exclude each other by a second lock file, `<lock>.takeover`, held for some
-//! system calls; every call that wants the lock removes one whose taker died here. Behind it the taker judges once more, renames the lock aside to a unique name, and compares token and
+//! system calls; every call that wants the lock removes one whose taker died here. Behind it the taker
+//! judges once more, renames the lock aside to a unique name, and compares token and
 //! heartbeat of what it has got. If it is not what was judged (the holder woke up, or left and
 //! another came), it is linked back. Then all compete by `link` again: one wins.
 //!

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::bids::dicom::Gate;
 use crate::completion::Completions;
 use crate::disk::Unreadable;
 use crate::manifest::{Blocked, Selection};
@@ -87,7 +86,7 @@ fn decide(
         rows,
         completions: disk,
         jobs_without_row: &HashMap::new(),
-        gate: Gate::default(),
+        gate: &|_| None,
         now: at(0),
     };
     let one = plan(dag, &world, policy, 1, &|| ());
@@ -438,7 +437,7 @@ fn order_is_priority_subject_session() {
             rows: &rows,
             completions: &disk,
             jobs_without_row: &HashMap::new(),
-            gate: Gate::default(),
+            gate: &|_| None,
             now: at(0),
         },
         &Policy::default(),

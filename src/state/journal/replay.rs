@@ -42,7 +42,7 @@ pub enum Effect {
     /// is in the attempts file already.
     Withdrawn { restored: bool },
     /// The task has a later attempt that the journal does not know: left as it is.
-    Outdated,
+    Overtaken,
 }
 
 /// Sums up what a replay changed, for messages and for the store.
@@ -56,7 +56,7 @@ pub struct Replayed {
     /// row now, the row before is the newest of their attempts file.
     pub withdrawn: Vec<TaskKey>,
     /// Jobs that were accepted for tasks that have a later attempt which the journal does not know.
-    pub outdated: Vec<(TaskKey, JobId)>,
+    pub overtaken: Vec<(TaskKey, JobId)>,
     /// Submissions with a sending or a result, for which there is neither an intent nor a row.
     pub unknown: Vec<Arc<str>>,
 }
@@ -110,7 +110,7 @@ pub fn replay(entries: &[Entry], state: &mut State) -> Replayed {
             continue;
         }
         let effect = settle(intent, &fate, state);
-        if effect == Effect::Outdated {
+        if effect == Effect::Overtaken {
             keep_beside(intent, &fate, state);
         }
         replayed.note(&intent.key, &fate, effect);
@@ -151,7 +151,7 @@ pub fn settle(intent: &Intent, fate: &Fate, state: &mut State) -> Effect {
         return if got_job { done } else { Effect::Nothing };
     }
     if is_later(row, intent) {
-        return Effect::Outdated;
+        return Effect::Overtaken;
     }
     let row = new_row(intent, fate, row.other_columns);
     state.put(row);
@@ -298,8 +298,8 @@ impl Replayed {
             (Effect::Accepted, Fate::Accepted { job_id, .. }) => {
                 self.accepted.push((key.clone(), job_id.clone()));
             }
-            (Effect::Outdated, Fate::Accepted { job_id, .. }) => {
-                self.outdated.push((key.clone(), job_id.clone()));
+            (Effect::Overtaken, Fate::Accepted { job_id, .. }) => {
+                self.overtaken.push((key.clone(), job_id.clone()));
             }
             _ => {}
         }

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::process::Command;
 
 use serde_json::Value;
-use snbb_scheduler::bids::dicom::Gate;
 use snbb_scheduler::bids::{SessionLabel, discover};
 use snbb_scheduler::completion::probe::Probe;
 use snbb_scheduler::completion::{Completion, Completions, SubjectCompletions};
@@ -66,7 +65,7 @@ fn the_decisions_are_the_same_for_any_number_of_threads() {
                 rows: &State::default(),
                 completions: &probe,
                 jobs_without_row: &HashMap::new(),
-                gate: Gate::default(),
+                gate: &|_| None,
                 now: chrono::DateTime::UNIX_EPOCH,
             };
             let manifest = plan(
