@@ -1,7 +1,7 @@
 //! The audit: one report about a whole study, for people who look after it.
 //!
 //! [`collect`] gathers, the small modules beside it compute (pure), [`report`] holds the result, and
-//! [`text`] and [`html`] show it. Reads only: what is written ([`history`]) is asked for by name.
+//! [`text`] and [`html`] show it. Reads only: what is written ([`saved_reports`]) is asked for by name.
 
 pub mod collect;
 pub mod details;

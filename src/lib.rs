@@ -1,15 +1,6 @@
 //! Scheduler of BIDS processing pipelines on Slurm.
 //!
-//! Every command gathers the world into plain values, decides purely, then acts:
-//!
-//! ```text
-//!            gather (shell)                 decide (pure)                    act (shell)
-//!  config ─┐
-//!  bids::discover ──┐
-//!  completion::probe├─► reconcile ─► changes ─► manifest::plan ─► Manifest ─► submit ─► state::store
-//!  state::store ────┤                                                          │
-//!  executor.observe ┘                                                          └► executor.submit
-//! ```
+//! Every command gathers the world into plain values, decides purely, then acts; `docs/architecture.md` draws it.
 //!
 //! Where to begin: [`procedure`] and [`state`] hold what all else is about, [`manifest`] is the heart (why a task is
 //! due or not), [`reconcile`] says what became of jobs, [`submit`] hands them over without losing one, [`pass`] puts
@@ -25,8 +16,9 @@
 //!   **Adopted**: the job of such a submission was found. **Released**: there surely is none.
 //! - **Tag**: `snbb:<project>:<submission id>` in a job's comment (Slurm's word for the field), by which it is found.
 //! - **Canary**: a finished job that accounting is asked for too, to prove that it answers.
-//! - **Stray**: a job in the queue that has a task's name and no row: a second job of a task, or that of another.
-//! - **Brakes**: pauses, circuit breaker and warm-up of procedures. **Safety stop**: the disk is not to be trusted.
+//! - **Stray**: a living job with a task's name that is not the one of its row. One with our tag is adopted too.
+//! - **Brakes**: what pauses a procedure: a person, or the circuit breaker after failures in a row. **Safety stop**: the
+//!   disk is not to be trusted, and nothing is submitted.
 //! - **Folded**: what the journal says has been taken into the rows and saved with them.
 //! - **Superseded**: an attempt whose row was replaced by a later one's. **Overtaken**: an attempt that the journal tells
 //!   of when the row is a later one's already. Both go to the attempts file.

@@ -13,7 +13,7 @@ use crate::procedure::ProcedureDag;
 use crate::state::{TaskRow, TaskStatus};
 
 /// Returns all rows with the columns of the state file in its order, without those that only the program needs
-/// (`input_sessions`, `retry`, `replaces_outputs`), and `log_path` where `log_dir` is known and there is a job, and
+/// (`replaces_outputs`, `retry_state`, `input_sessions`), and `log_path` where `log_dir` is known and there is a job, and
 /// `failure`: what a failure means, in words. Sorted by procedure (the
 /// configuration's order, then others by name), subject, session. Times are texts in UTC to the second:
 /// `2026-01-02T03:04:05Z`.
