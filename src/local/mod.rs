@@ -8,6 +8,7 @@
 
 mod cancel;
 mod files;
+mod job;
 pub mod process;
 pub mod record;
 mod report;
@@ -29,8 +30,9 @@ use crate::executor::{
 use crate::job::JobRef;
 use crate::script::find_script;
 use crate::sys;
+use job::{Claim, End, Ending, Job};
 use process::{Host, Place, ProcessId};
-use record::{Claim, End, Ending, Job, Records};
+use record::Records;
 pub use supervise::supervise;
 
 /// How many ended jobs keep their own files before they go to the list.

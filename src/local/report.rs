@@ -3,8 +3,8 @@
 use chrono::{DateTime, Utc};
 
 use super::JobStanding;
+use super::job::{Claim, Ending, Job};
 use super::process::Host;
-use super::record::{Claim, Ending, Job};
 use crate::executor::{JobReport, Phase};
 use crate::job::JobTag;
 use crate::state::{JobFacts, Reason};

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use super::LocalExecutor;
-use super::record::{JobRecord, Payload, Written};
+use super::job::{JobRecord, Payload};
+use super::record::Written;
 use crate::executor::{Executor as _, ExecutorError, JobRequest, Refusal, Submission};
 use crate::job::JobId;
 use crate::script::Script;

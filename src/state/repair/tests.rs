@@ -4,9 +4,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::job::JobId;
+use crate::state::TaskRow;
 use crate::state::audit_log;
 use crate::state::journal::{Intent, Salvaged};
 use crate::state::schema::Identity;
+use crate::state::sources::Found;
 use crate::state::store::StatePaths;
 use crate::state::table::Metadata;
 use crate::state::testing::{at, row};
