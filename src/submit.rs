@@ -9,7 +9,7 @@ mod run;
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::state::journal::{self, Entry};
 use crate::state::lock::LockError;
 use crate::state::store::{LockedStore, StateError};
 use crate::state::{State, TaskKey, TaskStatus};
-use run::{Run, entry};
+use run::{Run, entry, whole_job};
 
 /// Holds what a submission needs of the outside.
 pub struct Submitter<'a> {
@@ -128,6 +128,10 @@ impl Submitter<'_> {
                 return out;
             }
         };
+        let in_flight = self.state.rows().iter().filter(|row| row.is_in_flight());
+        run.taken = in_flight
+            .filter_map(|row| Some(whole_job(row.job_id.as_ref()?, row.facts.cluster.as_ref())))
+            .collect();
         while let Some(batch) = left.pop_front() {
             match self.submit_batch(&batch, &mut run, &mut out) {
                 Ok(Next::Done) => batch.tasks.iter().for_each(|_| (self.tick)()),
@@ -153,6 +157,7 @@ impl Submitter<'_> {
                         // A controller that answers nobody takes longer than a fold comes late.
                         run = Run {
                             doubts_in_a_row: run.doubts_in_a_row,
+                            taken: run.taken,
                             ..next
                         }
                     }
@@ -181,6 +186,7 @@ impl Submitter<'_> {
             done: Vec::new(),
             folded_at: (self.clock)(),
             doubts_in_a_row: 0,
+            taken: HashSet::new(),
         };
         run.flush()?;
         Ok(run)
@@ -224,6 +230,7 @@ impl Submitter<'_> {
                 Some(array) => self.executor.submit_array(array, &requests),
                 None => self.executor.submit(&first.request),
             };
+            let submission = run.doubt_what_is_taken(submission);
             let after = (self.clock)();
             for (index, task) in batch.tasks.iter().enumerate() {
                 let own = of_task(&submission, batch, index);

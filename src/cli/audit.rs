@@ -7,6 +7,7 @@ use super::args::{AuditArgs, AuditFormat, SelectArgs};
 use super::context::{Access, Context};
 use super::error::Failure;
 use super::output::Printer;
+use super::outside::root_above;
 use crate::audit::collect::{Input, collect};
 use crate::audit::patterns::Patterns;
 use crate::audit::report::{Report, UnreadableItem};
@@ -102,7 +103,7 @@ fn destination(context: &Context, args: &AuditArgs) -> Result<Destination, Failu
     };
     let output = args.output.clone();
     for path in [&report_dir, &output].into_iter().flatten() {
-        if let Some((key, root)) = root_above(context, path) {
+        if let Some((key, root)) = root_above(&context.config, path) {
             return Err(usage(
                 &format!(
                     "{} lies below {key} ({}), where nothing is written",
@@ -114,31 +115,6 @@ fn destination(context: &Context, args: &AuditArgs) -> Result<Destination, Failu
         }
     }
     Ok(Destination { output, report_dir })
-}
-
-/// Returns the data root that a path lies below, links followed as far as there is something.
-fn root_above<'a>(context: &'a Context, path: &Path) -> Option<(&'static str, &'a Path)> {
-    let working_dir = std::env::current_dir().unwrap_or_else(|_| "/".into());
-    let path = real(&working_dir.join(path));
-    let config = &context.config;
-    let roots = [
-        ("dicom_root", &config.dicom_root),
-        ("bids_root", &config.bids_root),
-        ("derivatives_root", &config.derivatives_root),
-    ];
-    let mut roots = roots.into_iter();
-    roots
-        .find(|(_, root)| path.starts_with(real(root)))
-        .map(|(key, root)| (key, root.as_path()))
-}
-
-fn real(path: &Path) -> PathBuf {
-    for above in path.ancestors() {
-        if let (Ok(real), Ok(rest)) = (std::fs::canonicalize(above), path.strip_prefix(above)) {
-            return real.join(rest);
-        }
-    }
-    path.to_owned()
 }
 
 fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<Report, Failure> {

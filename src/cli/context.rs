@@ -25,6 +25,7 @@ use crate::manifest::{Manifest, Policy, Selection, World, pause, plan};
 use crate::pass::{Brakes, Pass};
 use crate::request;
 use crate::safety::{self, Blind, Counts, roots};
+use crate::shell::quote;
 use crate::slurm::SlurmExecutor;
 use crate::state::State;
 use crate::state::lock::{Lock, LockError};
@@ -69,6 +70,7 @@ impl Context {
                 ));
             }
         }
+        refuse_ambiguous_link(&config)?;
         let store = Store::at(&config.state_file)?;
         let account = profile::account(&config, global)?.map(Arc::new);
         let reader = Reader::new(account.clone()).counting(config.annex);
@@ -431,4 +433,44 @@ fn tell_warnings(state: &State, printer: &mut Printer) {
     for warning in state.warnings() {
         printer.warning(warning);
     }
+}
+
+/// Refuses a configuration that is reached by a link in another directory, if its relative `state_file` names an
+/// existing state from where the file lies and none from where the link lies: a new state would double what lives.
+fn refuse_ambiguous_link(config: &Config) -> Result<(), Failure> {
+    let Some((file, link_dir)) = config
+        .file
+        .as_deref()
+        .and_then(|file| Some((file, file.parent()?)))
+    else {
+        return Ok(());
+    };
+    let (Ok(target), Ok(real_dir), Ok(below)) = (
+        std::fs::canonicalize(file),
+        std::fs::canonicalize(link_dir),
+        config.state_file.strip_prefix(link_dir),
+    ) else {
+        return Ok(());
+    };
+    let Some(target_dir) = target.parent().filter(|dir| *dir != real_dir) else {
+        return Ok(());
+    };
+    let theirs = target_dir.join(below);
+    let is_there = |path: &std::path::Path| path.symlink_metadata().is_ok();
+    if is_there(&config.state_file) || !is_there(&theirs) {
+        return Ok(());
+    }
+    Err(Failure::Usage {
+        message: format!(
+            "{} is a link to {}: from there, the state is {}, and from here {}, which does not exist",
+            file.display(),
+            target.display(),
+            theirs.display(),
+            config.state_file.display()
+        ),
+        hint: format!(
+            "call it with --config {}, or write 'state_file' (and the roots) as absolute paths",
+            quote(&target.display().to_string())
+        ),
+    })
 }

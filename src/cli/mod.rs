@@ -10,6 +10,7 @@ pub mod error;
 mod guard;
 pub mod layout;
 pub mod output;
+mod outside;
 pub mod progress;
 pub mod views;
 

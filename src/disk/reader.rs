@@ -20,6 +20,10 @@ use super::annex::{self, Annex};
 use super::cost::{ScanCost, Visit};
 use super::listing::{Dir, Dirs, Kind, Listing};
 
+/// How much of a file is searched for a text at most, bytes: the logs of whole pipelines have some megabytes, and
+/// a file without end must not hold up a call that holds the lock.
+const MAX_TEXT: u64 = 256 << 20;
+
 /// Reads directories and files, and keeps account of it if that is wanted. For all threads.
 #[derive(Debug, Clone, Default)]
 pub struct Reader {
@@ -171,25 +175,43 @@ impl Reader {
         }
     }
 
-    /// Shows a file's text part by part, each with the last `overlap` bytes of the part before it;
-    /// false if there is no such file.
+    /// Shows a file's text part by part, each with the last `overlap` bytes of the part before it, until `see`
+    /// returns false; false if there is no such file.
+    ///
+    /// # Errors
+    /// Also if more than [`MAX_TEXT`] would have to be read.
     pub fn windows(
         &self,
         path: &Path,
         overlap: usize,
-        see: &mut dyn FnMut(&[u8]),
+        see: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<bool, Unreadable> {
         let seen = self.file(path, |calls| {
             let file = File::open(path, calls)?;
             let mut text = Vec::new();
+            let mut shown = 0;
             while file.read_more(&mut text, 64 * 1024, calls)? {
-                see(&text);
-                text.drain(..text.len().saturating_sub(overlap));
+                if !see(&text) {
+                    break;
+                }
+                let kept = text.len().min(overlap);
+                shown += (text.len() - kept) as u64;
+                if shown > MAX_TEXT {
+                    return Err(Errno::FBIG);
+                }
+                text.drain(..text.len() - kept);
             }
             Ok(())
         });
         match seen {
             Err(Errno::ISDIR) => Ok(false),
+            Err(Errno::FBIG) => Err(Unreadable {
+                path: path.to_owned(),
+                error: format!(
+                    "too large to be searched for a text (over {} MB)",
+                    MAX_TEXT >> 20
+                ),
+            }),
             other => Ok(classify(path, other)?.is_some()),
         }
     }

@@ -104,6 +104,11 @@ pub fn schema_with(other_columns: Option<&Schema>) -> Schema {
 pub enum ReadError {
     #[error("{0}")]
     Damaged(String),
+    /// The words of the parquet library.
+    #[error(
+        "its compression is not known here ({0}): write it with snappy, gzip, lz4, zstd or none"
+    )]
+    Compression(String),
     #[error("column '{column}' is missing (found: {})", .found.join(", "))]
     MissingColumn {
         column: &'static str,

@@ -329,7 +329,12 @@ fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     if !metadata.is_file() {
         return Err(io::Error::other("it is no regular file"));
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
+    let mut bytes = Vec::new();
+    // A file of an absurd size is an error with a name, and not the end of the process.
+    let size = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
+    bytes
+        .try_reserve_exact(size)
+        .map_err(|_| io::Error::other(format!("it has {size} bytes, more than there is memory")))?;
     file.read_to_end(&mut bytes)?;
     Ok(bytes)
 }

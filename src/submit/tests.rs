@@ -162,3 +162,22 @@ fn rows_that_cannot_be_saved_in_mid_run_hold_the_others_back() {
     assert!(matches!(submitted.stopped, Some((Halt::Unsaved, 9))));
     assert_eq!((executor.calls, submitted.accepted.len()), (1, 1));
 }
+
+#[test]
+fn an_answer_that_names_another_tasks_job_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let same = Submission::Accepted {
+        job_id: JobId::new("7"),
+        cluster: None,
+    };
+    let (submitted, calls, state, _) = ten(dir.path(), 1, same);
+    assert_eq!((submitted.accepted.len(), submitted.in_doubt.len()), (1, 3));
+    assert_eq!(calls, 4);
+    assert!(
+        submitted.in_doubt[0]
+            .1
+            .contains("job 7, which is another task's")
+    );
+    let known = state.rows().iter().filter(|row| row.job_id.is_some());
+    assert_eq!(known.count(), 1);
+}

@@ -296,6 +296,36 @@ df.to_parquet(path, index=index)
 
 /// The last state of `retry` under pandas 2: text columns of type null.
 #[test]
+fn a_codec_that_is_not_built_in_is_no_damage() {
+    let Some(python) = python() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state.parquet");
+    saved(&path, rows());
+    for codec in ["snappy", "gzip", "lz4", "zstd", "none"] {
+        let write = format!(
+            "import pandas\npandas.read_parquet(path).to_parquet(path, compression=None if '{codec}' == 'none' else '{codec}')"
+        );
+        run(python, &path, &write);
+        assert_eq!(
+            Store::at(&path).unwrap().read().unwrap().rows().len(),
+            3,
+            "{codec}"
+        );
+    }
+    run(
+        python,
+        &path,
+        "import pandas\npandas.read_parquet(path).to_parquet(path, compression='brotli')",
+    );
+    let error = Store::at(&path).unwrap().read().unwrap_err();
+    assert!(matches!(error, StateError::NotUnderstood { .. }), "{error}");
+    assert!(
+        error.to_string().contains("write it with snappy"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_file_that_pandas_emptied_is_read() {
     let Some(python) = python() else { return };
     let directory = tempfile::tempdir().unwrap();

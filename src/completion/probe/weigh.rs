@@ -99,6 +99,7 @@ fn text_fits(reader: &Reader, marker: &Marker, path: &Path) -> Result<bool, Unre
         let finds = |(expression, _): &(Regex, usize)| expression.is_match(text);
         has_wanted |= wanted.as_ref().is_some_and(finds);
         has_unwanted |= unwanted.as_ref().is_some_and(finds);
+        !has_unwanted && (!has_wanted || unwanted.is_some())
     })?;
     Ok(is_file && has_wanted && !has_unwanted)
 }

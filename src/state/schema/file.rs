@@ -4,7 +4,7 @@
 //! and a panic of its reader is caught.
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _};
+use std::io::{BufRead as _, BufReader, Seek as _};
 use std::sync::{Arc, mpsc};
 use std::thread::Builder;
 
@@ -139,11 +139,28 @@ pub fn identify(file: &File) -> std::io::Result<Identity> {
     if let Some((generation, hash)) = guarded(|| Ok(ours(file))).ok().flatten() {
         return Ok(Identity::Ours { generation, hash });
     }
-    let mut bytes = Vec::new();
-    let mut file = file;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("it is no regular file"));
+    }
+    let mut file = BufReader::new(file);
     file.rewind()?;
-    file.read_to_end(&mut bytes)?;
-    Ok(identity_of_others(&bytes))
+    let mut hash = Sha256::new();
+    let mut length = 0;
+    // Part by part: it may be larger than the memory.
+    loop {
+        let part = file.fill_buf()?;
+        if part.is_empty() {
+            break;
+        }
+        hash.update(part);
+        let size = part.len();
+        length += size as u64;
+        file.consume(size);
+    }
+    Ok(Identity::Foreign {
+        length,
+        sha256: hex(&hash.finalize()),
+    })
 }
 
 fn ours(file: &impl ChunkReader) -> Option<(u64, String)> {
@@ -286,7 +303,7 @@ fn read_here(
     found: &mut Found,
 ) -> Result<Option<Digest>, ReadError> {
     for batch in reader {
-        let batch = batch.map_err(|error| ReadError::Damaged(error.to_string()))?;
+        let batch = batch.map_err(broken)?;
         if let Some(digest) = &mut digest {
             digest
                 .update(&batch)
@@ -313,7 +330,7 @@ fn read_with_thread(
                     return Ok(None);
                 };
                 for batch in reader {
-                    let batch = batch.map_err(|error| ReadError::Damaged(error.to_string()))?;
+                    let batch = batch.map_err(broken)?;
                     if sender.send(batch.clone()).is_err() {
                         break;
                     }
@@ -399,6 +416,11 @@ fn not_parquet(error: ParquetError) -> ReadError {
     ReadError::Damaged(format!("it is cut or no Parquet file ({error})"))
 }
 
-fn broken(error: ParquetError) -> ReadError {
-    ReadError::Damaged(error.to_string())
+fn broken(error: impl std::error::Error) -> ReadError {
+    let text = error.to_string();
+    // The library says so of a codec that was not built in, which is no damage.
+    match text.contains("Disabled feature") {
+        true => ReadError::Compression(text),
+        false => ReadError::Damaged(text),
+    }
 }
