@@ -69,39 +69,11 @@ pub fn compare(
     records: &Records<'_>,
 ) -> Strays {
     let mut out = Strays::default();
-    let mut seen = HashSet::new();
-    let live: Vec<&JobReport> = queue
-        .iter()
-        .filter(|job| job.phase.is_live())
-        // The default cluster may also be asked by its name, and shows its jobs twice.
-        .filter(|job| {
-            let tag = job.tag.as_ref().map(|tag| tag.submission_id.as_str());
-            seen.insert((&job.id, &job.name, job.submitted_at, tag))
-        })
-        .collect();
+    let live = living(queue);
     if live.is_empty() {
         return out;
     }
-    let owners: HashMap<&JobId, &TaskRow> = rows
-        .rows()
-        .iter()
-        .filter(|row| row.is_in_flight())
-        .filter_map(|row| Some((row.job_id.as_ref()?, row)))
-        .collect();
-    // The tag names the task's own job, whatever its id or name became: also one whose submission is
-    // in doubt, and each task of an array that a script made of itself.
-    let marks: HashMap<&str, &TaskRow> = rows
-        .rows()
-        .iter()
-        .filter(|row| row.is_in_flight())
-        .filter_map(|row| Some((row.submission_id.as_deref()?, row)))
-        .collect();
-    let owner = |job: &JobReport| {
-        let by_id = owners.get(&job.id).filter(|row| is_of(row, job));
-        by_id
-            .or_else(|| marks.get(job.tag.as_ref()?.submission_id.as_str()))
-            .copied()
-    };
+    let owners = Owners::of(rows);
     let mut by_task: BTreeMap<TaskKey, Vec<&JobReport>> = BTreeMap::new();
     for job in live {
         let task = match part_of(job) {
@@ -115,7 +87,7 @@ pub fn compare(
                     (TaskListing::Tasks(tasks), Some(index)) if index < tasks.len() => {
                         tasks.get(index).cloned()
                     }
-                    _ if owner(job).is_some() => continue,
+                    _ if owners.owner(job).is_some() => continue,
                     // The array as a whole, for a moment: each of its tasks may be meant.
                     (TaskListing::Tasks(tasks), None) => {
                         for key in tasks.iter().filter(|key| !is_in_flight(rows, key)) {
@@ -133,7 +105,7 @@ pub fn compare(
                 }
             }
         };
-        if let Some(row) = owner(job) {
+        if let Some(row) = owners.owner(job) {
             // The row was edited: the job still writes the outputs of the task that it was made for.
             if let Some(key) = task.filter(|key| *key != row.key) {
                 out.without_row.insert(key, job.id.clone());
@@ -158,6 +130,55 @@ pub fn compare(
             (None, None) => {}
         }
     }
+    adopt_the_oldest(by_task, rows, &mut out);
+    out
+}
+
+/// Lists the jobs that live, each once.
+fn living(queue: &[JobReport]) -> Vec<&JobReport> {
+    let mut seen = HashSet::new();
+    queue
+        .iter()
+        .filter(|job| job.phase.is_live())
+        // The default cluster may also be asked by its name, and shows its jobs twice.
+        .filter(|job| {
+            let tag = job.tag.as_ref().map(|tag| tag.submission_id.as_str());
+            seen.insert((&job.id, &job.name, job.submitted_at, tag))
+        })
+        .collect()
+}
+
+/// Finds the rows in flight that jobs belong to.
+struct Owners<'a> {
+    by_job: HashMap<&'a JobId, &'a TaskRow>,
+    /// The tag names the task's own job, whatever its id or name became: also one whose submission is
+    /// in doubt, and each task of an array that a script made of itself.
+    by_tag: HashMap<&'a str, &'a TaskRow>,
+}
+
+impl<'a> Owners<'a> {
+    fn of(rows: &'a State) -> Self {
+        let in_flight = || rows.rows().iter().filter(|row| row.is_in_flight());
+        Self {
+            by_job: in_flight()
+                .filter_map(|row| Some((row.job_id.as_ref()?, row)))
+                .collect(),
+            by_tag: in_flight()
+                .filter_map(|row| Some((row.submission_id.as_deref()?, row)))
+                .collect(),
+        }
+    }
+
+    fn owner(&self, job: &JobReport) -> Option<&'a TaskRow> {
+        let by_job = self.by_job.get(&job.id).filter(|row| is_of(row, job));
+        by_job
+            .or_else(|| self.by_tag.get(job.tag.as_ref()?.submission_id.as_str()))
+            .copied()
+    }
+}
+
+/// Of jobs of one task, the oldest becomes its own unless it has one; the others are told.
+fn adopt_the_oldest(by_task: BTreeMap<TaskKey, Vec<&JobReport>>, rows: &State, out: &mut Strays) {
     for (key, mut jobs) in by_task {
         jobs.sort_by(|a, b| (a.submitted_at, &a.id).cmp(&(b.submitted_at, &b.id)));
         let mut jobs = jobs.into_iter();
@@ -169,7 +190,6 @@ pub fn compare(
         out.doubled
             .extend(jobs.map(|job| (key.clone(), reference(job))));
     }
-    out
 }
 
 fn reference(job: &JobReport) -> JobRef {

@@ -3,6 +3,7 @@
 //! Damaged bytes end in an error, whatever they are: the row hash finds what Parquet lets through,
 //! and a panic of its reader is caught.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Seek as _};
 use std::sync::{Arc, mpsc};
@@ -169,6 +170,20 @@ fn ours(file: &impl ChunkReader) -> Option<(u64, String)> {
     Some((keys.get(GENERATION)?.parse().ok()?, keys.get(HASH)?.clone()))
 }
 
+/// True if the rows have the hash that is stored with them, as far as this program can tell.
+fn is_hash_of(hash: &str, digest: Digest, keys: &BTreeMap<String, String>) -> bool {
+    let (scheme, _) = hash.split_once(':').unwrap_or_default();
+    let version = keys.get(VERSION).and_then(|text| text.parse::<u32>().ok());
+    // A later format may hash otherwise; then its hash says nothing to this program.
+    let is_newer = version.is_some_and(|version| version > FORMAT_VERSION);
+    let pairs: Vec<_> = keys
+        .iter()
+        .filter(|(key, _)| *key != HASH)
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    (is_newer && scheme != digest::SCHEME) || digest.finish(&pairs) == hash
+}
+
 fn identity_of_others(bytes: &[u8]) -> Identity {
     Identity::Foreign {
         length: bytes.len() as u64,
@@ -189,15 +204,12 @@ fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
     if !is_own && has_own_columns && file.created_by().is_none() {
         return Err(ReadError::Damaged("its metadata is gone".to_owned()));
     }
-    let hash = match keys.get(HASH) {
-        Some(hash) => Some(hash.clone()),
-        None if is_own => {
-            return Err(ReadError::Damaged(
-                "its hash of the rows is missing".to_owned(),
-            ));
-        }
-        None => None,
-    };
+    let hash = keys.get(HASH).cloned();
+    if is_own && hash.is_none() {
+        return Err(ReadError::Damaged(
+            "its hash of the rows is missing".to_owned(),
+        ));
+    }
 
     let layout = Layout::of(footer.schema())?;
     let schema = if is_own {
@@ -244,16 +256,7 @@ fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
 
     let mut meta = Metadata::default();
     if let (Some(digest), Some(hash)) = (digest, hash) {
-        let (scheme, _) = hash.split_once(':').unwrap_or_default();
-        let version = keys.get(VERSION).and_then(|text| text.parse::<u32>().ok());
-        // A later format may hash otherwise; then its hash says nothing to this program.
-        let is_newer = version.is_some_and(|version| version > FORMAT_VERSION);
-        let pairs: Vec<_> = keys
-            .iter()
-            .filter(|(key, _)| *key != HASH)
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect();
-        if !(is_newer && scheme != digest::SCHEME) && digest.finish(&pairs) != hash {
+        if !is_hash_of(&hash, digest, &keys) {
             return Err(ReadError::Damaged(format!(
                 "its rows do not have the hash that is stored with them (written by {})",
                 file.created_by().unwrap_or("an unknown program")
@@ -261,15 +264,11 @@ fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
         }
         meta = parse_metadata(&keys)?;
     }
-    let other_columns = if found.other_columns.is_empty() {
-        None
-    } else {
-        let schema = found.other_columns.first().map(RecordBatch::schema);
-        schema
-            .map(|schema| concat_batches(&schema, &found.other_columns))
-            .transpose()
-            .map_err(|error| ReadError::Damaged(error.to_string()))?
-    };
+    let schema = found.other_columns.first().map(RecordBatch::schema);
+    let other_columns = schema
+        .map(|schema| concat_batches(&schema, &found.other_columns))
+        .transpose()
+        .map_err(|error| ReadError::Damaged(error.to_string()))?;
     Ok(Contents {
         rows: found.rows,
         other_columns,
