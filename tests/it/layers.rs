@@ -60,8 +60,12 @@ fn every_file_that_the_page_names_exists() {
         .filter(|text| text.contains('/') || text.ends_with(".rs"))
         .filter(|text| !text.contains(['<', '*', ' ']))
         .filter(|text| {
-            let is_there =
-                |base: &Path| base.join(text).exists() || base.join(format!("{text}.rs")).is_file();
+            let is_there = |base: &Path| {
+                ["", ".rs"].iter().any(|end| {
+                    let path = base.join(format!("{text}{end}"));
+                    fs::metadata(path).is_ok()
+                })
+            };
             !is_there(root) && !is_there(&root.join("src"))
         })
         .collect();
