@@ -1,6 +1,8 @@
 //! From a due task to the job that is asked for: name, arguments, environment, resources. Pure.
 
 mod resources;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
