@@ -3,6 +3,8 @@
 pub mod batch;
 pub mod environment;
 mod resources;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -31,16 +31,17 @@ pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &
             .rows()
             .iter()
             .find(|row| row.job_id.as_ref() == Some(id));
-        let whose = match owner {
+        printer.warning(&match owner {
             Some(row) => format!(
-                "was made for this task and stands in the row of {} (was it edited?)",
+                "{key}: job {id} was made for this task and stands in the row of {} (was it edited?); \
+                 the task waits until it ends",
                 row.key
             ),
-            None => "has this task's name and was not submitted by this study".to_owned(),
-        };
-        printer.warning(&format!(
-            "{key}: job {id} {whose}; the task waits until it ends"
-        ));
+            None => format!(
+                "{key}: job {id} has this task's name and was not submitted by this study; \
+                 the task waits until it ends"
+            ),
+        });
     }
     if let Some(project) = &strays.other_project {
         printer.hint(&format!(
