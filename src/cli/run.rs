@@ -9,7 +9,7 @@ use super::context::{Access, Context};
 use super::error::{Exit, Failure};
 use super::guard::Guard;
 use super::manifest::warn_unreadable;
-use super::monitor::{hint_at_failures, tell};
+use super::monitor::{hint_at_failures, tell, tell_newly_failed};
 use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
 use super::views::{self, RunSummary};
@@ -77,6 +77,7 @@ pub fn run(
         });
     }
     tell(&looked, printer);
+    tell_newly_failed(&looked, &state, context, printer);
     let wishes = Wishes {
         policy,
         max_jobs: args.max_jobs,
