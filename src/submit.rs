@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use crate::array::Batch;
 use crate::executor::{Executor, JobId, JobRequest, Refusal, Submission, array};
+use crate::manifest::Due;
 use crate::procedure::Resources;
 use crate::request::{Notes, Prepared};
 use crate::state::audit_log::{self, AuditLog, Event, EventKind};
@@ -426,9 +427,10 @@ fn count(batches: &VecDeque<Cow<'_, Batch>>) -> usize {
     batches.iter().map(|batch| batch.tasks.len()).sum()
 }
 
-/// Returns how a request differs from what is configured.
+/// Returns why a task is submitted, and how the request differs from what is configured.
 fn notes(task: &Prepared) -> Vec<(&'static str, Value)> {
     let Notes {
+        due,
         retry_of,
         changes,
         reduced,
@@ -436,6 +438,7 @@ fn notes(task: &Prepared) -> Vec<(&'static str, Value)> {
     } = &task.notes;
     let reduced: Vec<String> = reduced.iter().map(ToString::to_string).collect();
     [
+        ("cause", due.and_then(Due::cause).map(Value::from)),
         ("retry_of", retry_of.map(|reason| reason.as_str().into())),
         (
             "changes",

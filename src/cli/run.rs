@@ -132,7 +132,7 @@ pub fn run(
                 printer.detail(&format!("{}: {text}", task.intent.key));
             }
         }
-        exit = report(&submitted?, &mut summary, printer, exit);
+        exit = report(&submitted?, decided.tasks(), &mut summary, printer, exit);
         clean_arrays(
             &locked.store.paths.arrays,
             &state,

@@ -169,3 +169,52 @@ fn a_slurm_that_does_not_answer_is_not_asked_for_every_job() {
     study.ok(&["run"]);
     assert_eq!(slurm.jobs().len(), 5);
 }
+
+/// Somebody has deleted results, or a disk has: nothing else asks for a second run.
+#[test]
+fn results_that_have_gone_are_named_before_they_are_made_again() {
+    let (study, slurm) = study();
+    for (subject, session) in [
+        ("sub-01", "ses-01"),
+        ("sub-01", "ses-02"),
+        ("sub-02", "ses-01"),
+    ] {
+        convert(&study, subject, session);
+    }
+    study.ok(&["run", "-q"]);
+    slurm.set_all("RUNNING");
+    study.ok(&["run", "-q"]);
+    for session in ["sub-01/ses-01", "sub-01/ses-02", "sub-02/ses-01"] {
+        study.write(&format!("derivatives/prep/{session}/x.html"), "x");
+    }
+    slurm.set_all("COMPLETED");
+    assert_eq!(study.ok(&["run", "-q"]).err, "");
+    fs::remove_file(study.at("derivatives/prep/sub-01/ses-01/x.html")).unwrap();
+    fs::remove_file(study.at("derivatives/prep/sub-01/ses-02/x.html")).unwrap();
+    let said = study.ok(&["run", "-q"]);
+    assert_eq!(
+        said.err,
+        "warning: 2 tasks were complete and have lost their outputs: submitted again \
+         (prep sub-01 ses-01, prep sub-01 ses-02)\n"
+    );
+    assert_eq!(study.ok(&["run", "-q"]).err, "");
+    let told = study.ok(&["history", "01", "01", "prep"]).out;
+    assert!(
+        told.contains("it was complete, and its outputs were gone"),
+        "{told}"
+    );
+    let log = study.read("scheduler_audit.jsonl");
+    assert_eq!(log.matches(r#""cause":"outputs_gone""#).count(), 2, "{log}");
+    let force = ["run", "--force", "--subject", "02", "--procedure", "prep"];
+    assert_eq!(
+        study.ok(&[&force[..], &["-q"]].concat()).err,
+        "",
+        "who asks for it knows"
+    );
+    assert!(
+        study
+            .ok(&["history", "02", "01", "prep"])
+            .out
+            .contains("--force")
+    );
+}
