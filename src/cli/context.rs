@@ -28,6 +28,7 @@ use crate::slurm::SlurmExecutor;
 use crate::state::State;
 use crate::state::lock::{Lock, LockError};
 use crate::state::store::{LockedStore, Store, check_owner};
+use crate::state::traces::{self, BEGUN_ANEW};
 use crate::sys;
 
 /// Holds what was loaded for one call.
@@ -95,6 +96,7 @@ impl Context {
     pub fn read_state(&self, printer: &mut Printer) -> Result<State, Failure> {
         let state = self.store.read()?;
         tell_warnings(&state, printer);
+        self.tell_lost(&state, printer);
         Ok(state)
     }
 
@@ -129,6 +131,10 @@ impl Context {
         if !args.as_owner {
             check_owner(&self.store.paths, &state.meta, sys::effective_uid())?;
         }
+        if self.traces(&state).is_some() {
+            let now = u64::try_from(sys::now().timestamp()).unwrap_or_default();
+            state.meta.baselines.insert(BEGUN_ANEW.to_owned(), now);
+        }
         if state.meta.project.is_none() {
             state.meta.project = Some(self.project(&state));
         }
@@ -151,26 +157,40 @@ impl Context {
 
     /// Says that there is no state file yet, which for an old study means that it was lost.
     fn tell_first(&self, state: &State, printer: &mut Printer) {
-        let paths = &self.store.paths;
-        if state.is_stored() {
-            return;
-        }
-        if [&paths.backup, &paths.attempts]
-            .iter()
-            .any(|path| path.symlink_metadata().is_ok())
-        {
-            printer.warning(&format!(
-                "the state file {} is missing although copies lie beside it; living jobs are found again, \
-                 failures of before are forgotten",
-                paths.state.display()
-            ));
-            printer.hint("`snbb-scheduler state repair` rebuilds it from what is left");
-        } else {
+        if !state.is_stored() && !self.tell_lost(state, printer) {
             printer.note(&format!(
                 "there is no state file {} yet: a new one is started",
-                paths.state.display()
+                self.store.paths.state.display()
             ));
         }
+    }
+
+    /// Says that there is no state file although there was one; true if so.
+    fn tell_lost(&self, state: &State, printer: &mut Printer) -> bool {
+        let Some((what, path)) = self.traces(state) else {
+            return false;
+        };
+        printer.warning(&format!(
+            "the state file {} is missing although {what} is there, {}; living jobs are found again, \
+             failures of before are forgotten",
+            self.store.paths.state.display(),
+            path.display()
+        ));
+        printer.hint("`snbb-scheduler state repair` rebuilds it from what is left");
+        true
+    }
+
+    /// Names what an earlier state has left, if the file is not there.
+    fn traces(&self, state: &State) -> Option<(&'static str, PathBuf)> {
+        if state.is_stored() {
+            return None;
+        }
+        traces::of(
+            &self.store,
+            &self.config.log_file,
+            &self.project(state),
+            &|name| self.config.procedures.find(name).is_some(),
+        )
     }
 
     /// Returns the word that tells this study's jobs from those of others.
@@ -428,5 +448,17 @@ pub fn read_config(
 fn tell_warnings(state: &State, printer: &mut Printer) {
     for warning in state.warnings() {
         printer.warning(warning);
+    }
+    let begun = state.meta.baselines.get(BEGUN_ANEW);
+    if let Some(at) = begun.filter(|_| state.is_stored()) {
+        let at = i64::try_from(*at).ok();
+        let at = at.and_then(|at| chrono::DateTime::from_timestamp(at, 0));
+        let at = at.unwrap_or_default().format("%Y-%m-%d %H:%M UTC");
+        printer.warning(&format!(
+            "the state was begun anew on {at}, after its file was lost: failures and attempts of before are forgotten"
+        ));
+        printer.hint(
+            "`snbb-scheduler state repair` shows what is left of them; with --yes it brings them back, and this warning ends",
+        );
     }
 }
