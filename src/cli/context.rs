@@ -11,7 +11,7 @@ use super::naming::Named;
 use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
 use super::profile;
-use crate::bids::discover::discover_by;
+use crate::bids::discover::{DiscoverError, discover_by};
 use crate::bids::{Cohort, Discovery};
 use crate::completion::Completions;
 use crate::completion::account::Account;
@@ -120,6 +120,7 @@ impl Context {
         printer: &mut Printer,
     ) -> Result<(LockedStore, State), Failure> {
         let timeout = args.lock_timeout.unwrap_or(self.config.lock_timeout);
+        self.check_place()?;
         let locked = if self.is_lock_useless {
             self.store.clone().locked_by(Lock::unlocked())
         } else {
@@ -139,6 +140,43 @@ impl Context {
             state.meta.project = Some(self.project(&state));
         }
         Ok((locked, state))
+    }
+
+    /// Makes nothing where nothing of the study is: neither the state's directory nor the root of its sessions.
+    pub fn check_place(&self) -> Result<(), Failure> {
+        let directory = self.store.paths.state.parent();
+        if directory.is_none_or(|directory| directory.symlink_metadata().is_ok()) {
+            return Ok(());
+        }
+        let (key, root) = match self.config.sessions {
+            SessionSource::Dicom => ("dicom_root", &self.config.dicom_root),
+            SessionSource::Bids => ("bids_root", &self.config.bids_root),
+            SessionSource::Csv { .. } => return Ok(()),
+        };
+        match root.symlink_metadata() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Err(self.no_sessions(DiscoverError::RootMissing {
+                    key,
+                    path: root.clone(),
+                }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Without a configuration, a root that is missing says that one was forgotten.
+    fn no_sessions(&self, error: DiscoverError) -> Failure {
+        if self.config.file.is_some() || !matches!(error, DiscoverError::RootMissing { .. }) {
+            return error.into();
+        }
+        let here = match config_beside() {
+            Some(file) => format!("{} is not read by itself", file.display()),
+            None => "`snbb-scheduler init` makes one".to_owned(),
+        };
+        Failure::Usage {
+            message: format!("no configuration, and the built-in defaults do not fit: {error}"),
+            hint: format!("name it with --config or SNBB_CONFIG; {here}"),
+        }
     }
 
     /// Where this user may not even make a lock, the state often is another user's: that says more.
@@ -236,7 +274,8 @@ impl Context {
 
     /// Finds the sessions and tells what is odd about them.
     pub fn discover(&self, printer: &mut Printer) -> Result<Discovery, Failure> {
-        let found = discover_by(&self.reader, &self.config)?;
+        let found = discover_by(&self.reader, &self.config);
+        let found = found.map_err(|error| self.no_sessions(error))?;
         for note in &found.notes {
             printer.note(note);
         }

@@ -56,6 +56,7 @@ fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result
             .write
             .lock_timeout
             .unwrap_or(context.config.lock_timeout);
+        context.check_place()?;
         Some(context.store.clone().lock("state repair", timeout)?)
     } else {
         None

@@ -218,3 +218,52 @@ fn results_that_have_gone_are_named_before_they_are_made_again() {
             .contains("--force")
     );
 }
+
+/// The defaults' roots are those of one machine; elsewhere a call without configuration leaves no trace.
+#[test]
+fn without_a_configuration_nothing_is_written_and_the_way_out_is_said() {
+    if fs::metadata("/data/snbb").is_ok() {
+        return;
+    }
+    let study = Study::new();
+    let before = study.snapshot();
+    for command in [
+        &["run"][..],
+        &["-q", "run"],
+        &["monitor"],
+        &["retry"],
+        &["pause"],
+        &["manifest"],
+        &["state", "repair", "--yes"],
+    ] {
+        let output = study
+            .program()
+            .env_remove("SNBB_CONFIG")
+            .args(command)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {said}");
+        assert!(
+            said.contains("error: no configuration, and the built-in defaults do not fit: dicom_root /data/snbb/dicom does not exist"),
+            "{command:?}: {said}"
+        );
+        assert!(
+            said.contains(
+                "hint: name it with --config or SNBB_CONFIG; `snbb-scheduler init` makes one"
+            ),
+            "{said}"
+        );
+        assert!(fs::metadata("/data/snbb").is_err(), "{command:?}");
+    }
+    assert_eq!(study.snapshot(), before);
+    // With one, the same order: first the look, then the lock's directory.
+    study.write("config.yaml", "dicom_root: nowhere\nbids_root: bids\nderivatives_root: derivatives\nstate_file: new/state.parquet\n");
+    let said = study.call(&["run"]);
+    assert!(
+        said.err.contains("dicom_root") && said.err.contains("does not exist"),
+        "{}",
+        said.err
+    );
+    assert!(!study.at("new").try_exists().unwrap());
+}
