@@ -4,7 +4,7 @@
 mod frame;
 
 use chrono::{DateTime, Utc};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::job::JobId;
 use crate::state::audit_log::{EventKind, Record, fill};
@@ -84,6 +84,7 @@ fn entry_of(record: &Record, attempts: &[&TaskRow]) -> Entry {
         EventKind::StatusChange if record.new_status == Some(TaskStatus::Complete) => {
             used_text(&row)
         }
+        EventKind::Submitted => cause(&record.fields),
         _ => None,
     };
     let detail: Vec<String> = [facts, detail].into_iter().flatten().collect();
@@ -100,6 +101,30 @@ fn entry_of(record: &Record, attempts: &[&TaskRow]) -> Entry {
         detail: (!detail.is_empty()).then(|| detail.join("; ")),
         from_row: false,
     }
+}
+
+/// Says why a task was submitted that had been tried before.
+fn cause(fields: &Map<String, Value>) -> Option<String> {
+    let text = |key: &str| fields.get(key).and_then(Value::as_str);
+    if let Some(reason) = text("retry_of") {
+        let changes = fields.get("changes").and_then(Value::as_array);
+        let changes: Vec<&str> = changes
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        return Some(match changes.as_slice() {
+            [] => format!("tried again after {reason}"),
+            changes => format!("tried again after {reason}: {}", changes.join(", ")),
+        });
+    }
+    Some(match text("cause")? {
+        "outputs_gone" => "it was complete, and its outputs were gone".to_owned(),
+        "failed_before" => "failed before, and resubmit_failed is on".to_owned(),
+        "stale" => "sessions had come since it was complete".to_owned(),
+        "forced" => "asked for with --force".to_owned(),
+        other => other.to_owned(),
+    })
 }
 
 /// True if an event is about this attempt.
@@ -196,6 +221,42 @@ mod tests {
             )
         });
         entries.collect()
+    }
+
+    #[test]
+    fn a_submission_after_another_says_why() {
+        let told = |extra: &str| {
+            let log = format!(
+                r#"{{"timestamp":"2026-03-01T04:00:00+00:00","event":"submitted","subject":"sub-1","session":"","procedure":"a","job_id":"12"{extra}}}"#
+            );
+            of(&parse(log.as_bytes()).records, &[])[0]
+                .detail
+                .clone()
+                .unwrap_or_default()
+        };
+        assert_eq!(told(""), "");
+        for (extra, expected) in [
+            (
+                r#","cause":"outputs_gone""#,
+                "it was complete, and its outputs were gone",
+            ),
+            (r#","cause":"forced""#, "asked for with --force"),
+            (
+                r#","cause":"stale""#,
+                "sessions had come since it was complete",
+            ),
+            (
+                r#","cause":"retry","retry_of":"timeout""#,
+                "tried again after timeout",
+            ),
+            (
+                r#","retry_of":"timeout","changes":["--time 1 -> 2","--mem 1 -> 2"]"#,
+                "tried again after timeout: --time 1 -> 2, --mem 1 -> 2",
+            ),
+            (r#","cause":"of_a_later_version""#, "of_a_later_version"),
+        ] {
+            assert_eq!(told(extra), expected);
+        }
     }
 
     #[test]

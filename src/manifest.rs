@@ -112,6 +112,20 @@ pub enum Due {
     Forced { complete: bool },
 }
 
+impl Due {
+    /// Returns the word of the audit log; none for a task that was never tried.
+    pub fn cause(self) -> Option<&'static str> {
+        match self {
+            Self::New => None,
+            Self::OutputsGone => Some("outputs_gone"),
+            Self::FailedBefore => Some("failed_before"),
+            Self::Stale => Some("stale"),
+            Self::Retry { .. } => Some("retry"),
+            Self::Forced { .. } => Some("forced"),
+        }
+    }
+}
+
 /// Says why a task is not submitted. Each task has exactly one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Skip {

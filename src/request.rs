@@ -39,6 +39,8 @@ pub struct Prepared {
 /// Says how a request differs from what is configured, for people and the audit log.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Notes {
+    /// Why the task is due. None: it was not planned.
+    pub due: Option<Due>,
     /// The failure after which the rules try again.
     pub retry_of: Option<Reason>,
     /// How a retry differs from the attempt before: `--mem 32G -> 48G`.
@@ -92,6 +94,10 @@ pub fn prepare(config: &Config, planned: &Planned, about: &Circumstances<'_>) ->
         }),
     );
     let notes = Notes {
+        due: match planned.decision {
+            Decision::Submit(due) => Some(due),
+            Decision::Skip(_) => None,
+        },
         retry_of: retried.as_ref().map(|(_, reason, _)| *reason),
         has_own_resources: retried.is_some()
             && asked.resources != resources::ask(procedure, &config.ceiling, None).resources,

@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use crate::executor::{Executor, JobRequest, Refusal, Submission};
 use crate::job::{JobId, array};
+use crate::manifest::Due;
 use crate::procedure::Resources;
 use crate::request::Batch;
 use crate::request::{Notes, Prepared};
@@ -434,9 +435,10 @@ fn count(batches: &VecDeque<Cow<'_, Batch>>) -> usize {
     batches.iter().map(|batch| batch.tasks.len()).sum()
 }
 
-/// Returns how a request differs from what is configured.
+/// Returns why a task is submitted, and how the request differs from what is configured.
 fn notes(task: &Prepared) -> Vec<(&'static str, Value)> {
     let Notes {
+        due,
         retry_of,
         changes,
         reduced,
@@ -444,6 +446,7 @@ fn notes(task: &Prepared) -> Vec<(&'static str, Value)> {
     } = &task.notes;
     let reduced: Vec<String> = reduced.iter().map(ToString::to_string).collect();
     [
+        ("cause", due.and_then(Due::cause).map(Value::from)),
         ("retry_of", retry_of.map(|reason| reason.as_str().into())),
         (
             "changes",

@@ -151,6 +151,8 @@ mod tests {
 
     fn config(text: &str) -> Config {
         let file = Some(Path::new("/c.yaml"));
+        // Nothing at all is an error.
+        let text = if text.is_empty() { "{}" } else { text };
         interpret(
             text.as_bytes(),
             file,

@@ -12,7 +12,7 @@ use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
 use super::profile;
 use crate::bids::SessionSource;
-use crate::bids::discover::discover_by;
+use crate::bids::discover::{DiscoverError, discover_by};
 use crate::bids::{Cohort, Discovery};
 use crate::completion::Completions;
 use crate::completion::probe::Probe;
@@ -30,6 +30,7 @@ use crate::slurm::SlurmExecutor;
 use crate::state::State;
 use crate::state::lock::{Lock, LockError};
 use crate::state::store::{LockedStore, Store, check_owner};
+use crate::state::traces::{self, BEGUN_ANEW};
 use crate::sys;
 
 /// Holds what was loaded for one call.
@@ -98,6 +99,7 @@ impl Context {
     pub fn read_state(&self, printer: &mut Printer) -> Result<State, Failure> {
         let state = self.store.read()?;
         tell_warnings(&state, printer);
+        self.tell_lost(&state, printer);
         Ok(state)
     }
 
@@ -121,6 +123,7 @@ impl Context {
         printer: &mut Printer,
     ) -> Result<(LockedStore, State), Failure> {
         let timeout = args.lock_timeout.unwrap_or(self.config.lock_timeout);
+        self.check_place()?;
         let locked = if self.is_lock_useless {
             self.store.clone().locked_by(Lock::unlocked())
         } else {
@@ -132,10 +135,70 @@ impl Context {
         if !args.as_owner {
             check_owner(&self.store.paths, &state.meta, sys::effective_uid())?;
         }
+        if self.traces(&state).is_some() {
+            let now = u64::try_from(sys::now().timestamp()).unwrap_or_default();
+            state.meta.baselines.insert(BEGUN_ANEW.to_owned(), now);
+        }
         if state.meta.project.is_none() {
             state.meta.project = Some(self.project(&state));
         }
         Ok((locked, state))
+    }
+
+    /// Makes nothing where nothing of the study is: neither the state's directory nor the root of its sessions. And
+    /// nothing behind a link to a file system that is not mounted.
+    pub fn check_place(&self) -> Result<(), Failure> {
+        let directory = self.store.paths.state.parent();
+        let is_link = |path: &std::path::Path| {
+            path.symlink_metadata()
+                .is_ok_and(|metadata| metadata.is_symlink())
+        };
+        if is_link(&self.config.state_file)
+            && directory.is_some_and(|directory| directory.symlink_metadata().is_err())
+        {
+            return Err(Failure::NotFound {
+                message: format!(
+                    "{} is a link to {}, whose directory does not exist: nothing new is made there",
+                    self.config.state_file.display(),
+                    self.store.paths.state.display()
+                ),
+                hint:
+                    "is its file system mounted? If the state has gone elsewhere, correct the link"
+                        .to_owned(),
+            });
+        }
+        if directory.is_none_or(|directory| directory.symlink_metadata().is_ok()) {
+            return Ok(());
+        }
+        let (key, root) = match self.config.sessions {
+            SessionSource::Dicom => ("dicom_root", &self.config.dicom_root),
+            SessionSource::Bids => ("bids_root", &self.config.bids_root),
+            SessionSource::Csv { .. } => return Ok(()),
+        };
+        match root.symlink_metadata() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Err(self.no_sessions(DiscoverError::RootMissing {
+                    key,
+                    path: root.clone(),
+                }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Without a configuration, a root that is missing says that one was forgotten.
+    fn no_sessions(&self, error: DiscoverError) -> Failure {
+        if self.config.file.is_some() || !matches!(error, DiscoverError::RootMissing { .. }) {
+            return error.into();
+        }
+        let here = match config_beside() {
+            Some(file) => format!("{} is not read by itself", file.display()),
+            None => "`snbb-scheduler init` makes one".to_owned(),
+        };
+        Failure::Usage {
+            message: format!("no configuration, and the built-in defaults do not fit: {error}"),
+            hint: format!("name it with --config or SNBB_CONFIG; {here}"),
+        }
     }
 
     /// Where this user may not even make a lock, the state often is another user's: that says more.
@@ -154,26 +217,45 @@ impl Context {
 
     /// Says that there is no state file yet, which for an old study means that it was lost.
     fn tell_first(&self, state: &State, printer: &mut Printer) {
-        let paths = &self.store.paths;
-        if state.is_stored() {
-            return;
-        }
-        if [&paths.backup, &paths.attempts]
-            .iter()
-            .any(|path| path.symlink_metadata().is_ok())
-        {
-            printer.warning(&format!(
-                "the state file {} is missing although copies lie beside it; living jobs are found again, \
-                 failures of before are forgotten",
-                paths.state.display()
-            ));
-            printer.hint("`snbb-scheduler state repair` rebuilds it from what is left");
-        } else {
-            printer.note(&format!(
+        if !state.is_stored() && !self.tell_lost(state, printer) {
+            let text = format!(
                 "there is no state file {} yet: a new one is started",
-                paths.state.display()
-            ));
+                self.store.paths.state.display()
+            );
+            // Once in a study's life; if it is not, cron's mail is where somebody sees it.
+            match printer.is_quiet() {
+                true => printer.news(&text),
+                false => printer.note(&text),
+            }
         }
+    }
+
+    /// Says that there is no state file although there was one; true if so.
+    fn tell_lost(&self, state: &State, printer: &mut Printer) -> bool {
+        let Some((what, path)) = self.traces(state) else {
+            return false;
+        };
+        printer.warning(&format!(
+            "the state file {} is missing although {what} is there, {}; living jobs are found again, \
+             failures of before are forgotten",
+            self.store.paths.state.display(),
+            path.display()
+        ));
+        printer.hint("`snbb-scheduler state repair` rebuilds it from what is left");
+        true
+    }
+
+    /// Names what an earlier state has left, if the file is not there.
+    fn traces(&self, state: &State) -> Option<(&'static str, PathBuf)> {
+        if state.is_stored() {
+            return None;
+        }
+        traces::of(
+            &self.store,
+            &self.config.log_file,
+            &self.project(state),
+            &|name| self.config.procedures.find(name).is_some(),
+        )
     }
 
     /// Returns the word that tells this study's jobs from those of others.
@@ -219,7 +301,8 @@ impl Context {
 
     /// Finds the sessions and tells what is odd about them.
     pub fn discover(&self, printer: &mut Printer) -> Result<Discovery, Failure> {
-        let found = discover_by(&self.reader, &self.config.search())?;
+        let found = discover_by(&self.reader, &self.config.search());
+        let found = found.map_err(|error| self.no_sessions(error))?;
         for note in &found.notes {
             printer.note(note);
         }
@@ -432,6 +515,18 @@ pub fn read_config(
 fn tell_warnings(state: &State, printer: &mut Printer) {
     for warning in state.warnings() {
         printer.warning(warning);
+    }
+    let begun = state.meta.baselines.get(BEGUN_ANEW);
+    if let Some(at) = begun.filter(|_| state.is_stored()) {
+        let at = i64::try_from(*at).ok();
+        let at = at.and_then(|at| chrono::DateTime::from_timestamp(at, 0));
+        let at = at.unwrap_or_default().format("%Y-%m-%d %H:%M UTC");
+        printer.warning(&format!(
+            "the state was begun anew on {at}, after its file was lost: failures and attempts of before are forgotten"
+        ));
+        printer.hint(
+            "`snbb-scheduler state repair` shows what is left of them; with --yes it brings them back, and this warning ends",
+        );
     }
 }
 

@@ -12,9 +12,10 @@ use super::views;
 use crate::exit::Exit;
 use crate::job::JobId;
 use crate::manifest::retry;
+use crate::news::matters::is_tried_again;
 use crate::pass::Looked;
 use crate::state::audit_log::AuditLog;
-use crate::state::{State, TaskKey, TaskRow, TaskStatus};
+use crate::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
 use crate::sys;
 use crate::tables::failure_text;
 
@@ -62,6 +63,7 @@ fn tell_all(
     printer: &mut Printer,
 ) -> Result<(), Failure> {
     tell_queue(looked, printer);
+    tell_newly_failed(looked, state, context, printer);
     tell_what_is_paused(context, state, printer);
     if printer.verbosity() > Verbosity::Quiet {
         views::print_counts(printer, state.rows(), &context.config.procedures)?;
@@ -174,6 +176,47 @@ pub fn tell(looked: &Looked, printer: &mut Printer) {
     }
 }
 
+/// Says in one line which tasks this call is the first to see failed, if nobody is told otherwise: with
+/// `-q`. Those that the retry rules try again are no news yet.
+pub fn tell_newly_failed(looked: &Looked, state: &State, context: &Context, printer: &mut Printer) {
+    if !printer.is_quiet() {
+        return;
+    }
+    let (config, owner, now) = (&context.config, state.meta.owner_uid, sys::now());
+    let changed = looked.changed.iter();
+    let failed: Vec<&TaskRow> = changed
+        .filter(|((before, _), row)| {
+            *before != TaskStatus::Failed
+                && row.status == TaskStatus::Failed
+                && !is_tried_again(config, owner, row, now)
+        })
+        .map(|(_, row)| row)
+        .collect();
+    let Some(first) = failed.first() else {
+        return;
+    };
+    let mut groups: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for row in &failed {
+        let reason = row.reason.map_or("unknown", Reason::as_str);
+        *groups.entry((&row.key.procedure, reason)).or_default() += 1;
+    }
+    let groups: Vec<String> = groups
+        .into_iter()
+        .map(|((procedure, reason), count)| format!("{count} of {procedure} ({reason})"))
+        .collect();
+    let why = failure_text(first).map_or_else(String::new, |text| format!(": {text}"));
+    let have = match failed.len() {
+        1 => "1 task has failed".to_owned(),
+        count => format!("{count} tasks have failed"),
+    };
+    printer.news(&format!(
+        "{have}: {}; the first, {}{why}",
+        groups.join(", "),
+        first.key
+    ));
+    printer.hint("`snbb-scheduler status --failed` tells more of each");
+}
+
 /// Says what to do about failed tasks, in one line. Not with `-q`.
 pub fn hint_at_failures(state: &State, context: &Context, printer: &mut Printer) {
     let is_failed = |row: &&TaskRow| row.status == TaskStatus::Failed;
@@ -213,7 +256,8 @@ fn by_reason(held: &[(TaskKey, JobId, String)]) -> BTreeMap<&str, Vec<String>> {
     groups
 }
 
-fn first(jobs: &[String]) -> String {
+/// Names the first few.
+pub fn first(jobs: &[String]) -> String {
     const SHOWN: usize = 3;
     let mut text = jobs[..jobs.len().min(SHOWN)].join(", ");
     if jobs.len() > SHOWN {

@@ -250,6 +250,13 @@ impl Printer {
         self.remark(Label::Warning, text);
     }
 
+    /// Tells what this call is the first to see, such as failures: always, unlike a warning that stands
+    /// and has been said before.
+    pub fn news(&mut self, text: &str) {
+        self.drops_hint = false;
+        self.put(Some(Label::Warning), text);
+    }
+
     /// Tells why the command could not do its work.
     pub fn error(&mut self, text: &str) {
         self.remark(Label::Error, text);
@@ -311,6 +318,10 @@ impl Printer {
         {
             return;
         }
+        self.put(label, text);
+    }
+
+    fn put(&mut self, label: Option<Label>, text: &str) {
         let mut message = String::new();
         if let Some(label) = label {
             let (word, color) = label.word();

@@ -9,7 +9,7 @@ use super::context::{Access, Context};
 use super::error::Failure;
 use super::guard::Guard;
 use super::manifest::warn_unreadable;
-use super::monitor::{hint_at_failures, tell};
+use super::monitor::{hint_at_failures, tell, tell_newly_failed};
 use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
 use super::views::{self, RunSummary};
@@ -78,6 +78,7 @@ pub fn run(
         });
     }
     tell(&looked, printer);
+    tell_newly_failed(&looked, &state, context, printer);
     let wishes = Wishes {
         policy,
         max_jobs: args.max_jobs,
@@ -132,7 +133,7 @@ pub fn run(
                 printer.detail(&format!("{}: {text}", task.intent.key));
             }
         }
-        exit = report(&submitted?, &mut summary, printer, exit);
+        exit = report(&submitted?, decided.tasks(), &mut summary, printer, exit);
         clean_arrays(
             &locked.store.paths.arrays,
             &state,

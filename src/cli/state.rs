@@ -23,6 +23,7 @@ use crate::state::audit_log::{Event, EventKind, knows_job};
 use crate::state::repair::{self, Origin, Rebuilt};
 use crate::state::sources::Sources;
 use crate::state::store::{LockedStore, check_owner};
+use crate::state::traces::BEGUN_ANEW;
 use crate::state::verify::{self, Level};
 use crate::state::{State, TaskKey};
 use crate::sys;
@@ -56,6 +57,7 @@ fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result
             .write
             .lock_timeout
             .unwrap_or(context.config.lock_timeout);
+        context.check_place()?;
         Some(context.store.clone().lock("state repair", timeout)?)
     } else {
         None
@@ -69,7 +71,8 @@ fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result
             sys::effective_uid(),
         )?;
     }
-    if !rebuilt.is_needed() {
+    let is_marked = rebuilt.state.meta.baselines.contains_key(BEGUN_ANEW);
+    if !rebuilt.is_needed() && !is_marked {
         for note in &rebuilt.notes {
             printer.note(note);
         }
@@ -269,6 +272,7 @@ fn save(
     if state.meta.project.is_none() {
         state.meta.project = Some(context.project(state));
     }
+    state.meta.baselines.remove(BEGUN_ANEW);
     safety::drop::derive(state);
     let mut events = looked.map_or_else(Vec::new, |looked| looked.events.clone());
     events.push(repaired_event(now, &rebuilt.damage, rows.len()));

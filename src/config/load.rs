@@ -10,9 +10,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::problem::{ConfigError, Problem};
+use super::problem::{ConfigError, Position, Problem};
 use super::reader::Context;
-use super::tree::Tree;
+use super::tree::{Node, NodeValue, Remark, Tree};
 use super::{Config, paths, site};
 use crate::procedure::MemSize;
 
@@ -94,6 +94,9 @@ pub fn interpret(
             tree.warnings
                 .into_iter()
                 .for_each(|remark| context.warning(remark));
+            if file.is_some() {
+                says_something(tree.root.as_deref(), &context);
+            }
             site::read(
                 tree.root.as_deref(),
                 &context,
@@ -116,6 +119,28 @@ pub fn interpret(
             warnings,
             hint: None,
         }),
+    }
+}
+
+/// A file that says nothing is one that was cut, or not saved yet: nobody means all of the defaults by it. Whoever
+/// does, writes `{}`.
+fn says_something(root: Option<&Node>, context: &Context<'_>) {
+    let remark = |message: &str, hint: Option<&str>| Remark {
+        at: Position { line: 1, column: 1 },
+        key: String::new(),
+        message: message.to_owned(),
+        hint: hint.map(str::to_owned),
+    };
+    match root {
+        Some(node) if !node.is_null() => {
+            if matches!(&node.value, NodeValue::Mapping(entries) if entries.is_empty()) {
+                context.warning(remark("the built-in defaults apply to all keys", None));
+            }
+        }
+        _ => context.problem(remark(
+            "the configuration is empty",
+            Some("was it cut off, or is all of it commented out? `snbb-scheduler init` makes one; `{}` alone stands for the built-in defaults"),
+        )),
     }
 }
 

@@ -275,8 +275,8 @@ fn of_row(
     })
 }
 
-/// True for failures that are tried again by themselves, and for jobs that the owner has cancelled.
-fn is_nobodys_concern(
+/// True for failures that are tried again by themselves.
+pub fn is_tried_again(
     config: &Config,
     owner: Option<u32>,
     row: &TaskRow,
@@ -285,7 +285,17 @@ fn is_nobodys_concern(
     let procedures = &config.procedures;
     let id = procedures.find(&row.key.procedure);
     let rules = id.and_then(|id| procedures.get(id).rules.retry.as_ref());
-    if retry::outlook(rules, row, owner, now).is_retry() {
+    retry::outlook(rules, row, owner, now).is_retry()
+}
+
+/// True for failures that are tried again by themselves, and for jobs that the owner has cancelled.
+fn is_nobodys_concern(
+    config: &Config,
+    owner: Option<u32>,
+    row: &TaskRow,
+    now: DateTime<Utc>,
+) -> bool {
+    if is_tried_again(config, owner, row, now) {
         return true;
     }
     let by = row.facts.slurm_state.as_deref().and_then(cancelled_by);

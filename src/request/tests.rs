@@ -90,7 +90,11 @@ fn failed(reason: Reason) -> TaskRow {
 #[test]
 fn a_first_attempt_asks_for_what_is_configured() {
     let first = prepared(0, Due::New, 1, None);
-    assert_eq!(first.notes, Notes::default());
+    let plain = Notes {
+        due: Some(Due::New),
+        ..Notes::default()
+    };
+    assert_eq!(first.notes, plain);
     assert_eq!(first.notes.retry_text(1), None);
     let request = &first.request;
     assert_eq!(request.job_name, "prep_sub-01_ses-02");

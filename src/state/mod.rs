@@ -17,6 +17,7 @@ pub mod sources;
 pub mod store;
 pub mod table;
 pub(crate) mod testing;
+pub mod traces;
 pub mod transition;
 pub mod verify;
 

@@ -127,12 +127,43 @@ fn without_a_file_the_defaults_apply() {
     .unwrap();
     assert_eq!(config.file, None);
     assert_eq!(config.base_dir(), None);
-    let commented_out = interpret("empty.yaml", b"# nothing\n").unwrap();
-    let (with, without) = (describe(&commented_out), describe(&config));
+    let nothing = interpret("c.yaml", b"{}").unwrap();
     assert_eq!(
-        with.lines().skip(1).collect::<Vec<_>>(),
-        without.lines().skip(1).collect::<Vec<_>>()
+        nothing.warnings,
+        ["/site/c.yaml:1:1: the built-in defaults apply to all keys"]
     );
+    let lines = |config: &Config| -> Vec<String> {
+        let text = describe(config);
+        let lines = text
+            .lines()
+            .skip(1)
+            .filter(|line| !line.starts_with("warning: "));
+        lines.map(str::to_owned).collect()
+    };
+    assert_eq!(lines(&nothing), lines(&config));
+}
+
+/// A file that was cut to nothing is not a wish for all the defaults.
+#[test]
+fn a_file_without_content_is_an_error() {
+    for text in [
+        "",
+        "\n\n",
+        "# dicom_root: /a\n",
+        "---\n",
+        "null\n",
+        "~",
+        "\u{feff}",
+        "--- # a\n...\n",
+    ] {
+        let error = interpret("c.yaml", text.as_bytes())
+            .expect_err(text)
+            .to_string();
+        assert!(
+            error.contains("the configuration is empty"),
+            "{text:?}: {error}"
+        );
+    }
 }
 
 /// Every value of the wrong kind is noticed, at its own key: so each key of the list is really read.
@@ -247,8 +278,8 @@ fn values_are_read_by_the_type_of_their_key() {
         let account = config(&format!("slurm_account: {text}")).slurm.account;
         assert_eq!(account.as_deref(), expected, "{text}");
     }
-    assert_eq!(config("").slurm.account.as_deref(), Some("snbb"));
-    assert_eq!(config("").slurm.partition.as_deref(), Some("debug"));
+    assert_eq!(config("{}").slurm.account.as_deref(), Some("snbb"));
+    assert_eq!(config("{}").slurm.partition.as_deref(), Some("debug"));
 }
 
 #[test]
@@ -489,7 +520,7 @@ fn the_example_loads_and_shows_every_key() {
         interpret("example.yaml", opened.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
     insta::assert_snapshot!("example-opened", describe(&opened));
     // The procedures that are written out are the built-in ones.
-    let defaults = interpret("c.yaml", b"").unwrap();
+    let defaults = interpret("c.yaml", b"{}").unwrap();
     assert_eq!(procedures(&config), procedures(&defaults));
 }
 

@@ -18,6 +18,7 @@ use crate::harness::Study;
 mod doubt;
 mod invariants;
 mod journal;
+mod lost;
 mod refusals;
 
 pub const PIPELINE: &str = "\

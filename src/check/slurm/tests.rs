@@ -13,6 +13,8 @@ const CONFIG: &str = "Configuration data as of 1800000000\nMaxArraySize = 1001\n
 
 fn config(text: &str) -> Config {
     let file = Some(Path::new("/c.yaml"));
+    // Nothing at all is an error.
+    let text = if text.is_empty() { "{}" } else { text };
     interpret(
         text.as_bytes(),
         file,

@@ -1,9 +1,11 @@
 //! What a run tells of what it met and did.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::{Context, Exit, Printer, RunSummary};
+use crate::cli::monitor::first;
 use crate::executor::ExecutorError;
+use crate::manifest::Due;
 use crate::pass::MissingScripts;
 use crate::reconcile::strays::Strays;
 use crate::request::{Prepared, Reduced};
@@ -120,8 +122,9 @@ pub(super) fn tell_missing(
     refused
 }
 
-pub(super) fn report(
+pub(super) fn report<'a>(
     submitted: &Submitted,
+    tasks: impl Iterator<Item = &'a Prepared>,
     summary: &mut RunSummary,
     printer: &mut Printer,
     exit: Exit,
@@ -132,6 +135,7 @@ pub(super) fn report(
     for (key, job) in &submitted.accepted {
         printer.detail(&format!("{key}: submitted as job {job}"));
     }
+    tell_outputs_gone(submitted, tasks, printer);
     for (procedure, (message, count)) in &submitted.refused {
         printer.warning(&format!("{procedure}: refused: {message}"));
         summary
@@ -184,6 +188,28 @@ pub(super) fn report(
         exit = Exit::Error;
     }
     exit
+}
+
+/// Tells which results have gone that there were once, also with `-q`: nothing else asks for a second run.
+fn tell_outputs_gone<'a>(
+    submitted: &Submitted,
+    tasks: impl Iterator<Item = &'a Prepared>,
+    printer: &mut Printer,
+) {
+    let tasks = tasks.filter(|task| task.notes.due == Some(Due::OutputsGone));
+    let gone: HashSet<&TaskKey> = tasks.map(|task| &task.intent.key).collect();
+    let again: Vec<String> = submitted
+        .accepted
+        .iter()
+        .filter(|(key, _)| gone.contains(key))
+        .map(|(key, _)| key.to_string())
+        .collect();
+    let have = match again.len() {
+        0 => return,
+        1 => "1 task was complete and has lost its outputs".to_owned(),
+        count => format!("{count} tasks were complete and have lost their outputs"),
+    };
+    printer.news(&format!("{have}: submitted again ({})", first(&again)));
 }
 
 /// Tells of tasks whose submission ended alike; of an array's in one line.

@@ -1,6 +1,6 @@
 //! `-q`: nothing at all while nothing changes.
 
-use super::study;
+use super::{STEP, study};
 
 #[test]
 fn a_quiet_call_says_nothing_when_nothing_changes() {
@@ -13,16 +13,74 @@ fn a_quiet_call_says_nothing_when_nothing_changes() {
             "{arguments:?}"
         );
     };
+    // That a state is begun is said once, to whoever it is.
+    study.ok(&["monitor"]);
     quiet(&["run"]);
     quiet(&["monitor"]);
     quiet(&["run"]);
     slurm.set_all("RUNNING");
     quiet(&["monitor"]);
     slurm.set_all("FAILED 1:0");
+    study.ok(&["run"]);
     quiet(&["run"]);
     quiet(&["retry"]);
     quiet(&["retry"]);
     quiet(&["run"]);
+}
+
+/// Whoever watches nothing but the mail of cron hears of failures: once, and each time anew.
+#[test]
+fn a_quiet_call_says_what_it_is_the_first_to_see_failed() {
+    let (study, slurm) = study(3, "");
+    let said = |arguments: &[&str]| study.ok(arguments).err;
+    said(&["monitor"]);
+    assert_eq!(said(&["run", "-q"]), "");
+    slurm.set("1001", "TIMEOUT");
+    slurm.set("1002", "FAILED 3:0");
+    let first = said(&["run", "-q"]);
+    let lines: Vec<&str> = first.lines().collect();
+    assert_eq!(lines.len(), 2, "{first}");
+    assert!(
+        lines[0].starts_with(
+            "warning: 2 tasks have failed: 1 of prep (exit_code), 1 of prep (timeout); the first, prep sub-01 ses-01: "
+        ),
+        "{first}"
+    );
+    assert!(
+        lines[1].starts_with("hint: `snbb-scheduler status --failed`"),
+        "{first}"
+    );
+    assert_eq!(said(&["run", "-q"]), "", "nothing has changed since");
+    slurm.set("1003", "FAILED 3:0");
+    let second = said(&["monitor", "-q"]);
+    assert!(
+        second.contains("1 task has failed: 1 of prep (exit_code)"),
+        "{second}"
+    );
+    // The same words again, of another attempt.
+    assert_eq!(said(&["retry", "-q"]), "");
+    assert_eq!(said(&["run", "-q"]), "");
+    slurm.set_all("FAILED 3:0");
+    assert!(said(&["run", "-q"]).contains("3 tasks have failed: 3 of prep (exit_code)"));
+    assert_eq!(said(&["retry", "-q"]), "");
+    assert_eq!(said(&["run", "-q"]), "");
+    slurm.set_all("FAILED 3:0");
+    assert!(said(&["run", "-q"]).contains("3 tasks have failed: 3 of prep (exit_code)"));
+}
+
+/// What the retry rules try again concerns nobody until they give up.
+#[test]
+fn a_quiet_call_is_silent_about_what_is_tried_again() {
+    let (study, slurm) = study(1, "");
+    let rules = ", retry: {max_attempts: 2, on: {timeout: {}}}}\n";
+    study.configure(&STEP.replace("}\n", rules));
+    let said = |arguments: &[&str]| study.ok(arguments).err;
+    said(&["monitor"]);
+    assert_eq!(said(&["run", "-q"]), "");
+    slurm.set_all("TIMEOUT");
+    assert_eq!(said(&["run", "-q"]), "");
+    slurm.set_all("TIMEOUT");
+    assert!(said(&["run", "-q"]).contains("1 of prep (timeout)"));
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn times_and_attempts_out_of_order_are_told() {
         let failed = row(rows, "convert", "sub-03", "ses-01");
         failed.facts.ended_at = failed
             .submitted_at
-            .map(|at| at - chrono::Duration::minutes(5));
+            .map(|at| at - chrono::Duration::minutes(6));
         row(rows, "convert", "sub-01", "ses-02").attempt = Some(1);
     });
     let said = study.ok(&["state", "verify", "--format", "json"]);

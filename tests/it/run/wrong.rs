@@ -292,3 +292,121 @@ fn a_file_too_large_to_be_searched_is_unreadable() {
         said.err
     );
 }
+
+/// Somebody has deleted results, or a disk has: nothing else asks for a second run.
+#[test]
+fn results_that_have_gone_are_named_before_they_are_made_again() {
+    let (study, slurm) = study();
+    for (subject, session) in [
+        ("sub-01", "ses-01"),
+        ("sub-01", "ses-02"),
+        ("sub-02", "ses-01"),
+    ] {
+        convert(&study, subject, session);
+    }
+    study.ok(&["run", "-q"]);
+    slurm.set_all("RUNNING");
+    study.ok(&["run", "-q"]);
+    for session in ["sub-01/ses-01", "sub-01/ses-02", "sub-02/ses-01"] {
+        study.write(&format!("derivatives/prep/{session}/x.html"), "x");
+    }
+    slurm.set_all("COMPLETED");
+    assert_eq!(study.ok(&["run", "-q"]).err, "");
+    fs::remove_file(study.at("derivatives/prep/sub-01/ses-01/x.html")).unwrap();
+    fs::remove_file(study.at("derivatives/prep/sub-01/ses-02/x.html")).unwrap();
+    let said = study.ok(&["run", "-q"]);
+    assert_eq!(
+        said.err,
+        "warning: 2 tasks were complete and have lost their outputs: submitted again \
+         (prep sub-01 ses-01, prep sub-01 ses-02)\n"
+    );
+    assert_eq!(study.ok(&["run", "-q"]).err, "");
+    let told = study.ok(&["history", "01", "01", "prep"]).out;
+    assert!(
+        told.contains("it was complete, and its outputs were gone"),
+        "{told}"
+    );
+    let log = study.read("scheduler_audit.jsonl");
+    assert_eq!(log.matches(r#""cause":"outputs_gone""#).count(), 2, "{log}");
+    let force = ["run", "--force", "--subject", "02", "--procedure", "prep"];
+    assert_eq!(
+        study.ok(&[&force[..], &["-q"]].concat()).err,
+        "",
+        "who asks for it knows"
+    );
+    assert!(
+        study
+            .ok(&["history", "02", "01", "prep"])
+            .out
+            .contains("--force")
+    );
+}
+
+/// The defaults' roots are those of one machine; elsewhere a call without configuration leaves no trace.
+#[test]
+fn without_a_configuration_nothing_is_written_and_the_way_out_is_said() {
+    if fs::metadata("/data/snbb").is_ok() {
+        return;
+    }
+    let study = Study::new();
+    let before = study.snapshot();
+    for command in [
+        &["run"][..],
+        &["-q", "run"],
+        &["monitor"],
+        &["retry"],
+        &["pause"],
+        &["manifest"],
+        &["state", "repair", "--yes"],
+    ] {
+        let output = study
+            .program()
+            .env_remove("SNBB_CONFIG")
+            .args(command)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {said}");
+        assert!(
+            said.contains("error: no configuration, and the built-in defaults do not fit: dicom_root /data/snbb/dicom does not exist"),
+            "{command:?}: {said}"
+        );
+        assert!(
+            said.contains(
+                "hint: name it with --config or SNBB_CONFIG; `snbb-scheduler init` makes one"
+            ),
+            "{said}"
+        );
+        assert!(fs::metadata("/data/snbb").is_err(), "{command:?}");
+    }
+    assert_eq!(study.snapshot(), before);
+    // With one, the same order: first the look, then the lock's directory.
+    study.write("config.yaml", "dicom_root: nowhere\nbids_root: bids\nderivatives_root: derivatives\nstate_file: new/state.parquet\n");
+    let said = study.call(&["run"]);
+    assert!(
+        said.err.contains("dicom_root") && said.err.contains("does not exist"),
+        "{}",
+        said.err
+    );
+    assert!(!study.at("new").try_exists().unwrap());
+}
+
+#[test]
+fn a_state_that_is_begun_is_said_even_to_cron_and_none_is_begun_behind_a_broken_link() {
+    let (study, slurm) = study();
+    std::os::unix::fs::symlink("volume/deep/state.parquet", study.at("state.parquet")).unwrap();
+    let said = study.call(&["-q", "run"]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(
+        said.err.contains("whose directory does not exist"),
+        "{}",
+        said.err
+    );
+    assert!(!study.at("volume").exists());
+    assert_eq!(slurm.calls("sbatch"), 0);
+    fs::create_dir_all(study.at("volume/deep")).unwrap();
+    let said = study.ok(&["-q", "run"]);
+    assert!(said.err.contains("a new one is started"), "{}", said.err);
+    assert_eq!(study.ok(&["-q", "run"]).err, "");
+    assert_eq!(slurm.calls("sbatch"), 3);
+}
