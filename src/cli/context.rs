@@ -111,7 +111,7 @@ impl Context {
         printer: &mut Printer,
     ) -> Result<(LockedStore, State), Failure> {
         let (locked, state) = self.lock_beside_state(command, args, printer)?;
-        self.tell_first(&state, printer);
+        self.tell_first(command, &state, printer);
         Ok((locked, state))
     }
 
@@ -216,14 +216,14 @@ impl Context {
     }
 
     /// Says that there is no state file yet, which for an old study means that it was lost.
-    fn tell_first(&self, state: &State, printer: &mut Printer) {
+    fn tell_first(&self, command: &str, state: &State, printer: &mut Printer) {
         if !state.is_stored() && !self.tell_lost(state, printer) {
             let text = format!(
                 "there is no state file {} yet: a new one is started",
                 self.store.paths.state.display()
             );
             // Once in a study's life; if it is not, cron's mail is where somebody sees it.
-            match printer.is_quiet() {
+            match printer.is_quiet() && command == "run" {
                 true => printer.news(&text),
                 false => printer.note(&text),
             }

@@ -13,9 +13,14 @@ fn a_quiet_call_says_nothing_when_nothing_changes() {
             "{arguments:?}"
         );
     };
+    quiet(&["monitor"]);
     // That a state is begun is said once, to whoever it is.
-    study.ok(&["monitor"]);
-    quiet(&["run"]);
+    assert!(
+        study
+            .ok(&["run", "-q"])
+            .err
+            .contains("a new one is started")
+    );
     quiet(&["monitor"]);
     quiet(&["run"]);
     slurm.set_all("RUNNING");
@@ -33,8 +38,7 @@ fn a_quiet_call_says_nothing_when_nothing_changes() {
 fn a_quiet_call_says_what_it_is_the_first_to_see_failed() {
     let (study, slurm) = study(3, "");
     let said = |arguments: &[&str]| study.ok(arguments).err;
-    said(&["monitor"]);
-    assert_eq!(said(&["run", "-q"]), "");
+    assert_eq!(said(&["run", "-q"]).lines().count(), 1, "a state is begun");
     slurm.set("1001", "TIMEOUT");
     slurm.set("1002", "FAILED 3:0");
     let first = said(&["run", "-q"]);
@@ -75,8 +79,7 @@ fn a_quiet_call_is_silent_about_what_is_tried_again() {
     let rules = ", retry: {max_attempts: 2, on: {timeout: {}}}}\n";
     study.configure(&STEP.replace("}\n", rules));
     let said = |arguments: &[&str]| study.ok(arguments).err;
-    said(&["monitor"]);
-    assert_eq!(said(&["run", "-q"]), "");
+    assert_eq!(said(&["run", "-q"]).lines().count(), 1, "a state is begun");
     slurm.set_all("TIMEOUT");
     assert_eq!(said(&["run", "-q"]), "");
     slurm.set_all("TIMEOUT");
