@@ -8,6 +8,7 @@ mod advice;
 mod attempts;
 mod held;
 mod next;
+mod remedy;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -20,7 +21,7 @@ use crate::bids::{Dicom, Session, SessionLabel};
 use crate::completion::explain::{Explainer, Findings, Verdict};
 use crate::config::{Config, SessionSource};
 use crate::executor::{Executor, JobReport};
-use crate::manifest::{Decision, Planned, Skip};
+use crate::manifest::{Decision, Outlook, Planned, Skip};
 use crate::pass::History;
 use crate::procedure::{ProcedureId, Scope, SessionsRule};
 use crate::request;
@@ -33,6 +34,7 @@ use crate::tables::{decision_cell, decision_text, decision_word, failure_text};
 
 pub use attempts::{Attempt, Retry};
 pub use next::Next;
+pub use remedy::remedy;
 
 /// Holds what was found out about one subject, after a look at the queue.
 pub struct View<'a> {
@@ -171,8 +173,12 @@ impl View<'_> {
                 Some(failure),
             ) => {
                 let reason = reason.map_or("reason unknown", |reason| reason.as_str());
-                let outlook = outlook_text(*outlook);
-                format!("failed ({reason}, attempt {attempt}): {failure}; {outlook}")
+                let text = format!("failed ({reason}, attempt {attempt}): {failure}");
+                match row.and_then(|row| remedy(self.config, row)) {
+                    // What to do is told beside it.
+                    Some(_) if *outlook == Outlook::None => text,
+                    _ => format!("{text}; {}", outlook_text(*outlook)),
+                }
             }
             _ => decision_text(&planned.decision),
         }

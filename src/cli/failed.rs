@@ -8,6 +8,7 @@ use super::error::Failure;
 use super::output::{Format, Printer};
 use super::views::{self, RowsView};
 use crate::audit::patterns::{Found, Patterns, read_tail, tells_more};
+use crate::explain::remedy;
 use crate::logs::{self, LogFiles};
 use crate::manifest::retry;
 use crate::parallel;
@@ -88,6 +89,9 @@ fn tell(block: &mut Block, row: &TaskRow, note: &FailureNote) {
     if let Some(path) = &note.line_path {
         block.verbatim("log", path);
     }
+    if let Some(remedy) = &note.remedy {
+        block.entry("to do", remedy);
+    }
     block.entry("next", &note.outlook);
 }
 
@@ -97,8 +101,10 @@ fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) ->
         .find(&row.key.procedure)
         .and_then(|id| dag.get(id).rules.retry.as_ref());
     let outlook = retry::outlook(rules, row, state.meta.owner_uid, sys::now());
+    let remedy = remedy(&context.config, row).filter(|_| !outlook.is_retry());
     let note = FailureNote {
         outlook: outlook_text(outlook),
+        remedy,
         ..FailureNote::default()
     };
     let Some(files) = logs::of(&context.config, &context.store, row) else {
@@ -111,6 +117,8 @@ fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) ->
             pattern: found.meaning.map(|meaning| meaning.name.to_string()),
             meaning: found.meaning.map(|meaning| match &*meaning.hint {
                 "" => meaning.meaning.to_string(),
+                // The remedy knows the value, too.
+                _ if note.remedy.is_some() => meaning.meaning.to_string(),
                 hint => format!("{}: {hint}", meaning.meaning),
             }),
             line: Some(found.line),

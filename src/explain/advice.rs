@@ -4,7 +4,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{Explanation, View};
+use super::{Explanation, View, remedy};
 use crate::completion::explain::Verdict;
 use crate::manifest::{Decision, Limit, Outlook, Planned, Skip};
 use crate::request;
@@ -182,8 +182,10 @@ fn failed(
         return "nothing, the next `run` tries again".to_owned();
     }
     let words = select(key);
-    let mut text = match row.and_then(|row| row.reason) {
-        Some(Reason::NoOutput) if !is_complete => {
+    let remedy = row.and_then(|row| remedy(view.config, row));
+    let mut text = match (row.and_then(|row| row.reason), remedy) {
+        (_, Some(remedy)) => remedy,
+        (Some(Reason::NoOutput), _) if !is_complete => {
             "compare its outputs with what the script writes".to_owned()
         }
         _ => format!("look at its logs (`snbb-scheduler logs {words}`)"),

@@ -124,6 +124,8 @@ fn column(name: &str, rows: &[&TaskRow], log_dir: Option<&str>) -> PolarsResult<
 pub struct FailureNote {
     /// What becomes of it by itself.
     pub outlook: String,
+    /// What to set first, if it would fail again as it is.
+    pub remedy: Option<String>,
     /// The line of its logs that tells most.
     pub line: Option<String>,
     /// Of the error log, if there is no line.
