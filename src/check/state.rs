@@ -199,7 +199,7 @@ fn unknown_rows(facts: &Facts<'_>) -> Vec<Finding> {
             TOPIC,
             "rows",
             format!("rows of procedures that are not in the configuration: {}", few(&names)),
-            "correct the name in the configuration if it is a slip; `snbb-scheduler clean --rows` puts old ones aside",
+            "correct the name in the configuration if it is a slip; `snbb-scheduler clean --rows --older-than 90d` puts old ones aside",
         ));
     }
     if !without_session.is_empty() {
@@ -211,7 +211,7 @@ fn unknown_rows(facts: &Facts<'_>) -> Vec<Finding> {
                 without_session.len(),
                 few(&without_session)
             ),
-            "see that all data is mounted; `snbb-scheduler clean --rows` puts old ones aside",
+            "see that all data is mounted; `snbb-scheduler clean --rows --older-than 90d` puts old ones aside",
         ));
     }
     findings
