@@ -21,6 +21,7 @@ use crate::bids::{Dicom, Session, SessionLabel};
 use crate::completion::explain::{Explainer, Findings, Verdict};
 use crate::config::{Config, SessionSource};
 use crate::executor::{Executor, JobReport};
+use crate::logs;
 use crate::manifest::{Decision, Outlook, Planned, Skip};
 use crate::pass::History;
 use crate::procedure::{ProcedureId, Scope, SessionsRule};
@@ -84,6 +85,9 @@ pub struct Explanation {
     pub outputs: Findings,
     /// The newest attempt, as the row on record tells after a look at Slurm.
     pub row: Option<Attempt>,
+    /// What it may mean that the logs of a failed job say nothing.
+    #[serde(skip)]
+    pub silence: Option<String>,
     pub job: Option<LiveJob>,
     /// All attempts on record, the newest last.
     pub attempts: Vec<Attempt>,
@@ -148,7 +152,9 @@ impl View<'_> {
             todo: String::new(),
             dicom: self.dicom(planned),
             dependencies: self.dependencies(planned),
-            row: row.map(|row| self.attempt(row)),
+            row: row.map(|row| self.newest(row)),
+            silence: row
+                .and_then(|row| logs::silence(row, &logs::of(self.config, self.store, row)?)),
             attempts: self.attempts_of(&key),
             retry: row.and_then(|row| self.retry(planned.procedure, row)),
             held_by: self.held_by(&procedure.name, planned),

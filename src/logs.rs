@@ -4,6 +4,7 @@
 //! written out. Nothing here writes.
 
 mod follow;
+mod telling;
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -19,6 +20,7 @@ use crate::state::store::Store;
 use crate::tables::tasks::log_path;
 
 pub use follow::Follower;
+pub use telling::{silence, telling};
 
 /// So much of a log is read at a time.
 const BLOCK: u64 = 64 * 1024;

@@ -231,12 +231,21 @@ fn never_complete(facts: &Facts<'_>) -> Vec<Finding> {
             *complete == 0 && *without >= LEAST && facts.procedures.find(name).is_some()
         })
         .map(|(name, (_, without))| {
+            let is_one = |row: &&TaskRow| {
+                row.key.procedure == *name && row.reason == Some(Reason::NoOutput)
+            };
+            let one = facts.rows.iter().find(is_one).map(|row| &row.key);
+            let one = one.map_or_else(String::new, |key| {
+                let words = [&*key.subject, &*key.session, &*key.procedure];
+                let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+                format!(", `snbb-scheduler explain {}` what is there instead", words.join(" "))
+            });
             Finding::warning(
                 "procedure",
                 name.to_string(),
                 format!("{without} jobs ended well without the outputs that prove it, and none ever had them"),
                 format!(
-                    "its markers or its output_dir are wrong, or the script hides its errors (set -euo pipefail); `snbb-scheduler status --failed --procedure {name}` tells more"
+                    "its markers or its output_dir are wrong, or the script hides its errors (set -euo pipefail); `snbb-scheduler status --failed --procedure {name}` names what is missing{one}"
                 ),
             )
         })

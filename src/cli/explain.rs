@@ -3,6 +3,8 @@
 
 mod text;
 
+pub use text::troubles;
+
 use super::args::{ExplainArgs, TextFormat};
 use super::blocks::Block;
 use super::context::{Access, Context};

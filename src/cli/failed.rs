@@ -5,18 +5,25 @@ use std::path::Path;
 use super::blocks::Block;
 use super::context::Context;
 use super::error::Failure;
+use super::explain::troubles;
 use super::output::{Format, Printer};
 use super::views::{self, RowsView};
-use crate::audit::patterns::{Found, Patterns, read_tail, tells_more};
+use crate::audit::patterns::Patterns;
+use crate::bids::{SessionLabel, SubjectLabel};
+use crate::completion::explain::Verdict;
+use crate::completion::probe::Probe;
 use crate::explain::remedy;
-use crate::logs::{self, LogFiles};
+use crate::logs;
 use crate::manifest::retry;
 use crate::parallel;
-use crate::state::{State, TaskRow};
+use crate::state::{Reason, State, TaskRow};
 use crate::sys;
 use crate::tables::tasks::FailureNote;
 use crate::tables::words::outlook_text;
 use crate::tables::{failure_text, failures_frame, used_text};
+
+/// So many missing outputs of a task are named.
+const MISSING_SHOWN: usize = 3;
 
 /// Prints failed rows; as text, first the counts per procedure and status of all of them.
 pub fn print(
@@ -39,8 +46,18 @@ pub fn print(
     }
     let (cut, _) = views::arrange(&mut rows, dag, view, printer);
     let threads = context.config.scan_threads;
+    // Looks at the disk for what is shown to people only.
+    let probe = if is_text {
+        Some(context.probe()?)
+    } else {
+        None
+    };
     let noted: Vec<(TaskRow, FailureNote)> = parallel::map(&rows, threads, |row| {
-        ((*row).clone(), note(context, row, state, &patterns))
+        let mut note = note(context, row, state, &patterns);
+        if let Some(probe) = &probe {
+            note.missing = missing(context, probe, row);
+        }
+        ((*row).clone(), note)
     });
     if is_text {
         for (row, note) in &noted {
@@ -59,6 +76,39 @@ pub fn print(
     Ok(())
 }
 
+/// Says which outputs of a job that ended well are missing, and what is there instead.
+fn missing(context: &Context, probe: &Probe, row: &TaskRow) -> Vec<String> {
+    if row.reason != Some(Reason::NoOutput) {
+        return Vec::new();
+    }
+    let key = &row.key;
+    let session = match &*key.session {
+        "" => Ok(SessionLabel::none()),
+        session => SessionLabel::new(session),
+    };
+    let id = context.config.procedures.find(&key.procedure);
+    let (Some(id), Ok(subject), Ok(session)) = (id, SubjectLabel::new(&key.subject), session)
+    else {
+        return Vec::new();
+    };
+    let found = probe.brief_explainer(&subject).findings(id, &session);
+    let texts = troubles(&found);
+    match texts.len() {
+        0 if found.verdict == Verdict::Complete => {
+            vec!["they are there now: `retry --accept-outputs` takes them as they are".to_owned()]
+        }
+        count if count > MISSING_SHOWN => {
+            let more = format!("and {} more", count - MISSING_SHOWN);
+            texts
+                .into_iter()
+                .take(MISSING_SHOWN)
+                .chain([more])
+                .collect()
+        }
+        _ => texts,
+    }
+}
+
 fn tell(block: &mut Block, row: &TaskRow, note: &FailureNote) {
     let reason = row
         .reason
@@ -72,6 +122,9 @@ fn tell(block: &mut Block, row: &TaskRow, note: &FailureNote) {
     );
     if let Some(why) = failure_text(row) {
         block.entry("why", &why);
+    }
+    for text in &note.missing {
+        block.entry("", text);
     }
     if let Some(used) = used_text(row) {
         block.entry("used", &used);
@@ -88,6 +141,9 @@ fn tell(block: &mut Block, row: &TaskRow, note: &FailureNote) {
     }
     if let Some(path) = &note.line_path {
         block.verbatim("log", path);
+    }
+    if let Some(silence) = &note.silence {
+        block.entry("", silence);
     }
     if let Some(remedy) = &note.remedy {
         block.entry("to do", remedy);
@@ -111,7 +167,7 @@ fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) ->
         return note;
     };
     let path = |path: &Path| Some(path.to_string_lossy().into_owned());
-    match telling(&files, patterns) {
+    match logs::telling(&files, patterns) {
         Some((file, found)) => FailureNote {
             line_path: path(file),
             pattern: found.meaning.map(|meaning| meaning.name.to_string()),
@@ -127,21 +183,8 @@ fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) ->
         // Where it should be, for whoever looks.
         None => FailureNote {
             line_path: path(&files.error),
+            silence: logs::silence(row, &files),
             ..note
         },
-    }
-}
-
-/// Finds the line of both logs that tells most; of two that say as much that of the error log. None:
-/// there are no logs, or they are empty or cannot be read.
-fn telling<'f, 'p>(files: &'f LogFiles, patterns: &'p Patterns) -> Option<(&'f Path, Found<'p>)> {
-    let of = |path: &'f Path| {
-        let tail = read_tail(path).ok().flatten()?;
-        Some((path, patterns.telling(&tail)?))
-    };
-    match (of(&files.error), of(&files.output)) {
-        (Some(error), Some(output)) if !tells_more(&error.1, &output.1) => Some(output),
-        (Some(error), _) => Some(error),
-        (None, output) => output,
     }
 }

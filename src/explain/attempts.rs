@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::View;
+use crate::audit::patterns::Patterns;
 use crate::logs;
 use crate::manifest::{Outlook, retry};
 use crate::procedure::ProcedureId;
@@ -93,6 +94,21 @@ impl View<'_> {
             log_path: logs::of(self.config, self.store, row)
                 .map(|files| files.output.to_string_lossy().into_owned()),
         }
+    }
+
+    /// Describes the row's attempt; of a failed one the log is that which tells most.
+    pub(super) fn newest(&self, row: &TaskRow) -> Attempt {
+        let mut attempt = self.attempt(row);
+        if row.status != TaskStatus::Failed {
+            return attempt;
+        }
+        if let Some(files) = logs::of(self.config, self.store, row) {
+            let patterns = Patterns::new(&self.config.audit.log_patterns);
+            let patterns = patterns.unwrap_or_else(|_| Patterns::builtin().clone());
+            let path = logs::telling(&files, &patterns).map_or(&*files.error, |(path, _)| path);
+            attempt.log_path = Some(path.to_string_lossy().into_owned());
+        }
+        attempt
     }
 
     pub(super) fn outlook(&self, procedure: ProcedureId, row: &TaskRow) -> Outlook {

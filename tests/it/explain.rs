@@ -153,8 +153,12 @@ fn tasks_of_an_array() {
     study.ok(&["monitor", "-q"]);
     let text = explain(&study, &["01", "02", "bids"]);
     let log = "logs/bids/bids_sub-01_ses-02_1001_1.out";
-    assert!(text.contains(&format!("[study]/{log}")), "{text}");
+    // Where it should be, then where it is.
+    let error = log.replace(".out", ".err");
+    assert!(text.contains(&format!("[study]/{error}")), "{text}");
     study.write(log, "oh no\n");
+    let text = explain(&study, &["01", "02", "bids"]);
+    assert!(text.contains(&format!("[study]/{log}")), "{text}");
     assert!(
         study
             .ok(&["logs", "01", "02", "bids"])

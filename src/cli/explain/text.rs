@@ -137,6 +137,15 @@ fn outputs(block: &mut Block, outputs: &Findings, is_in_flight: bool) {
     }
 }
 
+/// Says what keeps a task's outputs from being complete.
+pub fn troubles(outputs: &Findings) -> Vec<String> {
+    let base = Path::new(&outputs.directory);
+    let all = outputs.required.iter().chain(&outputs.forbidden);
+    all.filter(|finding| is_trouble(finding))
+        .map(|finding| finding_text(finding, base))
+        .collect()
+}
+
 fn is_trouble(finding: &Finding) -> bool {
     matches!(
         finding.state,
@@ -256,7 +265,10 @@ fn on_record(block: &mut Block, task: &Explanation, is_queue_known: bool) {
         block.entry("", used);
     }
     if let Some(log) = &row.log_path {
-        block.entry("log", log);
+        block.verbatim("log", log);
+    }
+    if let Some(silence) = &task.silence {
+        block.entry("", silence);
     }
     if !matches!(row.status, "pending" | "running") && task.job.is_none() {
         return;
