@@ -6,6 +6,7 @@
 
 mod advice;
 mod attempts;
+mod awaiting;
 mod held;
 mod next;
 mod remedy;
@@ -34,6 +35,7 @@ use crate::tables::words::outlook_text;
 use crate::tables::{decision_cell, decision_text, decision_word, failure_text};
 
 pub use attempts::{Attempt, Retry};
+pub use awaiting::{all_awaiting, awaiting};
 pub use next::Next;
 pub use remedy::remedy;
 
@@ -185,6 +187,11 @@ impl View<'_> {
                     Some(_) if *outlook == Outlook::None => text,
                     _ => format!("{text}; {}", outlook_text(*outlook)),
                 }
+            }
+            (Decision::Skip(Skip::InFlight { .. }), _)
+                if let Some(text) = row.and_then(|row| awaiting(self.config, row)) =>
+            {
+                text
             }
             _ => decision_text(&planned.decision),
         }

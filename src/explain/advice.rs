@@ -4,7 +4,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{Explanation, View, remedy};
+use super::{Explanation, View, awaiting, remedy};
 use crate::completion::explain::Verdict;
 use crate::manifest::{Decision, Limit, Outlook, Planned, Skip};
 use crate::request;
@@ -78,7 +78,10 @@ fn of_task(
             "nothing, unless `include` or `exclude` in the configuration are changed".to_owned()
         }
         Skip::NotApplicable => "nothing, the session lacks what this procedure works on".to_owned(),
-        Skip::InFlight { .. } => in_flight(row, pending_reason),
+        Skip::InFlight { .. } => match row.and_then(|row| awaiting(view.config, row)) {
+            Some(text) => format!("nothing yet, {text}"),
+            None => in_flight(row, pending_reason),
+        },
         Skip::Failed { outlook, .. } => failed(view, &key, row, *outlook, is_complete),
         Skip::ForeignJob(id) => format!("job {id} has to end; if it is not wanted: scancel {id}"),
         Skip::NoDicom => match (view.dicom(planned), view.sessions_file()) {
