@@ -432,3 +432,16 @@ fn the_local_executor_says_what_it_does_not_do() {
         "interpreter /opt/no/such/shell",
     );
 }
+
+#[test]
+fn a_procedure_without_markers_is_told() {
+    let (study, _slurm) = site();
+    study.configure(&STEPS.replace(", completion_marker: done", ""));
+    let found = only(
+        &study,
+        "warning",
+        "markers",
+        "any file in its output directory",
+    );
+    assert_eq!(found.about, "prep");
+}
