@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Context, Exit, Printer, RunSummary};
+use crate::check::slurm::way_out;
 use crate::executor::ExecutorError;
 use crate::pass::MissingScripts;
 use crate::reconcile::strays::Strays;
@@ -133,6 +134,9 @@ pub(super) fn report(
     }
     for (procedure, (message, count)) in &submitted.refused {
         printer.warning(&format!("{procedure}: refused: {message}"));
+        if let Some(advice) = way_out(message) {
+            printer.hint(advice);
+        }
         summary
             .refused
             .push((format!("{procedure}: {message}"), *count));
