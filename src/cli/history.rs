@@ -31,7 +31,8 @@ pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Resu
         path: log.clone(),
         source,
     })?;
-    let contents = contents.unwrap_or_default();
+    let mut contents = contents.unwrap_or_default();
+    contents.leave_to_others(&context.project(&state));
     if !contents.bad_lines.is_empty() {
         printer.warning(&format!(
             "{} lines of {} cannot be read and are left out",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use crate::executor::{JobId, JobTag, array};
+use crate::executor::{JobId, array};
 use crate::state::audit_log::{self, EventKind, Record};
 use crate::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
 
@@ -57,13 +57,7 @@ pub fn project(records: &[Record]) -> Option<String> {
         .iter()
         .filter(|record| record.kind == EventKind::Submitted)
         .max_by_key(|record| record.at)
-        .and_then(|record| record.fields.get("argv")?.as_array())
-        .and_then(|argv| {
-            argv.iter()
-                .filter_map(|word| word.as_str()?.strip_prefix("--comment="))
-                .find_map(JobTag::parse)
-        })
-        .map(|tag| tag.project)
+        .and_then(audit_log::project_of)
 }
 
 fn apply(record: &Record, attempts: &mut Vec<Attempt>) {
