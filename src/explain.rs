@@ -31,8 +31,8 @@ use crate::safety::Stop;
 use crate::state::control::Control;
 use crate::state::store::Store;
 use crate::state::{State, TaskRow, TaskStatus};
-use crate::tables::words::outlook_text;
-use crate::tables::{decision_cell, decision_text, decision_word, failure_text};
+use crate::tables::words::outlook_text_of;
+use crate::tables::{decision_cell, decision_text, decision_word, failure_text_for};
 
 pub use attempts::{Attempt, Retry};
 pub use awaiting::{all_awaiting, awaiting};
@@ -62,6 +62,8 @@ pub struct View<'a> {
     pub project: &'a str,
     pub run_id: &'a str,
     pub now: DateTime<Utc>,
+    /// Uid of whoever asks.
+    pub reader: u32,
 }
 
 /// Explains one task.
@@ -171,7 +173,8 @@ impl View<'_> {
     /// Says where a task stands, and why it failed.
     fn why(&self, planned: &Planned) -> String {
         let row = self.state.get(&request::key(self.config, planned));
-        match (&planned.decision, row.and_then(failure_text)) {
+        let failure = row.and_then(|row| failure_text_for(row, Some(self.reader)));
+        match (&planned.decision, failure) {
             (
                 Decision::Skip(Skip::Failed {
                     reason,
@@ -185,7 +188,7 @@ impl View<'_> {
                 match row.and_then(|row| remedy(self.config, row)) {
                     // What to do is told beside it.
                     Some(_) if *outlook == Outlook::None => text,
-                    _ => format!("{text}; {}", outlook_text(*outlook)),
+                    _ => format!("{text}; {}", outlook_text_of(*outlook, *attempt)),
                 }
             }
             (Decision::Skip(Skip::InFlight { .. }), _)

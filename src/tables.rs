@@ -21,7 +21,7 @@ use polars_io::csv::write::{CsvWriter, QuoteStyle};
 use polars_io::json::{JsonFormat, JsonWriter};
 
 pub use attempt::{row_text, used_text};
-pub use exit::failure_text;
+pub use exit::{failure_text, failure_text_for};
 pub use history::history_frame;
 pub use order::{RowOrder, SessionOrder, sort_rows, sort_sessions};
 pub use sessions::{decision_counts, in_sessions, session_status, session_status_json, with_words};

@@ -236,9 +236,7 @@ fn never_complete(facts: &Facts<'_>) -> Vec<Finding> {
             };
             let one = facts.rows.iter().find(is_one).map(|row| &row.key);
             let one = one.map_or_else(String::new, |key| {
-                let words = [&*key.subject, &*key.session, &*key.procedure];
-                let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
-                format!(", `snbb-scheduler explain {}` what is there instead", words.join(" "))
+                format!(", `snbb-scheduler explain {}` what is there instead", key.words())
             });
             Finding::warning(
                 "procedure",

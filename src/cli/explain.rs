@@ -112,6 +112,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
         project: &project,
         run_id: &context.run_id,
         now: sys::now(),
+        reader: sys::effective_uid(),
     };
     let meant: Vec<Explanation> = tasks
         .iter()

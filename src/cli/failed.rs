@@ -19,8 +19,8 @@ use crate::parallel;
 use crate::state::{Reason, State, TaskRow};
 use crate::sys;
 use crate::tables::tasks::FailureNote;
-use crate::tables::words::outlook_text;
-use crate::tables::{failure_text, failures_frame, used_text};
+use crate::tables::words::outlook_text_of;
+use crate::tables::{failure_text_for, failures_frame, used_text};
 
 /// So many missing outputs of a task are named.
 const MISSING_SHOWN: usize = 3;
@@ -120,7 +120,7 @@ fn tell(block: &mut Block, row: &TaskRow, note: &FailureNote) {
         &row.key.to_string(),
         &format!("failed ({reason}), attempt {attempt}{job}"),
     );
-    if let Some(why) = failure_text(row) {
+    if let Some(why) = failure_text_for(row, Some(sys::effective_uid())) {
         block.entry("why", &why);
     }
     for text in &note.missing {
@@ -159,7 +159,7 @@ fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) ->
     let outlook = retry::outlook(rules, row, state.meta.owner_uid, sys::now());
     let remedy = remedy(&context.config, row).filter(|_| !outlook.is_retry());
     let note = FailureNote {
-        outlook: outlook_text(outlook),
+        outlook: outlook_text_of(outlook, row.attempt.unwrap_or(1)),
         remedy,
         ..FailureNote::default()
     };

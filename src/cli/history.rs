@@ -62,7 +62,8 @@ pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Resu
             "{named}: nothing has happened yet that is on record"
         ));
         printer.hint(&format!(
-            "`snbb-scheduler explain {named}` says what would have to happen"
+            "`snbb-scheduler explain {}` says what would have to happen",
+            named.words()
         ));
         return Ok(Exit::Done);
     }

@@ -184,7 +184,7 @@ fn failed(
     if outlook == Outlook::Now {
         return "nothing, the next `run` tries again".to_owned();
     }
-    let words = select(key);
+    let words = key.words();
     let remedy = row.and_then(|row| remedy(view.config, row));
     let mut text = match (row.and_then(|row| row.reason), remedy) {
         (_, Some(remedy)) => remedy,
@@ -222,17 +222,6 @@ fn over_limit(limit: &Limit, key: &TaskKey) -> String {
             "jobs that are in flight have to end; a later `run` submits it".to_owned()
         }
     }
-}
-
-/// Returns the words that name a task: `sub-01 ses-01 qsiprep`.
-fn select(key: &TaskKey) -> String {
-    let words = [&key.subject, &key.session, &key.procedure];
-    let words: Vec<&str> = words
-        .iter()
-        .map(|word| word.as_ref())
-        .filter(|word| !word.is_empty())
-        .collect();
-    words.join(" ")
 }
 
 /// Returns the options that select a task, each after a blank.

@@ -9,7 +9,7 @@ use crate::logs;
 use crate::manifest::{Outlook, retry};
 use crate::procedure::ProcedureId;
 use crate::state::{TaskKey, TaskRow, TaskStatus};
-use crate::tables::words::outlook_text;
+use crate::tables::words::outlook_text_of;
 use crate::tables::{row_text, used_text};
 
 /// Describes one attempt. Sizes in MB (2^20 bytes).
@@ -123,7 +123,7 @@ impl View<'_> {
         let rules = self.config.procedures.get(procedure).rules.retry.as_ref();
         let outlook = self.outlook(procedure, row);
         Some(Retry {
-            text: outlook_text(outlook),
+            text: outlook_text_of(outlook, row.attempt.unwrap_or(1)),
             automatic: outlook.is_retry(),
             at: match outlook {
                 Outlook::At(at) => Some(at),

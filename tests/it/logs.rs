@@ -75,7 +75,7 @@ fn what_is_missing_is_explained() {
     assert_eq!(said.code, 1);
     assert!(said.err.contains("no job is on record"), "{}", said.err);
     assert!(
-        said.err.contains("explain prep sub-01 ses-01"),
+        said.err.contains("explain sub-01 ses-01 prep"),
         "{}",
         said.err
     );

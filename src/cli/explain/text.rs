@@ -45,9 +45,14 @@ pub fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
         }
     }
     if let Some(retry) = &task.retry {
+        let newest = task.row.as_ref().map_or(0, |row| row.attempt);
+        let since = match i64::from(newest) > i64::from(retry.attempts_used) {
+            true => " since it was last cleared",
+            false => "",
+        };
         let allowed = match (retry.attempts_allowed, retry.infrastructure_allowed) {
             (Some(attempts), Some(infrastructure)) => format!(
-                " (attempt {} of {attempts}; {} of {infrastructure} retries after failures of the machine)",
+                " (attempt {} of {attempts}{since}; {} of {infrastructure} retries after failures of the machine)",
                 retry.attempts_used, retry.infrastructure_used
             ),
             _ => " (the procedure has no retry rules)".to_owned(),
