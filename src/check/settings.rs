@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::{Finding, few};
-use crate::completion::marker::Required;
 use crate::config::{Config, ExecutorKind};
+use crate::procedure::marker::Required;
 use crate::procedure::{Check, Procedure, RetryRule, options};
 
 /// Attempts beyond this are no retry but a habit.

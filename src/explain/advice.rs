@@ -83,7 +83,9 @@ fn of_task(
             None => in_flight(row, pending_reason),
         },
         Skip::Failed { outlook, .. } => failed(view, &key, row, *outlook, is_complete),
-        Skip::ForeignJob(id) => format!("job {id} has to end; if it is not wanted: scancel {id}"),
+        Skip::JobWithoutRow(id) => {
+            format!("job {id} has to end; if it is not wanted: scancel {id}")
+        }
         Skip::NoDicom => match (view.dicom(planned), view.sessions_file()) {
             (Some(place), _) => format!("its DICOM files have to come to {}", place.path),
             (None, Some(file)) => format!(

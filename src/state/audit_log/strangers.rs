@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::{Contents, Record};
-use crate::executor::JobTag;
+use crate::job::JobTag;
 
 /// Says whose events were left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
