@@ -10,6 +10,7 @@ mod awaiting;
 mod held;
 mod next;
 mod remedy;
+mod telling;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -39,6 +40,7 @@ pub use attempts::{Attempt, Retry};
 pub use awaiting::{all_awaiting, awaiting};
 pub use next::Next;
 pub use remedy::remedy;
+pub use telling::{silence, telling};
 
 /// Holds what was found out about one subject, after a look at the queue.
 pub struct View<'a> {
@@ -158,8 +160,7 @@ impl View<'_> {
             dicom: self.dicom(planned),
             dependencies: self.dependencies(planned),
             row: row.map(|row| self.newest(row)),
-            silence: row
-                .and_then(|row| logs::silence(row, &logs::of(self.config, self.store, row)?)),
+            silence: row.and_then(|row| silence(row, &logs::of(self.config, self.store, row)?)),
             attempts: self.attempts_of(&key),
             retry: row.and_then(|row| self.retry(planned.procedure, row)),
             held_by: self.held_by(&procedure.name, planned),

@@ -4,7 +4,6 @@
 //! written out. Nothing here writes.
 
 mod follow;
-mod telling;
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -20,7 +19,6 @@ use crate::state::TaskRow;
 use crate::state::store::Store;
 
 pub use follow::Follower;
-pub use telling::{silence, telling};
 
 /// So much of a log is read at a time.
 const BLOCK: u64 = 64 * 1024;

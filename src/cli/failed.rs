@@ -12,7 +12,7 @@ use crate::audit::patterns::Patterns;
 use crate::bids::{SessionLabel, SubjectLabel};
 use crate::completion::explain::Verdict;
 use crate::completion::probe::Probe;
-use crate::explain::remedy;
+use crate::explain::{remedy, silence, telling};
 use crate::logs;
 use crate::manifest::retry;
 use crate::parallel;
@@ -167,7 +167,7 @@ fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) ->
         return note;
     };
     let path = |path: &Path| Some(path.to_string_lossy().into_owned());
-    match logs::telling(&files, patterns) {
+    match telling(&files, patterns) {
         Some((file, found)) => FailureNote {
             line_path: path(file),
             pattern: found.meaning.map(|meaning| meaning.name.to_string()),
@@ -183,7 +183,7 @@ fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) ->
         // Where it should be, for whoever looks.
         None => FailureNote {
             line_path: path(&files.error),
-            silence: logs::silence(row, &files),
+            silence: silence(row, &files),
             ..note
         },
     }

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::View;
+use super::{View, telling};
 use crate::audit::patterns::Patterns;
 use crate::logs;
 use crate::manifest::{Outlook, retry};
@@ -105,7 +105,7 @@ impl View<'_> {
         if let Some(files) = logs::of(self.config, self.store, row) {
             let patterns = Patterns::new(&self.config.audit.log_patterns);
             let patterns = patterns.unwrap_or_else(|_| Patterns::builtin().clone());
-            let path = logs::telling(&files, &patterns).map_or(&*files.error, |(path, _)| path);
+            let path = telling(&files, &patterns).map_or(&*files.error, |(path, _)| path);
             attempt.log_path = Some(path.to_string_lossy().into_owned());
         }
         attempt

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::LogFiles;
 use crate::audit::patterns::{Found, Patterns, read_tail, tells_more};
+use crate::logs::LogFiles;
 use crate::state::{Reason, TaskRow, TaskStatus};
 
 /// Finds the line of both logs that tells most; of two that say as much that of the error log. None:
