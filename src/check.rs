@@ -135,6 +135,37 @@ pub fn sort(findings: &mut [Finding]) {
     });
 }
 
+/// Tells once what several procedures have in common, for people: trouble in the same words, and what Slurm
+/// says of a script that this program has found fault with itself.
+pub fn combined(findings: Vec<Finding>) -> Vec<Finding> {
+    let faulty: Vec<String> = findings
+        .iter()
+        .filter(|finding| finding.topic == "script" && finding.level == Level::Error)
+        .map(|finding| finding.about.clone())
+        .collect();
+    let is_echo = |finding: &Finding| {
+        finding.topic == "submission"
+            && finding.text.to_lowercase().contains("batch script")
+            && faulty.contains(&finding.about)
+    };
+    let mut told: Vec<Finding> = Vec::with_capacity(findings.len());
+    for finding in findings {
+        if is_echo(&finding) {
+            continue;
+        }
+        let same = told.iter_mut().find(|other| {
+            finding.level != Level::Ok
+                && (other.level, other.topic) == (finding.level, finding.topic)
+                && (&other.text, &other.advice) == (&finding.text, &finding.advice)
+        });
+        match same {
+            Some(other) => other.about = format!("{}, {}", other.about, finding.about),
+            None => told.push(finding),
+        }
+    }
+    told
+}
+
 /// Says in one line how things stand.
 pub fn verdict(findings: &[Finding]) -> String {
     let count = |level| findings.iter().filter(|f| f.level == level).count();
@@ -186,5 +217,34 @@ mod tests {
         assert_eq!(verdict(&findings[2..]), "usable, with 1 warning");
         assert_eq!(verdict(&findings[..1]), "not sound: 1 error");
         assert_eq!(few(&["a", "b", "c", "d"]), "a, b, c and 1 more");
+    }
+
+    #[test]
+    fn what_procedures_have_in_common_is_told_once() {
+        let script = |about| Finding::error("script", about, "/s/a.sh has DOS line breaks", "x");
+        let slurm = |about| {
+            let text = "Slurm would refuse a job of it: Batch script contains DOS line breaks";
+            Finding::error("submission", about, text, "y")
+        };
+        let all = vec![
+            script("a"),
+            script("b"),
+            slurm("a"),
+            slurm("b"),
+            Finding::ok("script", "c", "k"),
+        ];
+        let told: Vec<(String, Level)> = combined(all)
+            .into_iter()
+            .map(|f| (f.about, f.level))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("a, b".to_owned(), Level::Error),
+                ("c".to_owned(), Level::Ok)
+            ]
+        );
+        // Nothing else has said so.
+        assert_eq!(combined(vec![slurm("a"), slurm("b")])[0].about, "a, b");
     }
 }

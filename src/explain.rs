@@ -6,8 +6,11 @@
 
 mod advice;
 mod attempts;
+mod awaiting;
 mod held;
 mod next;
+mod remedy;
+mod telling;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -20,7 +23,8 @@ use crate::bids::{Dicom, Session, SessionLabel};
 use crate::completion::explain::{Explainer, Findings, Verdict};
 use crate::config::Config;
 use crate::executor::{Executor, JobReport};
-use crate::manifest::{Decision, Planned, Skip};
+use crate::logs;
+use crate::manifest::{Decision, Outlook, Planned, Skip};
 use crate::pass::AttemptNumbers;
 use crate::procedure::{ProcedureId, Scope, SessionsRule};
 use crate::request;
@@ -29,11 +33,14 @@ use crate::safety::SafetyStop;
 use crate::state::control::Control;
 use crate::state::store::Store;
 use crate::state::{State, TaskRow, TaskStatus};
-use crate::tables::words::outlook_text;
-use crate::tables::{decision_cell, decision_text, decision_word, failure_text};
+use crate::tables::words::outlook_text_of;
+use crate::tables::{decision_cell, decision_text, decision_word, failure_text_for};
 
 pub use attempts::{Attempt, Retry};
+pub use awaiting::{all_awaiting, awaiting};
 pub use next::Next;
+pub use remedy::remedy;
+pub use telling::{silence, telling};
 
 /// Holds what was found out about one subject, after a look at the queue.
 pub struct View<'a> {
@@ -58,6 +65,8 @@ pub struct View<'a> {
     pub project: &'a str,
     pub run_id: &'a str,
     pub now: DateTime<Utc>,
+    /// Uid of whoever asks.
+    pub reader: u32,
 }
 
 /// Explains one task.
@@ -83,6 +92,9 @@ pub struct Explanation {
     pub outputs: Findings,
     /// The newest attempt, as the row on record tells after a look at Slurm.
     pub row: Option<Attempt>,
+    /// What it may mean that the logs of a failed job say nothing.
+    #[serde(skip)]
+    pub silence: Option<String>,
     pub job: Option<LiveJob>,
     /// All attempts on record, the newest last.
     pub attempts: Vec<Attempt>,
@@ -147,7 +159,8 @@ impl View<'_> {
             todo: String::new(),
             dicom: self.dicom(planned),
             dependencies: self.dependencies(planned),
-            row: row.map(|row| self.attempt(row)),
+            row: row.map(|row| self.newest(row)),
+            silence: row.and_then(|row| silence(row, &logs::of(self.config, self.store, row)?)),
             attempts: self.attempts_of(&key),
             retry: row.and_then(|row| self.retry(planned.procedure, row)),
             held_by: self.held_by(&procedure.name, planned),
@@ -162,7 +175,8 @@ impl View<'_> {
     /// Says where a task stands, and why it failed.
     fn why(&self, planned: &Planned) -> String {
         let row = self.state.get(&request::key(self.config, planned));
-        match (&planned.decision, row.and_then(failure_text)) {
+        let failure = row.and_then(|row| failure_text_for(row, Some(self.reader)));
+        match (&planned.decision, failure) {
             (
                 Decision::Skip(Skip::Failed {
                     reason,
@@ -172,8 +186,17 @@ impl View<'_> {
                 Some(failure),
             ) => {
                 let reason = reason.map_or("reason unknown", |reason| reason.as_str());
-                let outlook = outlook_text(*outlook);
-                format!("failed ({reason}, attempt {attempt}): {failure}; {outlook}")
+                let text = format!("failed ({reason}, attempt {attempt}): {failure}");
+                match row.and_then(|row| remedy(self.config, row)) {
+                    // What to do is told beside it.
+                    Some(_) if *outlook == Outlook::None => text,
+                    _ => format!("{text}; {}", outlook_text_of(*outlook, *attempt)),
+                }
+            }
+            (Decision::Skip(Skip::InFlight { .. }), _)
+                if let Some(text) = row.and_then(|row| awaiting(self.config, row)) =>
+            {
+                text
             }
             _ => decision_text(&planned.decision),
         }

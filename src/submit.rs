@@ -350,6 +350,10 @@ impl Submitter<'_> {
                 extra: audit_log::extras_of_intent(&task.intent),
             };
             event.extra.extend(notes(task));
+            // Two studies may write to one log.
+            event
+                .extra
+                .push(("project", task.request.project.as_str().into()));
             if batch.array.is_some() {
                 event.extra.push(("array_index", index.into()));
             }

@@ -212,7 +212,11 @@ fn progress_of(
 ) -> Option<super::report::Progress> {
     let log = &input.config.log_file;
     let contents = match audit_log::read(log) {
-        Ok(contents) => contents?,
+        Ok(contents) => {
+            let mut contents = contents?;
+            contents.leave_to_others(input.project);
+            contents
+        }
         Err(error) => {
             unreadable.push(UnreadableItem {
                 part: "audit_log",

@@ -17,6 +17,9 @@ const ENOUGH: usize = 5;
 /// If fewer of 100 attempts fail for want of a resource, a retry with more is cheaper than more for all.
 const RARE_PERCENT: usize = 2;
 
+/// Whoever used this part of what it asked for was close to being killed for it.
+const NEAR_PERCENT: i64 = 90;
+
 /// Compares the attempts of each procedure. Procedures of the configuration come first, in its order,
 /// then others by name; those without any measured attempt are left out.
 pub fn efficiency<'a>(
@@ -83,7 +86,8 @@ const MEMORY: Resource = Resource {
     above_p95: 20,
     above_max: 5,
     round_up: |mb| match mb {
-        ..=2048 => up_to(mb, 256),
+        ..=512 => up_to(mb, 64),
+        513..=2048 => up_to(mb, 256),
         2049..=65_536 => up_to(mb, 1024),
         _ => up_to(mb, 8192),
     },
@@ -97,7 +101,8 @@ const TIME: Resource = Resource {
     above_p95: 50,
     above_max: 10,
     round_up: |s| match s {
-        ..=3600 => up_to(s, 300),
+        ..=600 => up_to(s, 60),
+        601..=3600 => up_to(s, 300),
         3601..=43_200 => up_to(s, 1800),
         _ => up_to(s, 3600),
     },
@@ -129,19 +134,49 @@ fn usage(newest_first: &[&TaskRow], resource: &Resource) -> Option<Usage> {
         .filter(|_| n >= ENOUGH)
         .map(|used| more(used.p95, resource.above_p95).max(more(used.max, resource.above_max)));
     let is_rare = under_asked * 100 < RARE_PERCENT * (n + under_asked);
-    let by_want = short
-        .filter_map(|row| (resource.asked)(row))
-        .max()
+    let killed_at = short.filter_map(|row| (resource.asked)(row)).max();
+    let by_want = killed_at
         .filter(|_| !is_rare)
-        .map(|asked| more(asked, 50));
-    let suggested = by_use.max(by_want).map(resource.round_up);
+        .map(|asked| more(asked, 50).max(asked.saturating_add(1)));
+    // What failed for another reason, too, has used what it used. A person cancels what hangs.
+    let most = newest_first
+        .iter()
+        .filter(|row| row.reason != Some(Reason::Cancelled))
+        .filter(|row| row.reason != Some(resource.want) || (resource.asked)(row).is_none())
+        .filter_map(|row| (resource.used)(row))
+        .max();
+    let wanted = by_use
+        .max(by_want)
+        .max(
+            by_use
+                .or(by_want)
+                .and(most)
+                .map(|most| more(most, resource.above_max)),
+        )
+        .map(resource.round_up);
+    let is_near = asked.zip(most).is_some_and(|(asked, most)| {
+        most.saturating_mul(100) >= asked.saturating_mul(NEAR_PERCENT)
+    });
+    let is_short = under_asked > 0 && !is_rare || is_near;
+    // Room for the sake of room is no reason to ask for more.
+    let wanted = match asked {
+        Some(asked) if !is_short => wanted.map(|wanted| wanted.min(asked)),
+        _ => wanted,
+    };
+    let would_kill = |wanted: &i64| killed_at.is_some_and(|killed_at| *wanted <= killed_at);
+    let suggested = wanted.filter(|wanted| !would_kill(wanted));
+    let verdict = match (asked, wanted) {
+        // More for all is dearer than a retry of the few, and less would kill more of them.
+        (Some(_), Some(_)) if suggested.is_none() => Verdict::Fits,
+        _ => verdict(asked, suggested),
+    };
     Some(Usage {
         n,
         used,
         asked,
         over_asked,
         under_asked,
-        verdict: verdict(asked, suggested),
+        verdict,
         suggested,
         suggested_text: suggested.map(resource.text),
     })
@@ -291,7 +326,74 @@ mod tests {
             .collect();
         many.push(attempt(100, OOM, (8192, 8192), (3600, 600)));
         let memory = one(&many).memory.unwrap();
+        assert_eq!(
+            (memory.suggested, memory.verdict),
+            (None, Verdict::Fits),
+            "less than it was killed at would kill it again"
+        );
+        // Those that were killed asked for less than all do now.
+        many[99].facts.req_mem_mb = Some(2048);
+        many.push(attempt(101, GOOD, (8192, 3000), (3600, 600)));
+        let memory = one(&many).memory.unwrap();
         assert_eq!(memory.suggested_text.as_deref(), Some("4G"));
+    }
+
+    #[test]
+    fn where_nothing_was_short_nobody_asks_for_too_little() {
+        let attempts: Vec<_> = (1..=6)
+            .map(|n| attempt(n, GOOD, (200, 5), (120, 1)))
+            .collect();
+        let found = one(&attempts);
+        let memory = found.memory.unwrap();
+        assert_eq!(
+            (memory.suggested_text.as_deref(), memory.verdict),
+            (Some("64M"), Verdict::OverAsked)
+        );
+        let time = found.time.unwrap();
+        assert_eq!(
+            (time.suggested_text.as_deref(), time.verdict),
+            (Some("00:01:00"), Verdict::OverAsked)
+        );
+        // Rounding up alone is no reason for more; to be near the limit is.
+        for (used, verdict, suggested) in [
+            (170, Verdict::Fits, Some("200M")),
+            (190, Verdict::UnderAsked, Some("256M")),
+        ] {
+            let attempts: Vec<_> = (1..=6)
+                .map(|n| attempt(n, GOOD, (200, used), (120, 1)))
+                .collect();
+            let memory = one(&attempts).memory.unwrap();
+            assert_eq!(
+                (memory.suggested_text.as_deref(), memory.verdict),
+                (suggested, verdict),
+                "{used}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_suggestion_is_below_what_any_attempt_used_or_was_killed_at() {
+        const NO_OUTPUT: (TaskStatus, Reason) = (TaskStatus::Failed, Reason::NoOutput);
+        let killed = attempt(1, OOM, (100, 98), (3600, 60));
+        let other = attempt(2, NO_OUTPUT, (700, 413), (3600, 60));
+        let memory = one(&[killed.clone(), other]).memory.unwrap();
+        assert_eq!(memory.suggested_text.as_deref(), Some("448M"));
+        assert_eq!((memory.n, memory.under_asked), (0, 1));
+
+        let mut attempts: Vec<_> = (2..=7)
+            .map(|n| attempt(n, GOOD, (700, 60), (3600, 60)))
+            .collect();
+        attempts.push(attempt(8, OOM, (700, 690), (3600, 60)));
+        let memory = one(&attempts).memory.unwrap();
+        assert_eq!(
+            (memory.suggested_text.as_deref(), memory.verdict),
+            (Some("1280M"), Verdict::UnderAsked)
+        );
+        // Of what is known of a single attempt too little can be said for less.
+        assert_eq!(
+            one(&[killed]).memory.unwrap().suggested_text.as_deref(),
+            Some("192M")
+        );
     }
 
     #[test]

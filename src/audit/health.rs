@@ -14,12 +14,15 @@ pub fn band(complete: usize, of: usize) -> Band {
     }
 }
 
-/// Rates the tasks of one session. Tasks that do not apply to it do not count; none: nothing is left.
+/// Rates the tasks of one session. Tasks that do not apply to it do not count, nor do those whose jobs are
+/// under way: nothing is wrong with them. None: nothing is left.
 pub fn of<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Option<Health> {
     let (mut complete, mut of) = (0, 0);
     for decision in decisions {
         match decision {
-            Decision::Skip(Skip::NotApplicable | Skip::NotSelected | Skip::Excluded) => {}
+            Decision::Skip(
+                Skip::NotApplicable | Skip::NotSelected | Skip::Excluded | Skip::InFlight { .. },
+            ) => {}
             Decision::Skip(Skip::Complete | Skip::Stale(_)) => {
                 complete += 1;
                 of += 1;
@@ -33,6 +36,11 @@ pub fn of<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Option<Health> {
         share: complete as f64 / of as f64,
         band: band(complete, of),
     })
+}
+
+/// Prints a share; rounds down, so that only all is 100 %.
+pub fn percent(share: f64) -> String {
+    format!("{} %", (share * 100.0 + 1e-9).floor())
 }
 
 /// Counts sessions by band.
@@ -61,6 +69,7 @@ pub fn summary(sessions: impl Iterator<Item = Option<Health>>) -> HealthSummary 
 mod tests {
     use super::*;
     use crate::manifest::Due;
+    use crate::state::TaskStatus;
 
     #[test]
     fn bands_begin_at_their_bounds() {
@@ -91,6 +100,20 @@ mod tests {
             (1, 2, Band::Fair)
         );
         assert_eq!(of(decisions[1..3].iter()), None);
+        let running = Decision::Skip(Skip::InFlight {
+            status: TaskStatus::Running,
+            reason: None,
+            job_id: None,
+        });
+        let health = of([Decision::Skip(Skip::Complete), running].iter()).unwrap();
+        assert_eq!(
+            (health.complete, health.of, health.band),
+            (1, 1, Band::Good)
+        );
+        assert_eq!(
+            [percent(0.888), percent(0.9999), percent(1.0)],
+            ["88 %", "99 %", "100 %"]
+        );
     }
 
     #[test]

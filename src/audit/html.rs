@@ -39,7 +39,7 @@ pub fn render(report: &Report) -> String {
                 meta name="color-scheme" content="light dark";
                 meta name="referrer" content="no-referrer";
                 meta name="generator" content={ "snbb-scheduler " (report.study.version) };
-                title { "Audit of " (safe::safe(&report.study.project)) }
+                title { "Audit of " (safe::safe(&report.study.name())) }
                 link rel="icon" href="data:,";
                 style { (PreEscaped(STYLE)) }
             }

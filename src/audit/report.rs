@@ -8,6 +8,7 @@ mod figures;
 mod findings;
 mod markers;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -78,6 +79,19 @@ pub struct Study {
     pub log_dir: Option<String>,
     /// The selection in words, as on the command line; none: the whole study.
     pub selection: Option<String>,
+}
+
+impl Study {
+    /// Names the study for people: its `project`, or if that is but a hash the directory that it lies in.
+    pub fn name(&self) -> String {
+        let is_hash =
+            self.project.len() == 8 && self.project.bytes().all(|b| b.is_ascii_hexdigit());
+        let file = Path::new(self.config.as_ref().unwrap_or(&self.state_file));
+        match file.parent().and_then(Path::file_name) {
+            Some(name) if is_hash => name.to_string_lossy().into_owned(),
+            _ => self.project.clone(),
+        }
+    }
 }
 
 /// Holds the sums over the whole report.

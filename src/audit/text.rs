@@ -205,6 +205,19 @@ mod tests {
     }
 
     #[test]
+    fn a_study_without_a_name_is_called_by_its_directory() {
+        let mut report = crate::audit::testing::bare(&crate::audit::testing::report());
+        report.study.project = "1a32b9eb".to_owned();
+        report.study.config = Some("/data/ageing/config.yaml".to_owned());
+        let text = table(&report, None);
+        assert!(text.contains("Audit of ageing at"), "{text}");
+        assert!(
+            text.contains("configuration: /data/ageing/config.yaml"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn a_narrow_terminal_is_not_exceeded() {
         let text = table(&crate::audit::testing::report(), Some(60));
         let tables = text.lines().filter(|line| line.contains("  "));

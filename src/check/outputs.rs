@@ -46,7 +46,7 @@ pub fn judge(facts: &Facts) -> Option<Finding> {
             few(&facts.never),
             facts.there
         ),
-        "take the marker out, or give it a `when` if only some sessions have such data; `snbb-scheduler explain` shows a task's markers",
+        "take the marker out, or give it a `when` if only some sessions have such data; `snbb-scheduler explain SUBJECT` shows the markers of its tasks",
     ))
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Finding;
 use crate::safety::SafetyStop;
+use crate::safety::space::Room;
 
 /// Holds what is known of one directory.
 #[derive(Debug, Clone)]
@@ -123,6 +124,27 @@ pub fn judge_room(
     )]
 }
 
+/// Judges the room for the logs of jobs: Slurm fails a job that cannot write its own, and says nothing of why.
+pub fn judge_log_room(dir: &Path, room: Option<Room>, needed: u64) -> Option<Finding> {
+    let room = room?;
+    let about = dir.display().to_string();
+    let advice = "make room there: `clean --logs --older-than 90d` removes logs of complete tasks";
+    if !room.has_inodes {
+        let text = "no further file can be made on its file system (no free inodes): jobs fail without a log";
+        return Some(Finding::error("log_dir", about, text, advice));
+    }
+    let free = room.free?;
+    let text = format!("its file system has {} MB left", free >> 20);
+    Some(if free < needed {
+        let text = format!("{text}: jobs fail, or leave no log");
+        Finding::error("log_dir", about, text, advice)
+    } else if free < needed.saturating_mul(10) {
+        Finding::warning("log_dir", about, text, advice)
+    } else {
+        Finding::ok("log_dir", about, text)
+    })
+}
+
 /// Returns the key of the root that a path lies below.
 pub fn root_above(path: &Path, roots: &[(&'static str, PathBuf)]) -> Option<&'static str> {
     let (key, _) = roots.iter().find(|(_, root)| path.starts_with(root))?;
@@ -133,6 +155,25 @@ pub fn root_above(path: &Path, roots: &[(&'static str, PathBuf)]) -> Option<&'st
 mod tests {
     use super::super::Level;
     use super::*;
+
+    #[test]
+    fn a_full_file_system_of_logs_is_an_error() {
+        let dir = Path::new("/logs");
+        let level = |free, has_inodes| {
+            let room = Room { free, has_inodes };
+            judge_log_room(dir, Some(room), 16 << 20).map(|finding| finding.level)
+        };
+        for (free, has_inodes, expected) in [
+            (Some(0), true, Some(Level::Error)),
+            (Some(1 << 40), false, Some(Level::Error)),
+            (Some(100 << 20), true, Some(Level::Warning)),
+            (Some(1 << 40), true, Some(Level::Ok)),
+            (None, true, None),
+        ] {
+            assert_eq!(level(free, has_inodes), expected, "{free:?} {has_inodes}");
+        }
+        assert_eq!(judge_log_room(dir, None, 1), None);
+    }
 
     fn place(look: Look) -> Place<'static> {
         Place {

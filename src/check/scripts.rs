@@ -13,6 +13,8 @@ use crate::script::{self, ScriptError};
 pub use header::{Asked, asked};
 
 const TOPIC: &str = "script";
+/// What to do about DOS line breaks.
+pub const DOS: &str = "convert the script: dos2unix, or sed -i 's/\\r$//'";
 /// Byte order mark of UTF-8: an editor's, and no beginning of `#!`.
 pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -97,7 +99,7 @@ fn way_out(error: &ScriptError) -> &'static str {
         ScriptError::NoInterpreter(_) => {
             "begin it with a line such as #!/bin/bash, without anything before it"
         }
-        ScriptError::DosLineBreaks(_) => "convert it: dos2unix, or sed -i 's/\\r$//'",
+        ScriptError::DosLineBreaks(_) => DOS,
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::{Finding, few};
 use crate::config::{Config, ExecutorKind};
-use crate::procedure::{Procedure, RetryRule, options};
+use crate::procedure::marker::Required;
+use crate::procedure::{Check, Procedure, RetryRule, options};
 
 /// Attempts beyond this are no retry but a habit.
 const MANY_ATTEMPTS: u32 = 10;
@@ -19,6 +20,7 @@ const SHORT_GRACE: Duration = Duration::from_secs(600);
 /// Judges the settings that need no look at the world.
 pub fn judge(config: &Config) -> Vec<Finding> {
     let mut findings = safety(config);
+    findings.extend(without_markers(config));
     findings.extend(retries(config));
     findings.push(executor(config));
     findings
@@ -98,6 +100,28 @@ fn safety(config: &Config) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// Names procedures of which any file is taken for the whole result.
+fn without_markers(config: &Config) -> Vec<Finding> {
+    let takes_anything = |procedure: &Procedure| {
+        procedure.check == Check::Markers
+            && matches!(procedure.completion.required, Required::NonEmptyDirectory)
+    };
+    let procedures = config.procedures.iter().map(|(_, procedure)| procedure);
+    procedures
+        .filter(|procedure| takes_anything(procedure))
+        .map(|procedure| {
+            Finding::warning(
+                "markers",
+                procedure.name.to_string(),
+                "without completion_marker any file in its output directory makes a task complete, also what a job \
+                 that failed left behind",
+                "name the files that its script writes last as completion_marker; without them only a script that \
+                 moves its results there at the end is safe",
+            )
+        })
+        .collect()
 }
 
 fn retries(config: &Config) -> Vec<Finding> {
@@ -208,7 +232,7 @@ mod tests {
 
     fn warnings(text: &str) -> Vec<String> {
         let text = format!(
-            "procedures:\n  - {{name: prep, output_dir: prep, script: x.sh{}}}\n{}",
+            "procedures:\n  - {{name: prep, output_dir: prep, script: x.sh, completion_marker: x{}}}\n{}",
             if text.starts_with(',') { text } else { "" },
             if text.starts_with(',') { "" } else { text }
         );

@@ -11,6 +11,8 @@ use crate::config::Config;
 use crate::slurm::inspect::Report;
 use site::Site;
 
+pub use submission::way_out;
+
 /// Versions that were looked at: year and month.
 const KNOWN: std::ops::RangeInclusive<(u32, u32)> = (20, 11)..=(26, 5);
 /// The controller says its time in whole seconds.

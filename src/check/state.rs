@@ -199,7 +199,7 @@ fn unknown_rows(facts: &Facts<'_>) -> Vec<Finding> {
             TOPIC,
             "rows",
             format!("rows of procedures that are not in the configuration: {}", few(&names)),
-            "correct the name in the configuration if it is a slip; `snbb-scheduler clean --rows` puts old ones aside",
+            "correct the name in the configuration if it is a slip; `snbb-scheduler clean --rows --older-than 90d` puts old ones aside",
         ));
     }
     if !without_session.is_empty() {
@@ -211,7 +211,7 @@ fn unknown_rows(facts: &Facts<'_>) -> Vec<Finding> {
                 without_session.len(),
                 few(&without_session)
             ),
-            "see that all data is mounted; `snbb-scheduler clean --rows` puts old ones aside",
+            "see that all data is mounted; `snbb-scheduler clean --rows --older-than 90d` puts old ones aside",
         ));
     }
     findings
@@ -231,12 +231,19 @@ fn never_complete(facts: &Facts<'_>) -> Vec<Finding> {
             *complete == 0 && *without >= LEAST && facts.procedures.find(name).is_some()
         })
         .map(|(name, (_, without))| {
+            let is_one = |row: &&TaskRow| {
+                row.key.procedure == *name && row.reason == Some(Reason::NoOutput)
+            };
+            let one = facts.rows.iter().find(is_one).map(|row| &row.key);
+            let one = one.map_or_else(String::new, |key| {
+                format!(", `snbb-scheduler explain {}` what is there instead", key.words())
+            });
             Finding::warning(
                 "procedure",
                 name.to_string(),
                 format!("{without} jobs ended well without the outputs that prove it, and none ever had them"),
                 format!(
-                    "its markers or its output_dir are wrong, or the script hides its errors (set -euo pipefail); `snbb-scheduler status --failed --procedure {name}` tells more"
+                    "its markers or its output_dir are wrong, or the script hides its errors (set -euo pipefail); `snbb-scheduler status --failed --procedure {name}` names what is missing{one}"
                 ),
             )
         })

@@ -1,6 +1,8 @@
 //! What can be written on the command line.
 
 mod acting;
+#[cfg(test)]
+mod hints;
 mod looking;
 mod setup;
 mod values;

@@ -45,6 +45,7 @@ fn show(findings: &[Finding], format: Format, printer: &mut Printer) -> Result<(
         printer.frame(&checks_frame(findings)?, format, &[], &[])?;
         return Ok(());
     }
+    let findings = &check::combined(findings.to_vec());
     let looks = text::Looks {
         width: printer.width(),
         color: printer.is_colored(),

@@ -265,8 +265,13 @@ impl Context {
             .project
             .clone()
             .or_else(|| self.store.project_of_copies())
-            .or_else(|| self.config.project.clone())
-            .unwrap_or_else(|| request::default_project(&self.store.paths.state))
+            .unwrap_or_else(|| self.default_project())
+    }
+
+    /// Returns the same of a study that has not begun.
+    pub fn default_project(&self) -> String {
+        let configured = self.config.project.clone();
+        configured.unwrap_or_else(|| request::default_project(&self.store.paths.state))
     }
 
     pub fn executor(&self, access: Access) -> Result<Box<dyn Executor>, Failure> {

@@ -3,6 +3,8 @@
 
 mod text;
 
+pub use text::troubles;
+
 use super::args::{ExplainArgs, TextFormat};
 use super::blocks::Block;
 use super::context::{Access, Context};
@@ -111,6 +113,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
         project: &project,
         run_id: &context.run_id,
         now: sys::now(),
+        reader: sys::effective_uid(),
     };
     let meant: Vec<Explanation> = tasks
         .iter()

@@ -5,17 +5,25 @@ use std::path::Path;
 use super::blocks::Block;
 use super::context::Context;
 use super::error::Failure;
+use super::explain::troubles;
 use super::output::{Format, Printer};
 use super::views::{self, RowsView};
-use crate::audit::patterns::{Found, Patterns, read_tail, tells_more};
-use crate::logs::{self, LogFiles};
+use crate::audit::patterns::Patterns;
+use crate::bids::{SessionLabel, SubjectLabel};
+use crate::completion::explain::Verdict;
+use crate::completion::probe::Probe;
+use crate::explain::{remedy, silence, telling};
+use crate::logs;
 use crate::manifest::retry;
 use crate::parallel;
-use crate::state::{State, TaskRow};
+use crate::state::{Reason, State, TaskRow};
 use crate::sys;
 use crate::tables::tasks::FailureNote;
-use crate::tables::words::outlook_text;
-use crate::tables::{failure_text, failures_frame, used_text};
+use crate::tables::words::outlook_text_of;
+use crate::tables::{failure_text_for, failures_frame, used_text};
+
+/// So many missing outputs of a task are named.
+const MISSING_SHOWN: usize = 3;
 
 /// Prints failed rows; as text, first the counts per procedure and status of all of them.
 pub fn print(
@@ -38,8 +46,18 @@ pub fn print(
     }
     let (cut, _) = views::arrange(&mut rows, dag, view, printer);
     let threads = context.config.scan_threads;
+    // Looks at the disk for what is shown to people only.
+    let probe = if is_text {
+        Some(context.probe()?)
+    } else {
+        None
+    };
     let noted: Vec<(TaskRow, FailureNote)> = parallel::map(&rows, threads, |row| {
-        ((*row).clone(), note(context, row, state, &patterns))
+        let mut note = note(context, row, state, &patterns);
+        if let Some(probe) = &probe {
+            note.missing = missing(context, probe, row);
+        }
+        ((*row).clone(), note)
     });
     if is_text {
         for (row, note) in &noted {
@@ -58,6 +76,39 @@ pub fn print(
     Ok(())
 }
 
+/// Says which outputs of a job that ended well are missing, and what is there instead.
+fn missing(context: &Context, probe: &Probe, row: &TaskRow) -> Vec<String> {
+    if row.reason != Some(Reason::NoOutput) {
+        return Vec::new();
+    }
+    let key = &row.key;
+    let session = match &*key.session {
+        "" => Ok(SessionLabel::none()),
+        session => SessionLabel::new(session),
+    };
+    let id = context.config.procedures.find(&key.procedure);
+    let (Some(id), Ok(subject), Ok(session)) = (id, SubjectLabel::new(&key.subject), session)
+    else {
+        return Vec::new();
+    };
+    let found = probe.brief_explainer(&subject).findings(id, &session);
+    let texts = troubles(&found);
+    match texts.len() {
+        0 if found.verdict == Verdict::Complete => {
+            vec!["they are there now: `retry --accept-outputs` takes them as they are".to_owned()]
+        }
+        count if count > MISSING_SHOWN => {
+            let more = format!("and {} more", count - MISSING_SHOWN);
+            texts
+                .into_iter()
+                .take(MISSING_SHOWN)
+                .chain([more])
+                .collect()
+        }
+        _ => texts,
+    }
+}
+
 fn tell(block: &mut Block, row: &TaskRow, note: &FailureNote) {
     let reason = row
         .reason
@@ -69,8 +120,11 @@ fn tell(block: &mut Block, row: &TaskRow, note: &FailureNote) {
         &row.key.to_string(),
         &format!("failed ({reason}), attempt {attempt}{job}"),
     );
-    if let Some(why) = failure_text(row) {
+    if let Some(why) = failure_text_for(row, Some(sys::effective_uid())) {
         block.entry("why", &why);
+    }
+    for text in &note.missing {
+        block.entry("", text);
     }
     if let Some(used) = used_text(row) {
         block.entry("used", &used);
@@ -88,6 +142,12 @@ fn tell(block: &mut Block, row: &TaskRow, note: &FailureNote) {
     if let Some(path) = &note.line_path {
         block.verbatim("log", path);
     }
+    if let Some(silence) = &note.silence {
+        block.entry("", silence);
+    }
+    if let Some(remedy) = &note.remedy {
+        block.entry("to do", remedy);
+    }
     block.entry("next", &note.outlook);
 }
 
@@ -97,8 +157,10 @@ fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) ->
         .find(&row.key.procedure)
         .and_then(|id| dag.get(id).rules.retry.as_ref());
     let outlook = retry::outlook(rules, row, state.meta.owner_uid, sys::now());
+    let remedy = remedy(&context.config, row).filter(|_| !outlook.is_retry());
     let note = FailureNote {
-        outlook: outlook_text(outlook),
+        outlook: outlook_text_of(outlook, row.attempt.unwrap_or(1)),
+        remedy,
         ..FailureNote::default()
     };
     let Some(files) = logs::of(&context.config, &context.store, row) else {
@@ -111,6 +173,8 @@ fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) ->
             pattern: found.meaning.map(|meaning| meaning.name.to_string()),
             meaning: found.meaning.map(|meaning| match &*meaning.hint {
                 "" => meaning.meaning.to_string(),
+                // The remedy knows the value, too.
+                _ if note.remedy.is_some() => meaning.meaning.to_string(),
                 hint => format!("{}: {hint}", meaning.meaning),
             }),
             line: Some(found.line),
@@ -119,21 +183,8 @@ fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) ->
         // Where it should be, for whoever looks.
         None => FailureNote {
             line_path: path(&files.error),
+            silence: silence(row, &files),
             ..note
         },
-    }
-}
-
-/// Finds the line of both logs that tells most; of two that say as much that of the error log. None:
-/// there are no logs, or they are empty or cannot be read.
-fn telling<'f, 'p>(files: &'f LogFiles, patterns: &'p Patterns) -> Option<(&'f Path, Found<'p>)> {
-    let of = |path: &'f Path| {
-        let tail = read_tail(path).ok().flatten()?;
-        Some((path, patterns.telling(&tail)?))
-    };
-    match (of(&files.error), of(&files.output)) {
-        (Some(error), Some(output)) if !tells_more(&error.1, &output.1) => Some(output),
-        (Some(error), _) => Some(error),
-        (None, output) => output,
     }
 }

@@ -32,7 +32,8 @@ pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Resu
         path: log.clone(),
         source,
     })?;
-    let contents = contents.unwrap_or_default();
+    let mut contents = contents.unwrap_or_default();
+    contents.leave_to_others(&context.project(&state));
     if !contents.bad_lines.is_empty() {
         printer.warning(&format!(
             "{} lines of {} cannot be read and are left out",
@@ -62,7 +63,8 @@ pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Resu
             "{named}: nothing has happened yet that is on record"
         ));
         printer.hint(&format!(
-            "`snbb-scheduler explain {named}` says what would have to happen"
+            "`snbb-scheduler explain {}` says what would have to happen",
+            named.words()
         ));
         return Ok(Exit::Done);
     }

@@ -92,7 +92,7 @@ fn choose(
             ),
             hint: format!(
                 "name one of them: snbb-scheduler logs {}",
-                keys.last().map_or_else(String::new, ToString::to_string)
+                keys.last().map_or_else(String::new, |key| key.words())
             ),
         });
     }
@@ -104,7 +104,7 @@ fn choose(
         Some(row) => Ok((*row).clone()),
         None if all.is_empty() => Err(not_found(
             format!("{named}: no job is on record"),
-            format!("`snbb-scheduler explain {named}` says why"),
+            format!("`snbb-scheduler explain {}` says why", named.words()),
         )),
         None => {
             let mut numbers: Vec<i32> = all.iter().map(|row| number(row)).collect();
@@ -115,7 +115,7 @@ fn choose(
                     "{named}: there is no such attempt, on record are {}",
                     numbers.join(", ")
                 ),
-                format!("`snbb-scheduler history {named}` lists them"),
+                format!("`snbb-scheduler history {}` lists them", named.words()),
             ))
         }
     }

@@ -79,6 +79,19 @@ impl Named {
     }
 }
 
+impl Named {
+    /// Returns the words in the order of a command's usage: `sub-0001 ses-01 qsiprep`.
+    pub fn words(&self) -> String {
+        let parts = [
+            Some(&self.subject),
+            self.session.as_ref(),
+            self.procedure.as_ref(),
+        ];
+        let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
+        parts.join(" ")
+    }
+}
+
 impl std::fmt::Display for Named {
     /// Prints `qsiprep sub-0001 ses-01`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

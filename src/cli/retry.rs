@@ -7,7 +7,7 @@ use super::args::{RetryArgs, RetryStatus};
 use super::context::{Access, Context};
 use super::error::Failure;
 use super::monitor;
-use super::output::Printer;
+use super::output::{Printer, Verbosity};
 use super::pause::tell_what_is_paused;
 use crate::completion::Completions;
 use crate::config::Config;
@@ -67,6 +67,7 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
     let mut events = looked.events;
     let (mut cleared, mut accepted, mut complete, mut kept) = (0, 0, 0, Vec::new());
     let mut succeeded = 0;
+    let mut would_clear = Vec::new();
     for chosen in &chosen {
         // A submission that never became a job has no row any more.
         let Some(row) = state.get(&chosen.key).cloned() else {
@@ -90,6 +91,7 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
             }
             Verdict::Clear => {
                 cleared += 1;
+                would_clear.push(row.key.to_string());
                 complete += usize::from(on_disk);
                 state.clear(&row.key);
                 events.push(cleared_event(&row));
@@ -106,6 +108,9 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
         locked.save(&mut state)?;
     }
     tell(printer, args.dry_run, cleared, accepted, complete);
+    if args.dry_run {
+        tell_which(printer, &would_clear);
+    }
     if succeeded > 0 {
         printer.note(&format!(
             "{succeeded} of the selected tasks have become complete; there was nothing to clear"
@@ -119,6 +124,24 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
     } else {
         Exit::Error
     })
+}
+
+/// Names the rows that would be cleared; many only with `-v`.
+fn tell_which(printer: &mut Printer, names: &[String]) {
+    const SHOWN: usize = 10;
+    let shown = match printer.verbosity() >= Verbosity::Verbose {
+        true => names.len(),
+        false => SHOWN,
+    };
+    for name in names.iter().take(shown) {
+        printer.talk(&format!("  {name}"));
+    }
+    if names.len() > shown {
+        printer.talk(&format!(
+            "  and {} more (-v names all)",
+            names.len() - shown
+        ));
+    }
 }
 
 fn tell(printer: &mut Printer, dry_run: bool, cleared: usize, accepted: usize, complete: usize) {

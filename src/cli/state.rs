@@ -38,7 +38,8 @@ pub fn run(context: &Context, args: &StateArgs, printer: &mut Printer) -> Result
 }
 
 fn verify(context: &Context, args: &VerifyArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    let sources = Sources::read(&context.store, &context.config.log_file);
+    let sources = Sources::read(&context.store, &context.config.log_file)
+        .of_study(&context.default_project());
     let findings = verify::verify(&sources);
     printer.frame(&findings_frame(&findings)?, args.format, &[], &[])?;
     let count = |level| findings.iter().filter(|f| f.level == level).count();
@@ -62,7 +63,9 @@ fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result
     } else {
         None
     };
-    let sources = Sources::read(&context.store, &context.config.log_file).require_usable()?;
+    let sources = Sources::read(&context.store, &context.config.log_file)
+        .of_study(&context.default_project())
+        .require_usable()?;
     let mut rebuilt = repair::rebuild(&sources);
     if !args.write.as_owner {
         check_owner(

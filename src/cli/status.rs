@@ -9,6 +9,7 @@ use super::pause::tell_what_is_paused;
 use super::views::{self, RowsView};
 use crate::bids::Cohort;
 use crate::exit::Exit;
+use crate::explain::all_awaiting;
 use crate::manifest::{Selection, stale_rows};
 use crate::safety;
 use crate::state::{State, TaskRow, TaskStatus};
@@ -42,6 +43,9 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
                 && since.is_none_or(|since| row.submitted_at.max(row.updated_at) >= Some(since))
         })
         .collect();
+    if let Some(text) = all_awaiting(&context.config, rows.iter().copied()) {
+        printer.note(&text);
+    }
     let view = RowsView {
         log_dir: context.config.slurm.log_dir.as_deref(),
         is_selection: rows.len() < state.len(),

@@ -8,8 +8,9 @@ use super::error::Failure;
 use super::monitor::update_or_read;
 use super::output::Printer;
 use crate::exit::Exit;
+use crate::explain::all_awaiting;
 use crate::manifest::Selection;
-use crate::state::{State, TaskStatus};
+use crate::state::{Reason, State, TaskRow, TaskStatus};
 use crate::sys;
 
 /// Slurm is not asked more often.
@@ -50,6 +51,19 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
         }
         progress.set_total(counts.all() as u64);
         progress.inc(ended(&counts).saturating_sub(ended(&before)));
+        let selected = state
+            .rows()
+            .iter()
+            .filter(|row| is_selected(&selection, row));
+        let awaited: Vec<_> = selected.filter(|row| row.is_in_flight()).collect();
+        // Nothing is left but the wait for outputs: whoever waits should know how long.
+        if awaited
+            .iter()
+            .all(|row| row.reason == Some(Reason::AwaitingOutput))
+            && let Some(text) = all_awaiting(&context.config, awaited)
+        {
+            printer.note(&text);
+        }
         if counts != before {
             printer.detail(&counts.text());
         }
@@ -71,6 +85,10 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
         before = counts;
         std::thread::sleep(pause);
     }
+}
+
+fn is_selected(selection: &Selection, row: &TaskRow) -> bool {
+    selection.contains(&row.key.subject, &row.key.session, &row.key.procedure)
 }
 
 #[derive(PartialEq, Eq)]
@@ -98,10 +116,7 @@ fn count(state: &State, selection: &Selection) -> Counts {
         state
             .rows()
             .iter()
-            .filter(|row| {
-                selection.contains(&row.key.subject, &row.key.session, &row.key.procedure)
-                    && status(row.status)
-            })
+            .filter(|row| is_selected(selection, row) && status(row.status))
             .count()
     };
     Counts {

@@ -4,7 +4,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{Explanation, View};
+use super::{Explanation, View, awaiting, remedy};
 use crate::completion::explain::Verdict;
 use crate::manifest::{Decision, Limit, Outlook, Planned, Skip};
 use crate::request;
@@ -78,7 +78,10 @@ fn of_task(
             "nothing, unless `include` or `exclude` in the configuration are changed".to_owned()
         }
         Skip::NotApplicable => "nothing, the session lacks what this procedure works on".to_owned(),
-        Skip::InFlight { .. } => in_flight(row, pending_reason),
+        Skip::InFlight { .. } => match row.and_then(|row| awaiting(view.config, row)) {
+            Some(text) => format!("nothing yet, {text}"),
+            None => in_flight(row, pending_reason),
+        },
         Skip::Failed { outlook, .. } => failed(view, &key, row, *outlook, is_complete),
         Skip::JobWithoutRow(id) => {
             format!("job {id} has to end; if it is not wanted: scancel {id}")
@@ -183,9 +186,11 @@ fn failed(
     if outlook == Outlook::Now {
         return "nothing, the next `run` tries again".to_owned();
     }
-    let words = select(key);
-    let mut text = match row.and_then(|row| row.reason) {
-        Some(Reason::NoOutput) if !is_complete => {
+    let words = key.words();
+    let remedy = row.and_then(|row| remedy(view.config, row));
+    let mut text = match (row.and_then(|row| row.reason), remedy) {
+        (_, Some(remedy)) => remedy,
+        (Some(Reason::NoOutput), _) if !is_complete => {
             "compare its outputs with what the script writes".to_owned()
         }
         _ => format!("look at its logs (`snbb-scheduler logs {words}`)"),
@@ -219,17 +224,6 @@ fn over_limit(limit: &Limit, key: &TaskKey) -> String {
             "jobs that are in flight have to end; a later `run` submits it".to_owned()
         }
     }
-}
-
-/// Returns the words that name a task: `sub-01 ses-01 qsiprep`.
-fn select(key: &TaskKey) -> String {
-    let words = [&key.subject, &key.session, &key.procedure];
-    let words: Vec<&str> = words
-        .iter()
-        .map(|word| word.as_ref())
-        .filter(|word| !word.is_empty())
-        .collect();
-    words.join(" ")
 }
 
 /// Returns the options that select a task, each after a blank.

@@ -3,12 +3,13 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::View;
+use super::{View, telling};
+use crate::audit::patterns::Patterns;
 use crate::logs;
 use crate::manifest::{Outlook, retry};
 use crate::procedure::ProcedureId;
 use crate::state::{TaskKey, TaskRow, TaskStatus};
-use crate::tables::words::outlook_text;
+use crate::tables::words::outlook_text_of;
 use crate::tables::{row_text, used_text};
 
 /// Describes one attempt. Sizes in MB (2^20 bytes).
@@ -95,6 +96,21 @@ impl View<'_> {
         }
     }
 
+    /// Describes the row's attempt; of a failed one the log is that which tells most.
+    pub(super) fn newest(&self, row: &TaskRow) -> Attempt {
+        let mut attempt = self.attempt(row);
+        if row.status != TaskStatus::Failed {
+            return attempt;
+        }
+        if let Some(files) = logs::of(self.config, self.store, row) {
+            let patterns = Patterns::new(&self.config.audit.log_patterns);
+            let patterns = patterns.unwrap_or_else(|_| Patterns::builtin().clone());
+            let path = telling(&files, &patterns).map_or(&*files.error, |(path, _)| path);
+            attempt.log_path = Some(path.to_string_lossy().into_owned());
+        }
+        attempt
+    }
+
     pub(super) fn outlook(&self, procedure: ProcedureId, row: &TaskRow) -> Outlook {
         let rules = self.config.procedures.get(procedure).rules.retry.as_ref();
         retry::outlook(rules, row, self.state.meta.owner_uid, self.now)
@@ -107,7 +123,7 @@ impl View<'_> {
         let rules = self.config.procedures.get(procedure).rules.retry.as_ref();
         let outlook = self.outlook(procedure, row);
         Some(Retry {
-            text: outlook_text(outlook),
+            text: outlook_text_of(outlook, row.attempt.unwrap_or(1)),
             automatic: outlook.is_retry(),
             at: match outlook {
                 Outlook::At(at) => Some(at),

@@ -56,6 +56,9 @@ const LIMITS: &str = "\
 #warmup: 3
 # So many failures in a row pause a procedure until `snbb-scheduler resume`.
 #pause_after_failures: 10
+# How long the outputs of a job that ended well may take to appear, before it counts as failed (no_output). Until then the
+# task is still running. 0s: they must be there when the job has ended.
+#output_grace: 10m
 # Failures that are tried again without a person.
 #retry: { max_attempts: 3, on: { out_of_memory: { mem_factor: 1.5 }, timeout: { time_factor: 2 }, node_fail: {} } }
 # Subjects and sessions that are left alone.

@@ -23,6 +23,11 @@ pub fn look(config: &Config) -> [Option<Room>; 2] {
     [room(&config.state_file), room(&config.log_file)]
 }
 
+/// Looks at the file system of a directory that may not exist yet. None: it cannot be known.
+pub fn of_directory(dir: &Path) -> Option<Room> {
+    room(&dir.join("file"))
+}
+
 /// What counts is where a link leads to. The directory may not exist yet: then the nearest one above it
 /// tells.
 fn room(file: &Path) -> Option<Room> {

@@ -6,6 +6,7 @@
 pub mod archive;
 mod facts;
 mod reading;
+mod strangers;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, Read as _, Seek as _, SeekFrom, Write as _};
@@ -20,6 +21,7 @@ use crate::job::JobId;
 
 pub use facts::{extras_of, extras_of_intent, fill};
 pub use reading::{Contents, Record, parse, read};
+pub use strangers::{Strangers, project_of};
 
 /// Appends events of one command to the log.
 #[derive(Debug)]

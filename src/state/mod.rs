@@ -130,6 +130,16 @@ impl TaskKey {
     }
 }
 
+impl TaskKey {
+    /// Returns the words that name a task on the command line, in the order of its usage: `sub-0001 ses-01
+    /// qsiprep`.
+    pub fn words(&self) -> String {
+        let words = [&*self.subject, &*self.session, &*self.procedure];
+        let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        words.join(" ")
+    }
+}
+
 impl fmt::Display for TaskKey {
     /// Prints `qsiprep sub-0001 ses-01`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -25,6 +25,8 @@ pub struct Sources {
     pub audit: Found<audit_log::Contents>,
     pub control: Found<Control>,
     pub audit_path: std::path::PathBuf,
+    /// Whose events were left out of the audit log.
+    pub strangers: Option<audit_log::Strangers>,
     /// Temporary files of calls that write now, or died while they did.
     pub temporary: Vec<std::path::PathBuf>,
     /// Damaged files that earlier repairs have kept.
@@ -86,6 +88,25 @@ impl Sources {
         }
     }
 
+    /// Leaves out the events of other studies that write to the same log. `project`: this study's word, if no
+    /// file says it. A log that does not know that word is taken as it is: it may be all that is left.
+    pub fn of_study(mut self, project: &str) -> Self {
+        let meta = |file: &Found<Contents>| file.read()?.meta.project.clone();
+        let known = meta(&self.state)
+            .or_else(|| meta(&self.backup))
+            .or_else(|| meta(&self.attempts));
+        let Found::Read(contents) = &mut self.audit else {
+            return self;
+        };
+        let own = match known {
+            Some(known) => known,
+            None if contents.projects().contains(project) => project.to_owned(),
+            None => return self,
+        };
+        self.strangers = contents.leave_to_others(&own);
+        self
+    }
+
     fn read_once(store: &Store, audit_path: &Path) -> Self {
         let paths = &store.paths;
         let audit = match audit_log::read(audit_path) {
@@ -111,6 +132,7 @@ impl Sources {
             Err(error) => Found::Unusable(error),
         };
         Self {
+            strangers: None,
             audit,
             control,
             journal,

@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::audit_log::{self, EventKind, Record};
+use super::audit_log::{self, EventKind, Record, project_of};
 use super::store::Store;
-use crate::job::JobTag;
 
 /// In the state's metadata: a run has begun a new file although an older one had been there; seconds since 1970.
 /// Stands until a repair.
@@ -41,13 +40,4 @@ pub fn of(
 
 fn is_file(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
-}
-
-/// Returns the word in the comment of a job, if the event tells it.
-pub(super) fn project_of(record: &Record) -> Option<String> {
-    let argv = record.fields.get("argv")?.as_array()?;
-    argv.iter()
-        .filter_map(|word| word.as_str()?.strip_prefix("--comment="))
-        .find_map(JobTag::parse)
-        .map(|tag| tag.project)
 }

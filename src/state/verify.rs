@@ -42,6 +42,8 @@ impl Level {
 /// How many examples a finding names.
 const EXAMPLES: usize = 3;
 const REPAIR: &str = "snbb-scheduler state repair";
+const REPAIR_OR_OTHERS: &str = "snbb-scheduler state repair; if the log is another study's, and this one is new: \
+                                give it a log_file of its own";
 
 /// Judges everything. The files come first, then the rows.
 pub fn verify(sources: &Sources) -> Vec<Finding> {
@@ -145,7 +147,10 @@ fn state_file(sources: &Sources, rebuilt: &Rebuilt, out: &mut Findings) {
                 "{path} is missing, and its other files or the audit log know {} task(s)",
                 rebuilt.state.len()
             ),
-            Some(REPAIR),
+            Some(match is_only_log(sources) {
+                true => REPAIR_OR_OTHERS,
+                false => REPAIR,
+            }),
         ),
         Found::Damaged { error, .. } => {
             out.add(Level::Error, part, error.to_string(), Some(REPAIR));
@@ -177,6 +182,11 @@ fn state_file(sources: &Sources, rebuilt: &Rebuilt, out: &mut Findings) {
             }
         }
     }
+}
+
+/// True if nothing but the audit log is left of a study, or it is another study's.
+fn is_only_log(sources: &Sources) -> bool {
+    sources.backup.is_missing() && sources.attempts.is_missing() && sources.journal.is_missing()
 }
 
 fn attempts_file(sources: &Sources, out: &mut Findings) {
@@ -250,6 +260,19 @@ fn journal(sources: &Sources, out: &mut Findings) {
 fn audit_log(sources: &Sources, out: &mut Findings) {
     let part = "audit log";
     let path = sources.audit_path.display();
+    if let Some(strangers) = &sources.strangers {
+        let names: Vec<&str> = strangers.projects.iter().map(String::as_str).collect();
+        out.add(
+            Level::Warning,
+            part,
+            format!(
+                "{path} also holds {} event(s) of other studies (project {}), which are passed over",
+                strangers.events,
+                names.join(", ")
+            ),
+            Some("give each study a log_file of its own"),
+        );
+    }
     match &sources.audit {
         Found::Missing if sources.state.read().is_some_and(|c| !c.rows.is_empty()) => out.add(
             Level::Warning,

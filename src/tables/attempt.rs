@@ -18,12 +18,18 @@ pub fn row_text(row: &TaskRow) -> String {
     text
 }
 
+/// Slurm says so many seconds of a job without a time limit: a year.
+const NO_LIMIT: i64 = 365 * 86_400;
+
 /// Says what an attempt used of what it asked for: `ran 24:00:10 of 1-00:00:00, memory 31.5G seen of
 /// 32G, on n1`. None: nothing is known.
 pub fn used_text(row: &TaskRow) -> Option<String> {
     let facts = &row.facts;
     let elapsed = facts.elapsed_s.filter(|_| !row.is_in_flight());
-    let time = match (elapsed.and_then(clock), facts.time_limit_s.and_then(clock)) {
+    let is_unlimited = facts.time_limit_s >= Some(NO_LIMIT);
+    let limit = facts.time_limit_s.filter(|_| !is_unlimited);
+    let time = match (elapsed.and_then(clock), limit.and_then(clock)) {
+        (Some(ran), None) if is_unlimited => Some(format!("ran {ran} (no limit)")),
         (Some(ran), Some(limit)) => Some(format!("ran {ran} of {limit}")),
         (Some(ran), None) => Some(format!("ran {ran}")),
         (None, Some(limit)) => Some(format!("time limit {limit}")),
@@ -46,6 +52,14 @@ mod tests {
     use super::*;
     use crate::state::testing::row;
     use crate::state::{JobFacts, TaskStatus};
+
+    #[test]
+    fn a_job_without_a_time_limit_has_none() {
+        let mut row = row("a", TaskStatus::Complete, Reason::Verified);
+        row.facts.elapsed_s = Some(0);
+        row.facts.time_limit_s = Some(365 * 86_400);
+        assert_eq!(used_text(&row).unwrap(), "ran 0:00:00 (no limit)");
+    }
 
     #[test]
     fn an_attempt_is_told_in_one_line() {

@@ -40,6 +40,11 @@ const NEAR_PERCENT: i64 = 90;
 /// Returns why a failed row failed, in one short line without a full stop. None: it has not failed,
 /// or nothing is known.
 pub fn failure_text(row: &TaskRow) -> Option<String> {
+    failure_text_for(row, None)
+}
+
+/// Says the same to the user with this uid: what that user cancelled is called their own doing.
+pub fn failure_text_for(row: &TaskRow, reader: Option<u32>) -> Option<String> {
     if row.status != TaskStatus::Failed {
         return None;
     }
@@ -69,7 +74,9 @@ pub fn failure_text(row: &TaskRow) -> Option<String> {
             (Some(ran), None) => format!("reached its time limit (ran {ran})"),
             (None, None) => "reached its time limit".to_owned(),
         },
-        Reason::Cancelled => cancelled_text(facts.slurm_state.as_deref().unwrap_or_default()),
+        Reason::Cancelled => {
+            cancelled_text(facts.slurm_state.as_deref().unwrap_or_default(), reader)
+        }
         Reason::NodeFail => on_node("its node failed, or Slurm lost the job in a restart", facts),
         Reason::BootFail => on_node("its node did not start", facts),
         Reason::Preempted => "had to give way to a job of higher priority".to_owned(),
@@ -216,8 +223,11 @@ pub(super) fn clock(seconds: i64) -> Option<String> {
     Some(TimeLimit::of_seconds(seconds).to_string())
 }
 
-fn cancelled_text(state: &str) -> String {
+fn cancelled_text(state: &str, reader: Option<u32>) -> String {
     match cancelled_by(state) {
+        Some(uid) if reader.is_some_and(|reader| uid == i64::from(reader)) => {
+            "cancelled by you, with `cancel` or scancel".to_owned()
+        }
         Some(0) => "cancelled by root (an administrator)".to_owned(),
         Some(uid) => format!("cancelled by the user with uid {uid}"),
         None => "cancelled".to_owned(),

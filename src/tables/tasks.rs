@@ -125,6 +125,12 @@ fn column(name: &str, rows: &[&TaskRow], log_dir: Option<&str>) -> PolarsResult<
 pub struct FailureNote {
     /// What becomes of it by itself.
     pub outlook: String,
+    /// What to set first, if it would fail again as it is.
+    pub remedy: Option<String>,
+    /// Of a job that ended well: its outputs that are missing, and what is there instead.
+    pub missing: Vec<String>,
+    /// What it may mean that its logs say nothing.
+    pub silence: Option<String>,
     /// The line of its logs that tells most.
     pub line: Option<String>,
     /// Of the error log, if there is no line.

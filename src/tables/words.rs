@@ -126,7 +126,7 @@ pub fn decision_text(decision: &Decision) -> String {
             } => format!(
                 "failed ({}, attempt {attempt}); {}",
                 reason_word(*reason),
-                outlook_text(*outlook)
+                outlook_text_of(*outlook, *attempt)
             ),
             Skip::JobWithoutRow(id) => {
                 format!("job {id} may be this task's and has no row; waits until it ends")
@@ -296,15 +296,20 @@ fn limit_text(limit: &Limit) -> String {
 
 /// Says what becomes of a failed task by itself.
 pub fn outlook_text(outlook: Outlook) -> String {
+    outlook_text_of(outlook, 0)
+}
+
+/// Says the same of a task's `attempt`, the number of which goes on when a budget starts anew.
+pub fn outlook_text_of(outlook: Outlook, attempt: i32) -> String {
     match outlook {
         Outlook::None => "'retry' clears it".to_owned(),
         Outlook::Now => "is tried again".to_owned(),
         Outlook::At(at) => format!("is tried again from {}", at.format("%Y-%m-%d %H:%M UTC")),
-        Outlook::Spent(budget) => spent_text(budget),
+        Outlook::Spent(budget) => spent_text(budget, attempt),
     }
 }
 
-fn spent_text(budget: Budget) -> String {
+fn spent_text(budget: Budget, attempt: i32) -> String {
     let Budget { used, allowed, .. } = budget;
     let left = match (budget.infrastructure, allowed) {
         (true, 0) => "max_infrastructure is 0".to_owned(),
@@ -314,6 +319,9 @@ fn spent_text(budget: Budget) -> String {
             )
         }
         (false, 1) => "max_attempts is 1".to_owned(),
+        (false, _) if i64::from(attempt) > i64::from(used) => {
+            format!("all {allowed} attempts since it was last cleared are used up")
+        }
         (false, _) => format!("all {allowed} attempts are used up"),
     };
     format!("{left}; 'retry' starts anew")

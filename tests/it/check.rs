@@ -227,7 +227,7 @@ fn people_get_lines_with_the_worst_first_and_a_verdict() {
     assert_eq!(said.code, 1);
     let lines: Vec<&str> = said.out.lines().collect();
     assert!(
-        lines[0].starts_with("error    script bids: script 'job.sh' was not found"),
+        lines[0].starts_with("error    script bids, prep: script 'job.sh' was not found"),
         "{}",
         said.out
     );
@@ -237,11 +237,11 @@ fn people_get_lines_with_the_worst_first_and_a_verdict() {
         "{}",
         said.out
     );
-    assert_eq!(*lines.last().unwrap(), "not sound: 2 errors, 1 warning");
+    assert_eq!(*lines.last().unwrap(), "not sound: 1 error, 1 warning");
     let quiet = study.call(&["check", "-q"]).out;
     assert!(!quiet.contains("\nok "), "{quiet}");
     assert!(
-        quiet.ends_with("not sound: 2 errors, 1 warning\n"),
+        quiet.ends_with("not sound: 1 error, 1 warning\n"),
         "{quiet}"
     );
     let csv = study.call(&["check", "--format", "csv"]).out;

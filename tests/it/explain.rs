@@ -153,8 +153,12 @@ fn tasks_of_an_array() {
     study.ok(&["monitor", "-q"]);
     let text = explain(&study, &["01", "02", "bids"]);
     let log = "logs/bids/bids_sub-01_ses-02_1001_1.out";
-    assert!(text.contains(&format!("[study]/{log}")), "{text}");
+    // Where it should be, then where it is.
+    let error = log.replace(".out", ".err");
+    assert!(text.contains(&format!("[study]/{error}")), "{text}");
     study.write(log, "oh no\n");
+    let text = explain(&study, &["01", "02", "bids"]);
+    assert!(text.contains(&format!("[study]/{log}")), "{text}");
     assert!(
         study
             .ok(&["logs", "01", "02", "bids"])
@@ -307,4 +311,32 @@ fn a_narrow_terminal_wraps_and_colours() {
         "{text}"
     );
     insta::assert_snapshot!("explain_terminal", lines.join("\n").replace('\u{1b}', "^"));
+}
+
+#[test]
+fn a_job_that_waits_for_its_outputs_says_until_when() {
+    let (study, slurm) = study(&PIPELINE.replace("output_grace: 0s", "output_grace: 10m"));
+    study.ok(&["run", "-q"]);
+    slurm.set("1001", "COMPLETED");
+    study.ok(&["monitor", "-q"]);
+    let words = "ended well; its outputs are waited for until 20";
+    let text = explain(&study, &["01", "01", "bids"]);
+    let words_here =
+        "its job ended well; its outputs are waited for until [time] (output_grace 10m)";
+    assert!(text.contains(&format!("why      {words_here}")), "{text}");
+    assert!(
+        text.contains(&format!("to do    nothing yet, {words_here}")),
+        "{text}"
+    );
+    let said = study.ok(&["status"]);
+    assert!(
+        said.err.contains(words) && said.err.contains("UTC"),
+        "{}",
+        said.err
+    );
+    slurm.set("1002", "COMPLETED");
+    study.ok(&["monitor", "-q"]);
+    let said = study.call(&["wait", "--timeout", "1s"]);
+    let words = "note: 2 jobs ended well; their outputs are waited for until 20";
+    assert_eq!(said.err.matches(words).count(), 1, "{}", said.err);
 }

@@ -75,7 +75,7 @@ fn what_is_missing_is_explained() {
     assert_eq!(said.code, 1);
     assert!(said.err.contains("no job is on record"), "{}", said.err);
     assert!(
-        said.err.contains("explain prep sub-01 ses-01"),
+        said.err.contains("explain sub-01 ses-01 prep"),
         "{}",
         said.err
     );
@@ -275,4 +275,44 @@ fn all_that_happened_is_told_in_order() {
         "{}",
         none.err
     );
+}
+
+#[test]
+fn what_a_job_without_its_outputs_lacks_is_told_where_failures_are_told() {
+    let mut study = Study::new();
+    let slurm = FakeSlurm::new(&mut study);
+    study.configure(
+        "output_grace: 0s\nprocedures:\n  - {name: a, output_dir: a, script: job.sh, completion_marker: x.txt}\n",
+    );
+    study.scan(&["sub-01/ses-01"]);
+    study.script("job.sh", "true");
+    study.ok(&["run", "-q"]);
+    study.write("derivatives/a/sub-01/ses-01/y.txt", "y");
+    study.write("derivatives/a/sub-01/ses-01/sub/z", "z");
+    slurm.set("1001", "COMPLETED");
+    study.ok(&["monitor", "-q"]);
+    let said = study.ok(&["status", "--failed"]).out;
+    let line = "missing: x.txt: the directory holds 2 entries (";
+    assert!(
+        said.contains(line) && said.contains("), none is x.txt"),
+        "{said}"
+    );
+    assert!(said.contains("no log was written: is "), "{said}");
+    let said = study.ok(&["explain", "01", "01", "a"]).out;
+    assert!(said.contains("no log was written: is "), "{said}");
+    assert!(said.contains("a_sub-01_ses-01_1001.err"), "{said}");
+    // What stands in the logs decides which one is named, at both places.
+    study.write("logs/a/a_sub-01_ses-01_1001.out", "MemoryError: no room\n");
+    study.write("logs/a/a_sub-01_ses-01_1001.err", "bye\n");
+    for words in [&["status", "--failed"][..], &["explain", "01", "01", "a"]] {
+        let said = study.ok(words).out;
+        assert!(
+            said.contains("_1001.out") && !said.contains("_1001.err"),
+            "{said}"
+        );
+        assert!(!said.contains("no log was written"), "{said}");
+    }
+    study.write("derivatives/a/sub-01/ses-01/x.txt", "x");
+    let said = study.ok(&["status", "--failed"]).out;
+    assert!(said.contains("they are there now"), "{said}");
 }

@@ -182,7 +182,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
     (
         "owner",
         &[(
-            "tests/it/together.rs",
+            "tests/it/together/holders.rs",
             "a_state_of_another_user_is_read_and_not_written",
         )],
     ),

@@ -418,3 +418,57 @@ fn a_refused_a_released_and_a_cancelled_submission_leave_a_sound_state() {
     }
     repaired(&study, &slurm, &wanted, "everything but the log");
 }
+
+#[test]
+fn a_log_that_two_studies_share_is_told_apart() {
+    let mut study = Study::new();
+    let _slurm = FakeSlurm::new(&mut study);
+    study.configure(PIPELINE);
+    study.script("convert.sh", "true");
+    study.script("prep.sh", "true");
+    study.scan(&["sub-01/ses-01"]);
+    study.ok(&["run", "-q"]);
+    // The other one lies beside it and has its own state and roots.
+    let own = study.read("config.yaml");
+    study.write(
+        "other.yaml",
+        &own.replace("state.parquet", "other.parquet")
+            .replace("dicom_root: dicom", "dicom_root: dicom2"),
+    );
+    study.write("dicom2/sub-02/ses-01/0001.dcm", "x");
+    let other = study.at("other.yaml").display().to_string();
+    let log = |study: &Study| study.read("scheduler_audit.jsonl").lines().count();
+    let before = log(&study);
+    study.ok(&["run", "-q", "--config", &other]);
+    assert!(log(&study) > before, "both write to one log");
+
+    for config in [&study.at("config.yaml").display().to_string(), &other] {
+        let said = study.ok(&["state", "repair", "--no-slurm", "--config", config]);
+        assert!(
+            said.err.contains("nothing to repair"),
+            "{}{}",
+            said.out,
+            said.err
+        );
+        let said = study.ok(&["state", "verify", "--config", config]);
+        assert!(
+            said.out.contains("events of other studies")
+                || said.out.contains("event(s) of other studies"),
+            "{}",
+            said.out
+        );
+        assert!(said.out.contains("log_file of its own"), "{}", said.out);
+    }
+    let said = study.call(&["history", "02", "--format", "json"]);
+    assert!(!said.out.contains("sub-02"), "{}", said.out);
+    // A state that is lost is rebuilt from what is its own.
+    std::fs::remove_file(study.at("other.parquet")).unwrap();
+    study.ok(&["state", "repair", "--yes", "--no-slurm", "--config", &other]);
+    let said = study
+        .ok(&["status", "--format", "csv", "--config", &other])
+        .out;
+    assert!(
+        said.contains("sub-02") && !said.contains("sub-01"),
+        "{said}"
+    );
+}

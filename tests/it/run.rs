@@ -208,8 +208,9 @@ fn one_refused_submission_loses_nothing_and_stops_only_its_procedure() {
     let said = study.call(&["run"]);
     assert_eq!(said.code, 3, "{}", said.err);
     assert!(
-        said.err
-            .contains("convert: refused: Invalid qos specification"),
+        said.err.contains(
+            "convert: refused: Invalid qos specification\nhint: correct the procedure's qos"
+        ),
         "{}",
         said.err
     );

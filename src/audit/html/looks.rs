@@ -25,7 +25,7 @@ pub const GROUPS: [Group; 9] = [
         &["running", "pending", "foreign-job"],
         true,
     ),
-    group("ready", "Ready", "○", &["due", "limit", "settling"], true),
+    group("ready", "Due", "○", &["due", "limit", "settling"], true),
     group("waiting", "Waiting", "…", &["waiting", "paused"], true),
     group("blocked", "Blocked", "⊘", &["blocked"], true),
     group("failed", "Failed", "✕", &["failed"], true),

@@ -16,10 +16,11 @@ pub fn header(report: &Report) -> Markup {
         header.banner {
             div {
                 p.kind { "Audit report" }
-                h1 { (safe(&study.project)) }
+                h1 { (safe(&study.name())) }
                 p.meta {
                     time datetime=(time_text(at)) { (at.format("%e %B %Y, %H:%M UTC")) }
                     " · snbb-scheduler " (study.version)
+                    " · " code { (safe(study.config.as_ref().unwrap_or(&study.state_file))) }
                     @if let Some(selection) = &study.selection {
                         " · only " code { (safe(selection)) }
                     }
@@ -122,7 +123,7 @@ fn health(report: &Report) -> Markup {
             (stack(total, bands.map(|(band, _, _, count, _)| (format!("b-{band}"), count))))
             span.sub {
                 @if let Some(mean) = health.mean { "mean share complete " (percent(mean)) }
-                @if health.none > 0 { " · " (thousands(health.none)) " without tasks" }
+                @if health.none > 0 { " · " (thousands(health.none)) " not rated" }
             }
         }
     }

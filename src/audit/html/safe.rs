@@ -67,10 +67,7 @@ pub fn memory(mb: i64) -> String {
     }
 }
 
-/// Rounds down, so that only all is 100 %.
-pub fn percent(share: f64) -> String {
-    format!("{} %", (share * 100.0 + 1e-9).floor())
-}
+pub use crate::audit::health::percent;
 
 /// Makes a word of the report readable: `out_of_memory` becomes `out of memory`.
 pub fn spaced(word: &str) -> String {

@@ -32,7 +32,8 @@ pub struct Usage {
     /// Attempts that failed for want of this resource; not among the `n`.
     pub under_asked: usize,
     pub verdict: Verdict,
-    /// What to ask for, in the same unit. None: too few attempts to say.
+    /// What to ask for, in the same unit: more than any attempt used or was killed at. None: too few
+    /// attempts to say, or too few of many were short to ask more for all.
     pub suggested: Option<i64>,
     /// The same as it is written in the configuration (`mem: 24G`, `time: 06:00:00`).
     pub suggested_text: Option<String>,
@@ -53,7 +54,7 @@ pub struct Percentiles {
 pub enum Verdict {
     /// The suggestion is less than three quarters of what is asked for.
     OverAsked,
-    /// Attempts fail for want of it, or the suggestion is more than what is asked for.
+    /// The suggestion is more than what is asked for: attempts failed for want of it, or came close.
     UnderAsked,
     Fits,
     /// Too few attempts, or nothing is asked for.

@@ -5,6 +5,7 @@ mod tasks;
 mod upkeep;
 
 use super::Align::{self, Left, Right};
+use crate::audit::health::percent;
 use crate::audit::report::{Report, time_text};
 
 /// Is a part of the text.
@@ -80,9 +81,13 @@ impl Text<'_> {
         let study = &report.study;
         self.blocks.push(Block::Title(format!(
             "Audit of {} at {}",
-            study.project,
+            study.name(),
             time_text(study.created_at)
         )));
+        self.line(match &study.config {
+            Some(config) => format!("configuration: {config}"),
+            None => format!("state: {}", study.state_file),
+        });
         if let Some(selection) = &study.selection {
             self.line(format!("selection: {selection}"));
         }
@@ -107,7 +112,7 @@ impl Text<'_> {
                 health.good, health.fair, health.poor
             );
             if health.none > 0 {
-                line.push_str(&format!(", {} without tasks", health.none));
+                line.push_str(&format!(", {} not rated", health.none));
             }
             if let Some(mean) = health.mean {
                 line.push_str(&format!("; mean {}", percent(mean)));
@@ -171,8 +176,4 @@ fn plural(count: usize, word: &str) -> String {
         1 => format!("1 {word}"),
         _ => format!("{count} {word}s"),
     }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
 }

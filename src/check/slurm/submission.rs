@@ -1,6 +1,7 @@
 //! What Slurm would say to a job of each procedure. Pure.
 
 use crate::check::Finding;
+use crate::check::scripts::DOS;
 use crate::executor::Refusal;
 use crate::slurm::inspect::{Report, Tried};
 
@@ -35,7 +36,8 @@ pub(super) fn judge(report: &Report) -> Vec<Finding> {
                     topic,
                     about,
                     format!("Slurm would refuse a job of it: {message}"),
-                    way_out(message),
+                    way_out(message)
+                        .unwrap_or("correct the procedure's options; nothing of it is submitted until then"),
                 ),
                 Tried::Unclear(message) => Finding::warning(
                     topic,
@@ -55,8 +57,8 @@ pub(super) fn judge(report: &Report) -> Vec<Finding> {
         .collect()
 }
 
-/// Names the key that a refusal is about.
-fn way_out(message: &str) -> &'static str {
+/// Names the key that a refusal is about. None: sbatch's words are not known.
+pub fn way_out(message: &str) -> Option<&'static str> {
     let text = message.to_lowercase();
     let table = [
         (
@@ -91,14 +93,12 @@ fn way_out(message: &str) -> &'static str {
             "memory",
             "ask for less memory: no node of the partition has that much",
         ),
+        ("dos line breaks", DOS),
         (
             "batch script",
             "begin the script with a line such as #!/bin/bash",
         ),
     ];
     let found = table.iter().find(|(part, _)| text.contains(part));
-    found.map_or(
-        "correct the procedure's options; nothing of it is submitted until then",
-        |(_, advice)| advice,
-    )
+    found.map(|(_, advice)| *advice)
 }

@@ -173,6 +173,10 @@ pub(super) fn own_places(site: &Site) -> Vec<Finding> {
             "set slurm_log_dir to a directory that all nodes see",
         ));
     }
+    if let Some(dir) = &config.slurm.log_dir {
+        let room = space::of_directory(dir);
+        findings.extend(places::judge_log_room(dir, room, config.safety.min_free));
+    }
     let rooms = space::look(config);
     let free = rooms[0].and_then(|room| room.free);
     let stops = space::judge(config, &rooms);

@@ -14,6 +14,7 @@ use crate::cli::args::{CheckArgs, Global};
 use crate::config::{Config, ExecutorKind};
 use crate::disk::reader::Reader;
 use crate::executor::ExecutorError;
+use crate::request;
 use crate::script::find_script;
 use crate::state::lock::Lock;
 use crate::state::sources::{Found, Sources};
@@ -218,7 +219,9 @@ fn read_state(site: &Site) -> Result<StateLook, Box<Finding>> {
         Box::new(Finding::error("state", "", error.to_string(), hint))
     };
     let store = Store::at(&site.config.state_file).map_err(|error| unusable(&error))?;
-    let sources = Sources::read(&store, &site.config.log_file);
+    let project = site.config.project.clone();
+    let project = project.unwrap_or_else(|| request::default_project(&store.paths.state));
+    let sources = Sources::read(&store, &site.config.log_file).of_study(&project);
     let verified = verify::verify(&sources);
     // What cannot be read was told by the line before.
     let state = store.read().unwrap_or_default();

@@ -45,9 +45,14 @@ pub fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
         }
     }
     if let Some(retry) = &task.retry {
+        let newest = task.row.as_ref().map_or(0, |row| row.attempt);
+        let since = match i64::from(newest) > i64::from(retry.attempts_used) {
+            true => " since it was last cleared",
+            false => "",
+        };
         let allowed = match (retry.attempts_allowed, retry.infrastructure_allowed) {
             (Some(attempts), Some(infrastructure)) => format!(
-                " (attempt {} of {attempts}; {} of {infrastructure} retries after failures of the machine)",
+                " (attempt {} of {attempts}{since}; {} of {infrastructure} retries after failures of the machine)",
                 retry.attempts_used, retry.infrastructure_used
             ),
             _ => " (the procedure has no retry rules)".to_owned(),
@@ -135,6 +140,15 @@ fn outputs(block: &mut Block, outputs: &Findings, is_in_flight: bool) {
     for finding in outputs.required.iter().chain(&outputs.forbidden) {
         block.entry("", &finding_text(finding, base));
     }
+}
+
+/// Says what keeps a task's outputs from being complete.
+pub fn troubles(outputs: &Findings) -> Vec<String> {
+    let base = Path::new(&outputs.directory);
+    let all = outputs.required.iter().chain(&outputs.forbidden);
+    all.filter(|finding| is_trouble(finding))
+        .map(|finding| finding_text(finding, base))
+        .collect()
 }
 
 fn is_trouble(finding: &Finding) -> bool {
@@ -256,7 +270,10 @@ fn on_record(block: &mut Block, task: &Explanation, is_queue_known: bool) {
         block.entry("", used);
     }
     if let Some(log) = &row.log_path {
-        block.entry("log", log);
+        block.verbatim("log", log);
+    }
+    if let Some(silence) = &task.silence {
+        block.entry("", silence);
     }
     if !matches!(row.status, "pending" | "running") && task.job.is_none() {
         return;

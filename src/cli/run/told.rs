@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::{Context, Exit, Printer, RunSummary};
+use crate::check::slurm::way_out;
 use crate::cli::monitor::first;
 use crate::executor::ExecutorError;
 use crate::manifest::Due;
@@ -138,6 +139,9 @@ pub(super) fn report<'a>(
     tell_outputs_gone(submitted, tasks, printer);
     for (procedure, (message, count)) in &submitted.refused {
         printer.warning(&format!("{procedure}: refused: {message}"));
+        if let Some(advice) = way_out(message) {
+            printer.hint(advice);
+        }
         summary
             .refused
             .push((format!("{procedure}: {message}"), *count));

@@ -10,7 +10,6 @@ use chrono::{DateTime, Utc};
 
 use crate::job::{JobId, array};
 use crate::state::audit_log::{self, EventKind, Record};
-use crate::state::traces;
 use crate::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
 
 /// Is one attempt of a task.
@@ -58,7 +57,7 @@ pub fn project(records: &[Record]) -> Option<String> {
         .iter()
         .filter(|record| record.kind == EventKind::Submitted)
         .max_by_key(|record| record.at)
-        .and_then(traces::project_of)
+        .and_then(audit_log::project_of)
 }
 
 fn apply(record: &Record, attempts: &mut Vec<Attempt>) {

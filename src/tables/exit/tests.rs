@@ -267,3 +267,13 @@ proptest::proptest! {
         let _ = failure_text(&row);
     }
 }
+
+#[test]
+fn what_the_reader_cancelled_is_called_their_own_doing() {
+    let mut row = crate::state::testing::row("p", TaskStatus::Failed, Reason::Cancelled);
+    row.facts.slurm_state = Some("CANCELLED by 0".into());
+    let said = |reader| failure_text_for(&row, reader).unwrap();
+    assert_eq!(said(Some(0)), "cancelled by you, with `cancel` or scancel");
+    assert_eq!(said(Some(1000)), "cancelled by root (an administrator)");
+    assert_eq!(said(None), "cancelled by root (an administrator)");
+}

@@ -432,3 +432,44 @@ fn the_local_executor_says_what_it_does_not_do() {
         "interpreter /opt/no/such/shell",
     );
 }
+
+#[test]
+fn one_script_with_dos_line_breaks_is_one_finding_with_one_way_out() {
+    let (study, slurm) = site();
+    study.write("job.sh", "#!/bin/bash\r\ntrue\r\n");
+    slurm.break_program(
+        "sbatch",
+        "sbatch: error: Batch script contains DOS line breaks (\\r\\n)\n",
+    );
+    let said = study.call(&["check"]);
+    assert_eq!(
+        said.out.matches("DOS line breaks").count(),
+        1,
+        "{}",
+        said.out
+    );
+    assert!(said.out.contains("script bids, prep: "), "{}", said.out);
+    assert!(said.out.contains("dos2unix, or sed -i"), "{}", said.out);
+    assert!(!said.out.contains("#!/bin/bash"), "{}", said.out);
+    // What scripts read is one finding each.
+    let found = trouble(&study, &[]);
+    assert!(
+        found
+            .iter()
+            .all(|f| f.advice.as_ref().unwrap().contains("dos2unix")),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn a_procedure_without_markers_is_told() {
+    let (study, _slurm) = site();
+    study.configure(&STEPS.replace(", completion_marker: done", ""));
+    let found = only(
+        &study,
+        "warning",
+        "markers",
+        "any file in its output directory",
+    );
+    assert_eq!(found.about, "prep");
+}

@@ -1,7 +1,8 @@
 //! The sections with figures over time and over attempts.
 
-use super::{Left, Right, Text, percent, plural};
+use super::{Left, Right, Text, plural};
 use crate::audit::efficiency::{memory_text, time_limit_text};
+use crate::audit::health::percent;
 use crate::audit::report::{Usage, Verdict, signed, time_text};
 
 /// Prints a value in the unit of the configuration.

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::{Left, Right, Text, percent, plural};
+use super::{Left, Right, Text, plural};
 use crate::audit::efficiency::{memory_text, time_limit_text};
+use crate::audit::health::percent;
 use crate::audit::report::{MarkerResult, MarkerState, TaskDetail};
 
 impl Text<'_> {
