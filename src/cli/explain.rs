@@ -180,7 +180,7 @@ fn sessions_of(
     } else {
         format!("did you mean {}?", like.join(", "))
     };
-    Err(Failure::NotFound {
+    Err(Failure::Usage {
         message: format!("no session of {} is found in the study", named.subject),
         hint,
     })

@@ -267,3 +267,27 @@ fn without_a_configuration_nothing_is_written_and_the_way_out_is_said() {
     );
     assert!(!study.at("new").try_exists().unwrap());
 }
+
+#[test]
+fn a_root_of_the_sessions_that_is_gone_is_one_exit_code_and_no_false_hint() {
+    let (study, _slurm) = study();
+    study.ok(&["run"]);
+    fs::rename(study.at("dicom"), study.at("away")).unwrap();
+    for command in [
+        &["run"][..],
+        &["run", "--accept-drop"],
+        &["manifest"],
+        &["session-status"],
+        &["audit"],
+        &["explain", "01", "01", "convert"],
+    ] {
+        let said = study.call(command);
+        assert_eq!(said.code, 6, "{command:?}: {}", said.err);
+    }
+    fs::rename(study.at("away"), study.at("dicom")).unwrap();
+    assert_eq!(
+        study.call(&["explain", "77"]).code,
+        2,
+        "as for a procedure that there is not"
+    );
+}
