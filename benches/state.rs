@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use criterion::{Criterion, criterion_group, criterion_main};
-use snbb_scheduler::executor::JobId;
+use snbb_scheduler::job::JobId;
 use snbb_scheduler::state::store::{LockedStore, Store};
 use snbb_scheduler::state::table::Metadata;
 use snbb_scheduler::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
@@ -121,7 +121,7 @@ fn row(
         replaces_outputs: Some(false),
         retry: Default::default(),
         input_sessions: None,
-        foreign: None,
+        other_columns: None,
     }
 }
 

@@ -1,13 +1,12 @@
 //! The audit: one report about a whole study, for people who look after it.
 //!
 //! [`collect`] gathers, the small modules beside it compute (pure), [`report`] holds the result, and
-//! [`text`] and [`html`] show it. Reads only: what is written ([`history`]) is asked for by name.
+//! [`text`] and [`html`] show it. Reads only: what is written ([`saved_reports`]) is asked for by name.
 
 pub mod collect;
 pub mod details;
 pub mod efficiency;
 pub mod health;
-pub mod history;
 pub mod html;
 pub mod inputs;
 pub mod logs;
@@ -15,6 +14,7 @@ pub mod matters;
 pub mod patterns;
 pub mod progress;
 pub mod report;
+pub mod saved_reports;
 pub mod summary;
 pub(crate) mod testing;
 pub mod text;

@@ -7,6 +7,7 @@
 pub mod config;
 pub mod cron;
 pub mod environment;
+mod frame;
 pub mod look;
 pub mod mounts;
 pub mod news;
@@ -19,6 +20,8 @@ pub mod settings;
 pub mod slurm;
 pub mod state;
 pub mod trial;
+
+pub use frame::checks_frame;
 
 /// Holds what one look found.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use chrono::{DateTime, Utc};
 
 use crate::bids::Session;
+use crate::logs::log_path;
 use crate::procedure::{ProcedureDag, Scope};
 use crate::state::{State, TaskKey, TaskRow, TaskStatus};
-use crate::tables::tasks::log_path;
 
 /// Returns the rows of procedures that left the configuration and of sessions that are gone, if they
 /// did not change since a point in time. Never one in flight or in doubt. `sessions` must be all.

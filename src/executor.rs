@@ -4,17 +4,13 @@
 //! memory. The words here are neutral: Slurm's own vocabulary ends in `slurm/job_state.rs`.
 //! "The query failed", "the job is unknown" and "the job ended" are different values on purpose.
 
-pub mod array;
-
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use self::array::ArrayJob;
+use crate::job::{JobId, JobRef, JobTag};
 use crate::procedure::Resources;
 use crate::state::{JobFacts, Reason, TaskKey};
 
@@ -71,17 +67,6 @@ pub trait Executor {
     fn cancel(&mut self, jobs: &[JobRef]) -> Result<(), ExecutorError>;
 }
 
-/// Names a job: `123`, an array task `123_4`, or a local one `local-7`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobId(Arc<str>);
-
-/// Points to a job on a cluster of a multi-cluster site (none: the default one).
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct JobRef {
-    pub id: JobId,
-    pub cluster: Option<Arc<str>>,
-}
-
 /// Describes one job to be submitted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobRequest {
@@ -101,6 +86,18 @@ pub struct JobRequest {
     pub resources: Resources,
     /// Where the job's output and error go; the executor adds `<job name>_<job id>.{out,err}`.
     pub log_dir: Option<PathBuf>,
+}
+
+/// Describes a job array that is to be submitted; its tasks are numbered from 0 in their order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArrayJob {
+    pub submission_id: String,
+    /// What Slurm shows for all its tasks.
+    pub job_name: String,
+    /// How many tasks may run at a time.
+    pub throttle: Option<u32>,
+    /// Where the task list, the script and the wrapper are written.
+    pub dir: PathBuf,
 }
 
 /// Holds the outcome of one submission.
@@ -188,13 +185,6 @@ pub struct JobReport {
     pub tag: Option<JobTag>,
 }
 
-/// Holds our mark on a job: `snbb:<project>:<submission id>`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JobTag {
-    pub project: String,
-    pub submission_id: String,
-}
-
 /// Says where a job stands, in neutral words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
@@ -265,71 +255,11 @@ impl Phase {
     }
 }
 
-impl JobTag {
-    const WORD: &'static str = "snbb";
-
-    /// Reads a tag out of a job's comment.
-    pub fn parse(comment: &str) -> Option<Self> {
-        let mut parts = comment.trim().splitn(3, ':');
-        match (parts.next(), parts.next(), parts.next()) {
-            (Some(Self::WORD), Some(project), Some(id))
-                if !project.is_empty() && !id.is_empty() =>
-            {
-                Some(Self {
-                    project: project.to_owned(),
-                    submission_id: id.to_owned(),
-                })
-            }
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for JobTag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", Self::WORD, self.project, self.submission_id)
-    }
-}
-
-impl JobRef {
-    /// Returns the command line with which a person ends the job.
-    pub fn scancel_line(&self) -> String {
-        match &self.cluster {
-            Some(cluster) => format!("scancel -M {cluster} {}", self.id),
-            None => format!("scancel {}", self.id),
-        }
-    }
-}
-
 impl<T> Answer<T> {
     pub fn got(&self) -> Option<&T> {
         match self {
             Self::Got(value) => Some(value),
             Self::Failed(_) | Self::Off => None,
         }
-    }
-}
-
-impl JobId {
-    pub fn new(text: &str) -> Self {
-        Self(Arc::from(text))
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for JobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-impl FromStr for JobId {
-    type Err = std::convert::Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Self::new(text))
     }
 }

@@ -15,16 +15,17 @@ use std::path::Path;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use crate::array::Batch;
+use crate::bids::SessionSource;
 use crate::bids::{Dicom, Session, SessionLabel};
 use crate::completion::explain::{Explainer, Findings, Verdict};
-use crate::config::{Config, SessionSource};
+use crate::config::Config;
 use crate::executor::{Executor, JobReport};
 use crate::manifest::{Decision, Planned, Skip};
-use crate::pass::History;
+use crate::pass::AttemptNumbers;
 use crate::procedure::{ProcedureId, Scope, SessionsRule};
 use crate::request;
-use crate::safety::Stop;
+use crate::request::Batch;
+use crate::safety::SafetyStop;
 use crate::state::control::Control;
 use crate::state::store::Store;
 use crate::state::{State, TaskRow, TaskStatus};
@@ -49,7 +50,7 @@ pub struct View<'a> {
     pub queue: Option<&'a [JobReport]>,
     pub control: &'a Control,
     /// Reasons for which `run` would submit nothing at all.
-    pub stops: &'a [Stop],
+    pub stops: &'a [SafetyStop],
     /// What `run` would submit now.
     pub batches: &'a [Batch],
     pub executor: &'a dyn Executor,
@@ -298,7 +299,7 @@ impl View<'_> {
                 job_id.as_ref()?,
                 row.and_then(|row| row.facts.cluster.as_deref()),
             ),
-            Decision::Skip(Skip::ForeignJob(id)) => (id, None),
+            Decision::Skip(Skip::JobWithoutRow(id)) => (id, None),
             _ => return None,
         };
         let mut jobs = self.queue?.iter();
@@ -316,7 +317,7 @@ impl View<'_> {
         })
     }
 
-    fn history(&self) -> History {
-        History::new(self.attempts, self.state)
+    fn history(&self) -> AttemptNumbers {
+        AttemptNumbers::new(self.attempts, self.state)
     }
 }

@@ -1,13 +1,17 @@
 //! All that happened to tasks, in the order of time: what the audit log says, and what only the rows and
 //! the attempts file know. Pure.
 
+mod frame;
+
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
-use crate::executor::JobId;
+use crate::job::JobId;
 use crate::state::audit_log::{EventKind, Record, fill};
 use crate::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
 use crate::tables::{failure_text, used_text};
+
+pub use frame::history_frame;
 
 /// Describes one thing that happened.
 #[derive(Debug, Clone, PartialEq)]
@@ -193,7 +197,7 @@ fn bare(key: &TaskKey) -> TaskRow {
         input_sessions: None,
         replaces_outputs: None,
         retry: Default::default(),
-        foreign: None,
+        other_columns: None,
     }
 }
 

@@ -14,9 +14,9 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::config::{Config, ExecutorKind};
+use crate::job::array::split_task_id;
 use crate::state::TaskRow;
 use crate::state::store::Store;
-use crate::tables::tasks::log_path;
 
 pub use follow::Follower;
 
@@ -52,6 +52,24 @@ pub struct End {
     pub size: u64,
     /// There is more above these lines.
     pub is_cut: bool,
+}
+
+/// Returns where the job's output is: `<log dir>/<procedure>/<job name>_<job id>.out`. Rows of the
+/// Python program have no job name; it is made of the same parts. So is that of an array's task, whose log
+/// has its own name and not the one that the array's tasks share.
+pub fn log_path(row: &TaskRow, log_dir: &str) -> Option<String> {
+    let id = row.job_id.as_ref()?;
+    let key = &row.key;
+    let is_of_array = row
+        .submission_id
+        .as_deref()
+        .is_some_and(|id| split_task_id(id).is_some());
+    let name = match &row.job_name {
+        Some(name) if !is_of_array => name.to_string(),
+        _ => key.job_name(),
+    };
+    let procedure = &key.procedure;
+    Some(format!("{log_dir}/{procedure}/{name}_{id}.out"))
 }
 
 /// Returns where the logs of an attempt are. None: it has no job, or the place is not known.

@@ -1,8 +1,8 @@
 //! The heart: which tasks are due, and why each other one is not.
 //!
-//! [`plan`] is pure: sessions, rows and a source of completions in, exactly one [`Decision`] per
-//! task out. `run`, `run --dry-run`, `manifest`, `session-status` and `explain` all read its
-//! answer, so they cannot disagree.
+//! [`plan`] reads nothing but through its [`World`] (outputs by `completions`, DICOM directories by `gate`): sessions
+//! and rows in, exactly one [`Decision`] per task out. `run`, `run --dry-run`, `manifest`, `session-status` and
+//! `explain` all read its answer, so they cannot disagree about what the disk showed.
 
 pub mod breaker;
 pub mod limits;
@@ -13,15 +13,16 @@ pub mod selection;
 mod stale;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use crate::bids::dicom::Gate;
+use crate::bids::dicom::Hold;
 use crate::bids::{Cohort, Session, SessionLabel, SubjectLabel};
-use crate::completion::{Completions, Unreadable};
-use crate::executor::JobId;
+use crate::completion::Completions;
+use crate::disk::Unreadable;
+use crate::job::JobId;
 use crate::procedure::ProcedureId;
 use crate::state::{Reason, State, TaskKey, TaskStatus};
 
@@ -39,8 +40,9 @@ pub struct World<'a> {
     pub rows: &'a State,
     pub completions: &'a dyn Completions,
     /// Live jobs with a task's name that are not ours: the task waits while they live.
-    pub foreign_jobs: &'a HashMap<TaskKey, JobId>,
-    pub gate: Gate,
+    pub jobs_without_row: &'a HashMap<TaskKey, JobId>,
+    /// Looks at a session's DICOM directory and says why the session is held back, if it is.
+    pub gate: &'a (dyn Fn(&Path) -> Option<Hold> + Sync),
     pub now: DateTime<Utc>,
 }
 
@@ -142,7 +144,7 @@ pub enum Skip {
         outlook: Outlook,
     },
     /// A live job of exactly this task's name that is not ours may be writing the same outputs.
-    ForeignJob(JobId),
+    JobWithoutRow(JobId),
     NoDicom,
     /// DICOM files still arrive.
     Settling {

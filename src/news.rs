@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use memory::Memory;
 
-use crate::completion::account::Spent;
+use crate::disk::cost::RootCost;
 use crate::manifest::{Decision, Manifest, Skip};
 use crate::procedure::ProcedureDag;
 use crate::tables::words::decision_word;
@@ -136,8 +136,8 @@ impl Figures {
     }
 }
 
-impl From<&Spent> for Scan {
-    fn from(spent: &Spent) -> Self {
+impl From<&RootCost> for Scan {
+    fn from(spent: &RootCost) -> Self {
         Self {
             root: spent.key.to_owned(),
             directories: spent.directories,

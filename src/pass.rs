@@ -17,13 +17,12 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
 
-pub use adopt::{History, adopt};
+pub use adopt::{AttemptNumbers, adopt};
 pub use arrays::{clean as clean_arrays, listings};
 pub use brakes::Brakes;
 pub use disk::Disk;
 pub use look::{Looked, look, queue_question};
 
-use crate::array::{Batch, group};
 use crate::bids::Session;
 use crate::completion::Completions;
 use crate::config::Config;
@@ -32,7 +31,8 @@ use crate::manifest::{Decision, Due, Limits, Manifest, Policy, World, limits, pa
 use crate::procedure::ArrayMode;
 use crate::reconcile::strays::{self, Records, Strays};
 use crate::request::{self, Circumstances, Prepared};
-use crate::safety::{self, Standing, Stop};
+use crate::request::{Batch, batch};
+use crate::safety::{self, Counts, SafetyStop};
 use crate::script::header_words;
 use crate::state::State;
 use crate::state::audit_log::{AuditLog, Event, EventKind, knows_job};
@@ -69,7 +69,7 @@ pub struct Decided {
     pub strays: Strays,
     pub manifest: Manifest,
     /// The figures of the manifest, limits aside, for the safety stop.
-    pub standing: Standing,
+    pub counts: Counts,
     /// The due tasks whose scripts exist, in order; some of them together.
     pub batches: Vec<Batch>,
     pub missing_scripts: MissingScripts,
@@ -108,7 +108,7 @@ impl Decided {
     }
 
     /// Notes that a person goes on in spite of the safety stop.
-    pub fn note_accepted(&mut self, stops: &[Stop], at: DateTime<Utc>) {
+    pub fn note_accepted(&mut self, stops: &[SafetyStop], at: DateTime<Utc>) {
         let words = format!("accepted by --accept-drop: {}", safety::message(stops));
         self.events.push(stop_event(at, words));
     }
@@ -157,17 +157,18 @@ impl Pass<'_> {
         );
         let mut events = looked.events.clone();
         if !strays.adopt.is_empty() {
-            let history = History::new(&store.read_attempts()?, state);
+            let history = AttemptNumbers::new(&store.read_attempts()?, state);
             events.extend(adopt(state, &strays.adopt, &history, (self.clock)()));
         }
         let waiting = strays.waiting();
+        let (gate, now) = (config.gate(), (self.clock)());
         let world = World {
             sessions,
             rows: state,
             completions: self.completions,
-            foreign_jobs: &waiting,
-            gate: config.gate(),
-            now: (self.clock)(),
+            jobs_without_row: &waiting,
+            gate: &|path| gate.hold(path, now),
+            now,
         };
         let mut manifest = plan(
             &config.procedures,
@@ -176,7 +177,7 @@ impl Pass<'_> {
             config.scan_threads,
             tick,
         );
-        let standing = Standing::of(&config.procedures, &manifest, state, Some(sessions.len()));
+        let counts = Counts::of(&config.procedures, &manifest, state, Some(sessions.len()));
         let limits = Limits {
             max_jobs: wishes.max_jobs,
             max_submit_per_run: config.max_submit_per_run,
@@ -197,14 +198,14 @@ impl Pass<'_> {
         let queued = living(looked);
         limits::apply(&mut manifest, &limits, &config.procedures, state, queued);
         let history = match manifest.due().next() {
-            Some(_) => History::new(&attempts, state),
-            None => History::default(),
+            Some(_) => AttemptNumbers::new(&attempts, state),
+            None => AttemptNumbers::default(),
         };
         let (tasks, missing_scripts) = self.prepare(&manifest, &history, state);
         Ok(Decided {
             strays,
             manifest,
-            standing,
+            counts,
             batches: self.group(tasks, &store.paths.arrays),
             missing_scripts,
             brakes,
@@ -216,7 +217,7 @@ impl Pass<'_> {
     fn prepare(
         &self,
         manifest: &Manifest,
-        history: &History,
+        history: &AttemptNumbers,
         state: &State,
     ) -> (Vec<Prepared>, MissingScripts) {
         // Also those of steps that are not due yet: a typing error should not wait for its day.
@@ -277,7 +278,7 @@ impl Pass<'_> {
             }
             _ => (ArrayMode::Never, None),
         };
-        group::group(tasks, &mode, &mut || self.executor.array_limit(), dir)
+        batch::group(tasks, &mode, &mut || self.executor.array_limit(), dir)
     }
 
     /// Saves what was found, then submits the tasks. `started` is the beginning of the pass, from
@@ -328,7 +329,7 @@ impl Pass<'_> {
         state: &mut State,
         looked: &Looked,
         decided: Option<&Decided>,
-        stops: &[Stop],
+        stops: &[SafetyStop],
     ) -> Result<(), PassError> {
         let mut events = decided
             .map_or(&looked.events, |decided| &decided.events)

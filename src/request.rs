@@ -1,6 +1,10 @@
 //! From a due task to the job that is asked for: name, arguments, environment, resources. Pure.
 
+pub mod batch;
+pub mod environment;
 mod resources;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,13 +16,16 @@ use sha2::{Digest, Sha256};
 use crate::bids::SessionLabel;
 use crate::config::Config;
 use crate::executor::JobRequest;
+use crate::hex::hex;
 use crate::manifest::{Decision, Due, Planned, retry};
 use crate::procedure::{Procedure, Scope, options};
 use crate::state::journal::Intent;
 use crate::state::{Reason, RetryState, TaskKey, TaskRow};
 
+pub use batch::Batch;
 pub use resources::Reduced;
 
+use environment::Variable;
 use resources::Failed;
 
 /// Pairs what is journalled before a submission with what is handed to the executor.
@@ -200,6 +207,7 @@ fn arguments(procedure: &Procedure, planned: &Planned) -> Vec<String> {
     arguments
 }
 
+/// Returns the variables that a job sees: the procedure's own ones and ours.
 fn environment(
     config: &Config,
     procedure: &Procedure,
@@ -208,27 +216,19 @@ fn environment(
 ) -> BTreeMap<String, String> {
     let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
     let mut env = procedure.env.clone();
-    for (name, value) in [
-        ("SNBB_SUBJECT", planned.subject.to_string()),
-        ("SNBB_SESSION", planned.session.to_string()),
-        ("SNBB_PROCEDURE", procedure.name.to_string()),
-        ("SNBB_ATTEMPT", about.attempt.to_string()),
-        (
-            "SNBB_LAST_REASON",
-            about.last_reason.map_or("", Reason::as_str).to_owned(),
-        ),
-        (
-            "SNBB_DICOM_PATH",
-            planned.dicom_path.as_deref().map(path).unwrap_or_default(),
-        ),
-        ("SNBB_BIDS_ROOT", path(&config.bids_root)),
-        ("SNBB_DERIVATIVES_ROOT", path(&config.derivatives_root)),
-        (
-            "SNBB_OUTPUT_DIR",
-            path(&output_dir(config, procedure, planned)),
-        ),
-    ] {
-        env.insert(name.to_owned(), value);
+    for variable in Variable::ALL {
+        let value = match variable {
+            Variable::Subject => planned.subject.to_string(),
+            Variable::Session => planned.session.to_string(),
+            Variable::Procedure => procedure.name.to_string(),
+            Variable::Attempt => about.attempt.to_string(),
+            Variable::LastReason => about.last_reason.map_or("", Reason::as_str).to_owned(),
+            Variable::DicomPath => planned.dicom_path.as_deref().map(path).unwrap_or_default(),
+            Variable::BidsRoot => path(&config.bids_root),
+            Variable::DerivativesRoot => path(&config.derivatives_root),
+            Variable::OutputDir => path(&output_dir(config, procedure, planned)),
+        };
+        env.insert(variable.name().to_owned(), value);
     }
     env
 }
@@ -255,12 +255,4 @@ fn submission_id(key: &TaskKey, about: &Circumstances<'_>) -> String {
 /// 8 hex digits of a hash of the state file's real path.
 pub fn default_project(state_file: &std::path::Path) -> String {
     hex(&Sha256::digest(state_file.as_os_str().as_encoded_bytes())[..4])
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

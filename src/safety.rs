@@ -11,11 +11,12 @@ pub mod space;
 use std::collections::BTreeMap;
 
 use crate::bids::{SessionLabel, SubjectLabel};
-use crate::completion::{Completion, Completions, SubjectCompletions, Unreadable};
+use crate::completion::{Completion, Completions, SubjectCompletions};
+use crate::disk::Unreadable;
 use crate::procedure::ProcedureId;
 use crate::state::State;
 
-pub use drop::Standing;
+pub use drop::Counts;
 
 /// Holds the counts that are kept in the state's metadata, by name.
 pub type Baselines = BTreeMap<String, u64>;
@@ -25,7 +26,7 @@ const STOPPED: &str = "stopped/";
 
 /// Is one reason to submit nothing.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stop {
+pub struct SafetyStop {
     /// Names it in the metadata: `sessions`, `complete/qsiprep`, `root/bids_root`, `space/log_file`.
     pub name: String,
     /// The figure that tells whether it is the same as before.
@@ -38,7 +39,7 @@ pub struct Stop {
 }
 
 /// Puts several stops into one sentence.
-pub fn message(stops: &[Stop]) -> String {
+pub fn message(stops: &[SafetyStop]) -> String {
     const SHOWN: usize = 3;
     let shown: Vec<&str> = stops
         .iter()
@@ -54,7 +55,7 @@ pub fn message(stops: &[Stop]) -> String {
 }
 
 /// Returns the ways out, each once.
-pub fn hints(stops: &[Stop]) -> String {
+pub fn hints(stops: &[SafetyStop]) -> String {
     let mut hints: Vec<&str> = Vec::new();
     for stop in stops {
         if !hints.contains(&stop.hint.as_str()) {
@@ -65,7 +66,7 @@ pub fn hints(stops: &[Stop]) -> String {
 }
 
 /// Notes what stopped a run. Returns whether that is news: the same stop is told once.
-pub fn note_stops(state: &mut State, stops: &[Stop]) -> bool {
+pub fn note_stops(state: &mut State, stops: &[SafetyStop]) -> bool {
     let now: Baselines = stops
         .iter()
         .map(|stop| (format!("{STOPPED}{}", stop.name), stop.figure))
@@ -101,7 +102,7 @@ pub fn stopped_by(baselines: &Baselines) -> Vec<String> {
 }
 
 /// Returns a stop of the last run that only a look at the whole study can take back: lost outputs.
-pub fn remembered(baselines: &Baselines) -> Option<Stop> {
+pub fn remembered(baselines: &Baselines) -> Option<SafetyStop> {
     let names = baselines
         .keys()
         .filter_map(|name| name.strip_prefix(STOPPED))
@@ -111,7 +112,7 @@ pub fn remembered(baselines: &Baselines) -> Option<Stop> {
         true => String::new(),
         false => format!(" of {}", names.join(", ")),
     };
-    (!names.is_empty()).then(|| Stop {
+    (!names.is_empty()).then(|| SafetyStop {
         name: "complete".to_owned(),
         figure: 0,
         message: format!("too many complete tasks{of} had lost their outputs at the last run"),
@@ -128,7 +129,7 @@ pub struct Blind {
 }
 
 impl Blind {
-    pub fn because(stops: &[Stop]) -> Self {
+    pub fn because(stops: &[SafetyStop]) -> Self {
         Self {
             because: Unreadable {
                 path: Default::default(),
@@ -162,8 +163,8 @@ impl SubjectCompletions for Blind {
 mod tests {
     use super::*;
 
-    fn stop(name: &str, figure: u64) -> Stop {
-        Stop {
+    fn stop(name: &str, figure: u64) -> SafetyStop {
+        SafetyStop {
             name: name.to_owned(),
             figure,
             message: format!("{name} {figure}"),

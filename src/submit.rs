@@ -2,14 +2,14 @@
 //!
 //! The rule that everything here serves: an intent is on disk before sbatch starts, and its answer
 //! is on disk before the next one starts. Nothing that the executor says ends a run with accepted
-//! jobs unrecorded. See "Exactly once" in the documentation of the state.
+//! jobs unrecorded. See `docs/reliability.md`.
 
 mod run;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,17 +18,18 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use crate::array::Batch;
-use crate::executor::{Executor, JobId, JobRequest, Refusal, Submission, array};
+use crate::executor::{Executor, JobRequest, Refusal, Submission};
+use crate::job::{JobId, array};
 use crate::manifest::Due;
 use crate::procedure::Resources;
+use crate::request::Batch;
 use crate::request::{Notes, Prepared};
 use crate::state::audit_log::{self, AuditLog, Event, EventKind};
 use crate::state::journal::{self, Entry};
 use crate::state::lock::LockError;
 use crate::state::store::{LockedStore, StateError};
 use crate::state::{State, TaskKey, TaskStatus};
-use run::{Run, entry};
+use run::{Run, entry, whole_job};
 
 /// Holds what a submission needs of the outside.
 pub struct Submitter<'a> {
@@ -55,7 +56,7 @@ pub struct Submitted {
     pub refused_retries: Vec<RefusedRetry>,
     pub in_doubt: Vec<(TaskKey, String)>,
     /// Why the run stopped before all tasks were tried, and how many were left.
-    pub stopped: Option<(Stop, usize)>,
+    pub stopped: Option<(Halt, usize)>,
     /// Events that could not be written to the audit log, once.
     pub audit_error: Option<String>,
     /// Why the rows could not be saved. What was accepted is in the journal, unless that failed too.
@@ -80,7 +81,7 @@ impl RefusedRetry {
 
 /// Says why a run submits nothing more.
 #[derive(Debug)]
-pub enum Stop {
+pub enum Halt {
     /// A limit of the site: the rest waits for the next run.
     Limit(String),
     /// The controller cannot be reached.
@@ -124,10 +125,14 @@ impl Submitter<'_> {
         let mut run = match self.open(&left) {
             Ok(run) => run,
             Err(error) => {
-                out.stopped = Some((Stop::Journal(error), count(&left)));
+                out.stopped = Some((Halt::Journal(error), count(&left)));
                 return out;
             }
         };
+        let in_flight = self.state.rows().iter().filter(|row| row.is_in_flight());
+        run.taken = in_flight
+            .filter_map(|row| Some(whole_job(row.job_id.as_ref()?, row.facts.cluster.as_ref())))
+            .collect();
         while let Some(batch) = left.pop_front() {
             match self.submit_batch(&batch, &mut run, &mut out) {
                 Ok(Next::Done) => batch.tasks.iter().for_each(|_| (self.tick)()),
@@ -139,7 +144,7 @@ impl Submitter<'_> {
                     }
                 }
                 Err(stop) => {
-                    let was_tried = matches!(stop, Stop::NoAnswers(_));
+                    let was_tried = matches!(stop, Halt::NoAnswers(_));
                     let own = if was_tried { 0 } else { batch.tasks.len() };
                     out.stopped = Some((stop, count(&left) + own));
                     break;
@@ -153,15 +158,16 @@ impl Submitter<'_> {
                         // A controller that answers nobody takes longer than a fold comes late.
                         run = Run {
                             doubts_in_a_row: run.doubts_in_a_row,
+                            taken: run.taken,
                             ..next
                         }
                     }
                     Ok(Err(error)) => {
-                        out.stopped = Some((Stop::Journal(error), count(&left)));
+                        out.stopped = Some((Halt::Journal(error), count(&left)));
                         return out;
                     }
                     Err(error) => {
-                        out.stopped = Some((Stop::Unsaved, count(&left)));
+                        out.stopped = Some((Halt::Unsaved, count(&left)));
                         out.unsaved = Some(error);
                         return out;
                     }
@@ -181,6 +187,7 @@ impl Submitter<'_> {
             done: Vec::new(),
             folded_at: (self.clock)(),
             doubts_in_a_row: 0,
+            taken: HashSet::new(),
         };
         run.flush()?;
         Ok(run)
@@ -191,7 +198,7 @@ impl Submitter<'_> {
         batch: &Batch,
         run: &mut Run,
         out: &mut Submitted,
-    ) -> Result<Next, Stop> {
+    ) -> Result<Next, Halt> {
         let Some(first) = batch.tasks.first() else {
             return Ok(Next::Done);
         };
@@ -208,9 +215,9 @@ impl Submitter<'_> {
         for attempt in 0.. {
             let now = (self.clock)();
             if now >= self.deadline {
-                return Err(Stop::Deadline);
+                return Err(Halt::Deadline);
             }
-            self.store.check_lock().map_err(Stop::Lock)?;
+            self.store.check_lock().map_err(Halt::Lock)?;
             let sending = batch.tasks.iter().map(|task| Entry::Sending {
                 submission_id: Arc::clone(&task.intent.submission_id),
                 at: now,
@@ -218,12 +225,13 @@ impl Submitter<'_> {
             run.unsynced.extend(sending);
             if let Err(error) = run.flush() {
                 run.take_back(batch.tasks.len());
-                return Err(Stop::Journal(error.into()));
+                return Err(Halt::Journal(error.into()));
             }
             let submission = match &batch.array {
                 Some(array) => self.executor.submit_array(array, &requests),
                 None => self.executor.submit(&first.request),
             };
+            let submission = run.doubt_what_is_taken(submission);
             let after = (self.clock)();
             for (index, task) in batch.tasks.iter().enumerate() {
                 let own = of_task(&submission, batch, index);
@@ -260,7 +268,7 @@ impl Submitter<'_> {
                 Submission::InDoubt { message } => {
                     run.doubts_in_a_row += 1;
                     return match run.doubts_in_a_row {
-                        MAX_DOUBTS => Err(Stop::NoAnswers(message)),
+                        MAX_DOUBTS => Err(Halt::NoAnswers(message)),
                         _ => Ok(Next::Done),
                     };
                 }
@@ -279,10 +287,10 @@ impl Submitter<'_> {
                             .insert(Arc::clone(procedure), (message, batch.tasks.len()));
                         return Ok(Next::Done);
                     }
-                    Refusal::Limit => return Err(Stop::Limit(message)),
+                    Refusal::Limit => return Err(Halt::Limit(message)),
                     Refusal::Transient => match pause {
                         Some(pause) => (self.pause)(*pause),
-                        None => return Err(Stop::Transient(message)),
+                        None => return Err(Halt::Transient(message)),
                     },
                 },
             }

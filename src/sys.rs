@@ -1,7 +1,7 @@
 //! The few facts of the outside that every command needs: time, environment, user, host.
 //!
-//! Everything here is read once by the shell (`cli`) and handed down as arguments, so that all
-//! that decides can be tested with any time, user and host. Nothing else may read them.
+//! Modules that decide never call these: time, user and host come to them as arguments, so that they can be
+//! tested with any. Those that act call them: `cli`, the executors, the lock and the files of the state.
 #![expect(
     clippy::disallowed_methods,
     reason = "this is the leaf that reads time and environment"

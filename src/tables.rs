@@ -4,10 +4,8 @@
 //! decisions become words. The columns are documented in `docs/output.md`; scripts rely on them.
 
 pub mod attempt;
-pub mod check;
 pub mod exit;
 pub mod health;
-pub mod history;
 pub mod order;
 pub mod sessions;
 pub mod tasks;
@@ -22,7 +20,6 @@ use polars_io::json::{JsonFormat, JsonWriter};
 
 pub use attempt::{row_text, used_text};
 pub use exit::failure_text;
-pub use history::history_frame;
 pub use order::{RowOrder, SessionOrder, sort_rows, sort_sessions};
 pub use sessions::{decision_counts, in_sessions, session_status, session_status_json, with_words};
 pub use tasks::{failures_frame, ordered_rows_frame, rows_frame, rows_frame_of, status_counts};
@@ -132,12 +129,12 @@ fn json_array<'a>(objects: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
 }
 
 /// Makes a column of texts; none is null.
-fn texts<S: AsRef<str>>(name: &str, values: impl Iterator<Item = Option<S>>) -> Column {
+pub(crate) fn texts<S: AsRef<str>>(name: &str, values: impl Iterator<Item = Option<S>>) -> Column {
     StringChunked::from_iter_options(name.into(), values).into_column()
 }
 
 /// Makes a column of whole numbers; none is null.
-fn numbers(name: &str, values: impl Iterator<Item = Option<i64>>) -> Column {
+pub(crate) fn numbers(name: &str, values: impl Iterator<Item = Option<i64>>) -> Column {
     Int64Chunked::from_iter_options(name.into(), values).into_column()
 }
 

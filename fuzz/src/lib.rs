@@ -10,12 +10,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use snbb_scheduler::bids::csv;
-use snbb_scheduler::completion::marker::{Component, Pattern};
 use snbb_scheduler::config::{Overrides, duration, load};
-use snbb_scheduler::executor::{JobId, JobReport, Phase, Refusal, Submission};
+use snbb_scheduler::executor::{JobReport, Phase, Refusal, Submission};
+use snbb_scheduler::job::JobId;
+use snbb_scheduler::procedure::marker::{Component, Pattern};
 use snbb_scheduler::procedure::{MemSize, TimeLimit};
 use snbb_scheduler::slurm::parse::{self, Parsed, SEPARATOR};
-use snbb_scheduler::slurm::submit_error::{End, judge};
+use snbb_scheduler::slurm::{End, sbatch_answer::judge};
 use snbb_scheduler::state::audit_log::{self, AuditLog, Event};
 use snbb_scheduler::state::schema::file;
 use snbb_scheduler::state::{State, journal};
@@ -327,12 +328,12 @@ pub fn state_file(data: &[u8]) {
         return;
     };
     let rows: Vec<_> = read.rows.iter().collect();
-    let Ok((bytes, _)) = file::write(&rows, read.foreign.as_ref(), &read.meta) else {
+    let Ok((bytes, _)) = file::write(&rows, read.other_columns.as_ref(), &read.meta) else {
         return;
     };
     let again = file::read(bytes.into()).expect("what was written is read");
     assert_eq!(again.rows, read.rows);
-    let state = State::from_rows(again.rows, again.foreign, again.meta);
+    let state = State::from_rows(again.rows, again.other_columns, again.meta);
     assert!(state.len() <= read.rows.len());
 }
 

@@ -37,7 +37,7 @@ main() {
   fi
 
   echo "=== tar.gz"
-  tar -xf ./*.tar.gz -C /opt --strip-components 1
+  tar -xf ./snbb-scheduler-*-x86_64-linux.tar.gz -C /opt --strip-components 1
   /opt/bin/snbb-scheduler --version
 
   echo "=== a first study with the wheel"

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::list;
 use super::wrapper::{self, File};
-use crate::executor::array::is_array_id;
+use crate::job::array::is_array_id;
 use crate::state::TaskKey;
 use crate::state::durable::{make_directory_of, sync_directory_of};
 

@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::executor::ArrayJob;
 use crate::executor::JobRequest;
-use crate::executor::array::ArrayJob;
 use crate::shell;
 use crate::state::TaskKey;
 
@@ -118,7 +118,7 @@ pub fn quote(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::array::group::testing::prepared;
+    use crate::request::batch::testing::prepared;
 
     fn array() -> ArrayJob {
         ArrayJob {

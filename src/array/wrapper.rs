@@ -9,9 +9,9 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::list::{self, NAME, NEWLINE};
+use crate::executor::ArrayJob;
 use crate::executor::JobRequest;
-use crate::executor::array::ArrayJob;
-use crate::request::hex;
+use crate::hex::hex;
 use crate::script::Script;
 
 /// Names of the files in an array's directory.

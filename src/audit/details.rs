@@ -8,11 +8,12 @@ use super::summary::{Selected, reason};
 use crate::bids::SubjectLabel;
 use crate::completion::probe::Probe;
 use crate::config::Config;
+use crate::logs::log_path;
 use crate::manifest::{Decision, Due, Planned, Skip};
 use crate::parallel;
 use crate::request;
 use crate::state::{State, TaskRow};
-use crate::tables::{decision_text, decision_word, failure_text, tasks::log_path};
+use crate::tables::{decision_text, decision_word, failure_text};
 
 /// Says what is needed to tell of tasks.
 pub struct Details<'a> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::report::{Dicom, DicomFinding, DicomProblem, ScriptFinding, ScriptLine, ScriptProblem};
 use crate::bids::{self, Session, dicom};
-use crate::completion::reader::words;
+use crate::disk::reader::words;
 use crate::executor::ExecutorError;
 use crate::parallel;
 use crate::procedure::Procedure;

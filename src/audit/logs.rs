@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::details::log_files;
 use super::patterns::{Found, Patterns, most_telling, read_tail};
 use super::report::{LogFinding, Logs, PatternCount, UnreadableItem};
-use crate::completion::Unreadable;
+use crate::disk::Unreadable;
 use crate::parallel;
 use crate::state::{TaskKey, TaskRow, TaskStatus};
 

@@ -227,8 +227,9 @@ fn reason_word(row: &TaskRow) -> &'static str {
 mod tests {
     use super::*;
     use crate::bids::{Dicom, Session, SessionLabel, SubjectLabel};
-    use crate::completion::Unreadable;
-    use crate::executor::{JobId, JobTag, Phase};
+    use crate::disk::Unreadable;
+    use crate::executor::Phase;
+    use crate::job::{JobId, JobTag};
     use crate::procedure::testing::procedure;
     use crate::state::testing::{at, row};
     use crate::state::{JobFacts, TaskKey};

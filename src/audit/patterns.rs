@@ -11,8 +11,8 @@ use std::sync::{Arc, LazyLock};
 
 use regex::bytes::RegexSet;
 
-use crate::completion::Unreadable;
 use crate::config::{LogPattern, log_patterns};
+use crate::disk::Unreadable;
 use crate::logs::without_colors;
 
 pub use tail::{Tail, read_tail};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::health;
 use super::report::{Cell, Count, Matrix, MatrixRow, ProcedureCounts, StatusCounts, Totals};
 use crate::bids::{Session, SessionLabel, SubjectLabel};
-use crate::executor::JobId;
+use crate::job::JobId;
 use crate::manifest::{Decision, Due, Planned, Selection, Skip};
 use crate::procedure::{ProcedureDag, Scope};
 use crate::state::{Reason, TaskRow, TaskStatus};

@@ -17,7 +17,7 @@ use polars_io::csv::read::CsvReadOptions;
 
 use super::discover::{Dicom, Discovery, Session};
 use super::{SessionLabel, SubjectLabel};
-use crate::completion::reader::words;
+use crate::disk::reader::words;
 use crate::threads::with_threads;
 
 /// Column of the DICOM directories.

@@ -7,8 +7,8 @@ use std::path::Path;
 use chrono::{DateTime, Duration, Utc};
 use walkdir::WalkDir;
 
-use crate::completion::Unreadable;
-use crate::completion::reader::words;
+use crate::disk::Unreadable;
+use crate::disk::reader::words;
 
 /// Describes a DICOM directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

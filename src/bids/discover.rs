@@ -10,9 +10,8 @@ use std::sync::Arc;
 
 use super::csv::{self, CsvError};
 use super::{SessionLabel, SubjectLabel};
-use crate::completion::Unreadable;
-use crate::completion::reader::Reader;
-use crate::config::{Config, SessionSource};
+use crate::disk::Unreadable;
+use crate::disk::reader::Reader;
 
 /// Holds what was found, sorted by subject and session, without doubles.
 #[derive(Debug, Clone, Default)]
@@ -41,6 +40,33 @@ pub enum Dicom {
     Missing,
     /// Sessions come from `bids_root`: nothing needs DICOM files.
     NotNeeded,
+}
+
+/// Says where sessions come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionSource {
+    /// `sub-*/ses-*` below `dicom_root`.
+    Dicom,
+    /// `sub-*[/ses-*]` below `bids_root` (`discover: bids`).
+    Bids,
+    /// A CSV file (`sessions_file`).
+    Csv {
+        file: PathBuf,
+        subject_col: String,
+        session_col: String,
+    },
+}
+
+/// Says where the sessions of a study are to be looked for, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Search<'a> {
+    pub source: &'a SessionSource,
+    pub dicom_root: &'a Path,
+    pub bids_root: &'a Path,
+    /// Below `dicom_root`, a subject without `ses-*` is one session with the empty label.
+    pub sessionless: bool,
+    /// Threads that wait for the file system at the same time.
+    pub threads: usize,
 }
 
 /// Says why nothing can be known of the sessions.
@@ -81,34 +107,34 @@ impl DiscoverError {
 ///
 /// # Errors
 /// A root that is missing or cannot be read; a sessions file that cannot be understood.
-pub fn discover(config: &Config) -> Result<Discovery, DiscoverError> {
-    discover_by(&Reader::default(), config)
+pub fn discover(search: &Search<'_>) -> Result<Discovery, DiscoverError> {
+    discover_by(&Reader::default(), search)
 }
 
 /// Does the same by a reader that keeps account.
 ///
 /// # Errors
 /// As [`discover`].
-pub fn discover_by(reader: &Reader, config: &Config) -> Result<Discovery, DiscoverError> {
-    match &config.sessions {
+pub fn discover_by(reader: &Reader, search: &Search<'_>) -> Result<Discovery, DiscoverError> {
+    match search.source {
         SessionSource::Dicom => tree::scan(&tree::Tree {
             key: "dicom_root",
-            root: &config.dicom_root,
-            level: if config.sessionless {
+            root: search.dicom_root,
+            level: if search.sessionless {
                 tree::SessionLevel::Optional
             } else {
                 tree::SessionLevel::Required
             },
             is_source: true,
-            threads: config.scan_threads,
+            threads: search.threads,
             reader,
         }),
         SessionSource::Bids => tree::scan(&tree::Tree {
             key: "bids_root",
-            root: &config.bids_root,
+            root: search.bids_root,
             level: tree::SessionLevel::OrDatatypes,
             is_source: false,
-            threads: config.scan_threads,
+            threads: search.threads,
             reader,
         }),
         SessionSource::Csv {

@@ -7,5 +7,7 @@ pub mod discover;
 pub mod labels;
 
 pub use cohort::{Cohort, CohortSource};
-pub use discover::{Dicom, DiscoverError, Discovery, Session, discover, discover_by};
+pub use discover::{
+    Dicom, DiscoverError, Discovery, Search, Session, SessionSource, discover, discover_by,
+};
 pub use labels::{LabelError, SessionLabel, SubjectLabel};

@@ -22,7 +22,7 @@ pub fn unusable(error: &ConfigError) -> Vec<Finding> {
                 line => format!("line {line}: {bare}"),
             };
             let advice = advice.map_or(
-                "correct it in the file; docs/configuration.md lists all keys",
+                "correct it in the file; `snbb-scheduler man config` lists all keys",
                 |a| a,
             );
             Finding::error(TOPIC, shown(problem.file.as_deref()), text, advice)
@@ -63,7 +63,7 @@ fn remark(text: &str) -> Finding {
         TOPIC,
         "",
         text,
-        "see docs/configuration.md for what the key means",
+        "`snbb-scheduler man config` says what the key means",
     )
 }
 

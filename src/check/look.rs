@@ -17,10 +17,10 @@ use rustix::fs::{Access, access};
 use super::news::Program;
 use super::{outputs, places, roots, scripts, sessions};
 use crate::bids::{Discovery, SessionLabel, SubjectLabel};
-use crate::completion::listing::{Dir, Kind};
-use crate::completion::marker::{Component, Pattern, Required};
-use crate::completion::reader::{Reader, words};
 use crate::config::Config;
+use crate::disk::listing::{Dir, Kind};
+use crate::disk::reader::{Reader, words};
+use crate::procedure::marker::{Component, Pattern, Required};
 use crate::procedure::{Check, Procedure, Scope};
 use crate::script::Script;
 

@@ -61,6 +61,14 @@ pub fn of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
         .max_by_key(|mount| mount.point.as_os_str().len())
 }
 
+impl Mount {
+    /// Finds the first option that is one of these.
+    fn has(&self, names: &[&str]) -> Option<&String> {
+        let mut options = self.options.iter();
+        options.find(|option| names.contains(&option.as_str()))
+    }
+}
+
 /// Judges the file system of a path; nothing if it is an ordinary one without anything to say.
 pub fn judge(
     topic: &'static str,
@@ -71,16 +79,8 @@ pub fn judge(
 ) -> Vec<Finding> {
     let about = path.display().to_string();
     let kind = mount.kind.as_str();
-    let has = |names: &[&str]| {
-        mount
-            .options
-            .iter()
-            .find(|option| names.contains(&option.as_str()))
-    };
     let is_state = purpose == Use::State;
-    let warning =
-        |text: String, advice: &str| vec![Finding::warning(topic, about.clone(), text, advice)];
-    if purpose != Use::Data && has(&["ro"]).is_some() {
+    if purpose != Use::Data && mount.has(&["ro"]).is_some() {
         return vec![Finding::error(
             topic,
             about,
@@ -88,6 +88,8 @@ pub fn judge(
             "set it to a directory that can be written to, or have it mounted for writing",
         )];
     }
+    let warning =
+        |text: String, advice: &str| vec![Finding::warning(topic, about.clone(), text, advice)];
     match kind {
         "tmpfs" | "ramfs" | "devtmpfs" if purpose == Use::Data => match leaves_host {
             true => warning(
@@ -106,12 +108,22 @@ pub fn judge(
                 "set it to a directory on a disk, for Slurm one that all nodes share"
             },
         ),
-        "overlay" if is_state => warning(
+        _ if is_state => of_state(topic, &about, mount),
+        _ => Vec::new(),
+    }
+}
+
+/// Judges the file system of a state: do locks reach other hosts, is what is written there safe.
+fn of_state(topic: &'static str, about: &str, mount: &Mount) -> Vec<Finding> {
+    let kind = mount.kind.as_str();
+    let warning = |text: String, advice: &str| vec![Finding::warning(topic, about, text, advice)];
+    match kind {
+        "overlay" => warning(
             "is on overlay: inside a container, what is written there goes with it".to_owned(),
             "put the state on a directory that is bound into the container from outside",
         ),
-        "nfs" | "nfs4" if is_state => {
-            if let Some(option) = has(&["nolock", "local_lock=all", "local_lock=flock"]) {
+        "nfs" | "nfs4" => {
+            if let Some(option) = mount.has(&["nolock", "local_lock=all", "local_lock=flock"]) {
                 return warning(
                     format!(
                         "is on {kind} with {option}: locks of the kernel do not reach other hosts; the program's own \
@@ -121,7 +133,7 @@ pub fn judge(
                      second barrier between two calls",
                 );
             }
-            if let Some(option) = has(&["soft", "softerr"]) {
+            if let Some(option) = mount.has(&["soft", "softerr"]) {
                 return warning(
                     format!(
                         "is on {kind} with {option}: a server that is slow for a moment is an error, not a wait"
@@ -129,17 +141,18 @@ pub fn judge(
                     "mount it with 'hard', or keep the state elsewhere; nothing is lost, but runs will fail",
                 );
             }
-            said(topic, &about, kind, "locks reach all hosts")
+            said(topic, about, kind, "locks reach all hosts")
         }
-        "lustre" if is_state => match has(&["flock"]) {
+        "lustre" => match mount.has(&["flock"]) {
             Some(_) => said(
                 topic,
-                &about,
+                about,
                 kind,
                 "with flock, locks reach all hosts; times of files are the clients'",
             ),
             None => {
-                let how = has(&["localflock", "noflock"])
+                let how = mount
+                    .has(&["localflock", "noflock"])
                     .map_or("without flock", |option| option.as_str());
                 warning(
                     format!(
@@ -151,32 +164,26 @@ pub fn judge(
                 )
             }
         },
-        "beegfs" if is_state => said(
+        "beegfs" => said(
             topic,
-            &about,
+            about,
             kind,
             "locks of the kernel reach other hosts only with tuneUseGlobalFileLocks, the program's own (a hard link) do",
         ),
-        "gpfs" | "ceph" | "wekafs" | "panfs" | "glusterfs" | "fuse.glusterfs" | "fuse.ceph"
-            if is_state =>
-        {
-            said(topic, &about, kind, "locks reach all hosts")
+        "gpfs" | "ceph" | "wekafs" | "panfs" | "glusterfs" | "fuse.glusterfs" | "fuse.ceph" => {
+            said(topic, about, kind, "locks reach all hosts")
         }
-        "afs" if is_state => warning(
+        "afs" => warning(
             "is on afs: cron has no token, and a call without one can write nothing".to_owned(),
             "keep the state on a file system that needs no token",
         ),
         "cifs" | "smb3" | "9p" | "vboxsf" | "fuse.sshfs" | "fuse.rclone" | "fuse.s3fs"
-        | "fuse.gcsfuse" | "fuse.davfs" | "davfs"
-            if is_state =>
-        {
-            warning(
-                format!(
-                    "is on {kind}, which promises little of what a state needs: hard links, atomic replacement, syncing"
-                ),
-                "keep the state on a local disk or a cluster file system (NFS, Lustre, GPFS, BeeGFS)",
-            )
-        }
+        | "fuse.gcsfuse" | "fuse.davfs" | "davfs" => warning(
+            format!(
+                "is on {kind}, which promises little of what a state needs: hard links, atomic replacement, syncing"
+            ),
+            "keep the state on a local disk or a cluster file system (NFS, Lustre, GPFS, BeeGFS)",
+        ),
         _ => Vec::new(),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Finding;
-use crate::safety::Stop;
+use crate::safety::SafetyStop;
 
 /// Holds what is known of one directory.
 #[derive(Debug, Clone)]
@@ -82,7 +82,7 @@ pub fn judge(place: &Place<'_>, matters: bool) -> Vec<Finding> {
 
 /// Judges the room for state and audit log. `free`: bytes, where the file system tells.
 pub fn judge_room(
-    stops: &[Stop],
+    stops: &[SafetyStop],
     free: Option<u64>,
     needed: u64,
     state_file: &Path,
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(judged(Some(100 << 20), 16 << 20), Some(Level::Warning));
         assert_eq!(judged(Some(0), 0), Some(Level::Ok));
         assert_eq!(judged(None, 16 << 20), None);
-        let stop = Stop {
+        let stop = SafetyStop {
             name: "space/log_file".into(),
             figure: 1,
             message: "no room".into(),

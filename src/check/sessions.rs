@@ -144,7 +144,7 @@ mod tests {
     use super::super::Level;
     use super::*;
     use crate::bids::{Dicom, Session, SessionLabel, SubjectLabel};
-    use crate::completion::Unreadable;
+    use crate::disk::Unreadable;
 
     #[test]
     fn near_misses_are_told_from_other_names() {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{Finding, few};
 use crate::procedure::ProcedureDag;
 use crate::safety;
-use crate::state::lock::Standing;
+use crate::state::lock::LockStanding;
 use crate::state::table::Metadata;
 use crate::state::verify::{self, Level as Verified};
 use crate::state::{Reason, TaskRow, TaskStatus};
@@ -28,7 +28,7 @@ pub struct Facts<'a> {
     pub modes: (Option<u32>, Option<u32>),
     pub umask: u32,
     /// None: it cannot be looked at; the trial of the lock tells.
-    pub lock: Option<Standing>,
+    pub lock: Option<LockStanding>,
     pub journal_entries: usize,
     pub meta: Metadata,
     pub rows: &'a [TaskRow],
@@ -126,7 +126,7 @@ fn access(facts: &Facts<'_>, about: &str) -> Vec<Finding> {
 fn left_over(facts: &Facts<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let is_held = match &facts.lock {
-        Some(Standing::LeftOver(holder)) => {
+        Some(LockStanding::LeftOver(holder)) => {
             findings.push(Finding::warning(
                 "lock",
                 "",
@@ -135,7 +135,7 @@ fn left_over(facts: &Facts<'_>) -> Vec<Finding> {
             ));
             false
         }
-        Some(Standing::Held(holder)) => {
+        Some(LockStanding::Held(holder)) => {
             findings.push(Finding::ok(
                 "lock",
                 "",
@@ -143,7 +143,7 @@ fn left_over(facts: &Facts<'_>) -> Vec<Finding> {
             ));
             true
         }
-        Some(Standing::Free) | None => false,
+        Some(LockStanding::Free) | None => false,
     };
     if facts.journal_entries > 0 && !is_held {
         findings.push(Finding::warning(
@@ -268,7 +268,7 @@ mod tests {
             other_owner: None,
             modes: (Some(0o640), Some(0o2770)),
             umask: 0o022,
-            lock: Some(Standing::Free),
+            lock: Some(LockStanding::Free),
             journal_entries: 0,
             meta: Metadata::default(),
             rows,
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(findings.len(), 1, "{findings:#?}");
         assert!(findings[0].text.contains("rows: 3"));
         let held = Facts {
-            lock: Some(Standing::Held("run by alice".to_owned())),
+            lock: Some(LockStanding::Held("run by alice".to_owned())),
             journal_entries: 3,
             ..facts(&dag, &rows)
         };
@@ -354,7 +354,7 @@ mod tests {
             one(&facts, Level::Warning, part);
         }
         let lock = Facts {
-            lock: Some(Standing::LeftOver("run by alice".to_owned())),
+            lock: Some(LockStanding::LeftOver("run by alice".to_owned())),
             ..sound()
         };
         one(&lock, Level::Warning, "run by alice");

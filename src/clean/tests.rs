@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 
 use super::*;
 use crate::bids::{Dicom, SessionLabel, SubjectLabel};
-use crate::executor::JobId;
+use crate::job::JobId;
 use crate::procedure::testing::procedure;
 use crate::state::Reason;
 use crate::state::testing::row as some_row;

@@ -73,6 +73,7 @@ pub struct Global {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Find what is due and submit it
+    #[command(after_help = EXIT_CODES)]
     Run(RunArgs),
     /// Ask Slurm about the jobs in flight and update their rows; never submits
     Monitor(MonitorArgs),
@@ -136,6 +137,8 @@ pub enum Command {
     /// Write a commented configuration and job scripts for a site
     Init(InitArgs),
     /// Say whether the set-up is sound: configuration, directories, scripts, Slurm, lock, disk
+    ///
+    /// Exit codes: 0 sound, perhaps with warnings, 1 with errors, 2 if the configuration cannot be used
     Check(CheckArgs),
     /// Print what makes a shell complete commands, subjects, sessions and procedures
     Completions(CompletionsArgs),
@@ -163,7 +166,7 @@ pub struct SelectArgs {
 /// Options of commands that write the state.
 #[derive(Debug, Args)]
 pub struct WriteArgs {
-    /// How long to wait for another call to end, such as 10s or 2m
+    /// How long to wait for another call to end, such as 2m [default: the key lock_timeout, 10s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub lock_timeout: Option<Duration>,
     /// Write the state although it belongs to another user

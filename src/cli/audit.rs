@@ -1,19 +1,21 @@
-//! `audit`: a report about the whole study. Reads only; writes what `--output` and `--history` ask for,
+//! `audit`: a report about the whole study. Reads only; writes what `--output` and `--saved_reports` ask for,
 //! never below the data roots.
 
 use std::path::{Path, PathBuf};
 
 use super::args::{AuditArgs, AuditFormat, SelectArgs};
 use super::context::{Access, Context};
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::output::Printer;
+use super::outside::root_above;
 use crate::audit::collect::{Input, collect};
 use crate::audit::patterns::Patterns;
 use crate::audit::report::{Report, UnreadableItem};
 use crate::audit::trend::{Snapshot, trend};
-use crate::audit::{Parts, history, html, text};
+use crate::audit::{Parts, html, saved_reports, text};
 use crate::bids::Discovery;
 use crate::executor::{Answer, Question};
+use crate::exit::Exit;
 use crate::mail::{self, Message};
 use crate::manifest::{Manifest, Selection};
 use crate::shell::quote;
@@ -30,11 +32,13 @@ pub fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result
     let mut saved = Ok(());
     if let Some(dir) = &destination.report_dir {
         compare(&mut report, dir);
-        saved = history::save(dir, &report).map(drop).map_err(unwritten);
+        saved = saved_reports::save(dir, &report)
+            .map(drop)
+            .map_err(unwritten);
     }
     let bytes = rendered(&report, args, printer.width())?;
     match &destination.output {
-        Some(file) => match history::replace(file, &bytes).map_err(unwritten) {
+        Some(file) => match saved_reports::replace(file, &bytes).map_err(unwritten) {
             Ok(()) => printer.talk(&format!("the report is in {}", file.display())),
             Err(failure) => saved = saved.and(Err(failure)),
         },
@@ -90,7 +94,7 @@ fn destination(context: &Context, args: &AuditArgs) -> Result<Destination, Failu
         let dir = context.config.audit.report_dir.clone();
         Some(dir.ok_or_else(|| {
             usage(
-                "--history needs a directory for the reports",
+                "--saved_reports needs a directory for the reports",
                 "name one as 'report_dir' in the 'audit' section of the configuration",
             )
         })?)
@@ -99,7 +103,7 @@ fn destination(context: &Context, args: &AuditArgs) -> Result<Destination, Failu
     };
     let output = args.output.clone();
     for path in [&report_dir, &output].into_iter().flatten() {
-        if let Some((key, root)) = root_above(context, path) {
+        if let Some((key, root)) = root_above(&context.config, path) {
             return Err(usage(
                 &format!(
                     "{} lies below {key} ({}), where nothing is written",
@@ -111,31 +115,6 @@ fn destination(context: &Context, args: &AuditArgs) -> Result<Destination, Failu
         }
     }
     Ok(Destination { output, report_dir })
-}
-
-/// Returns the data root that a path lies below, links followed as far as there is something.
-fn root_above<'a>(context: &'a Context, path: &Path) -> Option<(&'static str, &'a Path)> {
-    let working_dir = std::env::current_dir().unwrap_or_else(|_| "/".into());
-    let path = real(&working_dir.join(path));
-    let config = &context.config;
-    let roots = [
-        ("dicom_root", &config.dicom_root),
-        ("bids_root", &config.bids_root),
-        ("derivatives_root", &config.derivatives_root),
-    ];
-    let mut roots = roots.into_iter();
-    roots
-        .find(|(_, root)| path.starts_with(real(root)))
-        .map(|(key, root)| (key, root.as_path()))
-}
-
-fn real(path: &Path) -> PathBuf {
-    for above in path.ancestors() {
-        if let (Ok(real), Ok(rest)) = (std::fs::canonicalize(above), path.strip_prefix(above)) {
-            return real.join(rest);
-        }
-    }
-    path.to_owned()
 }
 
 fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<Report, Failure> {
@@ -251,7 +230,8 @@ fn attempts(context: &Context, unreadable: &mut Vec<UnreadableItem>) -> Vec<Task
 
 fn compare(report: &mut Report, dir: &Path) {
     let study = &report.study;
-    let (earlier, unreadable) = history::earlier(dir, study.selection.as_deref(), study.created_at);
+    let (earlier, unreadable) =
+        saved_reports::earlier(dir, study.selection.as_deref(), study.created_at);
     report.unreadable.extend(unreadable);
     report.trend = earlier
         .map(|(path, before)| trend(&before, &path.to_string_lossy(), &Snapshot::of(report)));

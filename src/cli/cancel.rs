@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use super::args::CancelArgs;
 use super::context::{Access, Context};
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::monitor::{open_audit, update_or_read};
 use super::output::Printer;
-use crate::executor::{Answer, Executor, JobRef, Question};
+use crate::executor::{Answer, Executor, Question};
+use crate::exit::Exit;
+use crate::job::JobRef;
 use crate::manifest::Selection;
 use crate::pass::queue_question;
 use crate::reconcile::is_own;

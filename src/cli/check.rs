@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use super::args::{CheckArgs, Global};
 use super::context::{config_beside, read_config};
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::output::{Format, Printer};
+use crate::check::checks_frame;
 use crate::check::{self, Finding, Level, config};
+use crate::exit::Exit;
 use crate::sys;
-use crate::tables::check::checks_frame;
 
 use parts::Site;
 

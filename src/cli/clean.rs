@@ -7,14 +7,15 @@ use chrono::{DateTime, Utc};
 
 use super::args::CleanArgs;
 use super::context::Context;
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::monitor::open_audit;
 use super::output::Printer;
 use super::views::{plural, size};
 use crate::clean::logs::{self, LogsError, OldLogs};
 use crate::clean::{gone_rows, log_names};
 use crate::config::duration;
-use crate::safety::{self, Standing, drop, roots};
+use crate::exit::Exit;
+use crate::safety::{self, Counts, drop, roots};
 use crate::state::audit_log::archive::{Archived, OldEvents};
 use crate::state::audit_log::{self, Event, EventKind};
 use crate::state::store::StateError;
@@ -101,12 +102,12 @@ fn rows(
     let config = &context.config;
     let mut stops = roots::judge(config, state, roots::look);
     let found = context.discover(printer)?;
-    let standing = Standing {
+    let counts = Counts {
         sessions: Some(found.sessions.len() as u64),
-        ..Standing::default()
+        ..Counts::default()
     };
     if found.unreadable.is_empty() {
-        stops.extend(drop::judge(config, &standing, &state.meta.baselines));
+        stops.extend(drop::judge(config, &counts, &state.meta.baselines));
     } else {
         printer.warning("rows stay: not all sessions can be seen");
         *exit = Exit::Unreadable;

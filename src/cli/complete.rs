@@ -1,4 +1,5 @@
 //! Completion of the command line while it is typed: the shell calls the program with the words so far.
+//! ([`crate::completion`] is about outputs.)
 //!
 //! Must never print an error, never take long and never write: a slow or broken study simply has no
 //! candidates. What is on the line is read by [`line`], what the study holds by [`found`].

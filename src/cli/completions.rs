@@ -1,4 +1,5 @@
-//! `completions`: prints what makes a shell complete commands, subjects, sessions and procedures.
+//! The command `completions`: prints the script that makes a shell complete commands, subjects, sessions and
+//! procedures. ([`crate::completion`] is about outputs.)
 //!
 //! The script only calls the program again ([`super::complete`]), so it needs no new one when the study changes.
 
@@ -6,8 +7,9 @@ use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 
 use super::args::{CompletionsArgs, ShellName};
 use super::complete::VARIABLE;
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::output::Printer;
+use crate::exit::Exit;
 
 const PROGRAM: &str = "snbb-scheduler";
 

@@ -11,19 +11,21 @@ use super::naming::Named;
 use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
 use super::profile;
+use crate::bids::SessionSource;
 use crate::bids::discover::{DiscoverError, discover_by};
 use crate::bids::{Cohort, Discovery};
 use crate::completion::Completions;
-use crate::completion::account::Account;
 use crate::completion::probe::Probe;
-use crate::completion::reader::Reader;
-use crate::config::{self, Config, ConfigError, ExecutorKind, Overrides, SessionSource, Source};
+use crate::config::{self, Config, ConfigError, ExecutorKind, Overrides, Source};
+use crate::disk::cost::ScanCost;
+use crate::disk::reader::Reader;
 use crate::executor::Executor;
 use crate::local::{LocalExecutor, LocalSettings};
 use crate::manifest::{Manifest, Policy, Selection, World, pause, plan};
 use crate::pass::{Brakes, Pass};
 use crate::request;
-use crate::safety::{self, Blind, Standing, roots};
+use crate::safety::{self, Blind, Counts, roots};
+use crate::shell::quote;
 use crate::slurm::SlurmExecutor;
 use crate::state::State;
 use crate::state::lock::{Lock, LockError};
@@ -38,7 +40,7 @@ pub struct Context {
     /// In every event of this call.
     pub run_id: String,
     /// What looking at the data trees has cost so far, if somebody wants to know.
-    pub account: Option<Arc<Account>>,
+    pub account: Option<Arc<ScanCost>>,
     reader: Reader,
     is_lock_useless: bool,
 }
@@ -69,6 +71,7 @@ impl Context {
                 ));
             }
         }
+        refuse_ambiguous_link(&config)?;
         let store = Store::at(&config.state_file)?;
         let account = profile::account(&config, global)?.map(Arc::new);
         let reader = Reader::new(account.clone()).counting(config.annex);
@@ -274,7 +277,8 @@ impl Context {
 
     /// Finds the sessions and tells what is odd about them.
     pub fn discover(&self, printer: &mut Printer) -> Result<Discovery, Failure> {
-        let found = discover_by(&self.reader, &self.config);
+        let search = self.config.search();
+        let found = discover_by(&self.reader, &search);
         let found = found.map_err(|error| self.no_sessions(error))?;
         for note in &found.notes {
             printer.note(note);
@@ -384,13 +388,14 @@ impl Context {
         let found = self.discover(printer)?;
         self.tell_unmatched(&policy, &found, printer);
         let probe = self.probe()?;
+        let (gate, now) = (self.config.gate(), sys::now());
         let world = World {
             sessions: &found.sessions,
             rows: &state,
             completions: &probe,
-            foreign_jobs: &HashMap::new(),
-            gate: self.config.gate(),
-            now: sys::now(),
+            jobs_without_row: &HashMap::new(),
+            gate: &|path| gate.hold(path, now),
+            now,
         };
         let subjects = found.sessions.chunk_by(|a, b| a.subject == b.subject);
         let progress = printer.progress(Some(subjects.count() as u64), "looking at outputs");
@@ -402,7 +407,7 @@ impl Context {
             &|| progress.inc(1),
         );
         progress.finish();
-        let standing = Standing::of(
+        let counts = Counts::of(
             &self.config.procedures,
             &manifest,
             &state,
@@ -410,7 +415,7 @@ impl Context {
         );
         stops.extend(safety::drop::judge(
             &self.config,
-            &standing,
+            &counts,
             &state.meta.baselines,
         ));
         if !stops.is_empty() {
@@ -500,4 +505,44 @@ fn tell_warnings(state: &State, printer: &mut Printer) {
             "`snbb-scheduler state repair` shows what is left of them; with --yes it brings them back, and this warning ends",
         );
     }
+}
+
+/// Refuses a configuration that is reached by a link in another directory, if its relative `state_file` names an
+/// existing state from where the file lies and none from where the link lies: a new state would double what lives.
+fn refuse_ambiguous_link(config: &Config) -> Result<(), Failure> {
+    let Some((file, link_dir)) = config
+        .file
+        .as_deref()
+        .and_then(|file| Some((file, file.parent()?)))
+    else {
+        return Ok(());
+    };
+    let (Ok(target), Ok(real_dir), Ok(below)) = (
+        std::fs::canonicalize(file),
+        std::fs::canonicalize(link_dir),
+        config.state_file.strip_prefix(link_dir),
+    ) else {
+        return Ok(());
+    };
+    let Some(target_dir) = target.parent().filter(|dir| *dir != real_dir) else {
+        return Ok(());
+    };
+    let theirs = target_dir.join(below);
+    let is_there = |path: &std::path::Path| path.symlink_metadata().is_ok();
+    if is_there(&config.state_file) || !is_there(&theirs) {
+        return Ok(());
+    }
+    Err(Failure::Usage {
+        message: format!(
+            "{} is a link to {}: from there, the state is {}, and from here {}, which does not exist",
+            file.display(),
+            target.display(),
+            theirs.display(),
+            config.state_file.display()
+        ),
+        hint: format!(
+            "call it with --config {}, or write 'state_file' (and the roots) as absolute paths",
+            quote(&target.display().to_string())
+        ),
+    })
 }

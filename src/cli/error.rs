@@ -5,6 +5,7 @@ use crate::bids::discover::DiscoverError;
 use crate::completion::qsirecon::SpecError;
 use crate::config::ConfigError;
 use crate::executor::ExecutorError;
+use crate::exit::Exit;
 use crate::init::InitError;
 use crate::mail::MailError;
 use crate::manifest::selection::SelectionError;
@@ -14,29 +15,6 @@ use crate::state::store::StateError;
 use crate::tables::TableError;
 
 use super::output::Printer;
-
-/// Is the program's exit code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Exit {
-    /// Done; also: nothing to do.
-    Done = 0,
-    Error = 1,
-    /// Usage or configuration.
-    Usage = 2,
-    /// Some submissions were refused.
-    Refused = 3,
-    /// Another call holds the lock.
-    Locked = 4,
-    /// Slurm cannot be reached.
-    Unreachable = 5,
-    /// Something is so wrong with the data that nothing was submitted.
-    Safety = 6,
-    /// Done, but something could not be read.
-    Unreadable = 7,
-    /// `wait` was told not to wait longer.
-    TimeOut = 124,
-}
 
 /// Is any error that ends a command.
 #[derive(Debug, thiserror::Error)]

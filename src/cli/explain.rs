@@ -6,18 +6,19 @@ mod text;
 use super::args::{ExplainArgs, TextFormat};
 use super::blocks::Block;
 use super::context::{Access, Context};
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::naming::{Named, most_like};
 use super::output::{Printer, Verbosity};
 use crate::bids::{Discovery, Session, SubjectLabel};
 use crate::config::Config;
 use crate::executor::Answer;
+use crate::exit::Exit;
 use crate::explain::{Explanation, View};
 use crate::manifest::{Decision, Manifest, Planned, Selection};
 use crate::pass::Wishes;
 use crate::procedure::{ArrayMode, Procedure};
 use crate::request;
-use crate::safety::{self, Standing, Stop, drop, roots, space};
+use crate::safety::{self, Counts, SafetyStop, drop, roots, space};
 use crate::state::State;
 use crate::sys;
 use crate::tables::TableError;
@@ -72,20 +73,20 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
         pass.decide(&context.store, state, sessions, &looked, &wishes, &|| {})
     };
     let mut decided = decide(&mut state, &sessions)?;
-    let mut standing = Standing::default();
+    let mut counts = Counts::default();
     let is_due = |planned: &Planned| matches!(planned.decision, Decision::Submit(_));
     let is_meant = |planned: &&Planned| named.contains(&request::key(&context.config, planned));
     if has_limits(&context.config) && decided.manifest.tasks.iter().filter(is_meant).any(is_due) {
         // Whether there is room for a task depends on all tasks before it.
         state = rows;
         decided = decide(&mut state, &found.sessions)?;
-        standing.procedures = std::mem::take(&mut decided.standing.procedures);
+        counts.procedures = std::mem::take(&mut decided.counts.procedures);
     }
-    standing.sessions = found
+    counts.sessions = found
         .unreadable
         .is_empty()
         .then_some(found.sessions.len() as u64);
-    stops.extend(other_stops(&context.config, &standing, &state));
+    stops.extend(other_stops(&context.config, &counts, &state));
     if !are_told && !stops.is_empty() {
         tell_stops(&stops, printer);
     }
@@ -128,17 +129,17 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
 
 /// Judges room and sudden drops. Whether other subjects lost their outputs is looked at only if the whole
 /// study is; else it is as the last run found it.
-fn other_stops(config: &Config, standing: &Standing, state: &State) -> Vec<Stop> {
+fn other_stops(config: &Config, counts: &Counts, state: &State) -> Vec<SafetyStop> {
     let baselines = &state.meta.baselines;
     let mut stops = space::judge(config, &space::look(config));
-    stops.extend(drop::judge(config, standing, baselines));
-    if standing.procedures.is_empty() {
+    stops.extend(drop::judge(config, counts, baselines));
+    if counts.procedures.is_empty() {
         stops.extend(safety::remembered(baselines));
     }
     stops
 }
 
-fn tell_stops(stops: &[Stop], printer: &mut Printer) {
+fn tell_stops(stops: &[SafetyStop], printer: &mut Printer) {
     printer.warning(&format!(
         "{}; `run` would submit nothing at all (safety stop)",
         safety::message(stops)
@@ -222,7 +223,7 @@ fn nothing(named: &Named, sessions: &[Session]) -> Failure {
         _ => "procedures that left the configuration have no tasks; `snbb-scheduler status` lists their rows"
             .to_owned(),
     };
-    Failure::NotFound {
+    Failure::Usage {
         message: format!("there is no task {named}"),
         hint,
     }

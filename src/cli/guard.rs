@@ -7,7 +7,7 @@ use super::monitor::tell;
 use super::output::Printer;
 use crate::executor::Executor;
 use crate::pass::{Decided, Looked, Pass};
-use crate::safety::{self, Blind, Stop, drop, roots, space};
+use crate::safety::{self, Blind, SafetyStop, drop, roots, space};
 use crate::state::State;
 use crate::state::store::LockedStore;
 
@@ -18,7 +18,7 @@ pub struct Guard<'a> {
     /// None: a dry run, which writes nothing.
     locked: Option<&'a LockedStore>,
     /// What a person goes on in spite of.
-    accepted: Vec<Stop>,
+    accepted: Vec<SafetyStop>,
 }
 
 impl<'a> Guard<'a> {
@@ -67,18 +67,14 @@ impl<'a> Guard<'a> {
         let config = &self.context.config;
         let accepts = self.args.accept_drop;
         let mut stops = space::judge(config, &space::look(config));
-        stops.extend(drop::judge(
-            config,
-            &decided.standing,
-            &state.meta.baselines,
-        ));
+        stops.extend(drop::judge(config, &decided.counts, &state.meta.baselines));
         let stops = self.without_accepted(stops);
         if !stops.is_empty() {
             return Err(self.stop(pass, state, (looked, Some(decided)), &stops, printer));
         }
         let mut baselines = state.meta.baselines.clone();
         roots::settle(config, &mut baselines, roots::look, accepts);
-        drop::settle(config, &decided.standing, &mut baselines, accepts);
+        drop::settle(config, &decided.counts, &mut baselines, accepts);
         if baselines != state.meta.baselines {
             state.meta.baselines = baselines;
             state.mark_changed();
@@ -92,11 +88,11 @@ impl<'a> Guard<'a> {
     }
 
     /// Keeps what a person accepts apart, and returns what stops the run all the same.
-    fn without_accepted(&mut self, stops: Vec<Stop>) -> Vec<Stop> {
+    fn without_accepted(&mut self, stops: Vec<SafetyStop>) -> Vec<SafetyStop> {
         let (accepted, stops) = stops
             .into_iter()
             .partition(|stop| self.args.accept_drop && stop.can_be_accepted);
-        self.accepted.extend::<Vec<Stop>>(accepted);
+        self.accepted.extend::<Vec<SafetyStop>>(accepted);
         stops
     }
 
@@ -105,7 +101,7 @@ impl<'a> Guard<'a> {
         pass: &Pass<'_>,
         state: &mut State,
         (looked, decided): (&Looked, Option<&Decided>),
-        stops: &[Stop],
+        stops: &[SafetyStop],
         printer: &mut Printer,
     ) -> Failure {
         if let Some(locked) = self.locked

@@ -2,12 +2,13 @@
 
 use super::args::HistoryArgs;
 use super::context::Context;
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::output::{Format, Printer};
+use crate::exit::Exit;
 use crate::history;
+use crate::history::history_frame;
 use crate::state::TaskRow;
 use crate::state::audit_log::{self, Record};
-use crate::tables::history_frame;
 
 /// What the table shows; the task only if there are several.
 const COLUMNS: [&str; 9] = [

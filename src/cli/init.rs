@@ -10,10 +10,11 @@ mod tell;
 use std::path::{Path, PathBuf};
 
 use super::args::{Global, InitArgs};
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::output::Printer;
 use crate::catalogue;
 use crate::config::{Config, Overrides, load::interpret};
+use crate::exit::Exit;
 use crate::init::{self, InitError, NewFile, look, write};
 use crate::sys;
 
@@ -47,6 +48,9 @@ pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Ex
         }
     }
     let asker = ask::Asker::new(args.yes);
+    if asker.is_none() && !args.yes {
+        printer.note("there is no terminal, so nothing is asked: options and what is found decide, as with --yes");
+    }
     if asker.is_some() {
         printer.talk(&format!(
             "A study in {}. Enter takes what stands in brackets; Ctrl-C ends, and nothing is written before the last answer.",

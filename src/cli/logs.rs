@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use super::args::LogsArgs;
 use super::context::{Access, Context};
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::naming::Named;
 use super::output::Printer;
-use crate::executor::{Answer, Executor, JobId, Question};
+use crate::executor::{Answer, Executor, Question};
+use crate::exit::Exit;
+use crate::job::JobId;
 use crate::logs::{self, Follower, LogFiles};
 use crate::pass::queue_question;
 use crate::state::{State, TaskRow, TaskStatus};

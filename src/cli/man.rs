@@ -1,4 +1,6 @@
-//! `man`: the manual pages, made of what `--help` says.
+//! `man`: the manual pages, made of what `--help` says and of the table of the configuration's keys.
+
+mod keys;
 
 use std::path::Path;
 
@@ -7,13 +9,13 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
 use super::args::{Cli, ManArgs};
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::output::Printer;
+use crate::exit::Exit;
 
 pub fn run(args: &ManArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    match &args.output {
-        None => printer.data(&main_page(&root())),
-        Some(dir) => {
+    match (&args.output, &args.page) {
+        (Some(dir), _) => {
             let count = write(dir)?;
             printer.talk(&format!(
                 "{count} pages written to {}; `man -l {}` shows the main one",
@@ -21,8 +23,40 @@ pub fn run(args: &ManArgs, printer: &mut Printer) -> Result<Exit, Failure> {
                 dir.join("snbb-scheduler.1").display()
             ));
         }
+        (None, None) => printer.data(&main_page(&root())),
+        (None, Some(wanted)) => printer.data(&chosen(wanted)?),
     }
     Ok(Exit::Done)
+}
+
+/// Returns the page of a command, such as `run` or `state-verify`, or that of the configuration.
+fn chosen(wanted: &str) -> Result<Vec<u8>, Failure> {
+    let pages = pages();
+    let full = format!("{NAME}-{wanted}");
+    let page = pages.iter().find(|(name, _)| {
+        name.rsplit_once('.')
+            .is_some_and(|(name, _)| name == full || name == wanted)
+    });
+    match page {
+        Some((_, page)) => Ok(page.clone()),
+        None => Err(Failure::Usage {
+            message: format!("there is no manual page '{wanted}'"),
+            hint: format!(
+                "name a command, or {}; pages: {}",
+                keys::PAGE,
+                pages
+                    .iter()
+                    .filter_map(|(name, _)| Some(
+                        name.strip_prefix(NAME)?
+                            .strip_prefix('-')?
+                            .rsplit_once('.')?
+                            .0
+                    ))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            ),
+        }),
+    }
 }
 
 fn root() -> Command {
@@ -38,8 +72,18 @@ fn write(dir: &Path) -> Result<usize, Failure> {
         move |source| Failure::Write { path, source }
     };
     std::fs::create_dir_all(dir).map_err(failed(dir))?;
+    let pages = pages();
+    for (name, page) in &pages {
+        let path = dir.join(name);
+        std::fs::write(&path, page).map_err(failed(&path))?;
+    }
+    Ok(pages.len())
+}
+
+/// Returns all pages with the names of their files.
+fn pages() -> Vec<(String, Vec<u8>)> {
     let root = root();
-    let mut pages = vec![("snbb-scheduler.1".to_owned(), main_page(&root))];
+    let mut pages = vec![(format!("{NAME}.1"), main_page(&root))];
     let mut commands: Vec<&Command> = root.get_subcommands().collect();
     while let Some(command) = commands.pop() {
         if command.is_hide_set() {
@@ -48,11 +92,8 @@ fn write(dir: &Path) -> Result<usize, Failure> {
         commands.extend(command.get_subcommands());
         pages.push((format!("{}.1", name(command)), page(command)));
     }
-    for (name, page) in &pages {
-        let path = dir.join(name);
-        std::fs::write(&path, page).map_err(failed(&path))?;
-    }
-    Ok(pages.len())
+    pages.push((format!("{NAME}-{}.5", keys::PAGE), keys::page()));
+    pages
 }
 
 fn name(command: &Command) -> &str {
@@ -154,6 +195,8 @@ fn surroundings() -> Roff {
     }
     roff.control("SH", ["SEE ALSO"]);
     roff.text([
+        bold(format!("{NAME}-{}", keys::PAGE)),
+        roman("(5), "),
         bold("sbatch"),
         roman("(1), "),
         bold("squeue"),

@@ -2,9 +2,10 @@
 
 use super::args::ManifestArgs;
 use super::context::Context;
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::output::Printer;
 use super::views::{self, RunSummary};
+use crate::exit::Exit;
 use crate::manifest::{Decision, Manifest, Skip};
 
 pub fn run(context: &Context, args: &ManifestArgs, printer: &mut Printer) -> Result<Exit, Failure> {

@@ -2,8 +2,9 @@
 
 use super::args::MetricsArgs;
 use super::context::Context;
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::output::Printer;
+use crate::exit::Exit;
 use crate::news::Memory;
 use crate::news::metrics::{Sources, render};
 use crate::state::durable::{self, ReplaceError};

@@ -10,6 +10,7 @@ pub mod error;
 mod guard;
 pub mod layout;
 pub mod output;
+mod outside;
 pub mod progress;
 pub mod views;
 
@@ -45,9 +46,10 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
+use crate::exit::Exit;
 use args::{Cli, Command};
 use context::Context;
-use error::{Exit, Failure};
+use error::Failure;
 use output::Printer;
 
 use crate::news::Figures;
@@ -55,14 +57,14 @@ use crate::news::Figures;
 /// Runs the program and returns its exit code. Called by `main` only.
 pub fn main() -> ExitCode {
     if complete::answer() {
-        return ExitCode::from(Exit::Done as u8);
+        return ExitCode::from(Exit::Done.code());
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
             // clap writes help to stdout and errors to stderr; a closed pipe is nobody's fault.
             let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8));
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage.code()));
         }
     };
     if let Command::LocalSupervise { records, job } = &cli.command {
@@ -79,11 +81,11 @@ pub fn main() -> ExitCode {
         }
     };
     match printer.finish() {
-        Ok(()) => ExitCode::from(exit as u8),
+        Ok(()) => ExitCode::from(exit.code()),
         Err(error) => {
             let mut printer = Printer::stdio(cli.global.color, cli.global.verbosity());
             printer.error(&format!("cannot write to stdout: {error}"));
-            ExitCode::from(Exit::Error as u8)
+            ExitCode::from(Exit::Error.code())
         }
     }
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use super::args::{MonitorArgs, WriteArgs};
 use super::context::{Access, Context};
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::output::{Printer, Verbosity};
 use super::pause::tell_what_is_paused;
 use super::views;
-use crate::executor::JobId;
+use crate::exit::Exit;
+use crate::job::JobId;
 use crate::manifest::retry;
 use crate::news::matters::is_tried_again;
 use crate::pass::Looked;

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use super::args::Command;
 use super::context::Context;
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::output::Printer;
 use crate::config::Config;
+use crate::exit::Exit;
 use crate::mail::{self, Message};
 use crate::news::digest::{self, Digest};
 use crate::news::matters::{Matter, World, matters, standing};
@@ -77,7 +78,8 @@ pub fn after(
     call.exit = match result {
         Ok(exit) => *exit,
         Err(failure) => failure.exit(),
-    } as u8;
+    }
+    .code();
     if let Err(failure) = result {
         call.error = Some(failure.sentence());
         call.hint = failure.hints().into_iter().next();

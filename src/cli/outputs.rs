@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 
 use super::args::{ListFormat, OutputRoot, OutputsArgs};
 use super::context::Context;
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::manifest::warn_unreadable;
 use super::output::Printer;
 use super::views::RunSummary;
 use crate::bids::{SessionLabel, SubjectLabel};
+use crate::exit::Exit;
 use crate::manifest::{Decision, Planned, Skip};
 use crate::outputs::{self, OutputError};
 use crate::parallel;

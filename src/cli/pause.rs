@@ -8,9 +8,10 @@ use chrono::{DateTime, Utc};
 
 use super::args::{PauseArgs, ResumeArgs};
 use super::context::Context;
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::monitor::{hint_at_failures, open_audit};
 use super::output::Printer;
+use crate::exit::Exit;
 use crate::manifest::breaker::{self, Streak};
 use crate::manifest::{Decision, Manifest, Pause, PauseCause, Selection, Skip};
 use crate::pass::Brakes;

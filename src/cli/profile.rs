@@ -7,14 +7,16 @@ use std::path::Path;
 use super::args::Global;
 use super::error::Failure;
 use super::output::{Printer, Verbosity};
-use crate::completion::account::{Account, Spent};
-use crate::config::{Config, SessionSource};
+use super::outside::{is_own, root_above};
+use crate::bids::SessionSource;
+use crate::config::Config;
+use crate::disk::cost::{RootCost, ScanCost};
 
 /// Opens the account of a call and its trace; none if nobody asks for it.
 ///
 /// # Errors
 /// A trace that cannot be written, or would replace a file.
-pub fn account(config: &Config, global: &Global) -> Result<Option<Account>, Failure> {
+pub fn account(config: &Config, global: &Global) -> Result<Option<ScanCost>, Failure> {
     let is_wanted = global.verbosity() >= Verbosity::Verbose
         || global.trace_scan.is_some()
         || config.metrics_file.is_some();
@@ -28,10 +30,29 @@ pub fn account(config: &Config, global: &Global) -> Result<Option<Account>, Fail
     if config.sessions == SessionSource::Dicom {
         roots.push(("dicom_root", &config.dicom_root));
     }
-    let account = Account::of(&roots);
+    let account = ScanCost::of(&roots);
     let Some(path) = &global.trace_scan else {
         return Ok(Some(account));
     };
+    if let Some((key, root)) = root_above(config, path) {
+        return Err(Failure::Usage {
+            message: format!(
+                "--trace-scan: {} lies below {key} ({}), where nothing is written",
+                path.display(),
+                root.display()
+            ),
+            hint: "choose a place outside the data".to_owned(),
+        });
+    }
+    if is_own(config, path) {
+        return Err(Failure::Usage {
+            message: format!(
+                "--trace-scan: {} is a file of the program's own",
+                path.display()
+            ),
+            hint: "name a new file".to_owned(),
+        });
+    }
     match open(path) {
         Ok(file) => Ok(Some(account.traced(file))),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Failure::Usage {
@@ -54,7 +75,7 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Tells with `-v` what was spent per root, and ends the trace.
-pub fn tell(account: &Account, global: &Global, printer: &mut Printer) {
+pub fn tell(account: &ScanCost, global: &Global, printer: &mut Printer) {
     for spent in account.spent() {
         if spent.calls > 0 {
             printer.detail(&line(&spent));
@@ -67,7 +88,7 @@ pub fn tell(account: &Account, global: &Global, printer: &mut Printer) {
     }
 }
 
-fn line(spent: &Spent) -> String {
+fn line(spent: &RootCost) -> String {
     let some = |count: u64, what: &str| match count {
         0 => String::new(),
         count => format!(", {count} {what}"),

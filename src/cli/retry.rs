@@ -5,11 +5,13 @@
 
 use super::args::{RetryArgs, RetryStatus};
 use super::context::{Access, Context};
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::monitor;
 use super::output::Printer;
 use super::pause::tell_what_is_paused;
 use crate::completion::Completions;
+use crate::config::Config;
+use crate::exit::Exit;
 use crate::pass::{Disk, Looked};
 use crate::reconcile::{OutputSource as _, Outputs};
 use crate::state::audit_log::{self, Event, EventKind};
@@ -78,8 +80,8 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
         }
         let found = disk.outputs(&row.key, false);
         let on_disk = matches!(found, Outputs::Complete { .. });
-        let queue_answered = looked.queue_failed.is_none();
-        match judge(&row, found, args.accept_outputs, queue_answered) {
+        let is_gone = looked.queue_failed.is_none() && is_gone(&row, &context.config);
+        match judge(&row, found, args.accept_outputs, is_gone) {
             Verdict::MayLive => kept.push(may_live(&row)),
             Verdict::Unread => kept.push(format!(
                 "{}: its job has ended, its outputs cannot be read now, and it was not cleared",
@@ -184,14 +186,26 @@ fn look(
     Ok(looked)
 }
 
-fn judge(row: &TaskRow, found: Outputs, accept_outputs: bool, queue_answered: bool) -> Verdict {
+/// True if the job of a row in flight is known to have ended, or has been unknown to Slurm for so long that a pass
+/// would give it up, were it not for an accounting that does not answer. That one look does not find it means
+/// nothing: squeue can be silent for a moment.
+fn is_gone(row: &TaskRow, config: &Config) -> bool {
+    let has_waited = |since: chrono::DateTime<chrono::Utc>| {
+        (sys::now() - since)
+            .to_std()
+            .is_ok_and(|time| time >= config.lost_grace)
+    };
+    row.job_id.is_some()
+        && match row.reason {
+            Some(Reason::AwaitingOutput) => true,
+            Some(Reason::Unaccounted) => row.missing_since.is_some_and(has_waited),
+            _ => false,
+        }
+}
+
+fn judge(row: &TaskRow, found: Outputs, accept_outputs: bool, is_gone: bool) -> Verdict {
     if row.is_in_flight() {
-        // Only these say that the queue no longer has the job.
-        let is_gone = matches!(
-            row.reason,
-            Some(Reason::Unaccounted | Reason::AwaitingOutput)
-        );
-        if !queue_answered || !is_gone || row.job_id.is_none() {
+        if !is_gone {
             return Verdict::MayLive;
         }
         if matches!(found, Outputs::Unreadable) {
@@ -208,6 +222,11 @@ fn judge(row: &TaskRow, found: Outputs, accept_outputs: bool, queue_answered: bo
 
 fn may_live(row: &TaskRow) -> String {
     match &row.job_id {
+        Some(id) if row.reason == Some(Reason::Unaccounted) => format!(
+            "{}: Slurm does not know job {id} at the moment, and it was not cleared: it counts as gone after lost_grace; \
+             to be sure that it has ended: snbb-scheduler cancel --procedure {} --subject {}",
+            row.key, row.key.procedure, row.key.subject
+        ),
         Some(id) => format!(
             "{}: job {id} may be alive and was not cleared; end it first: snbb-scheduler cancel --procedure {} --subject {}",
             row.key, row.key.procedure, row.key.subject

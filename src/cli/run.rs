@@ -6,19 +6,20 @@ mod told;
 
 use super::args::RunArgs;
 use super::context::{Access, Context};
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::guard::Guard;
 use super::manifest::warn_unreadable;
 use super::monitor::{hint_at_failures, tell, tell_newly_failed};
 use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
 use super::views::{self, RunSummary};
-use crate::array::{Batch, group};
 use crate::bids::Session;
 use crate::executor::{Executor, JobRequest};
+use crate::exit::Exit;
 use crate::news::Figures;
 use crate::pass::{Decided, Looked, Pass, Wishes, clean_arrays};
 use crate::procedure::{ArrayMode, ProcedureDag};
+use crate::request::{Batch, batch};
 use crate::shell;
 use crate::state::State;
 use crate::sys;
@@ -94,7 +95,7 @@ pub fn run(
     )?;
 
     if !found.unreadable.is_empty() {
-        decided.standing.sessions = None;
+        decided.counts.sessions = None;
     }
     tell_left_over(context, &state, &found, printer);
     guard.before_submission(&pass, &mut state, (&looked, &mut decided), printer)?;
@@ -191,7 +192,7 @@ fn hint_at_arrays(batches: &[Batch], dag: &ProcedureDag, printer: &mut Printer) 
         dag.find(name)
             .is_some_and(|id| dag.get(id).rules.array == ArrayMode::Never)
     };
-    let many: Vec<String> = group::singles(batches)
+    let many: Vec<String> = batch::singles(batches)
         .into_iter()
         .filter(|(procedure, count)| *count > MANY_SINGLES && is_never(procedure))
         .map(|(procedure, count)| format!("{count} of {procedure}"))

@@ -2,11 +2,12 @@
 
 use super::args::SessionStatusArgs;
 use super::context::Context;
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::manifest::warn_unreadable;
 use super::output::Printer;
 use super::views::{self, SessionsView};
 use crate::bids::Session;
+use crate::exit::Exit;
 use crate::manifest::Selection;
 use crate::procedure::ProcedureDag;
 use crate::tables;

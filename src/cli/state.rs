@@ -11,11 +11,12 @@ use chrono::{DateTime, Utc};
 
 use super::args::{RepairArgs, StateArgs, StateCommand, VerifyArgs};
 use super::context::{Access, Context};
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::monitor::{open_audit, tell};
 use super::output::{Format, Printer};
 use super::run::tell_strays;
-use crate::pass::{self, History, Looked, listings};
+use crate::exit::Exit;
+use crate::pass::{self, AttemptNumbers, Looked, listings};
 use crate::reconcile::strays::{self, Records, Strays};
 use crate::safety;
 use crate::state::audit_log::{Event, EventKind, knows_job};
@@ -145,7 +146,7 @@ fn look(
             .attempts
             .read()
             .map_or(&[][..], |contents| &contents.rows);
-        let history = History::new(attempts, state);
+        let history = AttemptNumbers::new(attempts, state);
         looked
             .events
             .extend(pass::adopt(state, &strays.adopt, &history, sys::now()));

@@ -2,12 +2,13 @@
 
 use super::args::StatusArgs;
 use super::context::Context;
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::failed;
 use super::output::Printer;
 use super::pause::tell_what_is_paused;
 use super::views::{self, RowsView};
 use crate::bids::Cohort;
+use crate::exit::Exit;
 use crate::manifest::{Selection, stale_rows};
 use crate::safety;
 use crate::state::{State, TaskRow, TaskStatus};

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use super::args::WaitArgs;
 use super::context::Context;
-use super::error::{Exit, Failure};
+use super::error::Failure;
 use super::monitor::update_or_read;
 use super::output::Printer;
+use crate::exit::Exit;
 use crate::manifest::Selection;
 use crate::state::{State, TaskStatus};
 use crate::sys;

@@ -12,12 +12,13 @@ use chrono::{DateTime, Utc};
 use rustix::fs::Stat;
 use serde::Serialize;
 
-use super::marker::{Marker, Pattern, Required};
+use super::find;
 use super::probe::{Probe, SubjectProbe, weigh};
-use super::reader::Reader;
-use super::{Unreadable, find};
 use crate::bids::{SessionLabel, SubjectLabel};
-use crate::completion::listing::Dir;
+use crate::disk::Unreadable;
+use crate::disk::listing::Dir;
+use crate::disk::reader::{Reader, is_directory};
+use crate::procedure::marker::{Marker, Pattern, Required};
 use crate::procedure::{Check, Procedure, ProcedureId};
 
 pub use nearest::Nearest;
@@ -311,7 +312,7 @@ fn describe(reader: &Reader, path: &Path, marker: Option<&Marker>) -> Match {
     let stat = reader.stat(path).ok().flatten();
     let size = stat
         .as_ref()
-        .filter(|stat| !find::is_directory(stat))
+        .filter(|stat| !is_directory(stat))
         .and_then(|stat| u64::try_from(stat.st_size).ok());
     Match {
         path: lossy(path),

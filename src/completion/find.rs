@@ -4,12 +4,10 @@
 
 use std::path::Path;
 
-use rustix::fs::{FileType, Stat};
-
-use super::Unreadable;
-use super::listing::{Dir, Entry, Kind, Listing, Listings};
-use super::marker::{Component, Pattern};
-use super::reader::Reader;
+use crate::disk::Unreadable;
+use crate::disk::listing::{Dir, Entry, Kind, Listing, Listings};
+use crate::disk::reader::{Reader, is_directory};
+use crate::procedure::marker::{Component, Pattern};
 
 /// Shows one match to the caller: `Ok(true)` ends the search. After an error the search goes on,
 /// since another match may make it irrelevant.
@@ -48,10 +46,6 @@ pub fn any(listings: &Listings<'_>, base: &Path, pattern: &Pattern) -> Result<bo
 /// True if the entry is not a link that leads nowhere.
 pub fn is_there(reader: &Reader, path: &Path, kind: Kind) -> Result<bool, Unreadable> {
     Ok(kind != Kind::Link || reader.stat(path)?.is_some())
-}
-
-pub fn is_directory(stat: &Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }
 
 struct Search<'a, 'v> {

@@ -10,11 +10,11 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::listing::{Dir, Kind};
 use super::probe::{Newest, SubjectProbe};
-use super::reader::Reader;
-use super::{Unreadable, find};
 use crate::bids::SessionLabel;
+use crate::disk::Unreadable;
+use crate::disk::listing::{Dir, Kind};
+use crate::disk::reader::{Reader, is_directory};
 use crate::procedure::Procedure;
 
 /// A mark's first line is short; a time point's name too.
@@ -90,7 +90,7 @@ pub(super) fn scanned(subject: &SubjectProbe<'_>) -> Result<Scanned, Unreadable>
             Kind::Link => subject
                 .reader()
                 .stat(&dir)?
-                .is_some_and(|stat| find::is_directory(&stat)),
+                .is_some_and(|stat| is_directory(&stat)),
             Kind::File | Kind::Other => false,
         };
         if is_session {

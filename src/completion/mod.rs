@@ -1,25 +1,20 @@
-//! Completion: the rules that say which files prove that a task's output is complete,
-//! and their evaluation on disk.
+//! Completion: judges by what the disk shows whether a task's output is complete.
+//!
+//! The rules themselves are part of a procedure: [`crate::procedure::marker`].
 //!
 //! Nothing here knows jobs: whether markers may be believed while a job lives is decided in
 //! [`crate::manifest`] and [`crate::reconcile`].
 
-pub mod account;
-pub mod annex;
 pub mod explain;
 pub mod find;
 pub mod freesurfer;
-pub mod listing;
-pub mod marker;
 pub mod probe;
 pub mod qsirecon;
-pub mod reader;
-
-use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
 
 use crate::bids::{SessionLabel, SubjectLabel};
+use crate::disk::Unreadable;
 use crate::procedure::ProcedureId;
 
 /// Says what the disk shows of one task's output.
@@ -31,14 +26,6 @@ pub enum Completion {
     NotApplicable,
     /// A directory or file could not be read. This is never an absence.
     Unreadable(Box<Unreadable>),
-}
-
-/// Names what could not be read, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unreadable {
-    pub path: PathBuf,
-    /// The system's words: `Permission denied`.
-    pub error: String,
 }
 
 /// Answers questions about outputs, one subject at a time, so that what was read for a subject can

@@ -4,23 +4,24 @@
 //! first marker that is surely missing answers, and nothing is read before it is asked for.
 
 mod memory;
+mod weigh;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
-use regex::bytes::Regex;
-use rustix::fs::Stat;
 
 use memory::{Answers, Kept, Memory};
+pub(super) use weigh::{Newest, Weight, weigh};
 
-use super::listing::{Dir, Kind, Listings, SharedListings};
-use super::marker::{CompletionRule, Marker, Required};
 use super::qsirecon::{self, SpecError};
-use super::reader::Reader;
-use super::{Completion, Completions, SubjectCompletions, Unreadable, find, freesurfer};
+use super::{Completion, Completions, SubjectCompletions, find, freesurfer};
 use crate::bids::{SessionLabel, SubjectLabel};
 use crate::config::Config;
+use crate::disk::Unreadable;
+use crate::disk::listing::{Dir, Listings, SharedListings};
+use crate::disk::reader::Reader;
+use crate::procedure::marker::{CompletionRule, Marker, Required};
 use crate::procedure::{Check, Procedure, ProcedureDag, ProcedureId, Scope};
 
 /// Answers questions about outputs for one pass. Make a new one for each pass: it remembers.
@@ -45,10 +46,6 @@ pub(super) struct SubjectProbe<'a> {
     answers: RefCell<Answers>,
     is_asked_again: bool,
 }
-
-/// Collects modification times.
-#[derive(Debug, Default)]
-pub(super) struct Newest(Option<DateTime<Utc>>);
 
 impl Probe {
     /// Takes roots and procedures from the configuration, and reads the QSIRecon spec if a
@@ -180,7 +177,7 @@ impl SubjectCompletions for SubjectProbe<'_> {
             Check::Markers => self.newest_of_markers(procedure, session, &mut newest),
         }
         .ok()?;
-        newest.0
+        newest.time()
     }
 }
 
@@ -366,84 +363,6 @@ impl SubjectProbe<'_> {
     pub(super) fn bids(&self) -> PathBuf {
         self.probe.bids_root.join(self.subject)
     }
-}
-
-impl Newest {
-    pub(super) fn add(&mut self, stat: &Stat) {
-        let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
-        self.0 = self
-            .0
-            .max(DateTime::from_timestamp(stat.st_mtime, nanoseconds));
-    }
-
-    pub(super) fn add_file(&mut self, reader: &Reader, path: &Path) -> Result<(), Unreadable> {
-        if let Some(stat) = reader.stat(path)? {
-            self.add(&stat);
-        }
-        Ok(())
-    }
-}
-
-/// Says whether a match satisfies its marker, and what was learnt about the file on the way.
-pub(super) enum Weight {
-    CountsNot,
-    Counts(Option<Stat>),
-}
-
-impl Weight {
-    pub(super) fn counts(&self) -> bool {
-        matches!(self, Self::Counts(_))
-    }
-}
-
-pub(super) fn weigh(
-    reader: &Reader,
-    marker: &Marker,
-    path: &Path,
-    kind: Kind,
-) -> Result<Weight, Unreadable> {
-    let wants_text = marker.contains.is_some() || marker.not_contains.is_some();
-    if kind == Kind::Directory {
-        return Ok(if wants_text {
-            Weight::CountsNot
-        } else {
-            Weight::Counts(None)
-        });
-    }
-    if kind == Kind::File && marker.min_size == 0 && !wants_text {
-        return Ok(Weight::Counts(None));
-    }
-    let Some(stat) = reader.stat(path)? else {
-        return Ok(Weight::CountsNot);
-    };
-    let counts = if find::is_directory(&stat) {
-        !wants_text
-    } else {
-        u64::try_from(stat.st_size).is_ok_and(|size| size >= marker.min_size)
-            && (!wants_text || text_fits(reader, marker, path)?)
-    };
-    Ok(if counts {
-        Weight::Counts(Some(stat))
-    } else {
-        Weight::CountsNot
-    })
-}
-
-fn text_fits(reader: &Reader, marker: &Marker, path: &Path) -> Result<bool, Unreadable> {
-    let search = |part: &Option<String>| {
-        let part = part.as_deref()?;
-        Some((Regex::new(&regex::escape(part)).ok()?, part.len()))
-    };
-    let (wanted, unwanted) = (search(&marker.contains), search(&marker.not_contains));
-    let longest = [&wanted, &unwanted].into_iter().flatten();
-    let longest = longest.map(|(_, len)| *len).max().unwrap_or(0);
-    let (mut has_wanted, mut has_unwanted) = (wanted.is_none(), false);
-    let is_file = reader.windows(path, longest, &mut |text| {
-        let finds = |(expression, _): &(Regex, usize)| expression.is_match(text);
-        has_wanted |= wanted.as_ref().is_some_and(finds);
-        has_unwanted |= unwanted.as_ref().is_some_and(finds);
-    })?;
-    Ok(is_file && has_wanted && !has_unwanted)
 }
 
 #[cfg(test)]

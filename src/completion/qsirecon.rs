@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use serde_yaml::Value;
 
-use super::Unreadable;
-use super::listing::{Dir, Kind};
 use super::probe::{Newest, SubjectProbe};
-use super::reader::words;
 use crate::bids::SessionLabel;
+use crate::disk::Unreadable;
+use crate::disk::listing::{Dir, Kind};
+use crate::disk::reader::words;
 use crate::procedure::Procedure;
 
 /// Says why a QSIRecon workflow file tells no suffixes. "No suffix" is no error.
@@ -194,7 +194,7 @@ pub(super) fn has_report(
     let Some(stat) = subject.reader().stat(&dir.join(html))? else {
         return Ok(false);
     };
-    if super::find::is_directory(&stat) || stat.st_size < min_size {
+    if crate::disk::reader::is_directory(&stat) || stat.st_size < min_size {
         return Ok(false);
     }
     if let Some(newest) = newest {

@@ -29,9 +29,9 @@ pub use load::{Overrides, Source, load};
 pub use notify::{NotifyConfig, Occasion};
 pub use problem::{ConfigError, Problem};
 
-use crate::bids::CohortSource;
 use crate::bids::dicom::Gate;
-use crate::completion::annex::Annex;
+use crate::bids::{CohortSource, Search, SessionSource};
+use crate::disk::annex::Annex;
 use crate::procedure::{MemSize, ProcedureDag, TimeLimit};
 
 /// Holds a whole configuration. All paths are absolute; a `Config` in hand has been validated.
@@ -93,21 +93,6 @@ pub struct Config {
     pub procedures: ProcedureDag,
     /// Things that are valid but deserve a word (one line each, with position).
     pub warnings: Vec<String>,
-}
-
-/// Says where sessions come from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SessionSource {
-    /// `sub-*/ses-*` below `dicom_root`.
-    Dicom,
-    /// `sub-*[/ses-*]` below `bids_root` (`discover: bids`).
-    Bids,
-    /// A CSV file (`sessions_file`).
-    Csv {
-        file: PathBuf,
-        subject_col: String,
-        session_col: String,
-    },
 }
 
 /// Says what runs jobs.
@@ -207,6 +192,17 @@ impl Default for SafetyConfig {
 }
 
 impl Config {
+    /// Says where the study's sessions are looked for.
+    pub fn search(&self) -> Search<'_> {
+        Search {
+            source: &self.sessions,
+            dicom_root: &self.dicom_root,
+            bids_root: &self.bids_root,
+            sessionless: self.sessionless,
+            threads: self.scan_threads,
+        }
+    }
+
     /// Returns the gate for sessions whose DICOM files are not all there.
     pub fn gate(&self) -> Gate {
         Gate {

@@ -13,7 +13,7 @@ use super::{
     SessionSource, SlurmConfig, cohort, duration, log_patterns, markers, notify, paths, rules,
     steps, validate,
 };
-use crate::completion::annex::Annex;
+use crate::disk::annex::Annex;
 use crate::procedure::{MemSize, ProcedureDag, Resources, SubmitRules, TimeLimit, builtin};
 
 /// More would not fit into a [`crate::procedure::ProcedureId`], and is no pipeline.

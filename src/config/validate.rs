@@ -8,7 +8,7 @@ use super::Config;
 use super::problem::quote;
 use super::reader::{Context, Fields};
 use super::steps::Step;
-use crate::completion::marker::{Marker, Required};
+use crate::procedure::marker::{Marker, Required};
 use crate::procedure::{Check, DagError, Procedure, ProcedureDag, Scope, SessionsRule};
 
 /// Makes a pipeline of the procedures; none if they are none, which is reported.
@@ -170,6 +170,16 @@ pub(super) fn paths(config: &Config, fields: &Fields<'_>, context: &Context<'_>)
         ("bids_root", &config.bids_root),
         ("derivatives_root", &config.derivatives_root),
     ];
+    for (name, root) in roots {
+        if root.to_str().is_none() {
+            // It would reach jobs as another path, in an argument or a variable.
+            let text = format!(
+                "{} is not UTF-8, and jobs are told of it as text",
+                root.display()
+            );
+            problem(fields, context, name, &text);
+        }
+    }
     for (index, (name, root)) in roots.iter().enumerate() {
         let earlier = roots.get(..index).unwrap_or_default();
         for (other, _) in earlier.iter().filter(|(_, path)| path == root) {

@@ -80,7 +80,9 @@ fn of_task(
         Skip::NotApplicable => "nothing, the session lacks what this procedure works on".to_owned(),
         Skip::InFlight { .. } => in_flight(row, pending_reason),
         Skip::Failed { outlook, .. } => failed(view, &key, row, *outlook, is_complete),
-        Skip::ForeignJob(id) => format!("job {id} has to end; if it is not wanted: scancel {id}"),
+        Skip::JobWithoutRow(id) => {
+            format!("job {id} has to end; if it is not wanted: scancel {id}")
+        }
         Skip::NoDicom => match (view.dicom(planned), view.sessions_file()) {
             (Some(place), _) => format!("its DICOM files have to come to {}", place.path),
             (None, Some(file)) => format!(

@@ -19,7 +19,7 @@ pub(super) fn text(answers: &Answers, dir: &Path, entries: &[String]) -> Result<
     file.out.push_str(
         "#\n\
          # The study's configuration, made by `snbb-scheduler init`. It is yours to edit: each key is explained where it\n\
-         # stands, a line such as `#max_in_flight: 200` is a choice that you have, and docs/configuration.md has all keys.\n\
+         # stands, a line such as `#max_in_flight: 200` is a choice that you have, and `snbb-scheduler man config` has all keys.\n\
          # Paths may be relative to this file. After a change: snbb-scheduler --config FILE check\n",
     );
     file.section("Where things are");

@@ -9,8 +9,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::error::InitError;
+use crate::bids::SessionSource;
 use crate::bids::discover::{DiscoverError, Discovery, Session, discover};
-use crate::config::{Config, Overrides, SessionSource, load::interpret};
+use crate::config::load::interpret;
+use crate::config::{Config, Overrides};
 
 /// So many sessions are looked into, spread over the dataset.
 const SAMPLE: usize = 50;
@@ -200,7 +202,7 @@ pub fn list(file: &Path, subject_col: &str, session_col: &str) -> Result<Data, D
         subject_col: subject_col.to_owned(),
         session_col: session_col.to_owned(),
     };
-    Ok(counted(&discover(&config)?))
+    Ok(counted(&discover(&config.search())?))
 }
 
 /// Returns the first part of a path that is not there.
@@ -227,7 +229,7 @@ fn empty(option: &'static str, path: &Path) -> Result<Config, InitError> {
 }
 
 fn ask(option: &'static str, root: &Path, config: &Config) -> Result<Discovery, InitError> {
-    discover(config).map_err(|error| match error {
+    discover(&config.search()).map_err(|error| match error {
         DiscoverError::RootUnreadable { error, .. } => InitError::Unreadable {
             option,
             path: root.to_owned(),

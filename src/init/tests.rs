@@ -5,8 +5,10 @@ use std::ffi::OsString;
 use proptest::prelude::*;
 
 use super::*;
+use crate::bids::SessionSource;
 use crate::catalogue;
-use crate::config::{Config, ConfigError, ExecutorKind, Overrides, SessionSource, load::interpret};
+use crate::config::load::interpret;
+use crate::config::{Config, ConfigError, ExecutorKind, Overrides};
 
 /// A small catalogue that has every kind of need.
 pub(super) fn catalogue() -> Vec<App> {

@@ -5,9 +5,10 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use rustix::process::Signal;
 
-use super::record::{self, Cancel, Claim, Job};
-use super::{LocalExecutor, Standing, followers, report};
-use crate::executor::{ExecutorError, JobId, JobRef};
+use super::job::{self, Cancel, Claim, Job};
+use super::{JobStanding, LocalExecutor, followers, report};
+use crate::executor::ExecutorError;
+use crate::job::{JobId, JobRef};
 use crate::sys;
 
 /// How long a job gets to end by itself after SIGTERM, before the next call sends SIGKILL.
@@ -25,7 +26,7 @@ impl LocalExecutor {
         let mut errors = Vec::new();
         for job in jobs {
             match self.cancel_one(&job.id) {
-                Ok(true) => ending.extend(record::number_of(&job.id)),
+                Ok(true) => ending.extend(job::number_of(&job.id)),
                 Ok(false) => {}
                 Err(error) => errors.push(error),
             }
@@ -60,7 +61,7 @@ impl LocalExecutor {
             !job.is_over() && asked.is_some_and(|cancel| now - cancel.at >= KILL_AFTER)
         };
         for number in self.numbers(overdue) {
-            if self.standing_of(number)? == (Standing::Running { here: true }) {
+            if self.standing_of(number)? == (JobStanding::Running { here: true }) {
                 self.signal(number, Signal::KILL)?;
             }
         }
@@ -92,29 +93,29 @@ impl LocalExecutor {
             command: format!("cancel {id}"),
             message,
         };
-        let number = record::number_of(id)
+        let number = job::number_of(id)
             .filter(|number| self.records.get(*number).is_some())
             .ok_or_else(|| failed("no such job is on record".to_owned()))?;
         let (at, uid) = (sys::now(), sys::effective_uid());
-        if self.standing_of(number)? == Standing::Queued {
+        if self.standing_of(number)? == JobStanding::Queued {
             self.records.claim(number, &Claim::Cancelled { at, uid })?;
             // If it was started meanwhile, it is a running one now.
             self.records.reload(number)?;
         }
         match self.standing_of(number)? {
-            Standing::Running { here: true } => {
+            JobStanding::Running { here: true } => {
                 if self.records.ask_cancel(number, &Cancel { at, uid })? {
                     self.signal(number, Signal::TERM)?;
                 }
                 self.records.reload(number)?;
                 Ok(true)
             }
-            Standing::Running { here: false } => {
+            JobStanding::Running { here: false } => {
                 let job = self.records.get(number);
                 let host = job.and_then(report::host_of).unwrap_or("another host");
                 Err(failed(format!("it runs on {host}: cancel it there")))
             }
-            Standing::Queued | Standing::Vanished | Standing::Over => Ok(false),
+            JobStanding::Queued | JobStanding::Vanished | JobStanding::Over => Ok(false),
         }
     }
 }

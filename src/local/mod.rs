@@ -8,6 +8,7 @@
 
 mod cancel;
 mod files;
+mod job;
 pub mod process;
 pub mod record;
 mod report;
@@ -23,13 +24,15 @@ use std::process::{Child, Command, Stdio};
 
 use crate::config::Config;
 use crate::executor::{
-    Answer, Executor, ExecutorError, JobRef, JobReport, JobRequest, Observation, Question, Refusal,
+    Answer, Executor, ExecutorError, JobReport, JobRequest, Observation, Question, Refusal,
     Submission,
 };
+use crate::job::JobRef;
 use crate::script::find_script;
 use crate::sys;
+use job::{Claim, End, Ending, Job};
 use process::{Host, Place, ProcessId};
-use record::{Claim, End, Ending, Job, Records};
+use record::Records;
 pub use supervise::supervise;
 
 /// How many ended jobs keep their own files before they go to the list.
@@ -67,7 +70,7 @@ pub struct LocalExecutor {
 
 /// Says where a job stands, seen from this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum JobStanding {
     Queued,
     /// `here`: on this host, so that its processes can be seen.
     Running {
@@ -126,7 +129,7 @@ impl LocalExecutor {
         let mut running = 0;
         for number in started {
             self.records.reload(number)?;
-            if self.standing_of(number)? == (Standing::Running { here: true }) {
+            if self.standing_of(number)? == (JobStanding::Running { here: true }) {
                 running += 1;
             }
         }
@@ -140,7 +143,7 @@ impl LocalExecutor {
                 break;
             }
             self.records.reload(number)?;
-            if self.standing_of(number)? == (Standing::Running { here: true }) {
+            if self.standing_of(number)? == (JobStanding::Running { here: true }) {
                 running += 1;
             }
         }
@@ -193,19 +196,19 @@ impl LocalExecutor {
     }
 
     /// Looks where a job stands now. An end that nobody else will write is written down.
-    fn standing_of(&mut self, number: u64) -> Result<Standing, ExecutorError> {
+    fn standing_of(&mut self, number: u64) -> Result<JobStanding, ExecutorError> {
         let job = self.records.get(number);
-        let first = job.map_or(Ok(Standing::Over), |job| self.standing(job))?;
-        if first != Standing::Vanished {
+        let first = job.map_or(Ok(JobStanding::Over), |job| self.standing(job))?;
+        if first != JobStanding::Vanished {
             return Ok(first);
         }
         // The end may have been written between the two looks.
         self.records.reload(number)?;
         if self.is_over(number) {
-            return Ok(Standing::Over);
+            return Ok(JobStanding::Over);
         }
         if self.settings.read_only {
-            return Ok(Standing::Vanished);
+            return Ok(JobStanding::Vanished);
         }
         let end = End {
             at: sys::now(),
@@ -213,33 +216,33 @@ impl LocalExecutor {
         };
         if let Err(error) = self.records.end(number, &end) {
             self.warnings.push(error.to_string());
-            return Ok(Standing::Vanished);
+            return Ok(JobStanding::Vanished);
         }
         self.records.reload(number)?;
-        Ok(Standing::Over)
+        Ok(JobStanding::Over)
     }
 
     fn is_over(&self, number: u64) -> bool {
         self.records.get(number).is_none_or(Job::is_over)
     }
 
-    fn standing(&self, job: &Job) -> Result<Standing, ExecutorError> {
+    fn standing(&self, job: &Job) -> Result<JobStanding, ExecutorError> {
         if job.is_over() {
-            return Ok(Standing::Over);
+            return Ok(JobStanding::Over);
         }
         let Some(Claim::Supervisor { process, host, .. }) = &job.claim else {
-            return Ok(Standing::Queued);
+            return Ok(JobStanding::Queued);
         };
         Ok(match self.host.place(host) {
-            Place::Elsewhere => Standing::Running { here: false },
-            Place::BeforeReboot => Standing::Vanished,
+            Place::Elsewhere => JobStanding::Running { here: false },
+            Place::BeforeReboot => JobStanding::Vanished,
             Place::Here => {
                 // A script whose supervisor was killed is still a running job.
                 let alive = is_alive(*process)? || !followers(*process)?.is_empty();
                 if alive {
-                    Standing::Running { here: true }
+                    JobStanding::Running { here: true }
                 } else {
-                    Standing::Vanished
+                    JobStanding::Vanished
                 }
             }
         })
@@ -269,9 +272,9 @@ impl LocalExecutor {
         let now = sys::now();
         let standing = |job: &Job| {
             let known = standings.get(&job.record.number).copied();
-            known.unwrap_or(Standing::Over)
+            known.unwrap_or(JobStanding::Over)
         };
-        let elsewhere = |job: &&Job| standing(job) == (Standing::Running { here: false });
+        let elsewhere = |job: &&Job| standing(job) == (JobStanding::Running { here: false });
         self.warnings.extend(
             self.records
                 .live()

@@ -2,19 +2,20 @@
 
 use chrono::{DateTime, Utc};
 
-use super::Standing;
+use super::JobStanding;
+use super::job::{Claim, Ending, Job};
 use super::process::Host;
-use super::record::{Claim, Ending, Job};
-use crate::executor::{JobReport, JobTag, Phase};
+use crate::executor::{JobReport, Phase};
+use crate::job::JobTag;
 use crate::state::{JobFacts, Reason};
 
 /// Slurm's exit code for a job whose environment could not be set up on its node.
 const LAUNCH_FAILED: &str = "0:53";
 
-pub(super) fn report(job: &Job, standing: Standing, now: DateTime<Utc>) -> JobReport {
+pub(super) fn report(job: &Job, standing: JobStanding, now: DateTime<Utc>) -> JobReport {
     let (phase, word, exit_code) = outcome(job, standing);
     let started_at = started_at(job);
-    let ended_at = ended_at(job).or((standing == Standing::Vanished).then_some(now));
+    let ended_at = ended_at(job).or((standing == JobStanding::Vanished).then_some(now));
     JobReport {
         id: job.id(),
         name: job.record.job_name.clone(),
@@ -72,7 +73,7 @@ fn ended_at(job: &Job) -> Option<DateTime<Utc>> {
     }
 }
 
-fn outcome(job: &Job, standing: Standing) -> (Phase, String, Option<String>) {
+fn outcome(job: &Job, standing: JobStanding) -> (Phase, String, Option<String>) {
     let cancelled = |uid: u32, code: Option<String>| {
         // Slurm's word for a job that a person ended; without `by` it means a failed controller.
         let word = format!("CANCELLED by {uid}");
@@ -84,9 +85,9 @@ fn outcome(job: &Job, standing: Standing) -> (Phase, String, Option<String>) {
         return cancelled(*uid, Some("0:0".to_owned()));
     }
     match standing {
-        Standing::Queued => return (Phase::Queued, "PENDING".to_owned(), None),
-        Standing::Running { .. } => return (Phase::Running, "RUNNING".to_owned(), None),
-        Standing::Vanished | Standing::Over => {}
+        JobStanding::Queued => return (Phase::Queued, "PENDING".to_owned(), None),
+        JobStanding::Running { .. } => return (Phase::Running, "RUNNING".to_owned(), None),
+        JobStanding::Vanished | JobStanding::Over => {}
     }
     let how = job.end.as_ref().map_or(&Ending::Vanished, |end| &end.how);
     let code = match how {

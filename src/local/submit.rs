@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use super::LocalExecutor;
-use super::record::{JobRecord, Payload, Written};
-use crate::executor::{Executor as _, ExecutorError, JobId, JobRequest, Refusal, Submission};
+use super::job::{JobRecord, Payload};
+use super::record::Written;
+use crate::executor::{Executor as _, ExecutorError, JobRequest, Refusal, Submission};
+use crate::job::JobId;
 use crate::script::Script;
 use crate::sys;
 

@@ -16,8 +16,9 @@ use std::time::Duration;
 use rustix::fs::Mode;
 use rustix::process::{Signal, WaitOptions, WaitStatus};
 
+use super::job::{Claim, End, Ending, JobRecord, Payload};
 use super::process::{Host, ProcessId};
-use super::record::{Claim, End, Ending, JobRecord, Payload, Records};
+use super::record::Records;
 use crate::sys;
 
 /// Begins the one line that the supervisor says to the process that started it.

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use chrono::{DateTime, Duration, Utc};
 
 use super::{Pause, PauseCause};
-use crate::executor::JobId;
 use crate::procedure::ProcedureDag;
 use crate::state::control::Control;
-use crate::state::{Reason, TaskKey, TaskRow, TaskStatus};
+use crate::state::{AttemptId, Reason, TaskKey, TaskRow, TaskStatus};
 
 /// Failures that are older say nothing about today's set-up.
 const MEMORY: Duration = Duration::days(30);
@@ -44,7 +43,7 @@ pub fn streaks<'a>(
             *last = end.max(*last);
         }
     }
-    let mut seen: HashSet<Attempt<'_>> = HashSet::new();
+    let mut seen: HashSet<AttemptId> = HashSet::new();
     let mut streaks: BTreeMap<Arc<str>, Streak> = BTreeMap::new();
     for row in attempts {
         let name = &row.key.procedure;
@@ -56,7 +55,7 @@ pub fn streaks<'a>(
             || control
                 .forgiven_until(name)
                 .is_some_and(|until| row.submitted_at.unwrap_or(end) <= until);
-        if is_over || !seen.insert(attempt(row)) {
+        if is_over || !seen.insert(AttemptId::of(row)) {
             continue;
         }
         let streak = streaks.entry(Arc::clone(name)).or_insert_with(|| Streak {
@@ -133,21 +132,6 @@ fn failure(row: &TaskRow) -> Option<Reason> {
 
 fn end_of(row: &TaskRow) -> Option<DateTime<Utc>> {
     row.facts.ended_at.or(row.updated_at).or(row.submitted_at)
-}
-
-/// Tells attempts apart: by the submission, or (rows of other programs) by time and job.
-type Attempt<'a> = (
-    &'a TaskKey,
-    Option<&'a str>,
-    Option<(Option<DateTime<Utc>>, Option<&'a JobId>)>,
-);
-
-fn attempt(row: &TaskRow) -> Attempt<'_> {
-    let id = row.submission_id.as_deref();
-    let rest = id
-        .is_none()
-        .then_some((row.submitted_at, row.job_id.as_ref()));
-    (&row.key, id, rest)
 }
 
 #[cfg(test)]

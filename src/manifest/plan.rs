@@ -10,7 +10,7 @@ use super::{Decision, Due, Manifest, Outlook, Planned, Policy, Skip, World, retr
 use crate::bids::dicom::Hold;
 use crate::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use crate::completion::{Completion, SubjectCompletions};
-use crate::executor::JobId;
+use crate::job::JobId;
 use crate::parallel;
 use crate::procedure::{ProcedureDag, ProcedureId, Scope};
 use crate::state::{Reason, TaskKey, TaskRow, TaskStatus};
@@ -99,7 +99,7 @@ struct Subject<'a> {
     wanted: Vec<&'a Session>,
     label: &'a SubjectLabel,
     disk: Box<dyn SubjectCompletions + 'a>,
-    standings: RefCell<HashMap<(ProcedureId, SessionLabel), Standing>>,
+    standings: RefCell<HashMap<(ProcedureId, SessionLabel), TaskStanding>>,
     holds: RefCell<HashMap<SessionLabel, Option<Hold>>>,
 }
 
@@ -112,7 +112,7 @@ enum Target<'a> {
 
 /// Says where a task stands, whatever it waits for.
 #[derive(Debug, Clone)]
-enum Standing {
+enum TaskStanding {
     InFlight(Box<Skip>),
     Failed(Box<Skip>),
     /// Failed, and to be tried again: its markers are not believed.
@@ -138,8 +138,8 @@ impl Subject<'_> {
         if self.is_excluded(target) {
             return Decision::Skip(Skip::Excluded);
         }
-        if let Some(job) = self.foreign_job(procedure, &session) {
-            return Decision::Skip(Skip::ForeignJob(job.clone()));
+        if let Some(job) = self.job_without_row(procedure, &session) {
+            return Decision::Skip(Skip::JobWithoutRow(job.clone()));
         }
         if let Some(row) = row
             && let Some(outlook) = self.blocks(procedure, row)
@@ -194,7 +194,7 @@ impl Subject<'_> {
         let mut holds = self.holds.borrow_mut();
         holds
             .entry(session.session.clone())
-            .or_insert_with(|| self.world.gate.hold(path, self.world.now))
+            .or_insert_with(|| (self.world.gate)(path))
             .clone()
     }
 
@@ -205,12 +205,14 @@ impl Subject<'_> {
         row: Option<&TaskRow>,
     ) -> Decision {
         let completion = match self.standing(procedure, session) {
-            Standing::InFlight(skip) | Standing::Failed(skip) if !self.policy.force => {
+            TaskStanding::InFlight(skip) | TaskStanding::Failed(skip) if !self.policy.force => {
                 return Decision::Skip(*skip);
             }
-            Standing::InFlight(_) | Standing::Failed(_) => self.disk.completion(procedure, session),
-            Standing::Retry(due) => return Decision::Submit(due),
-            Standing::Disk(completion) => completion,
+            TaskStanding::InFlight(_) | TaskStanding::Failed(_) => {
+                self.disk.completion(procedure, session)
+            }
+            TaskStanding::Retry(due) => return Decision::Submit(due),
+            TaskStanding::Disk(completion) => completion,
         };
         let failed_before = row.is_some_and(|row| row.status == TaskStatus::Failed);
         match completion {
@@ -256,30 +258,30 @@ impl Subject<'_> {
     ///
     /// A marker is believed only when its writer is gone: rows in flight and failed rows decide
     /// before the disk is looked at.
-    fn standing(&self, procedure: ProcedureId, session: &SessionLabel) -> Standing {
+    fn standing(&self, procedure: ProcedureId, session: &SessionLabel) -> TaskStanding {
         let known = (procedure, session.clone());
         if let Some(standing) = self.standings.borrow().get(&known) {
             return standing.clone();
         }
         let row = self.row(procedure, session);
-        let foreign = self.foreign_job(procedure, session);
+        let without_row = self.job_without_row(procedure, session);
         let standing = match row {
-            _ if let Some(job) = foreign => {
-                Standing::InFlight(Box::new(Skip::ForeignJob(job.clone())))
+            _ if let Some(job) = without_row => {
+                TaskStanding::InFlight(Box::new(Skip::JobWithoutRow(job.clone())))
             }
-            Some(row) if row.is_in_flight() => Standing::InFlight(Box::new(in_flight(row))),
+            Some(row) if row.is_in_flight() => TaskStanding::InFlight(Box::new(in_flight(row))),
             Some(row) if let Some(outlook) = self.blocks(procedure, row) => match row.reason {
                 Some(reason) if outlook == Outlook::Now => self.retry(procedure, session, reason),
-                _ => Standing::Failed(Box::new(failed(row, outlook))),
+                _ => TaskStanding::Failed(Box::new(failed(row, outlook))),
             },
             _ => match (self.disk.completion(procedure, session), row) {
                 // The Python program's failed rows have no reason: the disk decides about them.
                 (Completion::Incomplete, Some(row))
                     if row.status == TaskStatus::Failed && !self.policy.resubmit_failed =>
                 {
-                    Standing::Failed(Box::new(failed(row, Outlook::None)))
+                    TaskStanding::Failed(Box::new(failed(row, Outlook::None)))
                 }
-                (completion, _) => Standing::Disk(completion),
+                (completion, _) => TaskStanding::Disk(completion),
             },
         };
         self.standings.borrow_mut().insert(known, standing.clone());
@@ -288,17 +290,22 @@ impl Subject<'_> {
 
     /// Returns where a failed task stands that is tried again. Whether its input is there and its
     /// directory can be read does not depend on what the failed attempt left.
-    fn retry(&self, procedure: ProcedureId, session: &SessionLabel, reason: Reason) -> Standing {
+    fn retry(
+        &self,
+        procedure: ProcedureId,
+        session: &SessionLabel,
+        reason: Reason,
+    ) -> TaskStanding {
         match self.disk.completion(procedure, session) {
-            Completion::Complete => Standing::Retry(Due::Retry {
+            Completion::Complete => TaskStanding::Retry(Due::Retry {
                 reason,
                 complete: true,
             }),
-            Completion::Incomplete => Standing::Retry(Due::Retry {
+            Completion::Incomplete => TaskStanding::Retry(Due::Retry {
                 reason,
                 complete: false,
             }),
-            other => Standing::Disk(other),
+            other => TaskStanding::Disk(other),
         }
     }
 
@@ -359,11 +366,13 @@ impl Subject<'_> {
         self.world.rows.get(&self.key(procedure, session))
     }
 
-    fn foreign_job(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<&JobId> {
-        if self.world.foreign_jobs.is_empty() {
+    fn job_without_row(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<&JobId> {
+        if self.world.jobs_without_row.is_empty() {
             return None;
         }
-        self.world.foreign_jobs.get(&self.key(procedure, session))
+        self.world
+            .jobs_without_row
+            .get(&self.key(procedure, session))
     }
 
     fn key(&self, procedure: ProcedureId, session: &SessionLabel) -> TaskKey {

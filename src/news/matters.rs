@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Call, Command, Memory};
 use crate::config::{Config, Occasion};
+use crate::exit::Exit;
 use crate::manifest::{PauseCause, retry};
 use crate::safety;
 use crate::slurm::job_state::cancelled_by;
@@ -47,11 +48,11 @@ const LOCKED_RUNS: u32 = 4;
 /// A submission is usually found or given up within minutes.
 const LONG_DOUBT: TimeDelta = TimeDelta::hours(1);
 
-const EXIT_DONE: u8 = 0;
-const EXIT_REFUSED: u8 = 3;
-const EXIT_LOCKED: u8 = 4;
-const EXIT_UNREACHABLE: u8 = 5;
-const EXIT_SAFETY: u8 = 6;
+const EXIT_DONE: u8 = Exit::Done.code();
+const EXIT_REFUSED: u8 = Exit::Refused.code();
+const EXIT_LOCKED: u8 = Exit::Locked.code();
+const EXIT_UNREACHABLE: u8 = Exit::Unreachable.code();
+const EXIT_SAFETY: u8 = Exit::Safety.code();
 
 /// Lists what is wrong, the worst first.
 pub fn matters(world: &World<'_>) -> Vec<Matter> {

@@ -10,6 +10,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::{Call, Command, Figures, Scan};
+use crate::exit::Exit;
 use crate::state::durable::{self, ReplaceError, Replacement};
 
 /// Holds what the file says.
@@ -67,8 +68,8 @@ pub struct Sums {
 }
 
 /// Exit codes that matter here.
-const LOCKED: u8 = 4;
-const UNREACHABLE: u8 = 5;
+const LOCKED: u8 = Exit::Locked.code();
+const UNREACHABLE: u8 = Exit::Unreachable.code();
 
 impl Memory {
     /// Reads the file. What cannot be read is told and begins anew.
@@ -146,7 +147,7 @@ impl Memory {
             seconds: call.seconds(),
             exit: call.exit,
         });
-        if call.exit == 0 {
+        if call.exit == Exit::Done.code() {
             self.last_good_run = Some(call.ended_at);
         }
         *self.sums.runs.entry(call.exit).or_default() += 1;

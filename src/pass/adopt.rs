@@ -14,7 +14,7 @@ use crate::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 pub fn adopt(
     state: &mut State,
     jobs: &[(TaskKey, JobReport)],
-    history: &History,
+    history: &AttemptNumbers,
     now: DateTime<Utc>,
 ) -> Vec<Event> {
     jobs.iter()
@@ -48,7 +48,7 @@ pub fn adopt(
                 replaces_outputs: Some(true),
                 retry: retry.unwrap_or_default(),
                 input_sessions: None,
-                foreign: None,
+                other_columns: None,
             };
             let event = Event {
                 old_status: old,
@@ -62,11 +62,11 @@ pub fn adopt(
 
 /// Finds the number and the last failure of earlier attempts, for those tasks that are due.
 #[derive(Debug, Default)]
-pub struct History {
+pub struct AttemptNumbers {
     attempts: HashMap<TaskKey, (i32, Option<Reason>)>,
 }
 
-impl History {
+impl AttemptNumbers {
     /// Collects from the attempts file and from the rows.
     pub fn new(attempts: &[TaskRow], state: &State) -> Self {
         let mut history = Self::default();

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::array::files;
-use crate::executor::array::{is_array_id, split_task_id};
 use crate::executor::{Answer, Observation};
-use crate::reconcile::strays::Listing;
+use crate::job::array::{is_array_id, split_task_id};
+use crate::reconcile::strays::TaskListing;
 use crate::state::State;
 
 /// Reads the lists of arrays, each once. What cannot be read is as good as gone: nobody knows its tasks.
-pub fn listings(arrays: &Path) -> impl Fn(&str) -> Listing {
-    let known: RefCell<HashMap<String, Listing>> = RefCell::default();
+pub fn listings(arrays: &Path) -> impl Fn(&str) -> TaskListing {
+    let known: RefCell<HashMap<String, TaskListing>> = RefCell::default();
     move |name| {
         if let Some(listing) = known.borrow().get(name) {
             return listing.clone();
@@ -25,12 +25,12 @@ pub fn listings(arrays: &Path) -> impl Fn(&str) -> Listing {
             false => files::find(arrays, name),
         };
         let listing = match id.map(|id| files::read(arrays, &id)) {
-            Some(Ok(Some(tasks))) => Listing::Tasks(Arc::from(tasks)),
+            Some(Ok(Some(tasks))) => TaskListing::Tasks(Arc::from(tasks)),
             Some(Err(error)) => {
                 tracing::warn!("{error}");
-                Listing::Gone
+                TaskListing::Gone
             }
-            Some(Ok(None)) | None => Listing::Gone,
+            Some(Ok(None)) | None => TaskListing::Gone,
         };
         known.borrow_mut().insert(name.to_owned(), listing.clone());
         listing

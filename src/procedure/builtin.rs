@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{Check, Dependency, Procedure, Resources, Scope, SessionsRule};
-use crate::completion::marker::{CompletionRule, Marker, Pattern, Required};
+use crate::procedure::marker::{CompletionRule, Marker, Pattern, Required};
 
 struct Builtin {
     name: &'static str,

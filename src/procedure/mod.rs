@@ -1,7 +1,9 @@
 //! The steps of a site's pipeline: what a procedure is. No file system, no Slurm.
 
 pub mod builtin;
+pub mod clusters;
 pub mod dag;
+pub mod marker;
 pub mod options;
 pub mod resources;
 pub mod rules;
@@ -13,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::completion::marker::CompletionRule;
+use crate::procedure::marker::CompletionRule;
 pub use dag::{DagError, ProcedureDag, ProcedureId};
 pub use resources::{MemSize, Resources, TimeLimit};
 pub use rules::{ArrayMode, RetryRule, RetryRules, SubmitRules};

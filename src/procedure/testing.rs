@@ -2,7 +2,7 @@
 #![cfg(test)]
 
 use super::{Check, Dependency, Procedure, Resources, Scope, SessionsRule};
-use crate::completion::marker::CompletionRule;
+use crate::procedure::marker::CompletionRule;
 
 /// Returns a procedure whose output is complete when its directory is not empty.
 pub fn procedure(name: &str, scope: Scope, depends_on: &[(&str, SessionsRule)]) -> Procedure {

@@ -4,8 +4,9 @@ use chrono::{DateTime, Utc};
 
 use super::evidence::{Evidence, Source};
 use super::{Patience, Reconciled, live_facts};
-use crate::executor::array::{split_job_id, split_task_id};
-use crate::executor::{JobId, JobReport, Phase};
+use crate::executor::{JobReport, Phase};
+use crate::job::JobId;
+use crate::job::array::{split_job_id, split_task_id};
 use crate::state::transition::{Cause, Change};
 use crate::state::{CLOCK_SLACK, JobFacts, Reason, TaskRow, TaskStatus};
 

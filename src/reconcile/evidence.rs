@@ -6,7 +6,8 @@ use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Duration, Utc};
 
-use crate::executor::{Answer, JobId, JobReport, Observation, Phase, Question, array};
+use crate::executor::{Answer, JobReport, Observation, Phase, Question};
+use crate::job::{JobId, array};
 use crate::state::{CLOCK_SLACK, Reason, State, TaskRow, TaskStatus};
 
 /// How long after a job's end its record may take to arrive in accounting, seconds.

@@ -2,7 +2,8 @@
 
 use chrono::{DateTime, Duration, Utc};
 
-use crate::executor::{Doubt, JobRef, Question};
+use crate::executor::{Doubt, Question};
+use crate::job::JobRef;
 use crate::state::{State, TaskRow};
 
 /// A job that ended longer ago than this before the newest submission proves nothing: sites purge old

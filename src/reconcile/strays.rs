@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::bids::{Session, SessionLabel, SubjectLabel};
-use crate::executor::{JobId, JobRef, JobReport, array};
+use crate::executor::JobReport;
+use crate::job::{JobId, JobRef, array};
 use crate::procedure::{ProcedureDag, Scope};
 use crate::state::{State, TaskKey, TaskRow};
 
@@ -18,11 +19,11 @@ pub struct Strays {
     pub adopt: Vec<(TaskKey, JobReport)>,
     /// Further live jobs of a task: two jobs may write the same outputs.
     pub doubled: Vec<(TaskKey, JobRef)>,
-    /// Jobs with a task's name and without our mark, unknown to rows and audit log: the task waits.
-    pub foreign: HashMap<TaskKey, JobId>,
-    /// A mark of such a job, if it is another study's and this one has no state file yet.
+    /// Jobs with a task's name and without our tag, unknown to rows and audit log: the task waits.
+    pub without_row: HashMap<TaskKey, JobId>,
+    /// A tag of such a job, if it is another study's and this one has no state file yet.
     pub other_project: Option<String>,
-    /// Jobs with our mark that belong to no task of today.
+    /// Jobs with our tag that belong to no task of today.
     pub orphans: Vec<(String, JobRef)>,
     /// Procedures with living tasks of an array whose task list is gone: any of their tasks may be one of
     /// these. How many there are, and one of them.
@@ -35,13 +36,13 @@ pub struct Strays {
 pub struct Records<'a> {
     /// Tells whether a job id stands in the audit log; asked for unmarked jobs of a task's name only.
     pub was_ours: &'a dyn Fn(&JobId) -> bool,
-    /// Reads the list of the array with this submission id or (for a job without a mark) this beginning of one.
-    pub listing: &'a dyn Fn(&str) -> Listing,
+    /// Reads the list of the array with this submission id or (for a job without a tag) this beginning of one.
+    pub listing: &'a dyn Fn(&str) -> TaskListing,
 }
 
 /// Says what is on disk of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Listing {
+pub enum TaskListing {
     /// Its tasks by their index.
     Tasks(Arc<[TaskKey]>),
     /// There is no list, or none that can be read.
@@ -52,7 +53,7 @@ impl Strays {
     /// Returns all tasks that wait for a job, and for which one.
     pub fn waiting(&self) -> HashMap<TaskKey, JobId> {
         let mut waiting = self.held_back.clone();
-        waiting.extend(self.foreign.clone());
+        waiting.extend(self.without_row.clone());
         waiting
     }
 }
@@ -68,39 +69,11 @@ pub fn compare(
     records: &Records<'_>,
 ) -> Strays {
     let mut out = Strays::default();
-    let mut seen = HashSet::new();
-    let live: Vec<&JobReport> = queue
-        .iter()
-        .filter(|job| job.phase.is_live())
-        // The default cluster may also be asked by its name, and shows its jobs twice.
-        .filter(|job| {
-            let tag = job.tag.as_ref().map(|tag| tag.submission_id.as_str());
-            seen.insert((&job.id, &job.name, job.submitted_at, tag))
-        })
-        .collect();
+    let live = living(queue);
     if live.is_empty() {
         return out;
     }
-    let owners: HashMap<&JobId, &TaskRow> = rows
-        .rows()
-        .iter()
-        .filter(|row| row.is_in_flight())
-        .filter_map(|row| Some((row.job_id.as_ref()?, row)))
-        .collect();
-    // The mark names the task's own job, whatever its id or name became: also one whose submission is
-    // in doubt, and each task of an array that a script made of itself.
-    let marks: HashMap<&str, &TaskRow> = rows
-        .rows()
-        .iter()
-        .filter(|row| row.is_in_flight())
-        .filter_map(|row| Some((row.submission_id.as_deref()?, row)))
-        .collect();
-    let owner = |job: &JobReport| {
-        let by_id = owners.get(&job.id).filter(|row| is_of(row, job));
-        by_id
-            .or_else(|| marks.get(job.tag.as_ref()?.submission_id.as_str()))
-            .copied()
-    };
+    let owners = Owners::of(rows);
     let mut by_task: BTreeMap<TaskKey, Vec<&JobReport>> = BTreeMap::new();
     for job in live {
         let task = match part_of(job) {
@@ -111,12 +84,12 @@ pub fn compare(
                     continue;
                 }
                 match ((records.listing)(&part.array), part.index) {
-                    (Listing::Tasks(tasks), Some(index)) if index < tasks.len() => {
+                    (TaskListing::Tasks(tasks), Some(index)) if index < tasks.len() => {
                         tasks.get(index).cloned()
                     }
-                    _ if owner(job).is_some() => continue,
+                    _ if owners.owner(job).is_some() => continue,
                     // The array as a whole, for a moment: each of its tasks may be meant.
-                    (Listing::Tasks(tasks), None) => {
+                    (TaskListing::Tasks(tasks), None) => {
                         for key in tasks.iter().filter(|key| !is_in_flight(rows, key)) {
                             out.held_back.insert(key.clone(), job.id.clone());
                         }
@@ -132,10 +105,10 @@ pub fn compare(
                 }
             }
         };
-        if let Some(row) = owner(job) {
+        if let Some(row) = owners.owner(job) {
             // The row was edited: the job still writes the outputs of the task that it was made for.
             if let Some(key) = task.filter(|key| *key != row.key) {
-                out.foreign.insert(key, job.id.clone());
+                out.without_row.insert(key, job.id.clone());
             }
             continue;
         }
@@ -143,7 +116,7 @@ pub fn compare(
             // A state file that was moved looks like a new study: look twice.
             (Some(tag), Some(key)) if tag.project != project && is_new => {
                 out.other_project = Some(tag.project.clone());
-                out.foreign.insert(key, job.id.clone());
+                out.without_row.insert(key, job.id.clone());
             }
             (Some(tag), _) if tag.project != project => {}
             (Some(_), Some(key)) => by_task.entry(key).or_default().push(job),
@@ -152,11 +125,60 @@ pub fn compare(
                 by_task.entry(key).or_default().push(job);
             }
             (None, Some(key)) => {
-                out.foreign.insert(key, job.id.clone());
+                out.without_row.insert(key, job.id.clone());
             }
             (None, None) => {}
         }
     }
+    adopt_the_oldest(by_task, rows, &mut out);
+    out
+}
+
+/// Lists the jobs that live, each once.
+fn living(queue: &[JobReport]) -> Vec<&JobReport> {
+    let mut seen = HashSet::new();
+    queue
+        .iter()
+        .filter(|job| job.phase.is_live())
+        // The default cluster may also be asked by its name, and shows its jobs twice.
+        .filter(|job| {
+            let tag = job.tag.as_ref().map(|tag| tag.submission_id.as_str());
+            seen.insert((&job.id, &job.name, job.submitted_at, tag))
+        })
+        .collect()
+}
+
+/// Finds the rows in flight that jobs belong to.
+struct Owners<'a> {
+    by_job: HashMap<&'a JobId, &'a TaskRow>,
+    /// The tag names the task's own job, whatever its id or name became: also one whose submission is
+    /// in doubt, and each task of an array that a script made of itself.
+    by_tag: HashMap<&'a str, &'a TaskRow>,
+}
+
+impl<'a> Owners<'a> {
+    fn of(rows: &'a State) -> Self {
+        let in_flight = || rows.rows().iter().filter(|row| row.is_in_flight());
+        Self {
+            by_job: in_flight()
+                .filter_map(|row| Some((row.job_id.as_ref()?, row)))
+                .collect(),
+            by_tag: in_flight()
+                .filter_map(|row| Some((row.submission_id.as_deref()?, row)))
+                .collect(),
+        }
+    }
+
+    fn owner(&self, job: &JobReport) -> Option<&'a TaskRow> {
+        let by_job = self.by_job.get(&job.id).filter(|row| is_of(row, job));
+        by_job
+            .or_else(|| self.by_tag.get(job.tag.as_ref()?.submission_id.as_str()))
+            .copied()
+    }
+}
+
+/// Of jobs of one task, the oldest becomes its own unless it has one; the others are told.
+fn adopt_the_oldest(by_task: BTreeMap<TaskKey, Vec<&JobReport>>, rows: &State, out: &mut Strays) {
     for (key, mut jobs) in by_task {
         jobs.sort_by(|a, b| (a.submitted_at, &a.id).cmp(&(b.submitted_at, &b.id)));
         let mut jobs = jobs.into_iter();
@@ -168,7 +190,6 @@ pub fn compare(
         out.doubled
             .extend(jobs.map(|job| (key.clone(), reference(job))));
     }
-    out
 }
 
 fn reference(job: &JobReport) -> JobRef {
@@ -191,7 +212,7 @@ struct Part<'a> {
     procedure: &'a str,
 }
 
-/// Tells an array of ours by its mark; one without a mark by its name.
+/// Tells an array of ours by its tag; one without a tag by its name.
 fn part_of(job: &JobReport) -> Option<Part<'_>> {
     let name = array::split_job_name(&job.name);
     let by_mark = job.tag.as_ref().and_then(|tag| {
@@ -248,7 +269,7 @@ fn hold_back(
     }
 }
 
-/// Ids are recycled: where both carry a mark, the marks decide.
+/// Ids are recycled: where both carry a tag, the marks decide.
 fn is_of(row: &TaskRow, job: &JobReport) -> bool {
     match (&row.submission_id, &job.tag) {
         (Some(id), Some(tag)) => **id == *tag.submission_id,

@@ -6,7 +6,8 @@ mod doubt;
 use proptest::prelude::*;
 
 use super::*;
-use crate::executor::{Answer, JobId, JobRef, JobTag};
+use crate::executor::Answer;
+use crate::job::{JobId, JobRef, JobTag};
 use crate::state::testing::{at, row};
 use crate::state::transition::{self, Outcome};
 use doubt::tagged;
@@ -624,4 +625,109 @@ fn names_that_accounting_has_cut_are_recognised() {
     };
     assert_eq!(verdict(&long[..255]), "failed timeout");
     assert_eq!(verdict(&long[..200]), "running unaccounted");
+}
+
+#[test]
+fn an_end_is_that_of_an_earlier_run_only_if_the_job_came_back_after_it() {
+    let record = |submitted: i64, started: i64, ended: i64| {
+        let mut record = report(Phase::Failed(Reason::NodeFail));
+        record.submitted_at = Some(at(submitted));
+        record.facts.started_at = Some(at(started));
+        record.facts.ended_at = Some(at(ended));
+        record
+    };
+    let row_started = |minute: Option<i64>| {
+        let mut row = row("a", TaskStatus::Running, Reason::Running);
+        row.facts.started_at = minute.map(at);
+        row
+    };
+    let queued = |submitted: i64| JobReport {
+        submitted_at: Some(at(submitted)),
+        ..report(Phase::Completed)
+    };
+    let none = JobReport {
+        submitted_at: None,
+        ..record(0, 1, 5)
+    };
+    for (record, row, queued, expected, why) in [
+        (
+            record(0, 1, 5),
+            row_started(None),
+            None,
+            false,
+            "the only run",
+        ),
+        (
+            record(0, 1, 5),
+            row_started(None),
+            Some(queued(6)),
+            true,
+            "submitted again later",
+        ),
+        (
+            record(0, 1, 5),
+            row_started(None),
+            Some(queued(0)),
+            false,
+            "the same submission",
+        ),
+        (
+            none,
+            row_started(None),
+            Some(queued(6)),
+            false,
+            "nobody knows when it was submitted",
+        ),
+        (
+            record(0, 1, 5),
+            row_started(Some(6)),
+            None,
+            true,
+            "started again after its end",
+        ),
+        (
+            record(0, 1, 5),
+            row_started(Some(5)),
+            None,
+            false,
+            "started in the second of its end",
+        ),
+        (
+            record(0, 1, 5),
+            row_started(Some(1)),
+            None,
+            false,
+            "the start of this run",
+        ),
+        (
+            record(0, 6, 5),
+            row_started(Some(6)),
+            None,
+            false,
+            "a clock was set back: its own start",
+        ),
+    ] {
+        let told = is_of_earlier_run(&record, &row, queued.as_ref());
+        assert_eq!(told, expected, "{why}");
+    }
+    let living = JobReport {
+        phase: Phase::Running,
+        ..record(0, 1, 5)
+    };
+    assert!(
+        !is_of_earlier_run(&living, &row_started(Some(6)), Some(&queued(6))),
+        "alive"
+    );
+}
+
+/// Accounting calls it alive, the queue does not have it, its outputs stand: one look is not enough.
+#[test]
+fn outputs_beside_a_record_that_is_alive_are_believed_at_the_second_look() {
+    let first = Case::new().accounting(Phase::Running).disk(HERE);
+    assert_eq!(first.verdict(), "running unaccounted");
+    let second = Case::new().accounting(Phase::Running).disk(HERE).with(|c| {
+        c.row.reason = Some(Reason::Unaccounted);
+        c.row.missing_since = Some(at(5));
+    });
+    assert_eq!(second.verdict(), "complete verified");
 }

@@ -8,10 +8,10 @@ use std::collections::HashSet;
 
 use sha2::{Digest, Sha256};
 
-use super::{Baselines, Stop};
-use crate::completion::marker::Required;
+use super::{Baselines, SafetyStop};
 use crate::config::Config;
 use crate::manifest::{Decision, Due, Manifest, Skip};
+use crate::procedure::marker::{Marker, Required};
 use crate::procedure::{Procedure, ProcedureDag};
 use crate::state::{State, TaskStatus};
 
@@ -23,7 +23,7 @@ const ROOTS: &str = "roots";
 
 /// Holds the figures of one look at a study.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct Counts {
     /// None: some directories could not be read, nobody knows.
     pub sessions: Option<u64>,
     /// In the order of the configuration.
@@ -47,7 +47,7 @@ pub struct Figures {
     pub known: u64,
 }
 
-impl Standing {
+impl Counts {
     /// Counts the tasks of a manifest that no limit was applied to yet. `sessions`: how many there
     /// are, if all could be read.
     pub fn of(
@@ -104,7 +104,7 @@ impl Figures {
 }
 
 /// Returns a stop for each number that fell by more than the configuration allows.
-pub fn judge(config: &Config, standing: &Standing, baselines: &Baselines) -> Vec<Stop> {
+pub fn judge(config: &Config, counts: &Counts, baselines: &Baselines) -> Vec<SafetyStop> {
     let percent = config.safety.max_drop;
     let known = |name: &str| baselines.get(name).copied().unwrap_or(0);
     let is_sudden = |lost: u64, before: u64| {
@@ -115,7 +115,7 @@ pub fn judge(config: &Config, standing: &Standing, baselines: &Baselines) -> Vec
     let mut stops = Vec::new();
     let mut stop = |name: String, figure: u64, message: String, changed: Option<String>| {
         let changed = changed.map_or_else(String::new, |what| format!("; {what} since then"));
-        stops.push(Stop {
+        stops.push(SafetyStop {
             name,
             figure,
             message: format!("{message} (more than max_drop, {percent}%{changed})"),
@@ -126,7 +126,7 @@ pub fn judge(config: &Config, standing: &Standing, baselines: &Baselines) -> Vec
         });
     };
     let of_roots = || roots_changed.then(|| "a root in the configuration has changed".to_owned());
-    if let Some(now) = standing.sessions {
+    if let Some(now) = counts.sessions {
         let before = known(SESSIONS);
         if is_sudden(before.saturating_sub(now), before) {
             let message = format!("there are {now} sessions where there were {before}");
@@ -134,7 +134,7 @@ pub fn judge(config: &Config, standing: &Standing, baselines: &Baselines) -> Vec
         }
     }
     let (mut all_lost, mut all_before, mut is_told) = (0, 0, false);
-    for ((_, procedure), figures) in config.procedures.iter().zip(&standing.procedures) {
+    for ((_, procedure), figures) in config.procedures.iter().zip(&counts.procedures) {
         let name = &procedure.name;
         let baseline = known(&complete(name));
         let lost = figures
@@ -162,8 +162,8 @@ pub fn judge(config: &Config, standing: &Standing, baselines: &Baselines) -> Vec
 }
 
 /// Takes the figures of a run that goes on. `accepts`: as they are, also where they are lower.
-pub fn settle(config: &Config, standing: &Standing, baselines: &mut Baselines, accepts: bool) {
-    if let Some(now) = standing.sessions {
+pub fn settle(config: &Config, counts: &Counts, baselines: &mut Baselines, accepts: bool) {
+    if let Some(now) = counts.sessions {
         let before = baselines.get(SESSIONS).copied().unwrap_or(0);
         baselines.insert(
             SESSIONS.to_owned(),
@@ -178,7 +178,7 @@ pub fn settle(config: &Config, standing: &Standing, baselines: &mut Baselines, a
         Some(("accepted", procedure)) => procedure.contains('/') || is_here(procedure),
         _ => true,
     });
-    for ((_, procedure), figures) in config.procedures.iter().zip(&standing.procedures) {
+    for ((_, procedure), figures) in config.procedures.iter().zip(&counts.procedures) {
         let name = &procedure.name;
         let before = baselines.get(&complete(name)).copied().unwrap_or(0);
         let most = figures.tasks - figures.ours;
@@ -255,12 +255,19 @@ fn rule_mark(config: &Config, procedure: &Procedure) -> u64 {
         format!("{:?}", config.qsirecon_spec),
     ];
     if let Required::Markers(markers) = &procedure.completion.required {
-        for marker in markers {
+        for Marker {
+            pattern,
+            min_size,
+            contains,
+            not_contains,
+            when,
+        } in markers
+        {
             parts.extend([
-                marker.pattern.as_str().to_owned(),
-                marker.min_size.to_string(),
-                format!("{:?} {:?}", marker.contains, marker.not_contains),
-                format!("{:?}", marker.when.as_ref().map(|when| when.as_str())),
+                pattern.as_str().to_owned(),
+                min_size.to_string(),
+                format!("{contains:?} {not_contains:?}"),
+                format!("{:?}", when.as_ref().map(|when| when.as_str())),
             ]);
         }
     }

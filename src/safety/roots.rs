@@ -6,8 +6,9 @@
 
 use std::path::Path;
 
-use super::{Baselines, Stop};
-use crate::config::{Config, SessionSource};
+use super::{Baselines, SafetyStop};
+use crate::bids::SessionSource;
+use crate::config::Config;
 use crate::state::{State, TaskStatus};
 
 /// Says what stands at a root.
@@ -34,7 +35,7 @@ pub fn look(path: &Path) -> Root {
 
 /// Returns a stop for each root that is gone although the state knows results that must lie there,
 /// unless that was accepted. Only such roots are looked at.
-pub fn judge(config: &Config, state: &State, look: impl Fn(&Path) -> Root) -> Vec<Stop> {
+pub fn judge(config: &Config, state: &State, look: impl Fn(&Path) -> Root) -> Vec<SafetyStop> {
     let mut stops = Vec::new();
     for (name, path, count) in known(config, state) {
         if count == 0 || state.meta.baselines.contains_key(&accepted(name)) {
@@ -58,7 +59,7 @@ pub fn judge(config: &Config, state: &State, look: impl Fn(&Path) -> Root) -> Ve
         } else {
             "emptied on purpose:"
         };
-        stops.push(Stop {
+        stops.push(SafetyStop {
             name: format!("root/{name}"),
             figure: 1,
             message: format!(

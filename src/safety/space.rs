@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use super::Stop;
+use super::SafetyStop;
 use crate::config::Config;
 use crate::state::store::resolve;
 
@@ -44,7 +44,7 @@ fn room(file: &Path) -> Option<Room> {
 }
 
 /// Returns the stops of file systems that have too little room.
-pub fn judge(config: &Config, rooms: &[Option<Room>; 2]) -> Vec<Stop> {
+pub fn judge(config: &Config, rooms: &[Option<Room>; 2]) -> Vec<SafetyStop> {
     let needed = config.safety.min_free;
     if needed == 0 {
         return Vec::new();
@@ -53,7 +53,7 @@ pub fn judge(config: &Config, rooms: &[Option<Room>; 2]) -> Vec<Stop> {
         ("state_file", &config.state_file),
         ("log_file", &config.log_file),
     ];
-    let mut stops: Vec<Stop> = Vec::new();
+    let mut stops: Vec<SafetyStop> = Vec::new();
     for ((name, path), room) in files.into_iter().zip(rooms) {
         let Some(room) = room else { continue };
         let lack = match room.free {
@@ -65,7 +65,7 @@ pub fn judge(config: &Config, rooms: &[Option<Room>; 2]) -> Vec<Stop> {
         };
         // Both mostly lie on one file system.
         if stops.is_empty() || rooms[0] != rooms[1] {
-            stops.push(Stop {
+            stops.push(SafetyStop {
                 name: format!("space/{name}"),
                 figure: 1,
                 message: format!("no room for {name} {}: {lack}", path.display()),

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use super::client::{Line, SlurmExecutor};
 use crate::array::{files, wrapper};
-use crate::executor::array::ArrayJob;
+use crate::executor::ArrayJob;
 use crate::executor::{ExecutorError, JobRequest, Submission};
 use crate::script::Script;
 

@@ -1,7 +1,7 @@
 //! Asks Slurm: sbatch, squeue, sacct, scancel.
 //!
-//! Says what it heard and no more: what absence or a state means for a task is decided elsewhere. Reads no
-//! environment, clock or configuration; [`SlurmSettings`] holds all that it needs.
+//! Says what it heard and no more: what absence or a state means for a task is decided elsewhere. All that it
+//! needs of configuration and environment stands in [`SlurmSettings`], which is made once.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,14 +13,14 @@ use std::time::Duration;
 use super::command::{Commands, Ended};
 use super::parse;
 use super::query::{IDS_PER_CALL, cluster_option, clusters};
-use super::submit_error;
+use super::sbatch_answer;
 use super::time_left::TimeLeft;
 use crate::config::Config;
-use crate::executor::array::ArrayJob;
+use crate::executor::ArrayJob;
 use crate::executor::{
-    Answer, Executor, ExecutorError, JobRef, JobRequest, JobTag, Observation, Question, Refusal,
-    Submission,
+    Answer, Executor, ExecutorError, JobRequest, Observation, Question, Refusal, Submission,
 };
+use crate::job::{JobRef, JobTag};
 use crate::script::{check_header, find_script};
 use crate::sys;
 
@@ -189,7 +189,7 @@ impl SlurmExecutor {
                 end,
                 stdout,
                 stderr,
-            }) => Ok(submit_error::judge(end, &stdout, &stderr)),
+            }) => Ok(sbatch_answer::judge(end, &stdout, &stderr)),
             // No process, no memory: the next one may fare better. Nothing was sent.
             Err(error)
                 if matches!(
@@ -407,6 +407,5 @@ fn log_pattern(dir: &Path, job_name: &str, symbols: &str, ending: &str) -> OsStr
     OsString::from_vec(bytes)
 }
 
-/// Returns true for a file that can be read: sbatch reads it, nobody executes it in place.
 #[cfg(test)]
 mod tests;

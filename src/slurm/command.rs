@@ -20,7 +20,6 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::submit_error::End;
 use crate::executor::ExecutorError;
 
 /// Inherited variables with these beginnings change what Slurm's commands do or answer, without a word.
@@ -43,6 +42,22 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long we listen on for the output of a command that has ended while a child of its own keeps the pipe.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// So many letters of what a command wrote are told.
+const LONGEST_MESSAGE: usize = 500;
+
+/// Says how a started command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Exit(i32),
+    Signal(i32),
+    /// We ended it.
+    TimedOut {
+        seconds: u64,
+    },
+    /// The operating system kept its status from us (a parent that ignores SIGCHLD).
+    Unseen,
+}
 
 /// Holds how a command ended and what it wrote.
 #[derive(Debug)]
@@ -327,5 +342,42 @@ fn listen(pipes: &mut [&mut dyn Listening], most: Duration) {
     };
     for (pipe, _) in pipes.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
         pipe.take_some();
+    }
+}
+/// Makes one line of what a command of Slurm's wrote to stderr, without its own name before each part.
+pub(super) fn one_line(stderr: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for line in stderr.lines() {
+        let mut part = line.trim();
+        for prefix in [
+            "sbatch: ",
+            "squeue: ",
+            "sacct: ",
+            "scancel: ",
+            "scontrol: ",
+            "sacctmgr: ",
+        ] {
+            part = part.strip_prefix(prefix).unwrap_or(part);
+        }
+        for prefix in [
+            "error: ",
+            "fatal: ",
+            "Batch job submission failed: ",
+            "allocation failure: ",
+        ] {
+            part = part.strip_prefix(prefix).unwrap_or(part);
+        }
+        if !part.is_empty() && !parts.contains(&part) {
+            parts.push(part);
+        }
+    }
+    let line: String = parts
+        .join("; ")
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    match line.char_indices().nth(LONGEST_MESSAGE) {
+        Some((cut, _)) => format!("{}...", line.get(..cut).unwrap_or_default()),
+        None => line,
     }
 }

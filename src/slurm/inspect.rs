@@ -9,8 +9,10 @@ use std::path::PathBuf;
 use chrono::{DateTime, Utc};
 
 use super::client::{Line, SlurmExecutor};
-use super::submit_error::{self, End};
-use crate::executor::{Executor as _, ExecutorError, JobId, JobRequest, Refusal, Submission};
+use super::command::{End, one_line};
+use super::sbatch_answer;
+use crate::executor::{Executor as _, ExecutorError, JobRequest, Refusal, Submission};
+use crate::job::JobId;
 use crate::sys;
 
 /// Says what a check wants to know.
@@ -163,11 +165,11 @@ impl SlurmExecutor {
         };
         match self.commands.submit(&argv, &request.env, limit) {
             Err(error) => Tried::Unclear(format!("cannot start sbatch: {error}")),
-            Ok(ended) => match submit_error::judge(ended.end, &ended.stdout, &ended.stderr) {
+            Ok(ended) => match sbatch_answer::judge(ended.end, &ended.stdout, &ended.stderr) {
                 Submission::Accepted { job_id, .. } => Tried::Submitted(job_id),
                 Submission::Refused { kind, message } => Tried::Refused { kind, message },
                 Submission::InDoubt { .. } if ended.end == End::Exit(0) => {
-                    Tried::Fine(submit_error::one_line(&ended.stderr))
+                    Tried::Fine(one_line(&ended.stderr))
                 }
                 Submission::InDoubt { message } => Tried::Unclear(message),
             },

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::command::Commands;
-use super::submit_error::End;
+use super::command::End;
 
 /// Nobody waits longer than this for a list of choices.
 const LIMIT: Duration = Duration::from_secs(10);

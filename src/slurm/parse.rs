@@ -15,7 +15,8 @@ use ids::{Ids, ids};
 use values::{Twice, clock, known, requested_memory, tag_of_submit_line, time};
 
 use super::job_state::{self, Said, Source};
-use crate::executor::{JobId, JobReport, JobTag, Phase, array};
+use crate::executor::{JobReport, Phase};
+use crate::job::{JobId, JobTag, array};
 use crate::state::JobFacts;
 
 /// Stands between the fields: cannot be typed into a job name by mistake, as `|` can.
@@ -338,7 +339,7 @@ impl Raw<'_> {
     }
 }
 
-/// All tasks of an array of ours carry the array's mark; the index makes it the task's own.
+/// All tasks of an array of ours carry the array's tag; the index makes it the task's own.
 fn tag_of_task(tag: JobTag, job: &JobId) -> JobTag {
     match array::split_job_id(job) {
         Some((_, index)) if array::is_array_id(&tag.submission_id) => JobTag {

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use chrono::{DateTime, Days, Local, Utc};
 
 use super::client::SlurmExecutor;
+use super::command::{End, one_line};
 use super::parse::{self, Parsed, SEPARATOR};
-use super::submit_error::{self, End};
-use crate::executor::{Answer, Doubt, JobId, JobRef, JobReport, Question, array};
+use crate::executor::{Answer, Doubt, JobReport, Question};
+use crate::job::{JobId, JobRef, array};
 
 /// One argument holds 128 KiB at most, and the database is asked for so many rows at a time.
 pub(super) const IDS_PER_CALL: usize = 1000;
@@ -31,7 +32,7 @@ impl SlurmExecutor {
         if let End::TimedOut { .. } = ended.end {
             self.time.note_silence(program);
         }
-        let said = submit_error::one_line(&ended.stderr);
+        let said = one_line(&ended.stderr);
         let what = match ended.end {
             End::Exit(0) => return Ok(ended.stdout),
             End::Exit(code) => format!("{program} ended with exit code {code}"),
@@ -250,7 +251,7 @@ fn knows_all(found: &[JobReport], question: &Question) -> bool {
             .all(|doubt| marks.contains(&*doubt.submission_id))
 }
 
-/// Leaves one report per record; of two, the first, with the mark that only the answer by name has.
+/// Leaves one report per record; of two, the first, with the tag that only the answer by name has.
 /// Of one id there is a record per submission: it was requeued, or recycled for another job.
 fn each_once(jobs: Vec<JobReport>) -> Vec<JobReport> {
     type Record = (JobId, Option<Arc<str>>, Option<DateTime<Utc>>);

@@ -13,7 +13,8 @@ use super::job_state::cancelled_by;
 use super::parse::steps::{self, Run, Usage};
 use super::parse::{self, SEPARATOR};
 use super::query::{IDS_PER_CALL, cluster_option, since_option};
-use crate::executor::{JobId, JobRef, JobReport, Phase, Question};
+use crate::executor::{JobReport, Phase, Question};
+use crate::job::{JobId, JobRef};
 use crate::state::Reason;
 
 /// What is known of the runs on each cluster.

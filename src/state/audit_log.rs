@@ -16,7 +16,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Map, Value};
 
 use super::{TaskKey, TaskStatus, durable};
-use crate::executor::JobId;
+use crate::job::JobId;
 
 pub use facts::{extras_of, extras_of_intent, fill};
 pub use reading::{Contents, Record, parse, read};

@@ -6,10 +6,12 @@
 //! on before [`Journal::append`] has returned, so an append that a crash cut never counts.
 //!
 //! Who reads without the lock reads the journal before the state file: what is folded in between
-//! is then in both, and [`replay()`] does nothing twice. Who folds the journal while the run goes on
-//! leaves it in place, since later entries refer to earlier intents; it is removed at the end.
+//! is then in both, and [`replay()`] does nothing twice. Each fold removes it, once the rows are saved
+//! ([`super::store::LockedStore::save`]); what goes on begins a new one with the intents that are left.
 
+mod error;
 mod line;
+mod reading;
 mod replay;
 #[cfg(test)]
 mod tests;
@@ -23,10 +25,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use chrono::{DateTime, Utc};
 
+pub use error::JournalError;
+pub use reading::{Contents, Salvaged, read, read_contents, salvage};
 pub use replay::{Effect, Fate, Replayed, replay, settle};
 
 use super::{RetryState, TaskKey};
-use crate::executor::JobId;
+use crate::job::JobId;
+use error::io_error;
 
 /// Is one line of the journal.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,85 +101,6 @@ impl Extent {
     }
 }
 
-/// Holds what a journal file says.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Contents {
-    pub entries: Vec<Entry>,
-    /// Bytes of the file as it was read; for [`remove_if_unchanged`].
-    pub size: u64,
-    /// Bytes at the end that a crash cut and that count for nothing.
-    pub cut: u64,
-}
-
-/// Holds what can still be read of a damaged journal.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Salvaged {
-    /// All readable lines, those after a damage included.
-    pub entries: Vec<Entry>,
-    /// Lines that are damaged, counted from 1, with what is wrong. What a crash may cut is none.
-    pub damaged: Vec<(usize, String)>,
-}
-
-/// Says why the journal cannot be written or read. Each names the file.
-#[derive(Debug, thiserror::Error)]
-pub enum JournalError {
-    #[error("cannot {action} the journal {}: {source}", .path.display())]
-    Io {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
-    /// What was to be recorded may not be on disk, so nothing may rely on it.
-    #[error("cannot {action} the journal {}: {source}; nothing was submitted after this", .path.display())]
-    NotRecorded {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
-    #[error("the journal {} failed earlier in this run and takes no more entries", .path.display())]
-    FailedBefore { path: PathBuf },
-    #[error("the journal {} was removed or replaced by another call; nothing was submitted after this", .path.display())]
-    Replaced { path: PathBuf },
-    #[error("another call writes to the journal {} at the same time; nothing was submitted after this", .path.display())]
-    Shared { path: PathBuf },
-    #[error("the journal {} is not a regular file", .path.display())]
-    NotAFile { path: PathBuf },
-    #[error("the journal {} is damaged at line {line}: {problem}", .path.display())]
-    Damaged {
-        path: PathBuf,
-        /// Counts from 1.
-        line: usize,
-        problem: String,
-    },
-}
-
-impl JournalError {
-    /// Says what a person can do about it.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Io { source, .. } | Self::NotRecorded { source, .. } => match source.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    "make room in the directory of the state file and run again; jobs that were submitted before are kept"
-                }
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                    "the directory of the state file must be writable for the user who runs this program"
-                }
-                _ => {
-                    "check the file system of the state file and run again; what was recorded before is kept"
-                }
-            },
-            Self::FailedBefore { .. } => "see the first error of this run",
-            Self::Replaced { .. } | Self::Shared { .. } => {
-                "another call works on this state without a working lock; run again once it has ended"
-            }
-            Self::NotAFile { .. } => "move it away and run again",
-            Self::Damaged { .. } => {
-                "keep the file, it may name jobs that Slurm accepted; `snbb-scheduler state repair` shows what can be rebuilt"
-            }
-        }
-    }
-}
-
 impl Journal {
     /// Opens the journal for appending, and makes it if need be. What a crash cut at its end is
     /// cut off first.
@@ -232,17 +158,6 @@ impl Journal {
         self.failed =
             matches!(&result, Err(error) if !matches!(error, JournalError::Shared { .. }));
         result
-    }
-
-    /// Removes the journal, once the state file holds all of it. If another call has written to it
-    /// meanwhile (a lock that lies), it stays, so that nothing of that call is lost; then returns false.
-    pub fn remove(self) -> Result<bool, JournalError> {
-        match self.same_file() {
-            Ok(true) => remove_if_unchanged(&self.path, self.extent.mark().1),
-            Ok(false) => Ok(false),
-            Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(true),
-            Err(source) => Err(io_error("remove", &self.path, source)),
-        }
     }
 
     pub fn path(&self) -> &Path {
@@ -350,70 +265,6 @@ impl Journal {
     }
 }
 
-/// Reads all entries. A missing file has none; a cut end is left out; any other line that
-/// cannot be read is an error.
-pub fn read(path: &Path) -> Result<Vec<Entry>, JournalError> {
-    Ok(read_contents(path)?.entries)
-}
-
-/// Reads all entries and how much was read, so that exactly that can be removed later.
-pub fn read_contents(path: &Path) -> Result<Contents, JournalError> {
-    let mut tries = 3;
-    let bytes = loop {
-        match read_file(path) {
-            // On NFS a file that was removed meanwhile: there may be a new one, or none.
-            Err(JournalError::Io { source, .. }) if is_stale(&source) && tries > 1 => tries -= 1,
-            Err(JournalError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                return Ok(Contents::default());
-            }
-            other => break other?,
-        }
-    };
-    let found = line::scan(&bytes).map_err(|damage| damage.at(path))?;
-    Ok(Contents {
-        entries: found.entries,
-        size: bytes.len() as u64,
-        cut: (bytes.len() - found.whole) as u64,
-    })
-}
-
-/// Reads all entries that can be read, whatever is between them. None: there is no file.
-pub fn salvage(path: &Path) -> Result<Option<Salvaged>, JournalError> {
-    let bytes = match read_file(path) {
-        Ok(bytes) => bytes,
-        Err(JournalError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-            return Ok(None);
-        }
-        Err(error) => return Err(error),
-    };
-    Ok(Some(match line::scan(&bytes) {
-        Ok(found) => Salvaged {
-            entries: found.entries,
-            damaged: Vec::new(),
-        },
-        Err(_) => line::salvage(&bytes),
-    }))
-}
-
-/// Removes a journal that the state file holds, unless it is longer or shorter than what was folded (a lock
-/// that lies: the rest is left to the next call). Returns whether it is gone.
-///
-/// A journal that comes back after a crash of the file server does no harm, see [`replay()`].
-pub fn remove_if_unchanged(path: &Path, size: u64) -> Result<bool, JournalError> {
-    let remove = || -> io::Result<bool> {
-        if std::fs::metadata(path)?.len() != size {
-            return Ok(false);
-        }
-        std::fs::remove_file(path)?;
-        sync_directory(path)?;
-        Ok(true)
-    };
-    match remove() {
-        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(true),
-        other => other.map_err(|source| io_error("remove", path, source)),
-    }
-}
-
 fn open_file(path: &Path) -> Result<File, JournalError> {
     let file = OpenOptions::new()
         .read(true)
@@ -424,19 +275,6 @@ fn open_file(path: &Path) -> Result<File, JournalError> {
         .map_err(|source| io_error("open", path, source))?;
     require_file(path, &file)?;
     Ok(file)
-}
-
-fn read_file(path: &Path) -> Result<Vec<u8>, JournalError> {
-    let mut file = OpenOptions::new()
-        .read(true)
-        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
-        .open(path)
-        .map_err(|source| io_error("open", path, source))?;
-    require_file(path, &file)?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)
-        .map_err(|source| io_error("read", path, source))?;
-    Ok(bytes)
 }
 
 /// Refuses what would block or swallow entries (a pipe, a device).
@@ -470,17 +308,5 @@ fn sync_directory(path: &Path) -> io::Result<()> {
             Ok(())
         }
         other => other,
-    }
-}
-
-fn is_stale(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::StaleNetworkFileHandle
-}
-
-fn io_error(action: &'static str, path: &Path, source: io::Error) -> JournalError {
-    JournalError::Io {
-        action,
-        path: path.to_owned(),
-        source,
     }
 }

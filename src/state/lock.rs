@@ -21,7 +21,8 @@
 //! # Taking a left-over
 //!
 //! Takers exclude each other by a second lock file, `<lock>.takeover`, held for some
-//! system calls; every call that wants the lock removes one whose taker died here. Behind it the taker judges once more, renames the lock aside to a unique name, and compares token and
+//! system calls; every call that wants the lock removes one whose taker died here. Behind it the taker
+//! judges once more, renames the lock aside to a unique name, and compares token and
 //! heartbeat of what it has got. If it is not what was judged (the holder woke up, or left and
 //! another came), it is linked back. Then all compete by `link` again: one wins.
 //!
@@ -29,6 +30,7 @@
 //! the removal believes for one submission that it holds the lock; and while a wrongly moved lock is
 //! being linked back (microseconds), a third call can get in, which the holder's next check reports as lost.
 
+mod attempt;
 mod file;
 mod heartbeat;
 mod holder;
@@ -37,12 +39,12 @@ mod tests;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use self::attempt::{Attempt, Held};
 use self::file::{Seen, Stamp};
-use self::heartbeat::Heartbeat;
 use self::holder::{Holder, Life};
 
 /// Is a held lock; dropping it releases it.
@@ -70,7 +72,7 @@ pub enum LockError {
 
 /// Says how a lock stands. The texts name the holder, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum LockStanding {
     Free,
     /// By a process that lives, as far as can be known.
     Held(String),
@@ -170,10 +172,10 @@ impl Lock {
 
     /// Says how a lock stands at a moment. Takes and changes nothing; so heartbeats are judged by this host's clock,
     /// and the answer is for people.
-    pub fn standing(path: &Path, now: DateTime<Utc>) -> Result<Standing, LockError> {
+    pub fn standing(path: &Path, now: DateTime<Utc>) -> Result<LockStanding, LockError> {
         let seen = file::observe(path).map_err(|source| io_error("read", path, source))?;
         let Some(seen) = seen else {
-            return Ok(Standing::Free);
+            return Ok(LockStanding::Free);
         };
         let text = describe(&seen, None);
         let is_dead = match seen.life(&Holder::this_process("check")) {
@@ -182,9 +184,9 @@ impl Lock {
             Life::Unknown => Stamp::at(now).distance(seen.mtime) >= Timing::default().stale_after,
         };
         Ok(if is_dead {
-            Standing::LeftOver(text)
+            LockStanding::LeftOver(text)
         } else {
-            Standing::Held(text)
+            LockStanding::Held(text)
         })
     }
 }
@@ -213,243 +215,6 @@ impl LockError {
                 _ => "check the file system of the state file and run again",
             },
         }
-    }
-}
-
-#[derive(Debug)]
-struct Held {
-    path: PathBuf,
-    token: String,
-    heartbeat: Heartbeat,
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // Closes the descriptor too: NFS would keep a file that is still open under another name.
-        self.heartbeat.stop();
-        let release = || match file::observe(&self.path)? {
-            Some(seen) if seen.is_of(&self.token) => {
-                file::remove_if(&self.path, &self.token, |moved| moved.is_of(&self.token))
-            }
-            _ => Ok(false),
-        };
-        if let Err(error) = release() {
-            tracing::warn!(
-                "cannot remove the lock {}: {error}; it is taken over by itself once this process has ended",
-                self.path.display()
-            );
-        }
-    }
-}
-
-/// Is one call that wants the lock.
-struct Attempt<'a> {
-    path: &'a Path,
-    me: Holder,
-    timing: Timing,
-    /// The foreign lock as it has been since the given moment.
-    watched: Option<(Seen, Instant)>,
-}
-
-enum Verdict {
-    Live,
-    /// Dead, unless it changes before the given moment.
-    Suspect(Instant),
-    Dead,
-}
-
-impl Attempt<'_> {
-    fn wait(&mut self, timeout: Duration) -> Result<Held, LockError> {
-        let deadline = Instant::now().checked_add(timeout);
-        // Granted once, so that a clock that is wrong cannot make a call wait for ever.
-        let mut end_of_watch = None;
-        let mut pause = self.timing.first_pause;
-        // A taker that died on this host may bar the way of another host's calls, which cannot tell that it did.
-        // An error is theirs who need the gate.
-        let _ = self.clear_gate(&self.gate());
-        loop {
-            let seen = self.observe()?;
-            let mut is_suspect = false;
-            match &seen {
-                None => {
-                    if let Some(held) = self.try_link()? {
-                        return Ok(held);
-                    }
-                }
-                Some(seen) => match self.judge(seen)? {
-                    Verdict::Dead => {
-                        if self.take_over(seen)? {
-                            continue;
-                        }
-                    }
-                    Verdict::Suspect(until) => {
-                        is_suspect = true;
-                        end_of_watch.get_or_insert_with(|| {
-                            tracing::warn!(
-                                "the lock looks left over ({}); watching it for {} s before taking it",
-                                describe(seen, None),
-                                self.timing.watch.as_secs()
-                            );
-                            // One more try has to fit in after the watch.
-                            until + self.timing.longest_pause * 2
-                        });
-                    }
-                    Verdict::Live => {}
-                },
-            }
-            let now = Instant::now();
-            let left = match (deadline, end_of_watch) {
-                (Some(deadline), Some(end)) if is_suspect => {
-                    deadline.max(end).saturating_duration_since(now)
-                }
-                (Some(deadline), _) => deadline.saturating_duration_since(now),
-                (None, _) => Duration::MAX,
-            };
-            if left.is_zero() {
-                return Err(self.held_by(seen));
-            }
-            std::thread::sleep(pause.min(left));
-            pause = (pause * 3 / 2).min(self.timing.longest_pause);
-        }
-    }
-
-    fn observe(&self) -> Result<Option<Seen>, LockError> {
-        file::observe(self.path).map_err(|source| io_error("read the lock", self.path, source))
-    }
-
-    fn try_link(&self) -> Result<Option<Held>, LockError> {
-        let linked = file::link(self.path, &self.me)
-            .map_err(|source| io_error("make the lock", self.path, source))?;
-        let Some(file) = linked else {
-            return Ok(None);
-        };
-        let heartbeat = Heartbeat::start(file, self.timing.heartbeat).map_err(|source| {
-            // The lock itself is left to the rules for left-overs if even this fails.
-            let _ = file::remove_if(self.path, &self.me.token, |moved| {
-                moved.is_of(&self.me.token)
-            });
-            io_error("start the heartbeat of", self.path, source)
-        })?;
-        Ok(Some(Held {
-            path: self.path.to_owned(),
-            token: self.me.token.clone(),
-            heartbeat,
-        }))
-    }
-
-    fn judge(&mut self, seen: &Seen) -> Result<Verdict, LockError> {
-        match seen.life(&self.me) {
-            Life::Dead => return Ok(Verdict::Dead),
-            Life::Alive => return Ok(Verdict::Live),
-            Life::Unknown => {}
-        }
-        let since = match &self.watched {
-            Some((before, since)) if before.is_unchanged(seen) => *since,
-            _ => {
-                let now = Instant::now();
-                self.watched = Some((seen.clone(), now));
-                now
-            }
-        };
-        if !self.is_silent(seen)? {
-            return Ok(Verdict::Live);
-        }
-        if since.elapsed() >= self.timing.watch {
-            Ok(Verdict::Dead)
-        } else {
-            Ok(Verdict::Suspect(since + self.timing.watch))
-        }
-    }
-
-    /// True if the last heartbeat is far from the file server's present, to either side: a clock
-    /// that was set back must not keep a dead lock for ever.
-    fn is_silent(&self, seen: &Seen) -> Result<bool, LockError> {
-        let now = self.server_time()?;
-        Ok(now.distance(seen.mtime) >= self.timing.stale_after)
-    }
-
-    fn server_time(&self) -> Result<Stamp, LockError> {
-        file::server_time(self.path, &self.me.token)
-            .map_err(|source| io_error("touch a file beside", self.path, source))
-    }
-
-    fn gate(&self) -> PathBuf {
-        file::sibling(self.path, "takeover")
-    }
-
-    /// Removes a lock that was judged dead. False: it is not, or another call is at it.
-    fn take_over(&self, judged: &Seen) -> Result<bool, LockError> {
-        let gate = self.gate();
-        let linked = file::link(&gate, &self.me)
-            .map_err(|source| io_error("make the lock", &gate, source))?;
-        if linked.is_none() {
-            self.clear_gate(&gate)?;
-            return Ok(false);
-        }
-        drop(linked);
-        let taken = self.take_behind_gate(judged);
-        let opened = file::remove_if(&gate, &self.me.token, |moved| moved.is_of(&self.me.token));
-        let taken = taken?;
-        opened.map_err(|source| io_error("remove the lock", &gate, source))?;
-        Ok(taken)
-    }
-
-    fn take_behind_gate(&self, judged: &Seen) -> Result<bool, LockError> {
-        let Some(seen) = self.observe()? else {
-            return Ok(true);
-        };
-        let still_dead = judged.is_unchanged(&seen)
-            && match seen.life(&self.me) {
-                Life::Dead => true,
-                Life::Alive => false,
-                Life::Unknown => self.is_silent(&seen)?,
-            };
-        if !still_dead {
-            return Ok(false);
-        }
-        let removed = file::remove_if(self.path, &self.me.token, |moved| {
-            judged.is_unchanged(moved)
-        })
-        .map_err(|source| io_error("take over the lock", self.path, source))?;
-        if removed {
-            tracing::info!("took over the lock of {}", describe(&seen, None));
-            let now = self.server_time()?;
-            file::sweep(self.path, now, self.timing.stale_after);
-        }
-        Ok(removed)
-    }
-
-    /// Removes the gate of a taker that died on the way.
-    fn clear_gate(&self, gate: &Path) -> Result<(), LockError> {
-        let look = || -> io::Result<()> {
-            let Some(seen) = file::observe(gate)? else {
-                return Ok(());
-            };
-            let dead = match seen.life(&self.me) {
-                Life::Dead => true,
-                Life::Alive => false,
-                Life::Unknown => {
-                    let now = file::server_time(self.path, &self.me.token)?;
-                    now.distance(seen.mtime) >= self.timing.stale_after
-                }
-            };
-            if dead {
-                file::remove_if(gate, &self.me.token, |moved| seen.is_unchanged(moved))?;
-            }
-            Ok(())
-        };
-        look().map_err(|source| io_error("look at the lock", gate, source))
-    }
-
-    fn held_by(&self, seen: Option<Seen>) -> LockError {
-        let holder = match seen {
-            Some(seen) => {
-                let now = file::server_time(self.path, &self.me.token).ok();
-                describe(&seen, now)
-            }
-            None => "several calls took it in turns".to_owned(),
-        };
-        LockError::Held { holder }
     }
 }
 

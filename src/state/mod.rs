@@ -3,6 +3,7 @@
 //! The types are here; files are read and written in [`store`], [`journal`], [`lock`], [`control`]
 //! and [`audit_log`] only, and a status changes in [`transition`] only.
 
+pub mod attempt;
 pub mod audit_log;
 pub mod control;
 pub mod durable;
@@ -26,11 +27,12 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+pub use attempt::AttemptId;
 pub use reason::Reason;
 pub use retry::RetryState;
 pub use table::State;
 
-use crate::executor::JobId;
+use crate::job::JobId;
 
 /// This host's clock and the controller's may differ by this much: munge refuses credentials that are older (its
 /// default time to live), so with clocks further apart nothing can be submitted.
@@ -84,7 +86,7 @@ pub struct TaskRow {
     /// not known.
     pub input_sessions: Option<Arc<str>>,
     /// Index of this row in the table of columns that are not ours (see [`schema`]).
-    pub foreign: Option<u32>,
+    pub other_columns: Option<u32>,
 }
 
 /// Holds what Slurm (or the local executor) said of a job. Times in UTC, sizes in MB (2^20 bytes).

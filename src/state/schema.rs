@@ -9,9 +9,9 @@ mod decode;
 mod digest;
 mod encode;
 pub mod file;
-pub mod foreign;
 mod guard;
 mod keys;
+pub mod other_columns;
 
 use std::sync::Arc;
 
@@ -88,11 +88,11 @@ pub fn is_own(name: &str) -> bool {
 }
 
 /// Returns the schema of a file with our columns first and then those of others.
-pub fn schema_with(foreign: Option<&Schema>) -> Schema {
+pub fn schema_with(other_columns: Option<&Schema>) -> Schema {
     let own = COLUMNS
         .iter()
         .map(|(name, kind)| Arc::new(Field::new(*name, kind.data_type(), true)));
-    let others = foreign
+    let others = other_columns
         .into_iter()
         .flat_map(|schema| schema.fields().iter())
         .map(|field| Arc::new(field.as_ref().clone().with_nullable(true)));
@@ -104,6 +104,11 @@ pub fn schema_with(foreign: Option<&Schema>) -> Schema {
 pub enum ReadError {
     #[error("{0}")]
     Damaged(String),
+    /// The words of the parquet library.
+    #[error(
+        "its compression is not known here ({0}): write it with snappy, gzip, lz4, zstd or none"
+    )]
+    Compression(String),
     #[error("column '{column}' is missing (found: {})", .found.join(", "))]
     MissingColumn {
         column: &'static str,

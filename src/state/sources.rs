@@ -72,13 +72,13 @@ impl Sources {
         let mut tries = 1;
         loop {
             let sources = Self::read_once(store, audit_path);
-            let now = identity_of(&store.paths.state);
             let before = match &sources.state {
                 Found::Read(contents) => Some(contents.identity.clone()),
                 Found::Damaged { identity, .. } => identity.clone(),
                 Found::Missing | Found::Unusable(_) => None,
             };
-            let is_same = matches!(sources.state, Found::Unusable(_)) || now == before;
+            let is_same = matches!(sources.state, Found::Unusable(_))
+                || identity_of(&store.paths.state) == before;
             if is_same || tries == TRIES {
                 return sources;
             }

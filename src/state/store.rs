@@ -164,7 +164,7 @@ impl Store {
         let Some(contents) = self.load(&self.paths.state)? else {
             return Ok(State::default());
         };
-        let mut state = State::from_rows(contents.rows, contents.foreign, contents.meta);
+        let mut state = State::from_rows(contents.rows, contents.other_columns, contents.meta);
         state.origin = Origin {
             state: Some(contents.identity),
             journal: None,
@@ -293,10 +293,10 @@ fn explain(path: &Path, error: schema::ReadError) -> StateError {
 fn encode(
     path: &Path,
     rows: &[&TaskRow],
-    foreign: Option<&arrow::record_batch::RecordBatch>,
+    other_columns: Option<&arrow::record_batch::RecordBatch>,
     meta: &Metadata,
 ) -> Result<(Vec<u8>, Identity), StateError> {
-    schema::file::write(rows, foreign, meta).map_err(|error| StateError::Encode {
+    schema::file::write(rows, other_columns, meta).map_err(|error| StateError::Encode {
         path: path.to_owned(),
         message: error.to_string(),
     })
@@ -329,7 +329,12 @@ fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     if !metadata.is_file() {
         return Err(io::Error::other("it is no regular file"));
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
+    let mut bytes = Vec::new();
+    // A file of an absurd size is an error with a name, and not the end of the process.
+    let size = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
+    bytes
+        .try_reserve_exact(size)
+        .map_err(|_| io::Error::other(format!("it has {size} bytes, more than there is memory")))?;
     file.read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -22,8 +22,8 @@ pub struct State {
     /// Attempts beside those that the rows tell of; they go to the attempts file unless they are
     /// there already.
     overtaken: Vec<TaskRow>,
-    /// Columns that are not ours, one line per row that was read (see [`TaskRow::foreign`]).
-    foreign: Option<RecordBatch>,
+    /// Columns that are not ours, one line per row that was read (see [`TaskRow::other_columns`]).
+    other_columns: Option<RecordBatch>,
     pub meta: Metadata,
     changed: bool,
     /// Things that a person should hear of once.
@@ -57,10 +57,14 @@ pub struct Metadata {
 impl State {
     /// Makes a table of rows as they were read. Of several rows of a task a live one wins, else the
     /// newest (the later one, if equally new); the others go to the attempts file.
-    pub fn from_rows(rows: Vec<TaskRow>, foreign: Option<RecordBatch>, meta: Metadata) -> Self {
+    pub fn from_rows(
+        rows: Vec<TaskRow>,
+        other_columns: Option<RecordBatch>,
+        meta: Metadata,
+    ) -> Self {
         let mut state = Self {
             index: HashMap::with_capacity(rows.len()),
-            foreign,
+            other_columns,
             meta,
             ..Self::default()
         };
@@ -122,8 +126,8 @@ impl State {
         &self.rows
     }
 
-    pub fn foreign(&self) -> Option<&RecordBatch> {
-        self.foreign.as_ref()
+    pub fn other_columns(&self) -> Option<&RecordBatch> {
+        self.other_columns.as_ref()
     }
 
     /// Adds the row of a new attempt; the row before goes to the attempts file.

@@ -4,7 +4,7 @@
 use chrono::{DateTime, Duration, TimeZone, Utc};
 
 use super::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
-use crate::executor::JobId;
+use crate::job::JobId;
 
 /// Returns a fixed moment plus minutes.
 pub fn at(minutes: i64) -> DateTime<Utc> {
@@ -28,6 +28,6 @@ pub fn row(procedure: &str, status: TaskStatus, reason: Reason) -> TaskRow {
         replaces_outputs: Some(false),
         retry: Default::default(),
         input_sessions: None,
-        foreign: None,
+        other_columns: None,
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::audit_log::{self, EventKind, Record};
 use super::store::Store;
-use crate::executor::JobTag;
+use crate::job::JobTag;
 
 /// In the state's metadata: a run has begun a new file although an older one had been there; seconds since 1970.
 /// Stands until a repair.

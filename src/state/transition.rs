@@ -6,7 +6,7 @@
 use chrono::{DateTime, Utc};
 
 use super::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
-use crate::executor::JobId;
+use crate::job::JobId;
 
 /// Describes what a row becomes, and for which of the task's jobs that was found out.
 #[derive(Debug, Clone, PartialEq)]
@@ -210,6 +210,107 @@ mod tests {
         change.cause = Cause::Requeue;
         assert!(matches!(
             apply(&mut state, change, at(9)),
+            Outcome::Changed { .. }
+        ));
+    }
+
+    /// Which causes may move which rows: each pair of statuses, with a reason that fits.
+    #[test]
+    fn each_cause_moves_only_the_rows_that_it_is_about() {
+        let reason = |status: TaskStatus| *Reason::ALL.iter().find(|r| r.fits(status)).unwrap();
+        for from in TaskStatus::ALL {
+            for in_doubt in [false, true] {
+                for to in TaskStatus::ALL {
+                    for (cause, expected) in [
+                        (
+                            Cause::Adoption(JobId::new("7")),
+                            in_doubt && to.is_in_flight(),
+                        ),
+                        (Cause::Requeue, !from.is_in_flight() && to.is_in_flight()),
+                        (
+                            Cause::Accepted,
+                            from == TaskStatus::Failed && to == TaskStatus::Complete,
+                        ),
+                    ] {
+                        let mut before = row("a", from, reason(from));
+                        if in_doubt {
+                            if from != TaskStatus::Pending {
+                                continue;
+                            }
+                            before.reason = Some(Reason::Submitting);
+                            before.job_id = None;
+                        }
+                        let mut state = State::default();
+                        state.put(before.clone());
+                        let change = Change {
+                            cause: cause.clone(),
+                            ..verdict(&before, to, reason(to))
+                        };
+                        let is_void = apply(&mut state, change, at(9)) == Outcome::Void;
+                        assert_eq!(is_void, !expected, "{cause:?}: {from} -> {to} {in_doubt}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_run_before_is_forgotten_by_a_requeue_and_by_nothing_else() {
+        let ended = |status, reason| {
+            let mut row = row("a", status, reason);
+            row.facts.ended_at = Some(at(5));
+            row.facts.exit_code = Some("1:0".into());
+            row.facts.elapsed_s = Some(240);
+            row.facts.max_rss_mb = Some(100);
+            row.facts.cpu_time_s = Some(200);
+            row.facts.node_list = Some("n1".into());
+            row
+        };
+        let mut state = State::default();
+        let before = ended(TaskStatus::Failed, Reason::NodeFail);
+        state.put(before.clone());
+        let change = Change {
+            cause: Cause::Requeue,
+            ..verdict(&before, TaskStatus::Running, Reason::Running)
+        };
+        apply(&mut state, change, at(9));
+        let facts = &state.rows()[0].facts;
+        assert_eq!(
+            (
+                facts.ended_at,
+                facts.elapsed_s,
+                facts.max_rss_mb,
+                facts.cpu_time_s
+            ),
+            (None, None, None, None)
+        );
+        assert_eq!(facts.exit_code, None);
+        assert_eq!(facts.node_list.as_deref(), Some("n1"));
+
+        let before = ended(TaskStatus::Running, Reason::AwaitingOutput);
+        state.put(before.clone());
+        apply(
+            &mut state,
+            verdict(&before, TaskStatus::Complete, Reason::Verified),
+            at(9),
+        );
+        assert_eq!(state.rows()[0].facts, before.facts);
+    }
+
+    /// A mere fact, such as the node, is no event.
+    #[test]
+    fn facts_alone_are_told_from_changes() {
+        let mut state = State::default();
+        let before = row("a", TaskStatus::Running, Reason::Running);
+        state.put(before.clone());
+        let mut change = verdict(&before, TaskStatus::Running, Reason::Running);
+        change.facts.node_list = Some("n1".into());
+        assert_eq!(apply(&mut state, change, at(9)), Outcome::FactsOnly);
+        assert_eq!(state.rows()[0].facts.node_list.as_deref(), Some("n1"));
+        let again = state.rows()[0].clone();
+        let other = verdict(&again, TaskStatus::Running, Reason::Unaccounted);
+        assert!(matches!(
+            apply(&mut state, other, at(9)),
             Outcome::Changed { .. }
         ));
     }

@@ -4,8 +4,9 @@ use std::cell::Cell;
 use std::path::Path;
 
 use super::*;
-use crate::array::group::testing::prepared;
-use crate::executor::{ExecutorError, JobRef, Observation, Question};
+use crate::executor::{ExecutorError, Observation, Question};
+use crate::job::JobRef;
+use crate::request::batch::testing::prepared;
 use crate::state::store::Store;
 use crate::state::testing::at;
 
@@ -94,7 +95,7 @@ fn a_controller_that_never_answers_is_asked_three_times_however_long_it_takes() 
         let dir = tempfile::tempdir().unwrap();
         let (submitted, calls, state, _) = ten(dir.path(), seconds, in_doubt());
         assert_eq!(calls, MAX_DOUBTS, "{seconds} s each");
-        let Some((Stop::NoAnswers(_), left)) = submitted.stopped else {
+        let Some((Halt::NoAnswers(_), left)) = submitted.stopped else {
             panic!("{seconds} s each: {:?}", submitted.stopped);
         };
         assert_eq!((left, submitted.in_doubt.len()), (7, 3));
@@ -112,7 +113,7 @@ fn a_refusal_that_is_tried_again_is_one_line_for_each_try() {
     };
     let (submitted, calls, state, lines) = ten(dir.path(), 1, busy);
     assert_eq!((calls, lines), (1 + PAUSES.len(), 1 + PAUSES.len()));
-    assert!(matches!(submitted.stopped, Some((Stop::Transient(_), 10))));
+    assert!(matches!(submitted.stopped, Some((Halt::Transient(_), 10))));
     assert_eq!(state.rows().len(), 0);
 }
 
@@ -158,6 +159,25 @@ fn rows_that_cannot_be_saved_in_mid_run_hold_the_others_back() {
     }
     .submit(&batches);
     assert!(submitted.unsaved.is_some());
-    assert!(matches!(submitted.stopped, Some((Stop::Unsaved, 9))));
+    assert!(matches!(submitted.stopped, Some((Halt::Unsaved, 9))));
     assert_eq!((executor.calls, submitted.accepted.len()), (1, 1));
+}
+
+#[test]
+fn an_answer_that_names_another_tasks_job_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let same = Submission::Accepted {
+        job_id: JobId::new("7"),
+        cluster: None,
+    };
+    let (submitted, calls, state, _) = ten(dir.path(), 1, same);
+    assert_eq!((submitted.accepted.len(), submitted.in_doubt.len()), (1, 3));
+    assert_eq!(calls, 4);
+    assert!(
+        submitted.in_doubt[0]
+            .1
+            .contains("job 7, which is another task's")
+    );
+    let known = state.rows().iter().filter(|row| row.job_id.is_some());
+    assert_eq!(known.count(), 1);
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::words::{WORDS, decision_cell, decision_text, decision_word};
 use super::{TableError, counts, json_array, texts};
 use crate::bids::{Session, SessionLabel, SubjectLabel};
-use crate::executor::JobId;
+use crate::job::JobId;
 use crate::manifest::{Decision, Manifest, Planned, Skip};
 use crate::procedure::{ProcedureDag, Scope};
 use crate::state::Reason;
@@ -165,7 +165,7 @@ fn decision_json(decision: &Decision) -> Value {
         Decision::Skip(skip) => match skip {
             Skip::InFlight { job_id, reason, .. } => (*reason, job_id.as_ref()),
             Skip::Failed { reason, .. } => (*reason, None),
-            Skip::ForeignJob(id) => (None, Some(id)),
+            Skip::JobWithoutRow(id) => (None, Some(id)),
             Skip::Complete
             | Skip::Stale(_)
             | Skip::Excluded

@@ -8,12 +8,13 @@ use polars::prelude::*;
 
 use super::order::{RowOrder, sort_rows};
 use super::{TableError, counts, failure_text, numbers, texts};
-use crate::executor::array::split_task_id;
+use crate::logs::log_path;
 use crate::procedure::ProcedureDag;
 use crate::state::{TaskRow, TaskStatus};
 
-/// Returns all rows with the columns of the state file in its order, and `log_path` where `log_dir` is
-/// known and there is a job, and `failure`: what a failure means, in words. Sorted by procedure (the
+/// Returns all rows with the columns of the state file in its order, without those that only the program needs
+/// (`replaces_outputs`, `retry_state`, `input_sessions`), and `log_path` where `log_dir` is known and there is a job, and
+/// `failure`: what a failure means, in words. Sorted by procedure (the
 /// configuration's order, then others by name), subject, session. Times are texts in UTC to the second:
 /// `2026-01-02T03:04:05Z`.
 pub fn rows_frame(
@@ -183,24 +184,6 @@ pub fn status_counts<'a>(
     )
 }
 
-pub(super) fn time_text(time: DateTime<Utc>) -> String {
+pub(crate) fn time_text(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, true)
-}
-
-/// Returns where the job's output is: `<log dir>/<procedure>/<job name>_<job id>.out`. Rows of the
-/// Python program have no job name; it is made of the same parts. So is that of an array's task, whose log
-/// has its own name and not the one that the array's tasks share.
-pub(crate) fn log_path(row: &TaskRow, log_dir: &str) -> Option<String> {
-    let id = row.job_id.as_ref()?;
-    let key = &row.key;
-    let is_of_array = row
-        .submission_id
-        .as_deref()
-        .is_some_and(|id| split_task_id(id).is_some());
-    let name = match &row.job_name {
-        Some(name) if !is_of_array => name.to_string(),
-        _ => key.job_name(),
-    };
-    let procedure = &key.procedure;
-    Some(format!("{log_dir}/{procedure}/{name}_{id}.out"))
 }

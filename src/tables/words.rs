@@ -72,7 +72,7 @@ pub fn decision_word(decision: &Decision) -> &'static str {
             Skip::NotApplicable => "not-applicable",
             Skip::InFlight { status, .. } => status.as_str(),
             Skip::Failed { .. } => "failed",
-            Skip::ForeignJob(_) => "foreign-job",
+            Skip::JobWithoutRow(_) => "foreign-job",
             Skip::NoDicom => "no-dicom",
             Skip::Settling { .. } => "settling",
             Skip::TooFewFiles { .. } => "few-dicom",
@@ -128,7 +128,7 @@ pub fn decision_text(decision: &Decision) -> String {
                 reason_word(*reason),
                 outlook_text(*outlook)
             ),
-            Skip::ForeignJob(id) => {
+            Skip::JobWithoutRow(id) => {
                 format!("job {id} may be this task's and has no row; waits until it ends")
             }
             Skip::NoDicom => "no DICOM directory".to_owned(),
@@ -193,7 +193,7 @@ fn group(skip: &Skip) -> String {
                 Outlook::Spent(_) => format!("failed ({reason}), no attempts left"),
             }
         }
-        Skip::ForeignJob(_) => "a job without a row may be this task's".to_owned(),
+        Skip::JobWithoutRow(_) => "a job without a row may be this task's".to_owned(),
         Skip::NoDicom => "no DICOM directory".to_owned(),
         Skip::Settling { .. } => "DICOM files still arrive".to_owned(),
         Skip::TooFewFiles { .. } => "too few DICOM files".to_owned(),

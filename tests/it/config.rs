@@ -64,6 +64,34 @@ fn fixtures(kind: &str) -> Vec<(String, Vec<u8>)> {
     files
 }
 
+/// Jobs are told of the roots as text: another text would be another place.
+#[test]
+fn a_root_that_is_no_utf_8_is_refused() {
+    use std::os::unix::ffi::OsStringExt as _;
+    let env = |name: &str| {
+        let odd = || OsString::from_vec(b"/data/\xff".to_vec());
+        (name == "ODD").then(odd).or_else(|| env(name))
+    };
+    for key in ["dicom_root", "bids_root", "derivatives_root"] {
+        let text = format!("{key}: ${{ODD}}/x\n");
+        let file = Path::new("/site/c.yaml");
+        let overrides = Overrides::default();
+        let read = load::interpret(
+            text.as_bytes(),
+            Some(file),
+            false,
+            &env,
+            &overrides,
+            Path::new("/cwd"),
+        );
+        let error = read.expect_err(key).to_string();
+        assert!(
+            error.contains(key) && error.contains("is not UTF-8"),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn each_valid_file_loads() {
     for (name, bytes) in fixtures("valid") {

@@ -7,7 +7,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use snbb_scheduler::config::{AuditConfig, Config, ExecutorKind, SessionSource, SlurmConfig};
+use snbb_scheduler::bids::SessionSource;
+use snbb_scheduler::config::{AuditConfig, Config, ExecutorKind, SlurmConfig};
 use snbb_scheduler::procedure::ProcedureDag;
 use tempfile::TempDir;
 

@@ -19,9 +19,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use snbb_scheduler::executor::{
-    Answer, Executor, JobId, JobRef, JobReport, JobRequest, JobTag, Phase, Question, Refusal,
-    Submission,
+    Answer, Executor, JobReport, JobRequest, Phase, Question, Refusal, Submission,
 };
+use snbb_scheduler::job::{JobId, JobRef, JobTag};
 use snbb_scheduler::local::{LocalExecutor, LocalSettings, supervise};
 use snbb_scheduler::procedure::Resources;
 use snbb_scheduler::state::{Reason, TaskKey};

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use snbb_scheduler::executor::JobId;
+use snbb_scheduler::job::JobId;
 use snbb_scheduler::state::TaskKey;
 use snbb_scheduler::state::journal::{self, Entry, Intent, Journal, JournalError};
 use snbb_scheduler::state::lock::{Lock, LockError, Timing};

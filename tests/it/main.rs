@@ -25,6 +25,7 @@ mod harness_slurm;
 mod harness_tree;
 mod hostile;
 mod init;
+mod layers;
 mod local;
 mod lock_and_journal;
 mod logs;

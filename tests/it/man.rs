@@ -38,6 +38,33 @@ fn there_is_a_page_for_every_command_and_it_is_well_formed() {
         study.ok(&["man"]).out.as_bytes(),
         fs::read(dir.join("snbb-scheduler.1")).unwrap()
     );
+    // One page by its name.
+    for (name, file) in [
+        ("run", "snbb-scheduler-run.1"),
+        ("state-verify", "snbb-scheduler-state-verify.1"),
+        ("config", "snbb-scheduler-config.5"),
+    ] {
+        assert_eq!(
+            study.ok(&["man", name]).out.as_bytes(),
+            fs::read(dir.join(file)).unwrap()
+        );
+    }
+    let said = study.call(&["man", "rum"]);
+    assert_eq!(said.code, 2);
+    assert!(
+        said.err.contains("pages: ") && said.err.contains("config"),
+        "{}",
+        said.err
+    );
+    let keys = study.ok(&["man", "config"]).out;
+    for key in [
+        "output_grace",
+        "completion_marker",
+        "dicom_root",
+        "max_drop",
+    ] {
+        assert!(keys.contains(key), "{key}");
+    }
     for page in &pages {
         let path = dir.join(page);
         let text = fs::read_to_string(&path).unwrap();

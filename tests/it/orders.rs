@@ -12,7 +12,8 @@ use std::collections::HashSet;
 use chrono::{DateTime, Duration, Utc};
 use proptest::prelude::*;
 use snbb_scheduler::config::{Config, Overrides, load};
-use snbb_scheduler::executor::{Answer, JobId, JobReport, Phase};
+use snbb_scheduler::executor::{Answer, JobReport, Phase};
+use snbb_scheduler::job::JobId;
 use snbb_scheduler::pass::{Looked, look};
 use snbb_scheduler::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 

@@ -13,7 +13,7 @@ use snbb_scheduler::cli::views::{
     RowsView, RunSummary, SessionsView, print_manifest, print_run_summary, print_session_status,
     print_status,
 };
-use snbb_scheduler::executor::JobId;
+use snbb_scheduler::job::JobId;
 use snbb_scheduler::manifest::{
     Blocked, Budget, Decision, Due, Limit, Manifest, Outlook, Pause, PauseCause, Skip,
 };

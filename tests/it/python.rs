@@ -178,13 +178,13 @@ fn a_file_that_another_program_rewrote_is_continued() {
             .rows()
             .iter()
             .map(|row| TaskRow {
-                foreign: None,
+                other_columns: None,
                 ..row.clone()
             })
             .collect();
         assert_eq!(found, rows(), "{writer}");
         assert_eq!(
-            state.foreign().unwrap().schema().field(0).name(),
+            state.other_columns().unwrap().schema().field(0).name(),
             "note",
             "{writer}"
         );
@@ -276,7 +276,7 @@ df.to_parquet(path, index=index)
         ];
         assert_eq!(shown, expected, "{variant}");
         assert!(
-            state.foreign().is_none() && state.warnings().is_empty(),
+            state.other_columns().is_none() && state.warnings().is_empty(),
             "{variant}"
         );
 
@@ -295,6 +295,36 @@ df.to_parquet(path, index=index)
 }
 
 /// The last state of `retry` under pandas 2: text columns of type null.
+#[test]
+fn a_codec_that_is_not_built_in_is_no_damage() {
+    let Some(python) = python() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state.parquet");
+    saved(&path, rows());
+    for codec in ["snappy", "gzip", "lz4", "zstd", "none"] {
+        let write = format!(
+            "import pandas\npandas.read_parquet(path).to_parquet(path, compression=None if '{codec}' == 'none' else '{codec}')"
+        );
+        run(python, &path, &write);
+        assert_eq!(
+            Store::at(&path).unwrap().read().unwrap().rows().len(),
+            3,
+            "{codec}"
+        );
+    }
+    run(
+        python,
+        &path,
+        "import pandas\npandas.read_parquet(path).to_parquet(path, compression='brotli')",
+    );
+    let error = Store::at(&path).unwrap().read().unwrap_err();
+    assert!(matches!(error, StateError::NotUnderstood { .. }), "{error}");
+    assert!(
+        error.to_string().contains("write it with snappy"),
+        "{error}"
+    );
+}
+
 #[test]
 fn a_file_that_pandas_emptied_is_read() {
     let Some(python) = python() else { return };

@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use snbb_scheduler::executor::JobId;
+use snbb_scheduler::job::JobId;
 use snbb_scheduler::state::store::Store;
 use snbb_scheduler::state::{JobFacts, TaskRow, TaskStatus};
 

@@ -10,9 +10,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use snbb_scheduler::executor::{
-    Answer, Doubt, Executor, JobRef, JobReport, JobRequest, Observation, Phase, Question, Refusal,
+    Answer, Doubt, Executor, JobReport, JobRequest, Observation, Phase, Question, Refusal,
     Submission,
 };
+use snbb_scheduler::job::JobRef;
 use snbb_scheduler::procedure::Resources;
 use snbb_scheduler::slurm::SlurmExecutor;
 use snbb_scheduler::state::{Reason, TaskKey};

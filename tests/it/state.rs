@@ -12,7 +12,7 @@ use std::time::Duration;
 use arrow::record_batch::RecordBatch;
 use chrono::{DateTime, Utc};
 use proptest::prelude::*;
-use snbb_scheduler::executor::JobId;
+use snbb_scheduler::job::JobId;
 use snbb_scheduler::state::schema::file;
 use snbb_scheduler::state::store::{LockedStore, Store};
 use snbb_scheduler::state::table::Metadata;
@@ -54,7 +54,7 @@ pub fn full_row(subject: &str, procedure: &str, job: u32) -> TaskRow {
         replaces_outputs: Some(true),
         retry: Default::default(),
         input_sessions: None,
-        foreign: None,
+        other_columns: None,
     }
 }
 
@@ -103,7 +103,7 @@ fn rows_and_metadata_come_back_as_they_were() {
     let contents = file::read(bytes_of(&rows, None, &meta()).into()).unwrap();
     assert_eq!(contents.rows, rows);
     assert_eq!(contents.meta, meta());
-    assert!(contents.foreign.is_none() && contents.warnings.is_empty());
+    assert!(contents.other_columns.is_none() && contents.warnings.is_empty());
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn any_row() -> impl Strategy<Value = TaskRow> {
                 submission_id: facts.1,
                 replaces_outputs: flag,
                 retry: Default::default(),
-                foreign: None,
+                other_columns: None,
             },
         )
 }

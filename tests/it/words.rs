@@ -6,8 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use snbb_scheduler::executor::{JobReport, Phase, Refusal, Submission};
+use snbb_scheduler::slurm::End;
 use snbb_scheduler::slurm::parse::{self, Parsed, SEPARATOR};
-use snbb_scheduler::slurm::submit_error::{End, judge};
+use snbb_scheduler::slurm::sbatch_answer::judge;
 
 /// Is one answer and what must be made of it.
 struct Case {

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use super::*;
 use crate::array::files;
-use crate::array::group::testing::prepared;
+use crate::request::batch::testing::prepared;
 
 /// Values that a careless quoting would change.
 const HOSTILE: &[&str] = &[

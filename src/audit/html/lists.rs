@@ -218,62 +218,8 @@ type List<'a> = (&'a str, &'a [(&'a str, Kind)], &'a [Vec<Markup>]);
 
 /// Renders what a person should put in order.
 pub fn upkeep(report: &Report) -> Markup {
-    let stale = report.stale.iter().map(|job| {
-        vec![
-            html! { (safe(&job.subject)) " " (safe(&job.session)) },
-            cell(&job.procedure),
-            maybe(job.job_id.as_deref()),
-            html! { (job.status) @if let Some(reason) = job.reason { " (" (spaced(reason)) ")" } },
-            html! { (time_text(job.submitted_at)) },
-            html! { (job.hours / 24) " d " (job.hours % 24) " h" },
-        ]
-    });
-    let orphans = report.orphans.rows.iter().map(|row| {
-        vec![
-            html! { (safe(&row.subject)) " " (safe(&row.session)) },
-            cell(&row.procedure),
-            cell(row.status),
-            maybe(row.job_id.as_deref()),
-            cell(match row.cause {
-                OrphanCause::Procedure => "the configuration has no such procedure",
-                OrphanCause::Session => "there is no such subject or session",
-                OrphanCause::Scope => "the procedure has another scope",
-            }),
-        ]
-    });
-    let jobs = report.orphans.jobs.iter().flatten().map(|job| {
-        vec![
-            cell(&job.job_id),
-            cell(&job.name),
-            maybe(job.slurm_state.as_deref()),
-        ]
-    });
-    let scripts = report.scripts.iter().map(|script| {
-        vec![
-            cell(&script.procedure),
-            cell(&script.script),
-            html! {
-                (safe(&script.text))
-                @if script.problem == ScriptProblem::IgnoredLines {
-                    ul.lines { @for line in &script.lines {
-                        li { "line " (line.number) ": " code { (safe(&line.text)) } }
-                    } }
-                }
-            },
-        ]
-    });
-    let unreadable = report.unreadable.iter().map(|item| {
-        vec![
-            cell(&item.path),
-            html! { (spaced(item.part)) },
-            cell(&item.error),
-        ]
-    });
-    let stale: Vec<_> = stale.collect();
-    let orphans: Vec<_> = orphans.collect();
-    let jobs: Vec<_> = jobs.collect();
-    let scripts: Vec<_> = scripts.collect();
-    let unreadable: Vec<_> = unreadable.collect();
+    let (stale, orphans, jobs) = (stale(report), orphans(report), unknown_jobs(report));
+    let (scripts, unreadable) = (scripts(report), unreadable(report));
     let dicom = dicom(report);
     let lists: [List<'_>; 6] = [
         (
@@ -342,6 +288,77 @@ pub fn upkeep(report: &Report) -> Markup {
             }
         }
     }
+}
+
+fn stale(report: &Report) -> Vec<Vec<Markup>> {
+    let rows = report.stale.iter().map(|job| {
+        vec![
+            html! { (safe(&job.subject)) " " (safe(&job.session)) },
+            cell(&job.procedure),
+            maybe(job.job_id.as_deref()),
+            html! { (job.status) @if let Some(reason) = job.reason { " (" (spaced(reason)) ")" } },
+            html! { (time_text(job.submitted_at)) },
+            html! { (job.hours / 24) " d " (job.hours % 24) " h" },
+        ]
+    });
+    rows.collect()
+}
+
+fn orphans(report: &Report) -> Vec<Vec<Markup>> {
+    let rows = report.orphans.rows.iter().map(|row| {
+        vec![
+            html! { (safe(&row.subject)) " " (safe(&row.session)) },
+            cell(&row.procedure),
+            cell(row.status),
+            maybe(row.job_id.as_deref()),
+            cell(match row.cause {
+                OrphanCause::Procedure => "the configuration has no such procedure",
+                OrphanCause::Session => "there is no such subject or session",
+                OrphanCause::Scope => "the procedure has another scope",
+            }),
+        ]
+    });
+    rows.collect()
+}
+
+fn unknown_jobs(report: &Report) -> Vec<Vec<Markup>> {
+    let rows = report.orphans.jobs.iter().flatten().map(|job| {
+        vec![
+            cell(&job.job_id),
+            cell(&job.name),
+            maybe(job.slurm_state.as_deref()),
+        ]
+    });
+    rows.collect()
+}
+
+fn scripts(report: &Report) -> Vec<Vec<Markup>> {
+    let rows = report.scripts.iter().map(|script| {
+        vec![
+            cell(&script.procedure),
+            cell(&script.script),
+            html! {
+                (safe(&script.text))
+                @if script.problem == ScriptProblem::IgnoredLines {
+                    ul.lines { @for line in &script.lines {
+                        li { "line " (line.number) ": " code { (safe(&line.text)) } }
+                    } }
+                }
+            },
+        ]
+    });
+    rows.collect()
+}
+
+fn unreadable(report: &Report) -> Vec<Vec<Markup>> {
+    let rows = report.unreadable.iter().map(|item| {
+        vec![
+            cell(&item.path),
+            html! { (spaced(item.part)) },
+            cell(&item.error),
+        ]
+    });
+    rows.collect()
 }
 
 fn dicom(report: &Report) -> Vec<Vec<Markup>> {

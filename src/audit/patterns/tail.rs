@@ -5,8 +5,8 @@ use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use super::shown;
-use crate::completion::Unreadable;
-use crate::completion::reader::words;
+use crate::disk::Unreadable;
+use crate::disk::reader::words;
 
 /// So much of a log is read, from its end.
 pub const TAIL: u64 = 256 * 1024;

@@ -65,8 +65,8 @@ mod tests {
 
     use super::*;
     use crate::bids::{SessionLabel, SubjectLabel};
-    use crate::completion::marker::{Marker, Pattern, Required};
     use crate::completion::probe::Probe;
+    use crate::procedure::marker::{Marker, Pattern, Required};
     use crate::procedure::testing::procedure;
     use crate::procedure::{Check, Procedure, ProcedureDag, Scope};
 

@@ -12,7 +12,7 @@ use crate::audit::matters::failures;
 use crate::audit::report::{Report, count_of};
 use crate::audit::testing::{self, bare};
 use crate::bids::{Dicom, SessionLabel, SubjectLabel};
-use crate::completion::Unreadable;
+use crate::disk::Unreadable;
 use crate::manifest::{Blocked, Limit, Outlook, Waiting};
 use crate::procedure::testing::procedure;
 use crate::state::TaskKey;

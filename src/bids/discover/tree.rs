@@ -10,10 +10,10 @@ use rustix::io::Errno;
 
 use super::{Dicom, DiscoverError, Discovery, Session};
 use crate::bids::{SessionLabel, SubjectLabel};
-use crate::completion::Unreadable;
-use crate::completion::find::is_directory;
-use crate::completion::listing::{self, Dir};
-use crate::completion::reader::{Reader, words};
+use crate::disk::Unreadable;
+use crate::disk::listing::{self, Dir};
+use crate::disk::reader::is_directory;
+use crate::disk::reader::{Reader, words};
 use crate::parallel;
 
 /// Directories of a subject that hold data of one kind (BIDS specification 1.10, "Datatypes").

@@ -5,7 +5,8 @@ use chrono::{DateTime, Utc};
 use super::super::Level;
 use super::*;
 use crate::config::{Overrides, load::interpret};
-use crate::executor::{JobId, Refusal};
+use crate::executor::Refusal;
+use crate::job::JobId;
 use crate::slurm::inspect::Tried;
 
 const CONFIG: &str = "Configuration data as of 1800000000\nMaxArraySize = 1001\nMessageTimeout = 10 sec\nMinJobAge = 300 sec\n";

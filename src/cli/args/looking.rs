@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::values::{decision_word, duration, reason, row_order, session_order, status};
+use super::values::{
+    decision_word, duration, reason, reason_help, row_order, session_order, status, status_help,
+};
 use super::{LengthArgs, SelectArgs, TaskArgs, TextFormat};
 use crate::cli::output::Format;
 use crate::state::{Reason, TaskStatus};
@@ -24,10 +26,10 @@ pub struct StatusArgs {
     #[command(flatten)]
     pub select: SelectArgs,
     /// Only rows of this status; repeatable
-    #[arg(long = "status", value_name = "STATUS", value_parser = status)]
+    #[arg(long = "status", value_name = "STATUS", value_parser = status, long_help = status_help())]
     pub statuses: Vec<TaskStatus>,
     /// Only rows with this reason; repeatable
-    #[arg(long = "reason", value_name = "REASON", value_parser = reason)]
+    #[arg(long = "reason", value_name = "REASON", value_parser = reason, long_help = reason_help())]
     pub reasons: Vec<Reason>,
     /// Only failed tasks, each with what is known of its failure and the line of its log that tells most
     #[arg(long, conflicts_with = "statuses")]

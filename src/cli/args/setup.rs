@@ -104,8 +104,12 @@ pub enum ShellName {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example: snbb-scheduler man config | man -l -")]
 pub struct ManArgs {
-    /// Write all pages into this directory instead of the main one to stdout
+    /// A command such as run, or config for all keys of the configuration; without it the main page
+    #[arg(value_name = "PAGE", conflicts_with = "output")]
+    pub page: Option<String>,
+    /// Write all pages into this directory
     #[arg(long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 }

@@ -20,6 +20,22 @@ pub(super) fn status(text: &str) -> Result<TaskStatus, String> {
         .map_err(|_| format!("one of {}", words(TaskStatus::ALL.map(TaskStatus::as_str))))
 }
 
+/// Tells the words that `--status` takes.
+pub(super) fn status_help() -> String {
+    format!(
+        "Only rows of this status: {}; repeatable",
+        words(TaskStatus::ALL.map(TaskStatus::as_str))
+    )
+}
+
+/// Tells the words that `--reason` takes.
+pub(super) fn reason_help() -> String {
+    format!(
+        "Only rows with this reason: {}; repeatable",
+        words(Reason::ALL.iter().map(|reason| reason.as_str()))
+    )
+}
+
 pub(super) fn reason(text: &str) -> Result<Reason, String> {
     text.parse()
         .map_err(|_| format!("one of {}", words(Reason::ALL.iter().map(|r| r.as_str()))))

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::parts::{Site, StateLook};
+use crate::bids::SessionSource;
 use crate::bids::{Cohort, Dicom, DiscoverError, Discovery, SessionLabel, SubjectLabel};
 use crate::check::{Finding, look, mounts, news, outputs, places, roots, scripts, sessions, trial};
-use crate::config::{Config, SessionSource};
+use crate::config::Config;
 use crate::safety::{self, space};
 use crate::state::TaskKey;
 use crate::state::store::Store;

@@ -11,8 +11,8 @@ use crate::bids::Discovery;
 use crate::bids::discover::discover_by;
 use crate::check::{Finding, environment, look, settings, state};
 use crate::cli::args::{CheckArgs, Global};
-use crate::completion::reader::Reader;
 use crate::config::{Config, ExecutorKind};
+use crate::disk::reader::Reader;
 use crate::executor::ExecutorError;
 use crate::script::find_script;
 use crate::state::lock::Lock;
@@ -131,7 +131,7 @@ pub fn look(site: &Arc<Site>, global: &Global) -> Vec<Finding> {
     let discovery = {
         let site = Arc::clone(site);
         Part::start(("sessions", ""), LIMIT, move || {
-            discover_by(&site.reader, &site.config)
+            discover_by(&site.reader, &site.config.search())
         })
     };
     let state = {

@@ -7,9 +7,10 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use super::line::Line;
+use crate::bids::SessionSource;
 use crate::bids::discover::discover;
 use crate::bids::{SessionLabel, SubjectLabel};
-use crate::config::{self, Config, Overrides, SessionSource, Source};
+use crate::config::{self, Config, Overrides, Source};
 use crate::state::store::Store;
 use crate::sys;
 
@@ -128,7 +129,7 @@ fn subjects_on_disk(config: &Config, _: &[String]) -> Vec<String> {
         SessionSource::Dicom => &config.dicom_root,
         SessionSource::Bids => &config.bids_root,
         SessionSource::Csv { .. } => {
-            let found = discover(config).unwrap_or_default();
+            let found = discover(&config.search()).unwrap_or_default();
             return found
                 .sessions
                 .iter()
@@ -153,7 +154,7 @@ fn sessions_on_disk(config: &Config, subjects: &[String]) -> Vec<String> {
             .flat_map(|subject| names(&root.join(subject), |name| SessionLabel::new(name).is_ok()))
             .collect(),
         _ => {
-            let found = discover(config).unwrap_or_default();
+            let found = discover(&config.search()).unwrap_or_default();
             let sessions = found.sessions.iter();
             sessions
                 .filter(|session| {

@@ -12,7 +12,7 @@ use crate::reconcile::strays::Strays;
 use crate::request::{Prepared, Reduced};
 use crate::state::store::StateError;
 use crate::state::{State, TaskKey};
-use crate::submit::{Stop, Submitted};
+use crate::submit::{Halt, Submitted};
 
 pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &mut Printer) {
     for (key, job) in &strays.adopt {
@@ -29,21 +29,22 @@ pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &
             job.scancel_line()
         ));
     }
-    for (key, id) in &strays.foreign {
+    for (key, id) in &strays.without_row {
         let owner = state
             .rows()
             .iter()
             .find(|row| row.job_id.as_ref() == Some(id));
-        let whose = match owner {
+        printer.warning(&match owner {
             Some(row) => format!(
-                "was made for this task and stands in the row of {} (was it edited?)",
+                "{key}: job {id} was made for this task and stands in the row of {} (was it edited?); \
+                 the task waits until it ends",
                 row.key
             ),
-            None => "has this task's name and was not submitted by this study".to_owned(),
-        };
-        printer.warning(&format!(
-            "{key}: job {id} {whose}; the task waits until it ends"
-        ));
+            None => format!(
+                "{key}: job {id} has this task's name and was not submitted by this study; \
+                 the task waits until it ends"
+            ),
+        });
     }
     if let Some(project) = &strays.other_project {
         printer.hint(&format!(
@@ -288,7 +289,7 @@ fn tell_doubts(doubted: &[(TaskKey, String)], printer: &mut Printer) {
 }
 
 fn report_stop(
-    stop: &Stop,
+    stop: &Halt,
     left: usize,
     summary: &mut RunSummary,
     printer: &mut Printer,
@@ -296,21 +297,21 @@ fn report_stop(
 ) -> Exit {
     let mut held_back = |why: &str| summary.held_back.push((why.to_owned(), left));
     match stop {
-        Stop::Limit(message) => {
+        Halt::Limit(message) => {
             held_back("a limit of Slurm's");
             printer.note(&format!(
                 "Slurm takes no more jobs now: {message}; the rest waits for the next run"
             ));
             exit
         }
-        Stop::Transient(message) => {
+        Halt::Transient(message) => {
             held_back("Slurm could not be reached");
             printer.warning(&format!(
                 "Slurm does not take jobs now: {message}; the next run tries again"
             ));
             Exit::Unreachable
         }
-        Stop::NoAnswers(message) => {
+        Halt::NoAnswers(message) => {
             held_back("Slurm did not answer");
             printer.warning(&format!(
                 "several submissions in a row ended without an answer ({message}), so no more were made; \
@@ -318,12 +319,12 @@ fn report_stop(
             ));
             Exit::Unreachable
         }
-        Stop::Deadline => {
+        Halt::Deadline => {
             held_back("the deadline of a run");
             printer.note("the run has reached its deadline; the rest waits for the next run");
             exit
         }
-        Stop::Journal(error) => {
+        Halt::Journal(error) => {
             held_back("the journal could not be written");
             printer.error(&format!("{error}; nothing more was submitted"));
             if let Some(hint) = error.hint() {
@@ -332,11 +333,11 @@ fn report_stop(
             Exit::Error
         }
         // Why is told with what could not be saved.
-        Stop::Unsaved => {
+        Halt::Unsaved => {
             held_back("the rows could not be saved");
             Exit::Error
         }
-        Stop::Lock(error) => {
+        Halt::Lock(error) => {
             held_back("the lock was lost");
             printer.error(&format!("{error}; nothing more was submitted"));
             Exit::Locked

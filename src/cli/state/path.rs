@@ -7,8 +7,9 @@ use clap::ValueEnum as _;
 
 use crate::cli::args::{PathArgs, StateFile};
 use crate::cli::context::Context;
-use crate::cli::error::{Exit, Failure};
+use crate::cli::error::Failure;
 use crate::cli::output::Printer;
+use crate::exit::Exit;
 use crate::tables::health::paths_frame;
 
 pub fn run(context: &Context, args: &PathArgs, printer: &mut Printer) -> Result<Exit, Failure> {

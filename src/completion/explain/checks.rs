@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use super::super::freesurfer::{self, HEAD, Scanned};
-use super::super::marker::Pattern;
 use super::super::probe::SubjectProbe;
-use super::super::{Unreadable, find, qsirecon};
+use super::super::{find, qsirecon};
 use super::{Finding, FindingState, nearest};
 use crate::bids::SessionLabel;
+use crate::disk::Unreadable;
 use crate::procedure::Procedure;
+use crate::procedure::marker::Pattern;
 
 /// Judges each mark of FreeSurfer's runs.
 pub(super) fn freesurfer(subject: &SubjectProbe<'_>, procedure: &Procedure) -> Vec<Finding> {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::completion::listing::{Dir, Kind, Listing, Listings};
-use crate::completion::marker::{Component, Pattern};
+use crate::disk::listing::{Dir, Kind, Listing, Listings};
+use crate::procedure::marker::{Component, Pattern};
 
 /// So many names of a directory are shown.
 const NAMES: usize = 4;

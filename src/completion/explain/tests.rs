@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use rustix::io::Errno;
 
 use super::*;
-use crate::completion::reader::spy;
 use crate::completion::{Completion, Completions as _};
+use crate::disk::reader::spy;
 use crate::procedure::testing::procedure;
 use crate::procedure::{ProcedureDag, Scope};
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::bids::{SessionLabel, SubjectLabel};
 use crate::completion::Completion;
-use crate::completion::listing::Dirs;
+use crate::disk::listing::Dirs;
 use crate::procedure::ProcedureId;
 
 /// So many subjects are remembered at most, some 100 MB; the others are read again.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use tempfile::TempDir;
 
-use super::super::reader::spy;
 use super::*;
-use crate::completion::marker::Pattern;
+use crate::disk::reader::spy;
 use crate::procedure::Resources;
+use crate::procedure::marker::Pattern;
 
 /// A study with one procedure `p` of session scope below `derivatives/p`.
 struct Study {

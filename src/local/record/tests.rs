@@ -1,5 +1,8 @@
 use std::os::unix::ffi::OsStringExt as _;
 
+use chrono::{DateTime, Utc};
+
+use super::super::job::Ending;
 use super::*;
 
 fn at(seconds: i64) -> DateTime<Utc> {

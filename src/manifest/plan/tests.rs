@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::bids::dicom::Gate;
-use crate::completion::{Completions, Unreadable};
+use crate::completion::Completions;
+use crate::disk::Unreadable;
 use crate::manifest::{Blocked, Selection};
 use crate::procedure::testing::procedure;
 use crate::procedure::{RetryRules, SessionsRule};
@@ -85,8 +85,8 @@ fn decide(
         sessions,
         rows,
         completions: disk,
-        foreign_jobs: &HashMap::new(),
-        gate: Gate::default(),
+        jobs_without_row: &HashMap::new(),
+        gate: &|_| None,
         now: at(0),
     };
     let one = plan(dag, &world, policy, 1, &|| ());
@@ -436,8 +436,8 @@ fn order_is_priority_subject_session() {
             sessions: &sessions,
             rows: &rows,
             completions: &disk,
-            foreign_jobs: &HashMap::new(),
-            gate: Gate::default(),
+            jobs_without_row: &HashMap::new(),
+            gate: &|_| None,
             now: at(0),
         },
         &Policy::default(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Standing, Subject, Target};
+use super::{Subject, Target, TaskStanding};
 use crate::bids::dicom::Hold;
 use crate::bids::{Dicom, Session, SessionLabel};
 use crate::completion::Completion;
@@ -146,7 +146,7 @@ impl Subject<'_> {
     fn readiness(&self, procedure: ProcedureId, session: &SessionLabel) -> Ready {
         match self.standing(procedure, session) {
             // Whether the input is there is known only once whatever makes it is complete.
-            Standing::Disk(Completion::NotApplicable) => {
+            TaskStanding::Disk(Completion::NotApplicable) => {
                 let waits = self
                     .target(procedure, session)
                     .and_then(|target| self.waits_for(procedure, target));
@@ -156,14 +156,18 @@ impl Subject<'_> {
                     Some(_) => Ready::No(None),
                 }
             }
-            Standing::Disk(Completion::Complete) if !self.will_be_replaced(procedure, session) => {
+            TaskStanding::Disk(Completion::Complete)
+                if !self.will_be_replaced(procedure, session) =>
+            {
                 Ready::Yes
             }
-            Standing::Disk(Completion::Unreadable(what)) => {
+            TaskStanding::Disk(Completion::Unreadable(what)) => {
                 Ready::No(Some(Blocked::Unreadable(what.path.clone())))
             }
-            Standing::Disk(_) | Standing::InFlight(_) | Standing::Retry(_) => Ready::No(None),
-            Standing::Failed(skip) => Ready::No(match *skip {
+            TaskStanding::Disk(_) | TaskStanding::InFlight(_) | TaskStanding::Retry(_) => {
+                Ready::No(None)
+            }
+            TaskStanding::Failed(skip) => Ready::No(match *skip {
                 Skip::Failed { outlook, .. } if outlook.is_retry() => None,
                 Skip::Failed { reason, .. } => Some(Blocked::Failed(reason)),
                 _ => Some(Blocked::Failed(None)),

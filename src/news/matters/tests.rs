@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::config::{Overrides, load};
-use crate::executor::JobId;
+use crate::job::JobId;
 use crate::news::Figures;
 use crate::state::table::Metadata;
 use crate::state::testing::{at, row};

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::bids::Dicom;
-use crate::executor::{JobTag, Phase};
+use crate::executor::Phase;
+use crate::job::JobTag;
 use crate::procedure::testing::procedure;
 use crate::state::testing::{at, row};
 use crate::state::{JobFacts, Reason, TaskStatus};
@@ -34,11 +35,11 @@ fn strays(queue: &[JobReport], rows: &State, logged: &[&str]) -> Strays {
         dicom: Dicom::NotNeeded,
     }];
     let listing = |array: &str| match array {
-        "array-0123456789abcdef" | "array-01234567" => Listing::Tasks(Arc::from([
+        "array-0123456789abcdef" | "array-01234567" => TaskListing::Tasks(Arc::from([
             TaskKey::new("sub-09", "ses-01", "a"),
             TaskKey::new("sub-01", "ses-01", "a"),
         ])),
-        _ => Listing::Gone,
+        _ => TaskListing::Gone,
     };
     let records = Records {
         was_ours: &|id| logged.contains(&id.as_str()),
@@ -131,7 +132,7 @@ fn marks_of_others_and_unknown_names_are_left_alone() {
     );
     assert_eq!(orphan.orphans.len(), 1);
     let unmarked = strays(&[job("1", name, None, 0)], &State::default(), &[]);
-    assert_eq!(unmarked.foreign.len(), 1);
+    assert_eq!(unmarked.without_row.len(), 1);
     let logged = strays(&[job("1", name, None, 0)], &State::default(), &["1"]);
     assert_eq!(logged.adopt.len(), 1);
     let stranger = strays(&[job("1", "jupyter", None, 0)], &State::default(), &[]);
@@ -149,7 +150,7 @@ fn a_row_that_was_edited_does_not_free_the_task_of_its_living_job() {
     let found = strays(&[living], &rows, &[]);
     let task = TaskKey::new("sub-01", "ses-01", "a");
     assert_eq!(
-        found.foreign.get(&task),
+        found.without_row.get(&task),
         Some(&JobId::new("100")),
         "{found:?}"
     );
@@ -198,8 +199,8 @@ fn a_task_of_an_array_is_known_by_its_list() {
     unmarked.tag = None;
     let queue = [unmarked];
     assert_eq!(strays(&queue, &State::default(), &["7_1"]).adopt.len(), 1);
-    let foreign = strays(&queue, &State::default(), &[]).foreign;
-    assert_eq!(foreign.get(&task), Some(&JobId::new("7_1")));
+    let without_row = strays(&queue, &State::default(), &[]).without_row;
+    assert_eq!(without_row.get(&task), Some(&JobId::new("7_1")));
 }
 
 #[test]

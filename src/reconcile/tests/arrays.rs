@@ -1,7 +1,7 @@
 //! Tasks of job arrays: what a report of a sibling or of the array as a whole means for them.
 
 use super::*;
-use crate::executor::array::task_id;
+use crate::job::array::task_id;
 
 const ARRAY: &str = "array-0123456789abcdef";
 const NAME: &str = "a_array_01234567";

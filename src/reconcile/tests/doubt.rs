@@ -96,3 +96,64 @@ fn a_submission_in_doubt_is_released_only_after_two_clean_answers_apart() {
             .is_empty()
     );
 }
+
+/// Where accounting shows no marks, the name has to do: then nothing that is known to be somebody's is taken.
+#[test]
+fn a_record_by_its_name_alone_is_adopted_only_if_it_is_nobodys() {
+    let adopted = |case: Case| case.pass().0.rows()[0].job_id.clone();
+    let of_name = || in_doubt().accounting(Phase::Completed);
+    assert_eq!(adopted(of_name()), Some(JobId::new("100")));
+
+    // The queue shows marks: a job without one there is not ours, whatever accounting says of it.
+    let queued = || vec![report(Phase::Completed)];
+    let beside = of_name().with(|c| c.queue = Answer::Got(queued()));
+    assert_eq!(adopted(beside), None);
+    let of_another_id = of_name().with(|c| {
+        let mut jobs = queued();
+        jobs[0].id = JobId::new("101");
+        c.queue = Answer::Got(jobs);
+    });
+    assert_eq!(adopted(of_another_id), Some(JobId::new("100")));
+    let of_another_cluster = of_name().with(|c| {
+        let mut jobs = queued();
+        jobs[0].facts.cluster = Some("east".into());
+        c.queue = Answer::Got(jobs);
+    });
+    assert_eq!(adopted(of_another_cluster), Some(JobId::new("100")));
+}
+
+/// Another row's job has the same name after a procedure's rename, say.
+#[test]
+fn a_job_that_stands_in_another_row_is_not_adopted_by_its_name() {
+    let owner = |name: Option<&str>| {
+        let mut row = row("b", TaskStatus::Failed, Reason::ExitCode);
+        row.job_name = name.map(Into::into);
+        row
+    };
+    for (name, expected) in [
+        (Some("a_sub-01_ses-01"), None),
+        (None, None),
+        (Some("recycled"), Some(JobId::new("100"))),
+    ] {
+        let mut state = State::default();
+        let doubted = in_doubt().row;
+        state.put(doubted.clone());
+        state.put(owner(name));
+        let observation = Observation {
+            queue: Answer::Got(vec![]),
+            accounting: Answer::Got(vec![report(Phase::Completed)]),
+            warnings: vec![],
+        };
+        let question = question(&state);
+        let disk = Disk(Outputs::Missing);
+        let out = reconcile(&state, &question, &observation, &disk, &patience(), at(6));
+        for change in out.changes {
+            transition::apply(&mut state, change, at(6));
+        }
+        assert_eq!(
+            state.get(&doubted.key).unwrap().job_id,
+            expected,
+            "{name:?}"
+        );
+    }
+}

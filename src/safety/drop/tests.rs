@@ -37,15 +37,15 @@ fn figures(tasks: u64, complete: u64, incomplete: u64, gone: u64) -> Figures {
     }
 }
 
-fn standing(sessions: u64, a: Figures, b: Figures) -> Standing {
-    Standing {
+fn counts(sessions: u64, a: Figures, b: Figures) -> Counts {
+    Counts {
         sessions: Some(sessions),
         procedures: vec![a, b],
     }
 }
 
-fn told(config: &Config, standing: &Standing, baselines: &Baselines) -> Vec<String> {
-    let stops = judge(config, standing, baselines);
+fn told(config: &Config, counts: &Counts, baselines: &Baselines) -> Vec<String> {
+    let stops = judge(config, counts, baselines);
     assert!(
         stops
             .iter()
@@ -55,10 +55,10 @@ fn told(config: &Config, standing: &Standing, baselines: &Baselines) -> Vec<Stri
 }
 
 /// The baselines after runs that went on.
-fn after(config: &Config, runs: &[Standing]) -> Baselines {
+fn after(config: &Config, runs: &[Counts]) -> Baselines {
     let mut baselines = Baselines::new();
-    for standing in runs {
-        settle(config, standing, &mut baselines, false);
+    for counts in runs {
+        settle(config, counts, &mut baselines, false);
     }
     baselines
 }
@@ -85,17 +85,17 @@ fn sessions_that_vanish_are_an_alarm_from_five_and_the_limit_on() {
         ("safety: {max_drop: 12.5}", 1000, 874, true),
     ] {
         let config = config(limit);
-        let baselines = after(&config, &[standing(before, none.clone(), none.clone())]);
-        let now_standing = standing(now, none.clone(), none.clone());
-        let got = told(&config, &now_standing, &baselines);
+        let baselines = after(&config, &[counts(before, none.clone(), none.clone())]);
+        let now_counts = counts(now, none.clone(), none.clone());
+        let got = told(&config, &now_counts, &baselines);
         assert_eq!(
             !got.is_empty(),
             is_alarm,
             "{limit} {before} -> {now}: {got:?}"
         );
-        let unread = Standing {
+        let unread = Counts {
             sessions: None,
-            ..now_standing
+            ..now_counts
         };
         assert!(
             told(&config, &unread, &baselines).is_empty(),
@@ -129,8 +129,8 @@ fn only_what_was_judged_incomplete_is_lost() {
         (figures(100, 0, 100, 0), figures(100, 0, 100, 0), None),
         (Figures::default(), figures(100, 0, 100, 0), None),
     ] {
-        let baselines = after(&config, &[standing(100, before.clone(), full())]);
-        let got = told(&config, &standing(100, now.clone(), full()), &baselines);
+        let baselines = after(&config, &[counts(100, before.clone(), full())]);
+        let got = told(&config, &counts(100, now.clone(), full()), &baselines);
         let expected = lost.map(|n| {
             format!(
                 "{n} of 100 complete tasks of a have lost their outputs (more than max_drop, 10%)"
@@ -143,7 +143,7 @@ fn only_what_was_judged_incomplete_is_lost() {
         known: 40,
         ..figures(40, 20, 20, 20)
     };
-    let got = told(&config, &standing(40, known, full()), &Baselines::new());
+    let got = told(&config, &counts(40, known, full()), &Baselines::new());
     assert_eq!(
         got,
         ["20 of 40 complete tasks of a have lost their outputs (more than max_drop, 10%)"]
@@ -154,10 +154,10 @@ fn only_what_was_judged_incomplete_is_lost() {
 fn small_losses_of_many_procedures_add_up() {
     let config = config("");
     let was = || figures(10, 10, 0, 0);
-    let baselines = after(&config, &[standing(10, was(), was())]);
+    let baselines = after(&config, &[counts(10, was(), was())]);
     let now = || figures(10, 7, 3, 3);
     assert_eq!(
-        told(&config, &standing(10, now(), now()), &baselines),
+        told(&config, &counts(10, now(), now()), &baselines),
         ["6 of 20 complete tasks have lost their outputs (more than max_drop, 10%)"]
     );
 }
@@ -173,13 +173,13 @@ fn what_the_program_itself_works_on_is_no_loss() {
     };
     let baselines = after(
         &config,
-        &[standing(100, full(), full()), standing(100, forced, full())],
+        &[counts(100, full(), full()), counts(100, forced, full())],
     );
     assert_eq!(baselines["complete/a"], 40);
     assert!(
         told(
             &config,
-            &standing(100, figures(100, 40, 60, 0), full()),
+            &counts(100, figures(100, 40, 60, 0), full()),
             &baselines
         )
         .is_empty()
@@ -188,8 +188,8 @@ fn what_the_program_itself_works_on_is_no_loss() {
     let baselines = after(
         &config,
         &[
-            standing(100, figures(100, 40, 0, 0), full()),
-            standing(120, full(), full()),
+            counts(100, figures(100, 40, 0, 0), full()),
+            counts(120, full(), full()),
         ],
     );
     assert_eq!((baselines["complete/a"], baselines["sessions"]), (100, 120));
@@ -199,21 +199,16 @@ fn what_the_program_itself_works_on_is_no_loss() {
 fn what_was_accepted_is_accepted_until_its_turn_has_come() {
     let config = config("");
     let full = || figures(100, 100, 0, 0);
-    let mut baselines = after(&config, &[standing(100, full(), full())]);
+    let mut baselines = after(&config, &[counts(100, full(), full())]);
     let lost = |n| Figures {
         known: 100,
         ..figures(70, 70 - n, n, n)
     };
     assert_eq!(
-        judge(&config, &standing(70, lost(50), full()), &baselines).len(),
+        judge(&config, &counts(70, lost(50), full()), &baselines).len(),
         2
     );
-    settle(
-        &config,
-        &standing(70, lost(50), full()),
-        &mut baselines,
-        true,
-    );
+    settle(&config, &counts(70, lost(50), full()), &mut baselines, true);
     assert_eq!(
         (
             baselines["sessions"],
@@ -228,13 +223,13 @@ fn what_was_accepted_is_accepted_until_its_turn_has_come() {
             ours: 50 - left,
             ..lost(left)
         };
-        assert!(told(&config, &standing(70, now.clone(), full()), &baselines).is_empty());
-        settle(&config, &standing(70, now, full()), &mut baselines, false);
+        assert!(told(&config, &counts(70, now.clone(), full()), &baselines).is_empty());
+        settle(&config, &counts(70, now, full()), &mut baselines, false);
     }
     assert!(!baselines.contains_key("accepted/a"));
     // Another loss is one.
     assert_eq!(
-        told(&config, &standing(70, lost(50), full()), &baselines).len(),
+        told(&config, &counts(70, lost(50), full()), &baselines).len(),
         1
     );
 }
@@ -243,9 +238,9 @@ fn what_was_accepted_is_accepted_until_its_turn_has_come() {
 fn a_changed_configuration_is_named() {
     let full = || figures(100, 100, 0, 0);
     let before = config("");
-    let baselines = after(&before, &[standing(100, full(), full())]);
+    let baselines = after(&before, &[counts(100, full(), full())]);
     let other_root = config("derivatives_root: /elsewhere");
-    let lost = || standing(100, figures(100, 0, 100, 100), full());
+    let lost = || counts(100, figures(100, 0, 100, 100), full());
     assert_eq!(
         told(&other_root, &lost(), &baselines),
         ["100 of 100 complete tasks of a have lost their outputs \
@@ -278,12 +273,12 @@ fn a_changed_configuration_is_named() {
     )
     .unwrap();
     let mut left = baselines.clone();
-    let standing = Standing {
+    let counts = Counts {
         sessions: Some(100),
         procedures: vec![full()],
     };
-    assert!(told(&without, &standing, &left).is_empty());
-    settle(&without, &standing, &mut left, false);
+    assert!(told(&without, &counts, &left).is_empty());
+    settle(&without, &counts, &mut left, false);
     assert!(
         left.contains_key("complete/a")
             && !left.contains_key("complete/b")
@@ -328,11 +323,11 @@ fn a_manifest_is_counted_by_what_its_decisions_say_of_the_disk() {
     };
     let mut state = State::default();
     state.put(row("a", TaskStatus::Complete, Reason::Verified));
-    let got = Standing::of(dag, &manifest, &state, Some(7));
+    let got = Counts::of(dag, &manifest, &state, Some(7));
     let expected = Figures {
         ours: 4,
         known: 1,
         ..figures(11, 2, 2, 1)
     };
-    assert_eq!(got, standing(7, expected, Figures::default()));
+    assert_eq!(got, counts(7, expected, Figures::default()));
 }

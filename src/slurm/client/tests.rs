@@ -11,7 +11,8 @@ use chrono::DateTime;
 use tempfile::TempDir;
 
 use super::*;
-use crate::executor::{Answer, Doubt, JobId, Phase};
+use crate::executor::{Answer, Doubt, Phase};
+use crate::job::JobId;
 use crate::procedure::{MemSize, Resources, TimeLimit};
 use crate::state::TaskKey;
 

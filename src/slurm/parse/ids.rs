@@ -1,6 +1,6 @@
 //! Job ids as Slurm prints them: one job, the rest of an array, a step. Pure.
 
-use crate::executor::JobId;
+use crate::job::JobId;
 
 /// Returns true for an id that a query can name (`123`, `123_4`): one that sacct cannot read spoils
 /// the whole query.

@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use super::ids::{Ids, ids};
 use super::values::{Twice, cpu_time_ms, time, used_memory};
 use super::{SEPARATOR, split};
-use crate::executor::JobId;
+use crate::job::JobId;
 
 /// sacct's `--format` for jobs with their steps: fields that exist since 20.11.
 pub const FIELDS: [&str; 7] = [

@@ -1,8 +1,8 @@
-//! Single values of squeue and sacct: times, durations, sizes, our mark. Pure.
+//! Single values of squeue and sacct: times, durations, sizes, our tag. Pure.
 
 use chrono::{DateTime, Local, MappedLocalTime, NaiveDateTime, TimeZone, Utc};
 
-use crate::executor::JobTag;
+use crate::job::JobTag;
 
 /// Returns none for the words with which Slurm says that there is nothing.
 pub(super) fn known(text: &str) -> Option<&str> {
@@ -132,7 +132,7 @@ pub(super) fn cpu_time_ms(text: &str) -> Option<i64> {
         .checked_add(thousandths)
 }
 
-/// Finds our mark in the command line of a submission. Our own comes first, before any other argument.
+/// Finds our tag in the command line of a submission. Our own comes first, before any other argument.
 pub(super) fn tag_of_submit_line(line: &str) -> Option<JobTag> {
     let (_, rest) = line.split_once("--comment=")?;
     let rest = rest.trim_start_matches(['\'', '"']);

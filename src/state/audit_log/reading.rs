@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::facts::parse_time;
 use super::{EventKind, archive};
-use crate::executor::JobId;
+use crate::job::JobId;
 use crate::state::{TaskKey, TaskStatus};
 
 /// Is one event of a task.

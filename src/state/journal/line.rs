@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::{Entry, Intent, JournalError, Salvaged};
-use crate::executor::JobId;
+use crate::job::JobId;
 use crate::state::{RetryState, TaskKey};
 
 /// Holds what a file's bytes say.

@@ -4,14 +4,17 @@
 //! nothing. What is less certain wins: a submission counts as never sent only if there is no trace
 //! of a sending, or every sending of it was refused.
 
+mod rows;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
 use super::{Entry, Intent};
-use crate::executor::JobId;
-use crate::state::{JobFacts, Reason, RetryState, State, TaskKey, TaskRow, TaskStatus};
+use crate::job::JobId;
+use crate::state::{State, TaskKey, TaskRow};
+use rows::{fill_intent, fill_job, is_later, is_of, new_row};
 
 /// Says what became of one submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +45,7 @@ pub enum Effect {
     /// is in the attempts file already.
     Withdrawn { restored: bool },
     /// The task has a later attempt that the journal does not know: left as it is.
-    Outdated,
+    Overtaken,
 }
 
 /// Sums up what a replay changed, for messages and for the store.
@@ -56,7 +59,7 @@ pub struct Replayed {
     /// row now, the row before is the newest of their attempts file.
     pub withdrawn: Vec<TaskKey>,
     /// Jobs that were accepted for tasks that have a later attempt which the journal does not know.
-    pub outdated: Vec<(TaskKey, JobId)>,
+    pub overtaken: Vec<(TaskKey, JobId)>,
     /// Submissions with a sending or a result, for which there is neither an intent nor a row.
     pub unknown: Vec<Arc<str>>,
 }
@@ -110,7 +113,7 @@ pub fn replay(entries: &[Entry], state: &mut State) -> Replayed {
             continue;
         }
         let effect = settle(intent, &fate, state);
-        if effect == Effect::Outdated {
+        if effect == Effect::Overtaken {
             keep_beside(intent, &fate, state);
         }
         replayed.note(&intent.key, &fate, effect);
@@ -151,9 +154,9 @@ pub fn settle(intent: &Intent, fate: &Fate, state: &mut State) -> Effect {
         return if got_job { done } else { Effect::Nothing };
     }
     if is_later(row, intent) {
-        return Effect::Outdated;
+        return Effect::Overtaken;
     }
-    let row = new_row(intent, fate, row.foreign);
+    let row = new_row(intent, fate, row.other_columns);
     state.put(row);
     done
 }
@@ -298,8 +301,8 @@ impl Replayed {
             (Effect::Accepted, Fate::Accepted { job_id, .. }) => {
                 self.accepted.push((key.clone(), job_id.clone()));
             }
-            (Effect::Outdated, Fate::Accepted { job_id, .. }) => {
-                self.outdated.push((key.clone(), job_id.clone()));
+            (Effect::Overtaken, Fate::Accepted { job_id, .. }) => {
+                self.overtaken.push((key.clone(), job_id.clone()));
             }
             _ => {}
         }
@@ -351,101 +354,4 @@ fn withdraw(key: &TaskKey, id: &str, state: &mut State) -> Effect {
     Effect::Withdrawn {
         restored: state.withdraw(key),
     }
-}
-
-/// True if the row is that of this very submission.
-fn is_of(row: &TaskRow, intent: &Intent, fate: &Fate) -> bool {
-    if let Some(id) = &row.submission_id {
-        return *id == intent.submission_id;
-    }
-    // A row that was made from the queue alone, after the state file was lost.
-    match fate {
-        Fate::Accepted {
-            job_id, cluster, ..
-        } => {
-            let row_cluster = &row.facts.cluster;
-            row.is_in_flight()
-                && row.job_id.as_ref() == Some(job_id)
-                && (row_cluster == cluster || row_cluster.is_none() || cluster.is_none())
-        }
-        _ => false,
-    }
-}
-
-/// True if the row's attempt was made after the intent. The count decides where it can: clocks of
-/// two login nodes differ.
-fn is_later(row: &TaskRow, intent: &Intent) -> bool {
-    match row.attempt {
-        Some(attempt) if attempt != intent.attempt => attempt > intent.attempt,
-        _ => row
-            .submitted_at
-            .is_some_and(|submitted_at| submitted_at > intent.submitted_at),
-    }
-}
-
-fn new_row(intent: &Intent, fate: &Fate, foreign: Option<u32>) -> TaskRow {
-    let mut row = TaskRow {
-        key: intent.key.clone(),
-        status: TaskStatus::Pending,
-        submitted_at: None,
-        job_id: None,
-        reason: Some(Reason::Submitting),
-        attempt: None,
-        facts: JobFacts::default(),
-        updated_at: match fate {
-            Fate::InDoubt { since } => Some(*since),
-            _ => None,
-        },
-        missing_since: None,
-        job_name: None,
-        submission_id: None,
-        replaces_outputs: None,
-        retry: RetryState::default(),
-        input_sessions: None,
-        foreign,
-    };
-    fill_intent(&mut row, intent);
-    fill_job(&mut row, fate);
-    row
-}
-
-/// Fills in what the row does not say yet of its intent.
-fn fill_intent(row: &mut TaskRow, intent: &Intent) {
-    row.submitted_at.get_or_insert(intent.submitted_at);
-    row.attempt.get_or_insert(intent.attempt);
-    row.job_name.get_or_insert_with(|| intent.job_name.clone());
-    row.submission_id
-        .get_or_insert_with(|| intent.submission_id.clone());
-    row.replaces_outputs.get_or_insert(intent.replaces_outputs);
-    if row.input_sessions.is_none() {
-        row.input_sessions = intent.input_sessions.clone();
-    }
-    if row.retry == RetryState::default() {
-        row.retry = intent.retry.clone();
-    }
-    row.facts.req_mem_mb = row.facts.req_mem_mb.or(intent.req_mem_mb);
-    row.facts.time_limit_s = row.facts.time_limit_s.or(intent.time_limit_s);
-}
-
-/// Gives the row the job that was accepted, if it has none. Returns whether it did.
-fn fill_job(row: &mut TaskRow, fate: &Fate) -> bool {
-    let Fate::Accepted {
-        job_id,
-        cluster,
-        at,
-    } = fate
-    else {
-        return false;
-    };
-    if row.job_id.is_some() {
-        return false;
-    }
-    if row.is_in_doubt() {
-        row.reason = Some(Reason::Queued);
-        row.missing_since = None;
-    }
-    row.job_id = Some(job_id.clone());
-    row.facts.cluster = row.facts.cluster.take().or_else(|| cluster.clone());
-    row.updated_at = Some(row.updated_at.map_or(*at, |before| before.max(*at)));
-    true
 }

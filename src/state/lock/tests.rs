@@ -1,8 +1,9 @@
 //! Tests of the lock within one process; several processes are in `tests/it/lock_and_journal.rs`.
 
 use std::fs::{self, File, FileTimes};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
+use super::attempt::Verdict;
 use super::*;
 
 const LONG: Duration = Duration::from_secs(100_000);

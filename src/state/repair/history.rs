@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use crate::executor::{JobId, array};
+use crate::job::{JobId, array};
 use crate::state::audit_log::{self, EventKind, Record};
 use crate::state::traces;
 use crate::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
@@ -194,7 +194,7 @@ fn new_attempt(record: &Record, before: &[Attempt]) -> Attempt {
             replaces_outputs: None,
             retry: Default::default(),
             input_sessions: None,
-            foreign: None,
+            other_columns: None,
         },
         touched: record.at,
         place: Place::Current,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::history::Attempt;
 use super::{Origin, Rebuilt, is_same};
-use crate::executor::JobId;
+use crate::job::JobId;
 use crate::state::{Reason, TaskKey, TaskRow, TaskStatus};
 
 /// Corrects what can be corrected for certain; everything else stays and is told of by `verify`.

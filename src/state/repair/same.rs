@@ -2,7 +2,8 @@
 
 use crate::state::{Reason, RetryState, TaskRow};
 
-/// True if two rows are the same attempt of their task.
+/// True if two rows are the same attempt of their task, as far as they tell: unlike
+/// [`crate::state::AttemptId`], it takes a row without submission id for the one with the same job.
 pub fn is_same(a: &TaskRow, b: &TaskRow) -> bool {
     if a.key != b.key {
         return false;
@@ -27,7 +28,7 @@ pub(super) fn is_later(a: &TaskRow, b: &TaskRow) -> bool {
 /// Takes over what a later event says of a row. What it does not say stays.
 pub(super) fn merge_rows(old: &TaskRow, news: &TaskRow) -> TaskRow {
     let mut row = news.clone();
-    row.foreign = old.foreign;
+    row.other_columns = old.other_columns;
     macro_rules! prefer {
         ($first:ident, $($field:ident).+) => {
             row.$($field).+ = $first.$($field).+.clone().or_else(|| row.$($field).+.take());

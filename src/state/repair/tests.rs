@@ -3,10 +3,12 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::executor::JobId;
+use crate::job::JobId;
+use crate::state::TaskRow;
 use crate::state::audit_log;
 use crate::state::journal::{Intent, Salvaged};
 use crate::state::schema::Identity;
+use crate::state::sources::Found;
 use crate::state::store::StatePaths;
 use crate::state::table::Metadata;
 use crate::state::testing::{at, row};
@@ -84,7 +86,7 @@ impl Known {
 fn contents(rows: Vec<TaskRow>) -> Found<Contents> {
     Found::Read(Contents {
         rows,
-        foreign: None,
+        other_columns: None,
         meta: Metadata {
             format_version: 1,
             generation: 7,

@@ -3,6 +3,7 @@
 //! It does not depend on how Parquet stores the values (encoding, compression, row groups,
 //! dictionaries), and finds what Parquet itself lets through: most pages carry no checksum.
 
+use crate::hex::hex;
 use arrow::array::{Array, ArrayRef, AsArray, GenericStringArray, OffsetSizeTrait};
 use arrow::compute::cast;
 use arrow::datatypes::{
@@ -84,15 +85,6 @@ impl Digest {
         }
         format!("{SCHEME}:{}", hex(&all.finalize()))
     }
-}
-
-/// Prints bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Names a type as far as it changes the meaning of the canonical bytes. The words are written to

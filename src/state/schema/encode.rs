@@ -14,10 +14,10 @@ use chrono::{DateTime, Utc};
 
 use crate::state::TaskRow;
 
-/// Makes a batch of rows. `schema` is [`super::schema_with`] of the columns in `foreign`.
+/// Makes a batch of rows. `schema` is [`super::schema_with`] of the columns in `other_columns`.
 pub fn batch(
     rows: &[&TaskRow],
-    foreign: Option<&RecordBatch>,
+    other_columns: Option<&RecordBatch>,
     schema: &SchemaRef,
 ) -> Result<RecordBatch, ArrowError> {
     let mut own = Builders::with_capacity(rows.len());
@@ -25,9 +25,9 @@ pub fn batch(
         own.push(row);
     }
     let mut columns = own.finish();
-    if let Some(foreign) = foreign {
-        let lines: UInt32Array = rows.iter().map(|row| row.foreign).collect();
-        for column in foreign.columns() {
+    if let Some(other_columns) = other_columns {
+        let lines: UInt32Array = rows.iter().map(|row| row.other_columns).collect();
+        for column in other_columns.columns() {
             columns.push(take(column.as_ref(), &lines, None)?);
         }
     }
@@ -116,7 +116,7 @@ impl Builders {
             replaces_outputs,
             retry,
             input_sessions,
-            foreign: _,
+            other_columns: _,
         } = row;
         let crate::state::JobFacts {
             slurm_state,

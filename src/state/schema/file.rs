@@ -3,8 +3,9 @@
 //! Damaged bytes end in an error, whatever they are: the row hash finds what Parquet lets through,
 //! and a panic of its reader is caught.
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read as _, Seek as _};
+use std::io::{BufRead as _, BufReader, Seek as _};
 use std::sync::{Arc, mpsc};
 use std::thread::Builder;
 
@@ -24,11 +25,12 @@ use parquet::file::reader::ChunkReader;
 use parquet::schema::types::ColumnPath;
 use sha2::{Digest as _, Sha256};
 
-use super::decode::{Decoder, Layout, foreign_part};
+use super::decode::{Decoder, Layout, part_of_others};
 use super::digest::{self, Digest};
 use super::guard::guarded;
 use super::keys::{GENERATION, HASH, VERSION, own_keys, pairs_of, parse_metadata};
 use super::{COLUMNS, FORMAT_VERSION, Kind, ReadError, encode, is_own, schema_with};
+use crate::hex::hex;
 use crate::state::TaskRow;
 use crate::state::table::Metadata;
 
@@ -36,7 +38,7 @@ use crate::state::table::Metadata;
 #[derive(Debug, Clone)]
 pub struct Contents {
     pub rows: Vec<TaskRow>,
-    pub foreign: Option<RecordBatch>,
+    pub other_columns: Option<RecordBatch>,
     pub meta: Metadata,
     pub warnings: Vec<String>,
     pub identity: Identity,
@@ -71,16 +73,18 @@ pub fn read(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
 /// Makes the bytes of a file. `meta` says how it is to be; format version and hash are added.
 pub fn write(
     rows: &[&TaskRow],
-    foreign: Option<&RecordBatch>,
+    other_columns: Option<&RecordBatch>,
     meta: &Metadata,
 ) -> Result<(Vec<u8>, Identity), ParquetError> {
-    let schema = Arc::new(schema_with(foreign.map(RecordBatch::schema).as_deref()));
+    let schema = Arc::new(schema_with(
+        other_columns.map(RecordBatch::schema).as_deref(),
+    ));
     let pairs = pairs_of(meta)?;
     let mut writer =
         ArrowWriter::try_new(Vec::new(), Arc::clone(&schema), Some(properties(&schema)))?;
     let mut digest = Digest::new(&schema);
     let encode = |rows: &[&TaskRow], digest: &mut Digest| -> Result<RecordBatch, ParquetError> {
-        let batch = encode::batch(rows, foreign, &schema)?;
+        let batch = encode::batch(rows, other_columns, &schema)?;
         digest.update(&batch)?;
         Ok(batch)
     };
@@ -136,11 +140,28 @@ pub fn identify(file: &File) -> std::io::Result<Identity> {
     if let Some((generation, hash)) = guarded(|| Ok(ours(file))).ok().flatten() {
         return Ok(Identity::Ours { generation, hash });
     }
-    let mut bytes = Vec::new();
-    let mut file = file;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("it is no regular file"));
+    }
+    let mut file = BufReader::new(file);
     file.rewind()?;
-    file.read_to_end(&mut bytes)?;
-    Ok(foreign_identity(&bytes))
+    let mut hash = Sha256::new();
+    let mut length = 0;
+    // Part by part: it may be larger than the memory.
+    loop {
+        let part = file.fill_buf()?;
+        if part.is_empty() {
+            break;
+        }
+        hash.update(part);
+        let size = part.len();
+        length += size as u64;
+        file.consume(size);
+    }
+    Ok(Identity::Foreign {
+        length,
+        sha256: hex(&hash.finalize()),
+    })
 }
 
 fn ours(file: &impl ChunkReader) -> Option<(u64, String)> {
@@ -149,10 +170,24 @@ fn ours(file: &impl ChunkReader) -> Option<(u64, String)> {
     Some((keys.get(GENERATION)?.parse().ok()?, keys.get(HASH)?.clone()))
 }
 
-fn foreign_identity(bytes: &[u8]) -> Identity {
+/// True if the rows have the hash that is stored with them, as far as this program can tell.
+fn is_hash_of(hash: &str, digest: Digest, keys: &BTreeMap<String, String>) -> bool {
+    let (scheme, _) = hash.split_once(':').unwrap_or_default();
+    let version = keys.get(VERSION).and_then(|text| text.parse::<u32>().ok());
+    // A later format may hash otherwise; then its hash says nothing to this program.
+    let is_newer = version.is_some_and(|version| version > FORMAT_VERSION);
+    let pairs: Vec<_> = keys
+        .iter()
+        .filter(|(key, _)| *key != HASH)
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    (is_newer && scheme != digest::SCHEME) || digest.finish(&pairs) == hash
+}
+
+fn identity_of_others(bytes: &[u8]) -> Identity {
     Identity::Foreign {
         length: bytes.len() as u64,
-        sha256: digest::hex(&Sha256::digest(bytes)),
+        sha256: hex(&Sha256::digest(bytes)),
     }
 }
 
@@ -169,15 +204,12 @@ fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
     if !is_own && has_own_columns && file.created_by().is_none() {
         return Err(ReadError::Damaged("its metadata is gone".to_owned()));
     }
-    let hash = match keys.get(HASH) {
-        Some(hash) => Some(hash.clone()),
-        None if is_own => {
-            return Err(ReadError::Damaged(
-                "its hash of the rows is missing".to_owned(),
-            ));
-        }
-        None => None,
-    };
+    let hash = keys.get(HASH).cloned();
+    if is_own && hash.is_none() {
+        return Err(ReadError::Damaged(
+            "its hash of the rows is missing".to_owned(),
+        ));
+    }
 
     let layout = Layout::of(footer.schema())?;
     let schema = if is_own {
@@ -200,7 +232,7 @@ fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
                 .unwrap_or(0),
             hash: hash.clone(),
         },
-        None => foreign_identity(&bytes),
+        None => identity_of_others(&bytes),
     };
     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, metadata)
         .with_batch_size(GROUP_ROWS)
@@ -211,7 +243,7 @@ fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
         decoder: Decoder::new(layout, is_own),
         // The number may be damaged: no more than such a file can hold.
         rows: Vec::with_capacity(rows_expected.min(length / 16)),
-        foreign: Vec::new(),
+        other_columns: Vec::new(),
     };
     // Columns stay also if there is no row.
     found.append(&RecordBatch::new_empty(Arc::clone(&schema)))?;
@@ -224,16 +256,7 @@ fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
 
     let mut meta = Metadata::default();
     if let (Some(digest), Some(hash)) = (digest, hash) {
-        let (scheme, _) = hash.split_once(':').unwrap_or_default();
-        let version = keys.get(VERSION).and_then(|text| text.parse::<u32>().ok());
-        // A later format may hash otherwise; then its hash says nothing to this program.
-        let is_newer = version.is_some_and(|version| version > FORMAT_VERSION);
-        let pairs: Vec<_> = keys
-            .iter()
-            .filter(|(key, _)| *key != HASH)
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect();
-        if !(is_newer && scheme != digest::SCHEME) && digest.finish(&pairs) != hash {
+        if !is_hash_of(&hash, digest, &keys) {
             return Err(ReadError::Damaged(format!(
                 "its rows do not have the hash that is stored with them (written by {})",
                 file.created_by().unwrap_or("an unknown program")
@@ -241,18 +264,14 @@ fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
         }
         meta = parse_metadata(&keys)?;
     }
-    let foreign = if found.foreign.is_empty() {
-        None
-    } else {
-        let schema = found.foreign.first().map(RecordBatch::schema);
-        schema
-            .map(|schema| concat_batches(&schema, &found.foreign))
-            .transpose()
-            .map_err(|error| ReadError::Damaged(error.to_string()))?
-    };
+    let schema = found.other_columns.first().map(RecordBatch::schema);
+    let other_columns = schema
+        .map(|schema| concat_batches(&schema, &found.other_columns))
+        .transpose()
+        .map_err(|error| ReadError::Damaged(error.to_string()))?;
     Ok(Contents {
         rows: found.rows,
-        foreign,
+        other_columns,
         meta,
         warnings: found.decoder.warnings(),
         identity,
@@ -262,16 +281,16 @@ fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
 struct Found {
     decoder: Decoder,
     rows: Vec<TaskRow>,
-    foreign: Vec<RecordBatch>,
+    other_columns: Vec<RecordBatch>,
 }
 
 impl Found {
     fn append(&mut self, batch: &RecordBatch) -> Result<(), ReadError> {
         self.decoder.append(batch, &mut self.rows)?;
-        if let Some(part) = foreign_part(batch, &self.decoder)
+        if let Some(part) = part_of_others(batch, &self.decoder)
             .map_err(|error| ReadError::Damaged(error.to_string()))?
         {
-            self.foreign.push(part);
+            self.other_columns.push(part);
         }
         Ok(())
     }
@@ -283,7 +302,7 @@ fn read_here(
     found: &mut Found,
 ) -> Result<Option<Digest>, ReadError> {
     for batch in reader {
-        let batch = batch.map_err(|error| ReadError::Damaged(error.to_string()))?;
+        let batch = batch.map_err(broken)?;
         if let Some(digest) = &mut digest {
             digest
                 .update(&batch)
@@ -310,7 +329,7 @@ fn read_with_thread(
                     return Ok(None);
                 };
                 for batch in reader {
-                    let batch = batch.map_err(|error| ReadError::Damaged(error.to_string()))?;
+                    let batch = batch.map_err(broken)?;
                     if sender.send(batch.clone()).is_err() {
                         break;
                     }
@@ -396,6 +415,11 @@ fn not_parquet(error: ParquetError) -> ReadError {
     ReadError::Damaged(format!("it is cut or no Parquet file ({error})"))
 }
 
-fn broken(error: ParquetError) -> ReadError {
-    ReadError::Damaged(error.to_string())
+fn broken(error: impl std::error::Error) -> ReadError {
+    let text = error.to_string();
+    // The library says so of a codec that was not built in, which is no damage.
+    match text.contains("Disabled feature") {
+        true => ReadError::Compression(text),
+        false => ReadError::Damaged(text),
+    }
 }

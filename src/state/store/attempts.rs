@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use super::{Store, encode, refuse_newer, replace};
-use crate::state::schema::{Contents, FORMAT_VERSION, Identity, foreign};
+use crate::state::AttemptId;
+use crate::state::schema::{Contents, FORMAT_VERSION, Identity, other_columns};
 use crate::state::store::StateError;
 use crate::state::table::Metadata;
 use crate::state::{State, TaskRow};
@@ -41,40 +42,38 @@ fn add(
     identity: Option<&Identity>,
 ) -> Result<(), StateError> {
     let path = &store.paths.attempts;
-    let (mut rows, foreign_before, mut meta) = match before {
-        Some(contents) => (contents.rows, contents.foreign, contents.meta),
+    let (mut rows, others_before, mut meta) = match before {
+        Some(contents) => (contents.rows, contents.other_columns, contents.meta),
         None => (Vec::new(), None, Metadata::default()),
     };
     refuse_newer(path, &meta)?;
-    let (foreign, shift) =
-        foreign::join(foreign_before.as_ref(), state.foreign()).map_err(|error| {
-            StateError::Encode {
-                path: path.clone(),
-                message: error.to_string(),
-            }
+    let (other_columns, shift) = other_columns::join(others_before.as_ref(), state.other_columns())
+        .map_err(|error| StateError::Encode {
+            path: path.clone(),
+            message: error.to_string(),
         })?;
-    let mut known: HashMap<Attempt, usize> = rows
+    let mut known: HashMap<AttemptId, usize> = rows
         .iter()
         .enumerate()
-        .map(|(at, row)| (Attempt::of(row), at))
+        .map(|(at, row)| (AttemptId::of(row), at))
         .collect();
     for row in state.superseded() {
         let mut row = row.clone();
-        row.foreign = row.foreign.map(|line| line + shift);
+        row.other_columns = row.other_columns.map(|line| line + shift);
         match known
-            .get(&Attempt::of(&row))
+            .get(&AttemptId::of(&row))
             .and_then(|&at| rows.get_mut(at))
         {
             Some(there) => *there = row,
             None => {
-                known.insert(Attempt::of(&row), rows.len());
+                known.insert(AttemptId::of(&row), rows.len());
                 rows.push(row);
             }
         }
     }
     let mut is_new = !state.superseded().is_empty();
     for row in state.overtaken() {
-        if let std::collections::hash_map::Entry::Vacant(free) = known.entry(Attempt::of(row)) {
+        if let std::collections::hash_map::Entry::Vacant(free) = known.entry(AttemptId::of(row)) {
             free.insert(rows.len());
             rows.push(row.clone());
             is_new = true;
@@ -91,32 +90,7 @@ fn add(
         .or(state.meta.owner_uid)
         .or_else(|| Some(crate::sys::effective_uid()));
     let all: Vec<&TaskRow> = rows.iter().collect();
-    let (bytes, after) = encode(path, &all, foreign.as_ref(), &meta)?;
+    let (bytes, after) = encode(path, &all, other_columns.as_ref(), &meta)?;
     replace(path, None, &bytes, identity, &after)
         .map_err(|error| StateError::from_replacement(path, error))
-}
-
-/// Tells attempts apart. Rows of the Python program have no submission id.
-#[derive(PartialEq, Eq, Hash)]
-struct Attempt {
-    key: crate::state::TaskKey,
-    submission_id: Option<std::sync::Arc<str>>,
-    rest: Option<(
-        Option<chrono::DateTime<chrono::Utc>>,
-        Option<crate::executor::JobId>,
-    )>,
-}
-
-impl Attempt {
-    fn of(row: &TaskRow) -> Self {
-        let rest = match row.submission_id {
-            Some(_) => None,
-            None => Some((row.submitted_at, row.job_id.clone())),
-        };
-        Self {
-            key: row.key.clone(),
-            submission_id: row.submission_id.clone(),
-            rest,
-        }
-    }
 }

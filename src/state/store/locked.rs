@@ -127,7 +127,7 @@ impl LockedStore {
         meta.generation += 1;
         meta.owner_uid.get_or_insert_with(crate::sys::effective_uid);
         let rows: Vec<&TaskRow> = state.rows().iter().collect();
-        let (bytes, identity) = encode(&paths.state, &rows, state.foreign(), &meta)?;
+        let (bytes, identity) = encode(&paths.state, &rows, state.other_columns(), &meta)?;
         self.lock.check()?;
         let outcome = replace(
             &paths.state,

@@ -20,7 +20,7 @@ fn row(subject: &str) -> TaskRow {
         replaces_outputs: None,
         retry: Default::default(),
         input_sessions: None,
-        foreign: None,
+        other_columns: None,
     }
 }
 
@@ -204,7 +204,7 @@ fn a_second_job_of_one_attempt_is_kept_beside_the_first() {
     };
     let accepted = |id: &str, job: &str| Entry::Accepted {
         submission_id: id.into(),
-        job_id: crate::executor::JobId::new(job),
+        job_id: crate::job::JobId::new(job),
         cluster: None,
         at: crate::state::testing::at(9),
     };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Findings, Level, REPAIR, Rule};
-use crate::executor::JobId;
+use crate::job::JobId;
 use crate::state::repair;
 use crate::state::schema::Contents;
 use crate::state::{CLOCK_SLACK, TaskKey, TaskRow};

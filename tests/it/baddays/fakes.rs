@@ -131,9 +131,7 @@ fn twenty_thousand_jobs_take_twenty_calls() {
         );
         row.key.session = "ses-1".into();
         row.job_name = Some(row.key.job_name().into());
-        row.job_id = Some(snbb_scheduler::executor::JobId::new(
-            &(100_000 + n).to_string(),
-        ));
+        row.job_id = Some(snbb_scheduler::job::JobId::new(&(100_000 + n).to_string()));
         row.submitted_at = Some(now);
         row.attempt = Some(1);
         row.reason = Some(snbb_scheduler::state::Reason::Running);

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use snbb_scheduler::completion::marker::{Marker, Required};
 use snbb_scheduler::config::{Config, duration};
 use snbb_scheduler::procedure::SessionsRule;
+use snbb_scheduler::procedure::marker::{Marker, Required};
 
 pub fn describe(config: &Config) -> String {
     let mut out = String::new();

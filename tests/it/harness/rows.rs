@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use snbb_scheduler::executor::JobId;
+use snbb_scheduler::job::JobId;
 use snbb_scheduler::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
 
 /// Makes a row with nothing but what it must have.
@@ -22,7 +22,7 @@ pub fn bare(key: TaskKey, status: TaskStatus) -> TaskRow {
         replaces_outputs: None,
         retry: Default::default(),
         input_sessions: None,
-        foreign: None,
+        other_columns: None,
     }
 }
 

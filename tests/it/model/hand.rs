@@ -8,11 +8,12 @@ use snbb_scheduler::array::wrapper::{self, File};
 use snbb_scheduler::array::{files, list};
 use snbb_scheduler::bids::{SessionLabel, SubjectLabel};
 use snbb_scheduler::completion::{Completion, Completions, SubjectCompletions};
-use snbb_scheduler::executor::array::ArrayJob;
+use snbb_scheduler::executor::ArrayJob;
 use snbb_scheduler::executor::{
-    Answer, Executor, ExecutorError, JobId, JobRef, JobReport, JobRequest, Observation, Phase,
-    Question, Refusal, Submission,
+    Answer, Executor, ExecutorError, JobReport, JobRequest, Observation, Phase, Question, Refusal,
+    Submission,
 };
+use snbb_scheduler::job::{JobId, JobRef};
 use snbb_scheduler::procedure::ProcedureId;
 use snbb_scheduler::state::{JobFacts, TaskKey};
 

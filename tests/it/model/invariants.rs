@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
-use snbb_scheduler::executor::{JobId, Phase};
+use snbb_scheduler::executor::Phase;
+use snbb_scheduler::job::JobId;
 use snbb_scheduler::pass::PassError;
 use snbb_scheduler::state::{Reason, State, TaskRow, TaskStatus};
-use snbb_scheduler::submit::Stop;
+use snbb_scheduler::submit::Halt;
 
 use super::rig::{Ended, Rig, Told};
 use super::world::{Accounting, Job, MUNGE_TTL_S, World};
@@ -89,7 +90,7 @@ pub fn after_call(rig: &Rig, before: &State, ended: &Ended) {
             let submitted = &told.submitted;
             let failed = matches!(
                 submitted.stopped,
-                Some((Stop::Journal(_) | Stop::Lock(_), _))
+                Some((Halt::Journal(_) | Halt::Lock(_), _))
             );
             assert!(submitted.unsaved.is_none() && !failed, "{submitted:?}");
             every_live_job_is_accounted_for(told, &after, &world);

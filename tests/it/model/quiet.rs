@@ -64,7 +64,7 @@ fn settle(rig: &mut Rig) -> (Manifest, State) {
         let in_flight = state.rows().iter().any(|row| row.is_in_flight());
         let live = rig.world.get().jobs.iter().any(|job| job.is_live());
         let decided = told.decided.expect("it was a run");
-        let foreign = !decided.strays.foreign.is_empty();
+        let foreign = !decided.strays.without_row.is_empty();
         let done = told.submitted.accepted.is_empty() && !in_flight && !live && !foreign;
         // Outputs that were late need two more passes.
         if done && pass > 3 || pass + 1 == PASSES && is_stuck(&state, rig) {

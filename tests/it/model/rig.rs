@@ -78,7 +78,7 @@ pub struct Told {
     /// None: a monitor.
     pub decided: Option<Decided>,
     pub submitted: Submitted,
-    pub seen: Vec<(snbb_scheduler::executor::JobId, String)>,
+    pub seen: Vec<(snbb_scheduler::job::JobId, String)>,
 }
 
 /// Is one call between its steps.
@@ -88,7 +88,7 @@ pub struct Caller {
     run_id: String,
     call: Call,
     clock_reads: Cell<u8>,
-    seen: Vec<(snbb_scheduler::executor::JobId, String)>,
+    seen: Vec<(snbb_scheduler::job::JobId, String)>,
     looked: Option<Looked>,
     decided: Option<Decided>,
     submitted: Submitted,

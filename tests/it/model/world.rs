@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Duration, Utc};
-use snbb_scheduler::executor::{JobId, JobRequest, JobTag, Phase};
+use snbb_scheduler::executor::{JobRequest, Phase};
+use snbb_scheduler::job::{JobId, JobTag};
 use snbb_scheduler::state::{Reason, TaskKey};
 
 /// How long the queue remembers a job that has ended (MinJobAge).

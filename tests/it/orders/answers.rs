@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 use snbb_scheduler::executor::{
-    Answer, Executor, ExecutorError, JobRef, JobRequest, Observation, Question, Submission,
+    Answer, Executor, ExecutorError, JobRequest, Observation, Question, Submission,
 };
+use snbb_scheduler::job::JobRef;
 use snbb_scheduler::slurm::parse::{self, SEPARATOR};
 
 use super::course::{Job, Run};

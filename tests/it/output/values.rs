@@ -8,10 +8,10 @@ use crate::harness::rows::bare;
 use chrono::{DateTime, Utc};
 use snbb_scheduler::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use snbb_scheduler::cli::output::{Printer, PrinterOptions, Verbosity};
-use snbb_scheduler::completion::Unreadable;
-use snbb_scheduler::completion::marker::CompletionRule;
-use snbb_scheduler::executor::JobId;
+use snbb_scheduler::disk::Unreadable;
+use snbb_scheduler::job::JobId;
 use snbb_scheduler::manifest::{Blocked, Decision, Due, Manifest, Outlook, Planned, Skip, Waiting};
+use snbb_scheduler::procedure::marker::CompletionRule;
 use snbb_scheduler::procedure::{Check, Procedure, ProcedureDag, Resources, Scope};
 use snbb_scheduler::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use snbb_scheduler::executor::JobId;
+use snbb_scheduler::job::JobId;
 use snbb_scheduler::state::store::Store;
 use snbb_scheduler::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
 

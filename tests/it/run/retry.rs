@@ -72,7 +72,8 @@ fn retry_clears_no_ended_job_whose_outputs_cannot_be_read() {
 fn retry_never_frees_a_task_while_a_part_of_its_job_lives() {
     let (study, slurm) = study();
     study.ok(&["run"]);
-    slurm.set_all("GONE");
+    slurm.set_all("FAILED 1:0");
+    slurm.set("1001", "GONE");
     let job = fs::read(slurm.at("jobs/1001")).unwrap();
     fs::write(slurm.at("jobs/1001_3"), job).unwrap();
     slurm.set("1001_3", "RUNNING");
@@ -137,4 +138,41 @@ fn retry_says_what_is_complete_on_disk_and_never_frees_a_living_job() {
         "no matching rows: nothing to clear"
     );
     assert_eq!(study.call(&["retry", "--procedure", "nope"]).code, 2);
+}
+
+/// squeue can answer with nothing for a moment, and accounting lag behind.
+#[test]
+fn retry_frees_no_job_because_the_queue_is_silent_once() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    study.ok(&["monitor"]);
+    slurm.set_all("GONE");
+    for status in ["all", "pending", "running"] {
+        let said = study.call(&["retry", "--status", status]);
+        assert!(!said.err.contains("cleared 3"), "{}", said.err);
+        assert_eq!(study.statuses().len(), 3);
+    }
+    let said = study.call(&["retry", "--status", "all"]);
+    assert_eq!(said.code, 1);
+    assert!(
+        said.err.contains("counts as gone after lost_grace"),
+        "{}",
+        said.err
+    );
+    slurm.set_all("RUNNING");
+    study.ok(&["run"]);
+    assert_eq!(slurm.calls("sbatch"), 3);
+}
+
+/// Nobody but a person can end the wait for a job of which accounting will never tell anything.
+#[test]
+fn retry_frees_a_job_that_has_been_unknown_for_longer_than_the_grace() {
+    let (study, slurm) = study();
+    study.configure(&format!("lost_grace: 1s\n{PIPELINE}"));
+    study.ok(&["run"]);
+    slurm.set_all("GONE");
+    study.ok(&["monitor"]);
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let said = study.ok(&["retry", "--status", "all"]);
+    assert!(said.err.contains("cleared 3 row(s)"), "{}", said.err);
 }

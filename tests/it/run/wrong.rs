@@ -291,3 +291,126 @@ fn a_root_of_the_sessions_that_is_gone_is_one_exit_code_and_no_false_hint() {
         "as for a procedure that there is not"
     );
 }
+
+#[test]
+fn a_link_to_a_configuration_starts_no_second_state_beside_the_first() {
+    let (study, slurm) = study();
+    study.configure(&format!("state_file: st/state.parquet\n{PIPELINE}"));
+    let text = study.read("config.yaml");
+    study.write(
+        "config.yaml",
+        &text
+            .lines()
+            .filter(|line| !line.starts_with("state_file: ") || line.contains("st/"))
+            .map(|line| format!("{line}\n"))
+            .collect::<String>(),
+    );
+    study.ok(&["run"]);
+    assert!(study.at("st/state.parquet").exists());
+    fs::create_dir(study.at("elsewhere")).unwrap();
+    std::os::unix::fs::symlink("../config.yaml", study.at("elsewhere/c.yaml")).unwrap();
+    let link = study.at("elsewhere/c.yaml").display().to_string();
+    for command in ["run", "status", "monitor"] {
+        let said = study.call(&["--config", &link, command]);
+        assert_eq!(said.code, 2, "{command}: {}", said.err);
+        assert!(said.err.contains("is a link to"), "{}", said.err);
+        assert!(
+            said.err.contains("hint: call it with --config"),
+            "{}",
+            said.err
+        );
+    }
+    assert_eq!(slurm.calls("sbatch"), 3);
+    // A link beside the file itself means the same state.
+    std::os::unix::fs::symlink("config.yaml", study.at("c.yaml")).unwrap();
+    study.ok(&["--config", &study.at("c.yaml").display().to_string(), "run"]);
+    assert_eq!(slurm.calls("sbatch"), 3);
+}
+
+#[test]
+fn a_trace_is_written_neither_below_the_data_nor_over_the_programs_own_files() {
+    let (study, _slurm) = study();
+    for (place, why) in [
+        ("bids/trace", "lies below bids_root"),
+        ("derivatives/trace", "lies below derivatives_root"),
+        ("dicom/sub-01/trace", "lies below dicom_root"),
+        ("state.parquet", "a file of the program's own"),
+        ("state.journal.jsonl", "a file of the program's own"),
+    ] {
+        let path = study.at(place);
+        let said = study.call(&["manifest", "--trace-scan", &path.display().to_string()]);
+        assert_eq!(said.code, 2, "{}", said.err);
+        assert!(said.err.contains(why), "{}", said.err);
+        assert!(!path.exists(), "{place}");
+    }
+    let fine = study.at("trace").display().to_string();
+    study.ok(&["manifest", "--trace-scan", &fine]);
+}
+
+#[test]
+fn a_state_of_absurd_size_or_kind_is_an_error_that_names_it() {
+    let (study, _slurm) = study();
+    study.ok(&["run"]);
+    let state = fs::File::create(study.at("state.parquet")).unwrap();
+    state.set_len(1 << 42).unwrap();
+    for command in [
+        &["status"][..],
+        &["run"],
+        &["monitor"],
+        &["check"],
+        &["state", "verify"],
+    ] {
+        let said = study.call(command);
+        assert_eq!(said.code, 1, "{command:?}: {}", said.err);
+        let all = said.out + &said.err;
+        assert!(
+            all.contains("more than there is memory"),
+            "{command:?}: {all}"
+        );
+        assert!(all.contains("state.parquet"), "{command:?}: {all}");
+    }
+    fs::remove_file(study.at("state.parquet")).unwrap();
+    // Read without end if it were read.
+    std::os::unix::fs::symlink("/dev/zero", study.at("state.parquet")).unwrap();
+    for command in [&["status"][..], &["state", "verify"]] {
+        let said = study.call(command);
+        assert_eq!(said.code, 1, "{command:?}: {}", said.err);
+        assert!(
+            (said.out + &said.err).contains("no regular file"),
+            "{command:?}"
+        );
+    }
+}
+
+/// A log that grows without end must not hold up a call that holds the lock.
+#[test]
+fn a_file_too_large_to_be_searched_is_unreadable() {
+    let study = Study::new();
+    study.configure(
+        "executor: local\nprocedures:\n  - {name: one, output_dir: '', script: job.sh, completion_marker: {glob: log, contains: finished}}\n",
+    );
+    study.script("job.sh", "true");
+    study.scan(&["sub-01/ses-01"]);
+    study.write("bids/sub-01/ses-01/log", "finished\n");
+    let log = fs::OpenOptions::new()
+        .write(true)
+        .open(study.at("bids/sub-01/ses-01/log"))
+        .unwrap();
+    log.set_len(1 << 42).unwrap();
+    let found = study.ok(&["session-status"]);
+    assert!(
+        found.out.contains("complete"),
+        "found at its beginning: {}",
+        found.out
+    );
+    study.write("bids/sub-01/ses-01/log", "working\n");
+    log.set_len(0).unwrap();
+    log.set_len(1 << 42).unwrap();
+    let said = study.call(&["run"]);
+    assert_eq!(said.code, 7, "{}", said.err);
+    assert!(
+        said.err.contains("too large to be searched"),
+        "{}",
+        said.err
+    );
+}

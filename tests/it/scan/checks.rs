@@ -326,7 +326,7 @@ fn unreadable_is_not_incomplete() {
 
 #[test]
 fn forbidden_files_count_beside_a_check_of_its_own_too() {
-    use snbb_scheduler::completion::marker::Pattern;
+    use snbb_scheduler::procedure::marker::Pattern;
     let steps: Vec<Procedure> = pipeline()
         .iter()
         .map(|(_, procedure)| {

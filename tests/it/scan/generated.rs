@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::process::Command;
 
 use serde_json::Value;
-use snbb_scheduler::bids::dicom::Gate;
 use snbb_scheduler::bids::{SessionLabel, discover};
 use snbb_scheduler::completion::probe::Probe;
 use snbb_scheduler::completion::{Completion, Completions, SubjectCompletions};
@@ -59,14 +58,14 @@ fn the_decisions_are_the_same_for_any_number_of_threads() {
             let mut config = config(study.path());
             config.procedures = pipeline();
             config.scan_threads = threads;
-            let found = discover(&config).unwrap();
+            let found = discover(&config.search()).unwrap();
             let probe = Probe::new(&config).unwrap();
             let world = World {
                 sessions: &found.sessions,
                 rows: &State::default(),
                 completions: &probe,
-                foreign_jobs: &HashMap::new(),
-                gate: Gate::default(),
+                jobs_without_row: &HashMap::new(),
+                gate: &|_| None,
                 now: chrono::DateTime::UNIX_EPOCH,
             };
             let manifest = plan(
@@ -97,7 +96,7 @@ fn the_generated_study_has_the_expected_tasks() {
 
     let mut config = config(tmp.path());
     config.procedures = pipeline();
-    let discovery = discover(&config).unwrap();
+    let discovery = discover(&config.search()).unwrap();
     let mut counts = Counts::default();
     let probe = Probe::new(&config).unwrap();
     for sessions in discovery.sessions.chunk_by(|a, b| a.subject == b.subject) {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use snbb_scheduler::bids::{SessionLabel, SubjectLabel};
-use snbb_scheduler::completion::annex::Annex;
-use snbb_scheduler::completion::marker::{CompletionRule, Marker, Pattern, Required};
 use snbb_scheduler::completion::probe::Probe;
-use snbb_scheduler::completion::reader::Reader;
 use snbb_scheduler::completion::{Completion, Completions};
+use snbb_scheduler::disk::annex::Annex;
+use snbb_scheduler::disk::reader::Reader;
+use snbb_scheduler::procedure::marker::{CompletionRule, Marker, Pattern, Required};
 use snbb_scheduler::procedure::{Procedure, ProcedureDag};
 use walkdir::WalkDir;
 

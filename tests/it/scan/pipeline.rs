@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use snbb_scheduler::completion::marker::{CompletionRule, Marker, Pattern, Required};
+use snbb_scheduler::procedure::marker::{CompletionRule, Marker, Pattern, Required};
 use snbb_scheduler::procedure::{
     Check, Dependency, Procedure, ProcedureDag, Resources, Scope, SessionsRule,
 };

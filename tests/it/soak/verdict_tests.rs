@@ -2,7 +2,7 @@
 
 use chrono::DateTime;
 use serde_json::json;
-use snbb_scheduler::executor::JobId;
+use snbb_scheduler::job::JobId;
 use snbb_scheduler::state::audit_log::{EventKind, Record};
 use snbb_scheduler::state::{Reason, TaskKey, TaskRow, TaskStatus};
 

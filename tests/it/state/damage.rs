@@ -18,14 +18,14 @@ use super::{bare_row, bytes_of, full_row, locked, meta, saved};
 fn small() -> Vec<u8> {
     let notes: ArrayRef = Arc::new(StringArray::from(vec![Some("good"), None]));
     let scores: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
-    let foreign = RecordBatch::try_from_iter([("note", notes), ("score", scores)]).unwrap();
+    let other_columns = RecordBatch::try_from_iter([("note", notes), ("score", scores)]).unwrap();
     let mut rows = [
         full_row("sub-0001", "bids", 1),
         bare_row("sub-0002", "freesurfer", TaskStatus::Pending),
     ];
-    rows[0].foreign = Some(0);
-    rows[1].foreign = Some(1);
-    bytes_of(&rows, Some(&foreign), &meta())
+    rows[0].other_columns = Some(0);
+    rows[1].other_columns = Some(1);
+    bytes_of(&rows, Some(&other_columns), &meta())
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn changed_everywhere(masks: impl Fn(usize) -> Vec<u8> + Sync) {
                     let place = format!("byte {at} ^ {mask:#x}");
                     assert_eq!(found.rows, expected.rows, "{place}");
                     assert_eq!(found.meta, expected.meta, "{place}");
-                    let (found, expected) = (found.foreign, &expected.foreign);
+                    let (found, expected) = (found.other_columns, &expected.other_columns);
                     assert_eq!(
                         columns(found.as_ref()),
                         columns(expected.as_ref()),

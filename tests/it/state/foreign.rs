@@ -347,10 +347,10 @@ fn foreign_columns_stay_and_an_index_goes() {
     let state = store.read().unwrap();
     assert_eq!(names(&state), ["note", "qc"]);
     let note = |row: &snbb_scheduler::state::TaskRow| {
-        let notes = state.foreign().unwrap().column(0);
+        let notes = state.other_columns().unwrap().column(0);
         let notes: &StringArray = arrow::array::AsArray::as_string(notes);
         let notes: Vec<_> = notes.iter().collect();
-        row.foreign
+        row.other_columns
             .and_then(|line| notes[line as usize])
             .map(str::to_owned)
     };
@@ -360,13 +360,13 @@ fn foreign_columns_stay_and_an_index_goes() {
     // The attempt that was replaced has taken its line along.
     let attempts = file::read(std::fs::read(&store.store.paths.attempts).unwrap().into()).unwrap();
     assert_eq!(ids(&attempts), [Some("12")]);
-    let batch = attempts.foreign.unwrap();
+    let batch = attempts.other_columns.unwrap();
     let notes: &StringArray = arrow::array::AsArray::as_string(batch.column(0));
     assert_eq!(notes.value(0), "bad");
 }
 
 fn names(state: &State) -> Vec<String> {
-    let schema = state.foreign().unwrap().schema();
+    let schema = state.other_columns().unwrap().schema();
     schema
         .fields()
         .iter()
@@ -488,7 +488,7 @@ fn fixtures_of_other_programs_are_read_and_continued() {
             "{name}"
         );
         assert!(
-            state.foreign().is_none() && state.warnings().is_empty(),
+            state.other_columns().is_none() && state.warnings().is_empty(),
             "{name}"
         );
         let earlier = state.superseded().len();

@@ -230,7 +230,7 @@ fn a_damaged_attempts_file_stops_the_save_and_stays() {
 fn foreign_columns_of_attempts_are_joined_by_name() {
     use arrow::array::{ArrayRef, Int64Array, StringArray};
     use arrow::record_batch::RecordBatch;
-    use snbb_scheduler::state::schema::foreign::join;
+    use snbb_scheduler::state::schema::other_columns::join;
     use std::sync::Arc;
 
     let batch = |columns: Vec<(&str, ArrayRef)>| {

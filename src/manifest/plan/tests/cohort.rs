@@ -237,8 +237,8 @@ fn a_due_task_of_a_subject_says_which_sessions_it_works_on() {
         sessions: &sessions,
         rows: &State::default(),
         completions: &disk,
-        foreign_jobs: &HashMap::new(),
-        gate: Gate::default(),
+        jobs_without_row: &HashMap::new(),
+        gate: &|_| None,
         now: at(0),
     };
     let manifest = plan(&dag, &world, &Policy::default(), 1, &|| ());

@@ -248,7 +248,7 @@ proptest! {
                     Decision::Skip(Skip::Stale(_)) => "stale",
                     Decision::Skip(Skip::Excluded) => "excluded",
                     Decision::Skip(Skip::Unreadable(_)) => "unreadable",
-                    Decision::Skip(Skip::OverLimit(_) | Skip::Paused(_) | Skip::NotSelected | Skip::ForeignJob(_) | Skip::Settling { .. } | Skip::TooFewFiles { .. }) => "impossible",
+                    Decision::Skip(Skip::OverLimit(_) | Skip::Paused(_) | Skip::NotSelected | Skip::JobWithoutRow(_) | Skip::Settling { .. } | Skip::TooFewFiles { .. }) => "impossible",
                 };
                 prop_assert_eq!(word, oracle(&world, p, cell.min(n - 1)), "p{} {}", p, label);
             }

@@ -3,7 +3,7 @@ use tempfile::TempDir;
 
 use super::super::{knows_job, read as read_log};
 use super::*;
-use crate::executor::JobId;
+use crate::job::JobId;
 
 fn line(day: &str, job: u32) -> String {
     format!(

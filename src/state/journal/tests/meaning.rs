@@ -25,7 +25,7 @@ fn row(task: usize, status: TaskStatus, attempt: Option<i32>) -> TaskRow {
         replaces_outputs: None,
         retry: Default::default(),
         input_sessions: None,
-        foreign: None,
+        other_columns: None,
     }
 }
 
@@ -232,7 +232,7 @@ fn row_that_has_gone_on_is_left_alone() {
         assert_eq!(state.rows(), std::slice::from_ref(&row));
         assert!(!state.is_changed());
         let unknown_later = row.submission_id.as_deref() != Some("a");
-        assert_eq!(!replayed.outdated.is_empty(), unknown_later);
+        assert_eq!(!replayed.overtaken.is_empty(), unknown_later);
     }
 }
 

@@ -2,8 +2,8 @@
 
 use polars::prelude::*;
 
-use super::{TableError, texts};
-use crate::check::Finding;
+use super::Finding;
+use crate::tables::{TableError, texts};
 
 /// Returns a row per finding: `level, topic, about, finding, advice`.
 pub fn checks_frame(findings: &[Finding]) -> Result<DataFrame, TableError> {

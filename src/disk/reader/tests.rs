@@ -62,11 +62,11 @@ fn calls_are_counted_as_they_are_made() {
     let tmp = tempfile::tempdir().unwrap();
     let at = |name: &str| tmp.path().join(name);
     std::fs::write(at("text"), "line\nmore").unwrap();
-    let account = Arc::new(Account::of(&[("bids_root", tmp.path())]));
-    let reader = Reader::new(Some(Arc::clone(&account)));
+    let kept = Arc::new(ScanCost::of(&[("bids_root", tmp.path())]));
+    let reader = Reader::new(Some(Arc::clone(&kept)));
     let mut before = 0;
     let mut cost = || {
-        let calls = account.spent()[0].calls;
+        let calls = kept.spent()[0].calls;
         calls - std::mem::replace(&mut before, calls)
     };
     reader.dir(tmp.path());
@@ -79,6 +79,6 @@ fn calls_are_counted_as_they_are_made() {
     assert_eq!(cost(), 3, "open, read, close");
     reader.head(&at("text"), 100).unwrap();
     assert_eq!(cost(), 4, "the end must be seen");
-    let spent = &account.spent()[0];
+    let spent = &kept.spent()[0];
     assert_eq!((spent.directories, spent.absent), (1, 1));
 }

@@ -2,9 +2,9 @@
 
 use polars::prelude::*;
 
-use super::tasks::time_text;
-use super::{TableError, numbers, texts};
-use crate::history::Entry;
+use super::Entry;
+use crate::tables::tasks::time_text;
+use crate::tables::{TableError, numbers, texts};
 
 /// Returns one row per event: `time, subject, session, procedure, event, attempt, job_id, old_status,
 /// new_status, reason, by, detail, source`.

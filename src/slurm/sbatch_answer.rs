@@ -6,20 +6,9 @@
 
 use std::sync::Arc;
 
-use crate::executor::{JobId, Refusal, Submission};
-
-/// Says how a started sbatch ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    Exit(i32),
-    Signal(i32),
-    /// We ended it.
-    TimedOut {
-        seconds: u64,
-    },
-    /// The operating system kept its status from us (a parent that ignores SIGCHLD).
-    Unseen,
-}
+use super::command::{End, one_line};
+use crate::executor::{Refusal, Submission};
+use crate::job::JobId;
 
 /// Text that says that the request may have reached the controller. Looked for first: a warning from an
 /// earlier try of sbatch's own may stand beside it.
@@ -95,8 +84,6 @@ const NOT_CREATED: &[(&str, Refusal)] = &[
     ("invalid numeric value", Refusal::Permanent),
     ("error: invalid --", Refusal::Permanent),
 ];
-
-const LONGEST_MESSAGE: usize = 500;
 
 /// Judges how a started sbatch ended by its status and its two outputs.
 pub fn judge(end: End, stdout: &str, stderr: &str) -> Submission {
@@ -189,44 +176,6 @@ fn job_id(stdout: &str) -> Option<(JobId, Option<Arc<str>>)> {
         });
         (id_fits && cluster_fits).then(|| (JobId::new(id), cluster.map(Arc::from)))
     })
-}
-
-/// Makes one line of what a command of Slurm's wrote to stderr, without its own name before each part.
-pub(super) fn one_line(stderr: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
-    for line in stderr.lines() {
-        let mut part = line.trim();
-        for prefix in [
-            "sbatch: ",
-            "squeue: ",
-            "sacct: ",
-            "scancel: ",
-            "scontrol: ",
-            "sacctmgr: ",
-        ] {
-            part = part.strip_prefix(prefix).unwrap_or(part);
-        }
-        for prefix in [
-            "error: ",
-            "fatal: ",
-            "Batch job submission failed: ",
-            "allocation failure: ",
-        ] {
-            part = part.strip_prefix(prefix).unwrap_or(part);
-        }
-        if !part.is_empty() && !parts.contains(&part) {
-            parts.push(part);
-        }
-    }
-    let line: String = parts
-        .join("; ")
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    match line.char_indices().nth(LONGEST_MESSAGE) {
-        Some((cut, _)) => format!("{}...", line.get(..cut).unwrap_or_default()),
-        None => line,
-    }
 }
 
 #[cfg(test)]

@@ -184,7 +184,7 @@ impl SharedListings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::completion::reader::spy;
+    use crate::disk::reader::spy;
 
     fn names(dir: &Dir) -> Vec<String> {
         match dir {

@@ -4,9 +4,12 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use crate::executor::array::{ArrayJob, array_id, job_name, task_id};
+use crate::executor::ArrayJob;
+use crate::hex::hex;
+use crate::job::array::{array_id, job_name, task_id};
 use crate::procedure::ArrayMode;
-use crate::request::{Prepared, hex};
+use crate::request::Prepared;
+use crate::request::environment::may_differ;
 
 /// Holds what one sbatch submits.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,16 +22,6 @@ pub struct Batch {
 
 /// From so many tasks on, `array: auto` makes an array.
 const AUTO_FROM: usize = 10;
-
-/// Variables whose values are the task's own; all others must be equal within an array.
-const OWN_VARIABLES: [&str; 6] = [
-    "SNBB_SUBJECT",
-    "SNBB_SESSION",
-    "SNBB_ATTEMPT",
-    "SNBB_LAST_REASON",
-    "SNBB_DICOM_PATH",
-    "SNBB_OUTPUT_DIR",
-];
 
 /// Groups tasks of one procedure that ask for the same. A group stands at the place of its first task;
 /// within it, the order stays.
@@ -199,8 +192,7 @@ fn is_alike(a: &Prepared, b: &Prepared) -> bool {
 fn shared(
     env: &std::collections::BTreeMap<String, String>,
 ) -> impl Iterator<Item = (&String, &String)> {
-    env.iter()
-        .filter(|(name, _)| !OWN_VARIABLES.contains(&name.as_str()))
+    env.iter().filter(|(name, _)| !may_differ(name))
 }
 
 fn digest<'a>(parts: impl Iterator<Item = &'a str>) -> String {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::testing::prepared;
 use super::*;
-use crate::executor::array::split_task_id;
+use crate::job::array::split_task_id;
 
 fn grouped(tasks: Vec<Prepared>, mode: ArrayMode, limit: usize) -> Vec<Batch> {
     group(tasks, &|_| (mode, Some(2)), &mut || limit, Path::new("/a"))

@@ -1,4 +1,4 @@
-//! The account of a scan: what was read below which root, how many calls that took and how long.
+//! What a scan cost: what was read below which root, how many calls that took and how long.
 //!
 //! Counts only; reading is done by [`super::reader`]. With a trace, each directory has its line in
 //! a file, for those who look for a slow file system.
@@ -16,15 +16,15 @@ use super::reader::{is_absence, words};
 
 /// Keeps account of a scan, for all threads.
 #[derive(Debug, Default)]
-pub struct Account {
+pub struct ScanCost {
     /// The longest path first: one root may lie in another.
-    roots: Vec<RootAccount>,
+    roots: Vec<RootMeter>,
     trace: Option<Trace>,
 }
 
 /// Says what a scan has cost below one root so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spent {
+pub struct RootCost {
     /// The root's key in the configuration.
     pub key: &'static str,
     pub root: PathBuf,
@@ -50,7 +50,7 @@ pub(super) struct Visit<'a> {
 }
 
 #[derive(Debug)]
-struct RootAccount {
+struct RootMeter {
     key: &'static str,
     path: PathBuf,
     directories: AtomicU64,
@@ -66,12 +66,12 @@ struct Trace {
     to: Mutex<Result<BufWriter<File>, std::io::Error>>,
 }
 
-impl Account {
+impl ScanCost {
     /// Keeps account of what lies below these roots; what lies elsewhere is not counted.
     pub fn of(roots: &[(&'static str, &Path)]) -> Self {
-        let mut roots: Vec<RootAccount> = roots
+        let mut roots: Vec<RootMeter> = roots
             .iter()
-            .map(|(key, path)| RootAccount {
+            .map(|(key, path)| RootMeter {
                 key,
                 path: (*path).to_owned(),
                 directories: AtomicU64::default(),
@@ -95,12 +95,12 @@ impl Account {
         self
     }
 
-    /// Returns what was spent, in the order of the roots' paths.
-    pub fn spent(&self) -> Vec<Spent> {
-        let mut spent: Vec<Spent> = self
+    /// Returns what was spent: below `dicom_root`, `bids_root`, `derivatives_root`, in this order.
+    pub fn spent(&self) -> Vec<RootCost> {
+        let mut spent: Vec<RootCost> = self
             .roots
             .iter()
-            .map(|root| Spent {
+            .map(|root| RootCost {
                 key: root.key,
                 root: root.path.clone(),
                 directories: root.directories.load(Ordering::Relaxed),
@@ -153,7 +153,7 @@ impl Account {
         }
     }
 
-    fn root_of(&self, path: &Path) -> Option<&RootAccount> {
+    fn root_of(&self, path: &Path) -> Option<&RootMeter> {
         let path = path.as_os_str().as_encoded_bytes();
         self.roots.iter().find(|root| {
             path.strip_prefix(root.path.as_os_str().as_encoded_bytes())
@@ -162,7 +162,7 @@ impl Account {
     }
 }
 
-impl RootAccount {
+impl RootMeter {
     fn add(&self, calls: u64, took: Duration) {
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.calls.fetch_add(calls, Ordering::Relaxed);
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn the_innermost_root_is_charged() {
         let root = Path::new;
-        let account = Account::of(&[
+        let cost = ScanCost::of(&[
             ("derivatives_root", root("/data/bids/derivatives")),
             ("bids_root", root("/data/bids")),
             ("dicom_root", root("/data/dicom")),
@@ -233,10 +233,10 @@ mod tests {
             "/data/bids/derivatives/x",
             "/data/bids2/sub-1",
         ] {
-            account.directory(&visit(Path::new(path)));
+            cost.directory(&visit(Path::new(path)));
         }
-        account.file(Path::new("/data/bids/x"), 1, Duration::from_micros(1));
-        let spent = account.spent();
+        cost.file(Path::new("/data/bids/x"), 1, Duration::from_micros(1));
+        let spent = cost.spent();
         let shown: Vec<_> = spent
             .iter()
             .map(|spent| {
@@ -261,14 +261,14 @@ mod tests {
     #[test]
     fn a_trace_has_a_line_per_directory_whatever_its_name() {
         let tmp = tempfile::NamedTempFile::new().unwrap();
-        let account = Account::of(&[]).traced(tmp.reopen().unwrap());
-        account.directory(&visit(Path::new("/a é/\n\\")));
+        let cost = ScanCost::of(&[]).traced(tmp.reopen().unwrap());
+        cost.directory(&visit(Path::new("/a é/\n\\")));
         let name = std::ffi::OsStr::from_bytes(b"/\xff\tx");
-        account.directory(&Visit {
+        cost.directory(&Visit {
             found: Err(Errno::ACCESS),
             ..visit(Path::new(name))
         });
-        account.finish().unwrap();
+        cost.finish().unwrap();
         assert_eq!(
             std::fs::read_to_string(tmp.path()).unwrap(),
             "path\tentries\tmicroseconds\terror\n/a é/\\n\\\\\t2\t7\t\n/\\xff\\tx\t\t7\tPermission denied\n"
@@ -277,9 +277,8 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_told_at_the_end() {
-        let account =
-            Account::of(&[]).traced(File::options().write(true).open("/dev/full").unwrap());
-        account.directory(&visit(Path::new("/a")));
-        assert!(account.finish().is_err());
+        let cost = ScanCost::of(&[]).traced(File::options().write(true).open("/dev/full").unwrap());
+        cost.directory(&visit(Path::new("/a")));
+        assert!(cost.finish().is_err());
     }
 }

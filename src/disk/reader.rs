@@ -1,6 +1,6 @@
 //! Reading directories and files: what is there, what is not, what cannot be read.
 //!
-//! The one place where the trees are touched for completion. A directory costs four calls (open,
+//! The one place where the trees are touched for discovery and completion. A directory costs four calls (open,
 //! two reads, close). Only absences are absences: no such file, a file where a directory was
 //! expected, a loop of links. Everything else is [`Unreadable`].
 
@@ -16,23 +16,27 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, openat, rea
 use rustix::io::Errno;
 
 use super::Unreadable;
-use super::account::{Account, Visit};
 use super::annex::{self, Annex};
+use super::cost::{ScanCost, Visit};
 use super::listing::{Dir, Dirs, Kind, Listing};
+
+/// How much of a file is searched for a text at most, bytes: the logs of whole pipelines have some megabytes, and
+/// a file without end must not hold up a call that holds the lock.
+const MAX_TEXT: u64 = 256 << 20;
 
 /// Reads directories and files, and keeps account of it if that is wanted. For all threads.
 #[derive(Debug, Clone, Default)]
 pub struct Reader {
-    account: Option<Arc<Account>>,
+    cost: Option<Arc<ScanCost>>,
     /// What discovery has read and rules may need; each is taken once.
     handed: Option<Arc<Mutex<Dirs>>>,
     annex: Annex,
 }
 
 impl Reader {
-    pub fn new(account: Option<Arc<Account>>) -> Self {
+    pub fn new(cost: Option<Arc<ScanCost>>) -> Self {
         Self {
-            account,
+            cost,
             handed: None,
             annex: Annex::default(),
         }
@@ -75,12 +79,12 @@ impl Reader {
     pub fn dir(&self, path: &Path) -> Dir {
         let mut calls = 0;
         let mut read = || attempt(path, &mut calls, |calls| list(path, calls));
-        let result = match &self.account {
+        let result = match &self.cost {
             None => read(),
-            Some(account) => {
+            Some(cost) => {
                 let started = Instant::now();
                 let result = read();
-                account.directory(&Visit {
+                cost.directory(&Visit {
                     path,
                     calls,
                     took: started.elapsed(),
@@ -171,25 +175,43 @@ impl Reader {
         }
     }
 
-    /// Shows a file's text part by part, each with the last `overlap` bytes of the part before it;
-    /// false if there is no such file.
+    /// Shows a file's text part by part, each with the last `overlap` bytes of the part before it, until `see`
+    /// returns false; false if there is no such file.
+    ///
+    /// # Errors
+    /// Also if more than [`MAX_TEXT`] would have to be read.
     pub fn windows(
         &self,
         path: &Path,
         overlap: usize,
-        see: &mut dyn FnMut(&[u8]),
+        see: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<bool, Unreadable> {
         let seen = self.file(path, |calls| {
             let file = File::open(path, calls)?;
             let mut text = Vec::new();
+            let mut shown = 0;
             while file.read_more(&mut text, 64 * 1024, calls)? {
-                see(&text);
-                text.drain(..text.len().saturating_sub(overlap));
+                if !see(&text) {
+                    break;
+                }
+                let kept = text.len().min(overlap);
+                shown += (text.len() - kept) as u64;
+                if shown > MAX_TEXT {
+                    return Err(Errno::FBIG);
+                }
+                text.drain(..text.len() - kept);
             }
             Ok(())
         });
         match seen {
             Err(Errno::ISDIR) => Ok(false),
+            Err(Errno::FBIG) => Err(Unreadable {
+                path: path.to_owned(),
+                error: format!(
+                    "too large to be searched for a text (over {} MB)",
+                    MAX_TEXT >> 20
+                ),
+            }),
             other => Ok(classify(path, other)?.is_some()),
         }
     }
@@ -200,12 +222,12 @@ impl Reader {
         call: impl FnMut(&mut u64) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let mut calls = 0;
-        let Some(account) = &self.account else {
+        let Some(cost) = &self.cost else {
             return attempt(path, &mut calls, call);
         };
         let started = Instant::now();
         let result = attempt(path, &mut calls, call);
-        account.file(path, calls, started.elapsed());
+        cost.file(path, calls, started.elapsed());
         result
     }
 }
@@ -229,6 +251,10 @@ impl File {
         text.truncate(old + result.unwrap_or(0));
         Ok(result? > 0)
     }
+}
+
+pub fn is_directory(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }
 
 /// Puts an error into the system's words: `Permission denied`.

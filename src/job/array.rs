@@ -1,10 +1,8 @@
 //! Job arrays in neutral words: what they are called, and how a task of one is told from a job of its own.
 //!
 //! An array's submission id is `array-<16 hex digits>`; that of its task 4 is `array-<16 hex digits>.4`, and
-//! the executor reports the task as job `123_4`. All tasks of an array share one job name, and one mark in
+//! the executor reports the task as job `123_4`. All tasks of an array share one job name, and one tag in
 //! Slurm. The beginning tells our arrays from those that a job script makes of itself.
-
-use std::path::PathBuf;
 
 use super::JobId;
 
@@ -18,18 +16,6 @@ const NAME_PART: &str = "_array_";
 const NAME_DIGITS: usize = 8;
 
 const DIGITS: usize = 16;
-
-/// Describes a job array that is to be submitted; its tasks are numbered from 0 in their order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ArrayJob {
-    pub submission_id: String,
-    /// What Slurm shows for all its tasks.
-    pub job_name: String,
-    /// How many tasks may run at a time.
-    pub throttle: Option<u32>,
-    /// Where the task list, the script and the wrapper are written.
-    pub dir: PathBuf,
-}
 
 /// Makes the submission id of an array from 16 hex digits that no other one has.
 pub fn array_id(digits: &str) -> String {

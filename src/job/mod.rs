@@ -1,0 +1,85 @@
+//! What jobs are called: their ids, our tag on them, and the names of arrays. Pure.
+
+pub mod array;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Names a job: `123`, an array task `123_4`, or a local one `local-7`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(Arc<str>);
+
+/// Points to a job on a cluster of a multi-cluster site (none: the default one).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct JobRef {
+    pub id: JobId,
+    pub cluster: Option<Arc<str>>,
+}
+
+/// Holds our tag on a job: `snbb:<project>:<submission id>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobTag {
+    pub project: String,
+    pub submission_id: String,
+}
+
+impl JobId {
+    pub fn new(text: &str) -> Self {
+        Self(Arc::from(text))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl FromStr for JobId {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self::new(text))
+    }
+}
+
+impl JobTag {
+    const WORD: &'static str = "snbb";
+
+    /// Reads a tag out of a job's comment.
+    pub fn parse(comment: &str) -> Option<Self> {
+        let mut parts = comment.trim().splitn(3, ':');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(Self::WORD), Some(project), Some(id))
+                if !project.is_empty() && !id.is_empty() =>
+            {
+                Some(Self {
+                    project: project.to_owned(),
+                    submission_id: id.to_owned(),
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for JobTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", Self::WORD, self.project, self.submission_id)
+    }
+}
+
+impl JobRef {
+    /// Returns the command line with which a person ends the job.
+    pub fn scancel_line(&self) -> String {
+        match &self.cluster {
+            Some(cluster) => format!("scancel -M {cluster} {}", self.id),
+            None => format!("scancel {}", self.id),
+        }
+    }
+}

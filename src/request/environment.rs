@@ -1,0 +1,64 @@
+//! The variables that every job sees.
+
+/// Names a variable that is set for every job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Variable {
+    Subject,
+    Session,
+    Procedure,
+    Attempt,
+    /// Why the attempt before failed, if it did.
+    LastReason,
+    DicomPath,
+    BidsRoot,
+    DerivativesRoot,
+    OutputDir,
+}
+
+impl Variable {
+    pub const ALL: [Self; 9] = [
+        Self::Subject,
+        Self::Session,
+        Self::Procedure,
+        Self::Attempt,
+        Self::LastReason,
+        Self::DicomPath,
+        Self::BidsRoot,
+        Self::DerivativesRoot,
+        Self::OutputDir,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Subject => "SNBB_SUBJECT",
+            Self::Session => "SNBB_SESSION",
+            Self::Procedure => "SNBB_PROCEDURE",
+            Self::Attempt => "SNBB_ATTEMPT",
+            Self::LastReason => "SNBB_LAST_REASON",
+            Self::DicomPath => "SNBB_DICOM_PATH",
+            Self::BidsRoot => "SNBB_BIDS_ROOT",
+            Self::DerivativesRoot => "SNBB_DERIVATIVES_ROOT",
+            Self::OutputDir => "SNBB_OUTPUT_DIR",
+        }
+    }
+
+    /// True if the value is the task's own; all others are equal within a job array.
+    const fn is_of_task(self) -> bool {
+        match self {
+            Self::Subject
+            | Self::Session
+            | Self::Attempt
+            | Self::LastReason
+            | Self::DicomPath
+            | Self::OutputDir => true,
+            Self::Procedure | Self::BidsRoot | Self::DerivativesRoot => false,
+        }
+    }
+}
+
+/// True if tasks that differ in this variable may be one job array.
+pub fn may_differ(name: &str) -> bool {
+    Variable::ALL
+        .iter()
+        .any(|variable| variable.is_of_task() && variable.name() == name)
+}

@@ -1,0 +1,90 @@
+//! Reading the journal: all that counts, or, of a damaged one, all that can be read.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use super::error::{JournalError, io_error};
+use super::{Entry, line, require_file};
+
+/// Holds what a journal file says.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Contents {
+    pub entries: Vec<Entry>,
+    /// Bytes of the file as it was read.
+    pub size: u64,
+    /// Bytes at the end that a crash cut and that count for nothing.
+    pub cut: u64,
+}
+
+/// Holds what can still be read of a damaged journal.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Salvaged {
+    /// All readable lines, those after a damage included.
+    pub entries: Vec<Entry>,
+    /// Lines that are damaged, counted from 1, with what is wrong. What a crash may cut is none.
+    pub damaged: Vec<(usize, String)>,
+}
+
+/// Reads all entries. A missing file has none; a cut end is left out; any other line that
+/// cannot be read is an error.
+pub fn read(path: &Path) -> Result<Vec<Entry>, JournalError> {
+    Ok(read_contents(path)?.entries)
+}
+
+/// Reads all entries and how much was read, so that exactly that can be removed later.
+pub fn read_contents(path: &Path) -> Result<Contents, JournalError> {
+    let mut tries = 3;
+    let bytes = loop {
+        match read_file(path) {
+            // On NFS a file that was removed meanwhile: there may be a new one, or none.
+            Err(JournalError::Io { source, .. }) if is_stale(&source) && tries > 1 => tries -= 1,
+            Err(JournalError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return Ok(Contents::default());
+            }
+            other => break other?,
+        }
+    };
+    let found = line::scan(&bytes).map_err(|damage| damage.at(path))?;
+    Ok(Contents {
+        entries: found.entries,
+        size: bytes.len() as u64,
+        cut: (bytes.len() - found.whole) as u64,
+    })
+}
+
+/// Reads all entries that can be read, whatever is between them. None: there is no file.
+pub fn salvage(path: &Path) -> Result<Option<Salvaged>, JournalError> {
+    let bytes = match read_file(path) {
+        Ok(bytes) => bytes,
+        Err(JournalError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    Ok(Some(match line::scan(&bytes) {
+        Ok(found) => Salvaged {
+            entries: found.entries,
+            damaged: Vec::new(),
+        },
+        Err(_) => line::salvage(&bytes),
+    }))
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, JournalError> {
+    let mut file = OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)
+        .map_err(|source| io_error("open", path, source))?;
+    require_file(path, &file)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)
+        .map_err(|source| io_error("read", path, source))?;
+    Ok(bytes)
+}
+
+fn is_stale(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::StaleNetworkFileHandle
+}
