@@ -306,7 +306,8 @@ impl Context {
 
     /// Finds the sessions and tells what is odd about them.
     pub fn discover(&self, printer: &mut Printer) -> Result<Discovery, Failure> {
-        let found = discover_by(&self.reader, &self.config.search());
+        let search = self.config.search();
+        let found = discover_by(&self.reader, &search);
         let found = found.map_err(|error| self.no_sessions(error))?;
         for note in &found.notes {
             printer.note(note);

@@ -94,6 +94,7 @@ impl Failure {
             ) => Exit::Usage,
             Self::Init(error) if error.is_usage() => Exit::Usage,
             Self::Lock(LockError::Held { .. }) => Exit::Locked,
+            Self::Discover(DiscoverError::RootMissing { .. }) => Exit::Safety,
             Self::Discover(_)
             | Self::NotFound { .. }
             | Self::Read { .. }

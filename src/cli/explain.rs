@@ -184,7 +184,7 @@ fn sessions_of(
     } else {
         format!("did you mean {}?", like.join(", "))
     };
-    Err(Failure::NotFound {
+    Err(Failure::Usage {
         message: format!("no session of {} is found in the study", named.subject),
         hint,
     })
@@ -226,7 +226,7 @@ fn nothing(named: &Named, sessions: &[Session]) -> Failure {
         _ => "procedures that left the configuration have no tasks; `snbb-scheduler status` lists their rows"
             .to_owned(),
     };
-    Failure::NotFound {
+    Failure::Usage {
         message: format!("there is no task {named}"),
         hint,
     }

@@ -239,7 +239,7 @@ pub fn hint_at_failures(state: &State, context: &Context, printer: &mut Printer)
         None => String::new(),
     };
     printer.hint(&format!(
-        "`snbb-scheduler status --status failed` shows the {failed} failed task(s){again}{logs}; \
+        "`snbb-scheduler status --failed` shows the {failed} failed task(s){again}{logs}; \
          once the cause is mended, `snbb-scheduler retry` makes them due again"
     ));
 }

@@ -24,6 +24,8 @@ enum Verdict {
     Clear,
     /// Complete on disk, and `--accept-outputs` was given.
     Accept,
+    /// `--accept-outputs` was given, and there is nothing to accept.
+    Leave,
     /// The job lives, or nobody can tell.
     MayLive,
     /// The job has ended, and nobody can tell how well: its outputs cannot be read now.
@@ -66,7 +68,7 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
     let looked = look(context, &mut state, &chosen, outputs.as_ref(), printer)?;
     let mut events = looked.events;
     let (mut cleared, mut accepted, mut complete, mut kept) = (0, 0, 0, Vec::new());
-    let mut succeeded = 0;
+    let (mut succeeded, mut left) = (0, 0);
     let mut would_clear = Vec::new();
     for chosen in &chosen {
         // A submission that never became a job has no row any more.
@@ -89,6 +91,7 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
             Verdict::Accept => {
                 accepted += usize::from(accept(&mut state, &row, &mut events));
             }
+            Verdict::Leave => left += 1,
             Verdict::Clear => {
                 cleared += 1;
                 would_clear.push(row.key.to_string());
@@ -107,7 +110,12 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
             .map_err(|(path, source)| Failure::Write { path, source })?;
         locked.save(&mut state)?;
     }
-    tell(printer, args.dry_run, cleared, accepted, complete);
+    if args.accept_outputs {
+        tell_accepted(printer, args.dry_run, accepted, left);
+    }
+    if !args.accept_outputs || cleared > 0 {
+        tell(printer, args.dry_run, cleared, complete);
+    }
     if args.dry_run {
         tell_which(printer, &would_clear);
     }
@@ -144,18 +152,26 @@ fn tell_which(printer: &mut Printer, names: &[String]) {
     }
 }
 
-fn tell(printer: &mut Printer, dry_run: bool, cleared: usize, accepted: usize, complete: usize) {
-    let (clear, accept) = if dry_run {
-        ("would clear", "would take over")
+fn tell_accepted(printer: &mut Printer, dry_run: bool, accepted: usize, left: usize) {
+    let (accept, leave) = if dry_run {
+        ("would accept", "would leave")
     } else {
-        ("cleared", "took over")
+        ("accepted", "left")
     };
+    let rest = match left {
+        0 => String::new(),
+        _ => format!(
+            "; {leave} {left} failed (outputs missing; retry without --accept-outputs clears them)"
+        ),
+    };
+    printer.talk(&format!(
+        "{accept} the outputs of {accepted} task(s) as complete{rest}"
+    ));
+}
+
+fn tell(printer: &mut Printer, dry_run: bool, cleared: usize, complete: usize) {
+    let clear = if dry_run { "would clear" } else { "cleared" };
     printer.talk(&format!("{clear} {cleared} row(s)"));
-    if accepted > 0 {
-        printer.talk(&format!(
-            "{accept} the outputs of {accepted} task(s) as complete"
-        ));
-    }
     if complete > 0 {
         printer.note(&format!(
             "{complete} of the cleared tasks are complete on disk and will not run again; \
@@ -220,10 +236,10 @@ fn judge(row: &TaskRow, found: Outputs, accept_outputs: bool, is_gone: bool) -> 
         }
     }
     let on_disk = matches!(found, Outputs::Complete { .. });
-    if on_disk && accept_outputs && row.status == TaskStatus::Failed {
-        Verdict::Accept
-    } else {
-        Verdict::Clear
+    match row.status {
+        TaskStatus::Failed if accept_outputs && on_disk => Verdict::Accept,
+        TaskStatus::Failed if accept_outputs => Verdict::Leave,
+        _ => Verdict::Clear,
     }
 }
 

@@ -24,7 +24,7 @@ use crate::shell;
 use crate::state::State;
 use crate::sys;
 pub use told::tell_strays;
-use told::{report, tell_missing, tell_reduced};
+use told::{report, tell_left_over, tell_missing, tell_reduced};
 
 /// More single jobs of one procedure in one run are worth a word about arrays.
 const MANY_SINGLES: usize = 100;
@@ -97,6 +97,7 @@ pub fn run(
     if !found.unreadable.is_empty() {
         decided.counts.sessions = None;
     }
+    tell_left_over(context, &state, &found, printer);
     guard.before_submission(&pass, &mut state, (&looked, &mut decided), printer)?;
 
     let mut summary = RunSummary::of(found.sessions.len(), &decided.manifest);

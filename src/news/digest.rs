@@ -170,7 +170,7 @@ fn what_to_do(digest: &Digest<'_>) -> Vec<String> {
     };
     let mut lines = Vec::new();
     if has(&[Occasion::Failed, Occasion::Lost]) {
-        lines.push(format!("{program} status --status failed"));
+        lines.push(format!("{program} status --failed"));
         lines.push(format!("{program} retry      # once the cause is mended"));
     }
     if has(&[Occasion::Paused]) {

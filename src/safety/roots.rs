@@ -41,10 +41,23 @@ pub fn judge(config: &Config, state: &State, look: impl Fn(&Path) -> Root) -> Ve
         if count == 0 || state.meta.baselines.contains_key(&accepted(name)) {
             continue;
         }
-        let what = match look(path) {
+        let root = look(path);
+        let what = match root {
             Root::Missing => "is missing",
             Root::Empty => "is empty",
             Root::Fine | Root::Unreadable => continue,
+        };
+        // Without a directory there is nothing to find sessions in, whoever accepts that.
+        let is_scanned = match config.sessions {
+            SessionSource::Dicom => name == "dicom_root",
+            SessionSource::Bids => name == "bids_root",
+            SessionSource::Csv { .. } => false,
+        };
+        let is_needed = root == Root::Missing && is_scanned;
+        let on_purpose = if is_needed {
+            "removed on purpose: make an empty directory in its place, then"
+        } else {
+            "emptied on purpose:"
         };
         stops.push(SafetyStop {
             name: format!("root/{name}"),
@@ -55,10 +68,10 @@ pub fn judge(config: &Config, state: &State, look: impl Fn(&Path) -> Root) -> Ve
             ),
             hint: format!(
                 "see that {} is mounted, and that {name} in the configuration is right; if it was \
-                 emptied on purpose: snbb-scheduler run --accept-drop",
+                 {on_purpose} snbb-scheduler run --accept-drop",
                 path.display()
             ),
-            can_be_accepted: true,
+            can_be_accepted: !is_needed,
         });
     }
     stops

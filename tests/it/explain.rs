@@ -272,8 +272,8 @@ fn what_cannot_be_read() {
 fn what_is_not_there_is_answered_with_what_is() {
     let (study, _slurm) = study(PIPELINE);
     for (words, code, expected) in [
-        (&["sub-001"][..], 1, "did you mean sub-01?"),
-        (&["01", "03"], 1, "sessions of sub-01: ses-01, ses-02"),
+        (&["sub-001"][..], 2, "did you mean sub-01?"),
+        (&["01", "03"], 2, "sessions of sub-01: ses-01, ses-02"),
         (
             &["01", "01", "prepp"],
             2,

@@ -83,7 +83,7 @@ fn failures_are_told_once_and_never_one_by_one() {
             "(job 1001)",
             "and 3 more",
             "Tasks on record: 0 pending, 0 running, 0 complete, 8 failed",
-            "status --status failed",
+            "status --failed",
         ],
     );
     for _ in 0..2 {

@@ -106,7 +106,7 @@ pub struct RetryArgs {
     /// Tell what would be cleared and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Tasks that are complete on disk become complete instead of being cleared
+    /// Failed tasks whose outputs are there become complete; the others stay failed
     #[arg(long)]
     pub accept_outputs: bool,
 }

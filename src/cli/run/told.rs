@@ -1,8 +1,9 @@
 //! What a run tells of what it met and did.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::{Context, Exit, Printer, RunSummary};
+use crate::bids::Discovery;
 use crate::check::slurm::way_out;
 use crate::cli::monitor::first;
 use crate::executor::ExecutorError;
@@ -72,6 +73,63 @@ pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &
             job.scancel_line()
         ));
     }
+}
+
+/// Tells which rows nothing is done about any more: those of procedures that left the configuration, and of sessions
+/// that are gone from the data.
+pub(super) fn tell_left_over(
+    context: &Context,
+    state: &State,
+    found: &Discovery,
+    printer: &mut Printer,
+) {
+    let mut unknown: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    let mut sessions: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for row in state.rows() {
+        let key = &row.key;
+        if context.config.procedures.find(&key.procedure).is_some() {
+            sessions.insert((&key.subject, &key.session));
+            continue;
+        }
+        let (rows, living) = unknown.entry(&key.procedure).or_default();
+        *rows += 1;
+        *living += usize::from(row.is_in_flight());
+    }
+    if !unknown.is_empty() {
+        let names: Vec<String> = unknown
+            .iter()
+            .map(|(name, (rows, living))| match living {
+                0 => format!("{name} ({rows})"),
+                living => format!("{name} ({rows}, {living} in flight)"),
+            })
+            .collect();
+        printer.note(&format!(
+            "rows of procedures that are not in the configuration: {}",
+            names.join(", ")
+        ));
+    }
+    // What could not be read may hold them.
+    if !found.unreadable.is_empty() {
+        return;
+    }
+    for session in &found.sessions {
+        sessions.remove(&(session.subject.as_str(), session.session.as_str()));
+        // The row of a task per subject.
+        sessions.remove(&(session.subject.as_str(), ""));
+    }
+    let names: Vec<String> = sessions
+        .iter()
+        .map(|(subject, session)| format!("{subject} {session}").trim_end().to_owned())
+        .collect();
+    let are = match names.len() {
+        0 => return,
+        1 => "1 session on record is".to_owned(),
+        count => format!("{count} sessions on record are"),
+    };
+    printer.note(&format!(
+        "{are} gone from the data: {} (renamed?)",
+        first(&names)
+    ));
 }
 
 /// Tells what is above the site's ceiling, in one line per procedure and kind.

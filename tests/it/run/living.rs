@@ -137,3 +137,31 @@ fn cancel_starts_no_local_job_that_waits() {
     study.call(&["cancel", "--all"]);
     assert_eq!(study.read("bids/starts"), "started\n");
 }
+
+/// Somebody has renamed a step and a session while jobs live; their rows are no part of the plan any more.
+#[test]
+fn rows_that_the_plan_no_longer_holds_are_named() {
+    let (study, _slurm) = study();
+    study.ok(&["run"]);
+    fs::rename(
+        study.at("dicom/sub-02/ses-01"),
+        study.at("dicom/sub-02/ses-09"),
+    )
+    .unwrap();
+    let said = study.ok(&["run", "--max-jobs", "0"]).err;
+    assert!(
+        said.contains("note: 1 session on record is gone from the data: sub-02 ses-01 (renamed?)"),
+        "{said}"
+    );
+    study.configure(&PIPELINE.replace("convert", "other"));
+    study.script("other.sh", "true");
+    let said = study.ok(&["run", "--max-jobs", "0"]).err;
+    assert!(
+        said.contains(
+            "note: rows of procedures that are not in the configuration: convert (3, 3 in flight)"
+        ),
+        "{said}"
+    );
+    let quiet = study.ok(&["-q", "run", "--max-jobs", "0"]).err;
+    assert!(!quiet.contains("note: "), "{quiet}");
+}

@@ -116,14 +116,23 @@ fn retry_says_what_is_complete_on_disk_and_never_frees_a_living_job() {
         "--subject",
         "01",
     ]);
-    assert!(said.err.contains("cleared 1"), "{}", said.err);
+    assert!(
+        said.err.contains(
+            "accepted the outputs of 1 task(s) as complete; left 1 failed (outputs missing; \
+             retry without --accept-outputs clears them)"
+        ),
+        "{}",
+        said.err
+    );
     assert_eq!(
         study.statuses(),
         [
             "convert sub-01 ses-01: complete verified",
+            "convert sub-01 ses-02: failed timeout",
             "convert sub-02 ses-01: failed timeout"
         ]
     );
+    study.ok(&["retry", "--subject", "01"]);
     assert_eq!(
         study.ok(&["retry", "--reason", "lost"]).err.trim(),
         "no matching rows: nothing to clear"

@@ -171,6 +171,30 @@ fn a_slurm_that_does_not_answer_is_not_asked_for_every_job() {
 }
 
 #[test]
+fn a_root_of_the_sessions_that_is_gone_is_one_exit_code_and_no_false_hint() {
+    let (study, _slurm) = study();
+    study.ok(&["run"]);
+    fs::rename(study.at("dicom"), study.at("away")).unwrap();
+    for command in [
+        &["run"][..],
+        &["run", "--accept-drop"],
+        &["manifest"],
+        &["session-status"],
+        &["audit"],
+        &["explain", "01", "01", "convert"],
+    ] {
+        let said = study.call(command);
+        assert_eq!(said.code, 6, "{command:?}: {}", said.err);
+    }
+    fs::rename(study.at("away"), study.at("dicom")).unwrap();
+    assert_eq!(
+        study.call(&["explain", "77"]).code,
+        2,
+        "as for a procedure that there is not"
+    );
+}
+
+#[test]
 fn a_link_to_a_configuration_starts_no_second_state_beside_the_first() {
     let (study, slurm) = study();
     study.configure(&format!("state_file: st/state.parquet\n{PIPELINE}"));
