@@ -220,7 +220,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
     (
         "retry-living",
         &[(
-            "tests/it/run.rs",
+            "tests/it/run/retry.rs",
             "retry_says_what_is_complete_on_disk_and_never_frees_a_living_job",
         )],
     ),

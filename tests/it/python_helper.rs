@@ -122,7 +122,13 @@ fn state_path_of_any_bytes() {
     let study = Study::new();
     let odd = study.at("").join(std::ffi::OsStr::from_bytes(b"odd\xff"));
     std::fs::create_dir(&odd).unwrap();
-    std::fs::copy(study.at("config.yaml"), odd.join("config.yaml")).unwrap();
+    // The state may lie anywhere; the roots, of which jobs are told as text, may not.
+    let mut config = study.read("config.yaml");
+    for root in ["dicom", "bids", "derivatives"] {
+        let path = study.at(root).display().to_string();
+        config = config.replace(&format!("{root}_root: {root}\n"), &format!("{root}_root: {path}\n"));
+    }
+    std::fs::write(odd.join("config.yaml"), config).unwrap();
     let output = study
         .program()
         .args(["state", "path", "state", "--config"])
