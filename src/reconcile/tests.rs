@@ -2,6 +2,7 @@
 
 mod arrays;
 mod doubt;
+mod judging;
 
 use proptest::prelude::*;
 
