@@ -126,7 +126,10 @@ fn state_path_of_any_bytes() {
     let mut config = study.read("config.yaml");
     for root in ["dicom", "bids", "derivatives"] {
         let path = study.at(root).display().to_string();
-        config = config.replace(&format!("{root}_root: {root}\n"), &format!("{root}_root: {path}\n"));
+        config = config.replace(
+            &format!("{root}_root: {root}\n"),
+            &format!("{root}_root: {path}\n"),
+        );
     }
     std::fs::write(odd.join("config.yaml"), config).unwrap();
     let output = study

@@ -167,7 +167,7 @@ fn places_of_the_programs_own_files() {
     );
     study.configure(&format!("safety: {{min_free: 900T}}\n{STEPS}"));
     among(&study, &[], "error", "state_file", "safety stop");
-    among(&study, &[], "warning", "log_dir", "MB left");
+    among(&study, &[], "error", "log_dir", "MB left");
     study.configure(STEPS);
     fs::set_permissions(study.dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
     only(

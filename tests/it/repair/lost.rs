@@ -65,7 +65,10 @@ fn an_audit_log_with_jobs_of_the_study_is_a_trace() {
     let project = mark.split(':').next().unwrap();
     let other = log
         .replace(&format!("snbb:{project}:"), "snbb:0badf00d:")
-        .replace(&format!(r#""project":"{project}""#), r#""project":"0badf00d""#);
+        .replace(
+            &format!(r#""project":"{project}""#),
+            r#""project":"0badf00d""#,
+        );
     assert_ne!(other, log);
     study.write("scheduler_audit.jsonl", &other);
     let said = study.ok(&["status"]);

@@ -349,8 +349,7 @@ fn is_expected(command: &str, said: &Said) -> bool {
         ("run" | "monitor" | "retry" | "cancel" | "pause" | "resume", Some(4)) => true,
         ("run" | "monitor" | "cancel" | "explain", Some(5)) => true,
         // The root with the DICOM files is gone.
-        ("run", Some(6)) => true,
-        ("manifest" | "session-status" | "audit" | "explain", Some(1)) => {
+        ("run" | "manifest" | "session-status" | "audit" | "explain", Some(6)) => {
             said.err.contains("dicom_root")
         }
         _ => false,
