@@ -86,7 +86,12 @@ fn a_dry_run_tells_the_same_and_changes_nothing() {
     ] {
         as_if = as_if.replace(would, did);
     }
-    assert_eq!(as_if, did.err);
+    // How long the looks took is another matter.
+    let without_times = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| !line.contains(" calls, "));
+        lines.map(str::to_owned).collect()
+    };
+    assert_eq!(without_times(&as_if), without_times(&did.err));
     assert_eq!((would.out.as_str(), did.out.as_str()), ("", ""));
     let dir = study.dir.path().display().to_string();
     let told = did.err.replace(&dir, "DIR");
