@@ -89,7 +89,9 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
             .append(&events)
             .map_err(|(path, source)| Failure::Write { path, source })?;
     }
-    let ending = wait_for_end(context, args, &selection, printer)?;
+    // Where nobody was asked to end, nothing is to be waited for.
+    let looks = if asked.is_ok() { LOOKS } else { 1 };
+    let ending = wait_for_end(context, args, &selection, looks, printer)?;
     printer.talk(&format!(
         "{} of {} job(s) ended",
         jobs.len().saturating_sub(ending),
@@ -148,10 +150,11 @@ fn wait_for_end(
     context: &Context,
     args: &CancelArgs,
     selection: &Selection,
+    looks: usize,
     printer: &mut Printer,
 ) -> Result<usize, Failure> {
     let mut left = 0;
-    for look in 0..LOOKS {
+    for look in 0..looks {
         if look > 0 {
             std::thread::sleep(PAUSE);
         }
@@ -167,8 +170,8 @@ fn wait_for_end(
 
 /// Asked for, not yet confirmed: the status changes when Slurm says so.
 fn cancelled_event(row: &TaskRow, failed: Option<&str>) -> Event {
-    let who = format!("asked for by {}", sys::user_name());
-
+    let by = sys::user_name();
+    let who = format!("asked for by {by}");
     Event {
         at: sys::now(),
         kind: EventKind::Cancelled,
@@ -181,7 +184,7 @@ fn cancelled_event(row: &TaskRow, failed: Option<&str>) -> Event {
             // Which of several clusters it was is not told.
             Some(error) => format!("{who}, perhaps in vain: {error}"),
         }),
-        extra: vec![("by", sys::user_name().into())],
+        extra: vec![("by", by.into())],
     }
 }
 

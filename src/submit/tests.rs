@@ -49,6 +49,16 @@ impl Executor for Slow<'_> {
 
 /// Submits ten tasks; returns what came of it, the calls, the rows and the lines of the audit log.
 fn ten(dir: &Path, seconds: i64, answer: Submission) -> (Submitted, usize, State, usize) {
+    ten_with(dir, seconds, answer, &|| ())
+}
+
+/// Does the same, with something that happens after each task.
+fn ten_with(
+    dir: &Path,
+    seconds: i64,
+    answer: Submission,
+    tick: &dyn Fn(),
+) -> (Submitted, usize, State, usize) {
     let now = Cell::new(at(0));
     let mut executor = Slow {
         now: &now,
@@ -74,7 +84,7 @@ fn ten(dir: &Path, seconds: i64, answer: Submission) -> (Submitted, usize, State
         audit: &mut audit,
         clock: &|| now.get(),
         pause: &|pause| now.set(now.get() + pause),
-        tick: &|| (),
+        tick,
         deadline: at(10),
     }
     .submit(&batches);
@@ -120,47 +130,20 @@ fn a_refusal_that_is_tried_again_is_one_line_for_each_try() {
 #[test]
 fn rows_that_cannot_be_saved_in_mid_run_hold_the_others_back() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().to_owned();
-    let now = Cell::new(at(0));
-    let mut executor = Slow {
-        now: &now,
-        seconds: 40,
-        answer: Submission::Accepted {
-            job_id: JobId::new("7"),
-            cluster: None,
-        },
-        calls: 0,
-    };
-    let store = Store::at(&path.join("state.parquet")).unwrap();
-    let locked = store.lock("run", Duration::from_secs(5)).unwrap();
-    let mut state = locked.read().unwrap();
-    let mut audit = AuditLog::open(&path.join("audit.jsonl"), "run-1").unwrap();
-    let batches: Vec<Batch> = (0..10)
-        .map(|number| Batch {
-            tasks: vec![prepared("prep", number)],
-            array: None,
-        })
-        .collect();
     let spoil = || {
         // A directory in the place of the file: no rename can take it.
-        let state = path.join("state.parquet");
+        let state = dir.path().join("state.parquet");
         let _ = std::fs::remove_file(&state);
         std::fs::create_dir_all(state.join("in/the/way")).unwrap();
     };
-    let submitted = Submitter {
-        store: &locked,
-        state: &mut state,
-        executor: &mut executor,
-        audit: &mut audit,
-        clock: &|| now.get(),
-        pause: &|_| (),
-        tick: &spoil,
-        deadline: at(100),
-    }
-    .submit(&batches);
+    let accepted = Submission::Accepted {
+        job_id: JobId::new("7"),
+        cluster: None,
+    };
+    let (submitted, calls, ..) = ten_with(dir.path(), 40, accepted, &spoil);
     assert!(submitted.unsaved.is_some());
     assert!(matches!(submitted.stopped, Some((Halt::Unsaved, 9))));
-    assert_eq!((executor.calls, submitted.accepted.len()), (1, 1));
+    assert_eq!((calls, submitted.accepted.len()), (1, 1));
 }
 
 #[test]
