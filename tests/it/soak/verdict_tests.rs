@@ -84,6 +84,13 @@ fn broken(change: impl FnOnce(&mut Evidence), complaint: &str) {
 #[test]
 fn a_good_end_is_no_fault() {
     assert_eq!(judge(&good()), [""; 0]);
+    // The call was killed right after its event: the next one found the job.
+    let mut killed = good();
+    killed.events.push(Record {
+        kind: EventKind::Adopted,
+        ..submitted("8")
+    });
+    assert_eq!(judge(&killed), [""; 0]);
 }
 
 #[test]
@@ -121,7 +128,21 @@ fn doubled_jobs_are_seen() {
     broken(|all| all.records[1].end = None, "job 8 has not ended");
     broken(
         |all| all.events.push(submitted("8")),
-        "submission s8 has 2 events",
+        "submission s8 has the events [Submitted, Submitted]",
+    );
+    let adopted = |job| Record {
+        kind: EventKind::Adopted,
+        ..submitted(job)
+    };
+    broken(
+        |all| all.events.insert(0, adopted("8")),
+        "submission s8 has the events [Adopted, Submitted]",
+    );
+    broken(
+        |all| {
+            all.events.pop();
+        },
+        "submission s8 has no event",
     );
     broken(
         |all| all.attempts.push(row("8")),
