@@ -1,0 +1,113 @@
+//! DICOM files that still arrive, are too few or cannot be read hold back what would be submitted, and nothing else.
+
+use std::path::Path;
+use std::sync::Mutex;
+
+use super::*;
+use crate::manifest::Hold;
+
+/// Is one session per name, whose directory has that name.
+fn sessions(names: &[&str]) -> Vec<Session> {
+    let one = |name: &&str| Session {
+        dicom: Dicom::At(Path::new(name).into()),
+        ..session("sub-01", name, true)
+    };
+    names.iter().map(one).collect()
+}
+
+/// What the gate says of a directory.
+fn gate(path: &Path) -> Option<Hold> {
+    match path.to_str().unwrap() {
+        "ses-few" => Some(Hold::TooFewFiles {
+            files: 3,
+            needed: 10,
+        }),
+        "ses-new" => Some(Hold::Settling { until: at(9) }),
+        "ses-odd" => Some(Hold::Unreadable(Unreadable {
+            path: path.into(),
+            error: "Permission denied".into(),
+        })),
+        _ => None,
+    }
+}
+
+/// Decides about `a` (of each session) and `b` (of the subject) with a gate, which counts how often it is asked.
+fn decide_with_gate(names: &[&str], disk: &Disk) -> (BTreeMap<String, Decision>, Vec<String>) {
+    let dag = ProcedureDag::new(vec![
+        procedure("a", Scope::Session, &[]),
+        procedure("b", Scope::Subject, &[]),
+    ])
+    .unwrap();
+    let sessions = sessions(names);
+    let asked = Mutex::new(Vec::new());
+    let world = World {
+        sessions: &sessions,
+        rows: &State::default(),
+        completions: disk,
+        jobs_without_row: &HashMap::new(),
+        gate: &|path| {
+            asked.lock().unwrap().push(path.display().to_string());
+            gate(path)
+        },
+        now: at(0),
+    };
+    let tasks = plan(&dag, &world, &Policy::default(), 1, &|| ()).tasks;
+    let named = |task: Planned| {
+        let name = &dag.get(task.procedure).name;
+        (format!("{name}/{}", task.session), task.decision)
+    };
+    (
+        tasks.into_iter().map(named).collect(),
+        asked.into_inner().unwrap(),
+    )
+}
+
+#[test]
+fn a_session_is_held_for_what_the_gate_says_and_its_subject_too() {
+    let disk = Disk::default();
+    let few = Decision::Skip(Skip::TooFewFiles {
+        files: 3,
+        needed: 10,
+    });
+    let new = Decision::Skip(Skip::Settling { until: at(9) });
+    let due = Decision::Submit(Due::New);
+
+    let (got, _) = decide_with_gate(&["ses-1", "ses-few"], &disk);
+    assert_eq!(got["a/ses-1"], due);
+    assert_eq!(got["a/ses-few"], few);
+    assert_eq!(
+        got["b/"], due,
+        "a subject goes on without what is too small"
+    );
+
+    let (got, _) = decide_with_gate(&["ses-1", "ses-new", "ses-few"], &disk);
+    assert_eq!(got["a/ses-1"], due);
+    assert_eq!(got["a/ses-new"], new);
+    assert_eq!(got["b/"], new, "a subject waits for what still arrives");
+
+    let (got, _) = decide_with_gate(&["ses-1", "ses-odd"], &disk);
+    for task in ["a/ses-odd", "b/"] {
+        let Decision::Skip(Skip::Unreadable(what)) = &got[task] else {
+            panic!("{task}: {:?}", got[task]);
+        };
+        assert_eq!(what.path, Path::new("ses-odd"));
+    }
+}
+
+#[test]
+fn files_are_counted_once_and_only_for_what_would_be_submitted() {
+    let mut disk = Disk::default();
+    let (_, asked) = decide_with_gate(&["ses-1", "ses-2"], &disk);
+    assert_eq!(asked, ["ses-1", "ses-2"], "by a and b together");
+
+    for session in ["ses-1", "ses-2"] {
+        disk.set("sub-01", session, 0, Completion::Complete);
+    }
+    disk.set("sub-01", "", 1, Completion::Complete);
+    let (got, asked) = decide_with_gate(&["ses-1", "ses-2"], &disk);
+    assert!(
+        got.values()
+            .all(|decision| *decision == Decision::Skip(Skip::Complete))
+    );
+    assert_eq!(asked, [""; 0]);
+}
