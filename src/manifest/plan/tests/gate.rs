@@ -52,6 +52,12 @@ fn decide_with_gate(names: &[&str], disk: &Disk) -> (BTreeMap<String, Decision>,
         now: at(0),
     };
     let tasks = plan(&dag, &world, &Policy::default(), 1, &|| ()).tasks;
+    for task in &tasks {
+        // The directory is that of the session, and a subject has none.
+        let path = task.dicom_path.as_ref().map(|path| path.to_str().unwrap());
+        let session = task.session.to_string();
+        assert_eq!(path.unwrap_or_default(), session);
+    }
     let named = |task: Planned| {
         let name = &dag.get(task.procedure).name;
         (format!("{name}/{}", task.session), task.decision)
@@ -79,6 +85,9 @@ fn a_session_is_held_for_what_the_gate_says_and_its_subject_too() {
         got["b/"], due,
         "a subject goes on without what is too small"
     );
+
+    let (got, _) = decide_with_gate(&["ses-few"], &disk);
+    assert_eq!(got["b/"], few, "nothing would be left to work on");
 
     let (got, _) = decide_with_gate(&["ses-1", "ses-new", "ses-few"], &disk);
     assert_eq!(got["a/ses-1"], due);
@@ -110,4 +119,40 @@ fn files_are_counted_once_and_only_for_what_would_be_submitted() {
             .all(|decision| *decision == Decision::Skip(Skip::Complete))
     );
     assert_eq!(asked, [""; 0]);
+}
+
+#[test]
+fn a_job_that_stands_in_no_row_keeps_its_task_and_those_after_it_waiting() {
+    let dag = ProcedureDag::new(vec![
+        procedure("a", Scope::Session, &[]),
+        procedure("b", Scope::Session, &[("a", SessionsRule::ByScope)]),
+    ])
+    .unwrap();
+    let mut disk = Disk::default();
+    for session in ["ses-1", "ses-2"] {
+        disk.set("sub-01", session, 0, Completion::Complete);
+    }
+    let job = JobId::new("77");
+    let jobs = HashMap::from([(TaskKey::new("sub-01", "ses-1", "a"), job.clone())]);
+    let world = World {
+        sessions: &sessions(&["ses-1", "ses-2"]),
+        rows: &State::default(),
+        completions: &disk,
+        jobs_without_row: &jobs,
+        gate: &|_| None,
+        now: at(0),
+    };
+    let tasks = plan(&dag, &world, &Policy::default(), 1, &|| ()).tasks;
+    let words: Vec<String> = tasks
+        .iter()
+        .map(|task| match &task.decision {
+            Decision::Skip(Skip::WaitingFor(waiting)) => format!("waits for {}", waiting.procedure),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    let without_row = format!("{:?}", Decision::Skip(Skip::JobWithoutRow(job)));
+    assert_eq!(
+        words,
+        [&without_row, "Skip(Complete)", "waits for a", "Submit(New)"]
+    );
 }
