@@ -31,11 +31,13 @@ fn gate(path: &Path) -> Option<Hold> {
     }
 }
 
-/// Decides about `a` (of each session) and `b` (of the subject) with a gate, which counts how often it is asked.
+/// Decides about `a` (of each session), `b` (of the subject) and `c` (of the subject, after `a`) with a gate, and tells
+/// what the gate was asked.
 fn decide_with_gate(names: &[&str], disk: &Disk) -> (BTreeMap<String, Decision>, Vec<String>) {
     let dag = ProcedureDag::new(vec![
         procedure("a", Scope::Session, &[]),
         procedure("b", Scope::Subject, &[]),
+        procedure("c", Scope::Subject, &[("a", SessionsRule::ByScope)]),
     ])
     .unwrap();
     let sessions = sessions(names);
@@ -112,13 +114,31 @@ fn files_are_counted_once_and_only_for_what_would_be_submitted() {
     for session in ["ses-1", "ses-2"] {
         disk.set("sub-01", session, 0, Completion::Complete);
     }
-    disk.set("sub-01", "", 1, Completion::Complete);
+    for procedure in [1, 2] {
+        disk.set("sub-01", "", procedure, Completion::Complete);
+    }
     let (got, asked) = decide_with_gate(&["ses-1", "ses-2"], &disk);
     assert!(
         got.values()
             .all(|decision| *decision == Decision::Skip(Skip::Complete))
     );
     assert_eq!(asked, [""; 0]);
+}
+
+#[test]
+fn a_subject_does_not_wait_for_the_tasks_of_a_session_that_is_too_small() {
+    let mut disk = Disk::default();
+    disk.set("sub-01", "ses-1", 0, Completion::Complete);
+    let (got, _) = decide_with_gate(&["ses-1", "ses-few"], &disk);
+    assert_eq!(got["c/"], Decision::Submit(Due::New));
+    for other in ["ses-2", "ses-new", "ses-odd"] {
+        let (got, _) = decide_with_gate(&["ses-1", "ses-few", other], &disk);
+        let Decision::Skip(Skip::WaitingFor(waiting)) = &got["c/"] else {
+            panic!("{other}: {:?}", got["c/"]);
+        };
+        assert_eq!(waiting.session.as_ref().unwrap().as_str(), other);
+        assert_eq!(waiting.sessions_missing, 1);
+    }
 }
 
 #[test]
