@@ -84,10 +84,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
         decided = decide(&mut state, &found.sessions)?;
         counts.procedures = std::mem::take(&mut decided.counts.procedures);
     }
-    counts.sessions = found
-        .unreadable
-        .is_empty()
-        .then_some(found.sessions.len() as u64);
+    counts.count_sessions(&found);
     stops.extend(other_stops(&context.config, &counts, &state));
     if !are_told && !stops.is_empty() {
         tell_stops(&stops, printer);
