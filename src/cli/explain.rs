@@ -20,7 +20,7 @@ use crate::manifest::{Decision, Manifest, Planned, Selection};
 use crate::pass::Wishes;
 use crate::procedure::{ArrayMode, Procedure};
 use crate::request;
-use crate::safety::{self, Counts, SafetyStop, drop, roots, space};
+use crate::safety::{self, Counts, SafetyStop, roots};
 use crate::state::State;
 use crate::sys;
 use crate::tables::TableError;
@@ -130,11 +130,9 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
 /// Judges room and sudden drops. Whether other subjects lost their outputs is looked at only if the whole
 /// study is; else it is as the last run found it.
 fn other_stops(config: &Config, counts: &Counts, state: &State) -> Vec<SafetyStop> {
-    let baselines = &state.meta.baselines;
-    let mut stops = space::judge(config, &space::look(config));
-    stops.extend(drop::judge(config, counts, baselines));
+    let mut stops = safety::before_submission(config, counts, state);
     if counts.procedures.is_empty() {
-        stops.extend(safety::remembered(baselines));
+        stops.extend(safety::remembered(&state.meta.baselines));
     }
     stops
 }

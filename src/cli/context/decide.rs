@@ -55,11 +55,8 @@ impl Context {
         progress.finish();
         let mut judged = judged?;
         judged.counts.count_sessions(&found);
-        stops.extend(safety::drop::judge(
-            &self.config,
-            &judged.counts,
-            &state.meta.baselines,
-        ));
+        let late = safety::before_submission(&self.config, &judged.counts, &state);
+        stops.extend(late);
         if !stops.is_empty() {
             printer.warning(&format!(
                 "{}; 'run' would submit nothing (safety stop)",
