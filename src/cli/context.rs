@@ -32,7 +32,6 @@ use crate::slurm::SlurmExecutor;
 use crate::state::State;
 use crate::state::lock::{Lock, LockError};
 use crate::state::store::{LockedStore, Store, check_owner};
-use crate::state::traces::BEGUN_ANEW;
 use crate::sys;
 
 /// Holds what was loaded for one call.
@@ -139,7 +138,7 @@ impl Context {
         }
         if self.traces(&state).is_some() {
             let now = u64::try_from(sys::now().timestamp()).unwrap_or_default();
-            state.meta.baselines.insert(BEGUN_ANEW.to_owned(), now);
+            state.meta.begun_anew = Some(now);
         }
         if state.meta.project.is_none() {
             state.meta.project = Some(self.project(&state));
