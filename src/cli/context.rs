@@ -92,7 +92,7 @@ impl Context {
             store,
             account,
             reader,
-            is_lock_useless: global.lock_always_granted_for_tests,
+            is_lock_useless: global.grants_every_lock(),
         })
     }
 

@@ -36,6 +36,7 @@ const ROUNDS_OF_A_STUDY: usize = 10;
 /// Sessions that come with each round.
 const NEW: usize = 3;
 
+/// Known to debug builds only.
 const USELESS_LOCK: &str = "--lock-always-granted-for-tests";
 
 /// A study that grows.
@@ -404,6 +405,7 @@ fn killed_calls_lose_nothing_and_submit_nothing_twice() {
 
 /// With a lock that locks nothing: nothing is lost, and what is doubled is shown.
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "debug builds only")]
 fn a_useless_lock_loses_no_job() {
     let since = Instant::now();
     let mut numbers = Numbers(0xbad);
