@@ -335,6 +335,7 @@ impl Rows {
                 })
                 .collect(),
             notes,
+            near: Vec::new(),
             unreadable: Vec::new(),
         })
     }
