@@ -356,6 +356,7 @@ impl Rows {
                 })
                 .collect(),
             notes,
+            near: Vec::new(),
             unreadable: Vec::new(),
         })
     }
