@@ -234,6 +234,10 @@ pub fn executable(path: &Path) {
 
 /// Returns what a program that is built to measure coverage must know, wherever the tests call it: where to write. In
 /// its working directory it would be in the way.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it is the tests' own environment"
+)]
 fn measured() -> Vec<(String, String)> {
     let name = "LLVM_PROFILE_FILE";
     std::env::var(name)
