@@ -62,8 +62,8 @@ fn what_is_asked_for_is_reduced_to_the_ceiling() {
         (
             Some("131072"),
             Some("168:00:00"),
-            vec![],
-            "--mem=131072 --time=168:00:00",
+            vec!["-c16"],
+            "--mem=131072 --time=168:00:00 -c16",
             "",
         ),
         (
