@@ -323,6 +323,7 @@ impl View<'_> {
                 row.and_then(|row| row.facts.cluster.as_deref()),
             ),
             Decision::Skip(Skip::JobWithoutRow(id)) => (id, None),
+            Decision::Skip(Skip::Renamed(former)) => (former.job_id.as_ref()?, None),
             _ => return None,
         };
         let mut jobs = self.queue?.iter();

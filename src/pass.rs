@@ -27,7 +27,9 @@ use crate::bids::Session;
 use crate::completion::Completions;
 use crate::config::Config;
 use crate::executor::{Answer, Executor, ExecutorError, JobReport};
-use crate::manifest::{Decision, Due, Limits, Manifest, Policy, World, limits, pause, plan};
+use crate::manifest::{
+    Decision, Due, Limits, Manifest, Policy, Vanished, World, limits, pause, plan,
+};
 use crate::procedure::ArrayMode;
 use crate::reconcile::strays::{self, Records, Strays};
 use crate::request::{self, Circumstances, Prepared};
@@ -162,11 +164,13 @@ impl Pass<'_> {
         }
         let waiting = strays.waiting();
         let (gate, now) = (config.gate(), (self.clock)());
+        let vanished = Vanished::look(state, &config.procedures, || store.read_attempts())?;
         let world = World {
             sessions,
             rows: state,
             completions: self.completions,
             jobs_without_row: &waiting,
+            vanished: &vanished,
             gate: &|path| gate.hold(path, now),
             now,
         };

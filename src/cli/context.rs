@@ -25,7 +25,7 @@ use crate::disk::cost::ScanCost;
 use crate::disk::reader::Reader;
 use crate::executor::Executor;
 use crate::local::{LocalExecutor, LocalSettings};
-use crate::manifest::{Manifest, Policy, Selection, World, pause, plan};
+use crate::manifest::{Manifest, Policy, Selection, Vanished, World, pause, plan};
 use crate::pass::{Brakes, Pass};
 use crate::request;
 use crate::safety::{self, Blind, Counts, roots};
@@ -322,11 +322,15 @@ impl Context {
         self.tell_unmatched(&policy, &found, printer);
         let probe = self.probe()?;
         let (gate, now) = (self.config.gate(), sys::now());
+        let vanished = Vanished::look(&state, &self.config.procedures, || {
+            self.store.read_attempts()
+        })?;
         let world = World {
             sessions: &found.sessions,
             rows: &state,
             completions: &probe,
             jobs_without_row: &HashMap::new(),
+            vanished: &vanished,
             gate: &|path| gate.hold(path, now),
             now,
         };

@@ -220,9 +220,6 @@ mod tests {
             "cannot write x: File too large (ulimit -f: 8192 bytes)"
         );
         // A limit of the file system's own.
-        assert_eq!(
-            in_plain_words(told, None),
-            "cannot write x: File too large"
-        );
+        assert_eq!(in_plain_words(told, None), "cannot write x: File too large");
     }
 }

@@ -141,6 +141,9 @@ impl Subject<'_> {
         if let Some(job) = self.job_without_row(procedure, &session) {
             return Decision::Skip(Skip::JobWithoutRow(job.clone()));
         }
+        if let Some(renamed) = self.renamed(procedure, &session) {
+            return Decision::Skip(renamed);
+        }
         if let Some(row) = row
             && let Some(outlook) = self.blocks(procedure, row)
             && outlook != Outlook::Now
@@ -270,6 +273,9 @@ impl Subject<'_> {
                 TaskStanding::InFlight(Box::new(Skip::JobWithoutRow(job.clone())))
             }
             Some(row) if row.is_in_flight() => TaskStanding::InFlight(Box::new(in_flight(row))),
+            _ if let Some(renamed) = self.renamed(procedure, session) => {
+                TaskStanding::InFlight(Box::new(renamed))
+            }
             Some(row) if let Some(outlook) = self.blocks(procedure, row) => match row.reason {
                 Some(reason) if outlook == Outlook::Now => self.retry(procedure, session, reason),
                 _ => TaskStanding::Failed(Box::new(failed(row, outlook))),
@@ -373,6 +379,12 @@ impl Subject<'_> {
         self.world
             .jobs_without_row
             .get(&self.key(procedure, session))
+    }
+
+    fn renamed(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<Skip> {
+        let vanished = self.world.vanished;
+        let former = vanished.before(procedure, self.label, session)?;
+        Some(Skip::Renamed(Box::new(former.clone())))
     }
 
     fn key(&self, procedure: ProcedureId, session: &SessionLabel) -> TaskKey {
