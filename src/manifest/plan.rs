@@ -141,9 +141,6 @@ impl Subject<'_> {
         if let Some(job) = self.job_without_row(procedure, &session) {
             return Decision::Skip(Skip::JobWithoutRow(job.clone()));
         }
-        if let Some(renamed) = self.renamed(procedure, &session) {
-            return Decision::Skip(renamed);
-        }
         if let Some(row) = row
             && let Some(outlook) = self.blocks(procedure, row)
             && outlook != Outlook::Now
@@ -156,6 +153,9 @@ impl Subject<'_> {
         // The outputs of a task that waits are not looked at: that is what makes a pass cheap.
         if let Some(waiting) = self.waits_for(procedure, target) {
             return Decision::Skip(waiting);
+        }
+        if let Some(renamed) = self.renamed(procedure, &session) {
+            return Decision::Skip(renamed);
         }
         let decision = self.by_disk(procedure, &session, row);
         match decision {

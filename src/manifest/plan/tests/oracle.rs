@@ -88,9 +88,6 @@ fn oracle(world: &Random, p: usize, s: usize) -> &'static str {
     if subject_scope && !world.excluded.contains(&false) || !subject_scope && world.excluded[s] {
         return "excluded";
     }
-    if waits_for_gone(world, p, cell) {
-        return "renamed";
-    }
     // 9 is tried again later.
     if matches!(world.rows[p][cell], 3 | 9) && !world.resubmit {
         return "failed";
@@ -100,6 +97,9 @@ fn oracle(world: &Random, p: usize, s: usize) -> &'static str {
     }
     if !dependencies_ready(world, p, s) {
         return "waiting";
+    }
+    if waits_for_gone(world, p, cell) {
+        return "renamed";
     }
     match believed(world, p, cell) {
         "incomplete" | "tried again" => "submit",
