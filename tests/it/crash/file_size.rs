@@ -3,48 +3,79 @@
 use super::is_long;
 use super::world::World;
 
+/// So many that the journal of a run grows larger than a state.
+const SESSIONS: usize = 12;
+
 #[test]
 fn a_limit_on_the_size_of_files_is_told_and_loses_nothing() {
-    let mut codes = Vec::new();
-    let step = if is_long() { 64 } else { 512 };
-    for limit in (step..=8192).step_by(step) {
+    let mut struck = Vec::new();
+    let step = if is_long() { 128 } else { 1024 };
+    for limit in (step..=14 * 1024).step_by(step) {
         for begun in [false, true] {
-            let world = World::fresh();
-            if begun {
-                world.study.ok(&["run", "--subject", "02"]);
+            // One of both, where time matters.
+            if is_long() || begun == (limit / step % 2 == 0) {
+                struck.push(strike(limit, begun));
             }
-            let before = world.slurm.jobs().len();
-            let what = format!("{limit} bytes, begun {begun}");
-            let said = world.limited(&["run"], limit);
-            codes.push(said.code);
-            let submitted = world.slurm.jobs().len() - before;
-            if said.code == 0 {
-                assert_eq!(before + submitted, 3, "{what}: {}", said.err);
-            } else {
-                let is_told = said.err.contains(&format!("ulimit -f: {limit} bytes"))
-                    // What stops Slurm's own programs is told in their words.
-                    || said.err.contains("ended by signal 25");
-                assert!(
-                    said.code == 1 && is_told && world.names_a_path(&said),
-                    "{what}: {}: {}",
-                    said.code,
-                    said.err
-                );
-            }
-            for wrong in ["panicked", "os error", "another call", "damaged"] {
-                assert!(!said.err.contains(wrong), "{what}: {}", said.err);
-            }
-            let said = world.call(&["status", "--format", "json"]);
-            assert_eq!(said.code, 0, "{what}: {}", said.err);
-            world.every_job_has_its_intent(&what);
-
-            let found = world.settle_somehow(&["run"]).unwrap();
-            assert_eq!(found.rows.len(), 3, "{what}");
-            let mut names = found.jobs.clone();
-            names.dedup();
-            assert_eq!(names.len(), found.jobs.len(), "{what}: {:?}", found.jobs);
-            assert_eq!(names.len(), 3, "{what}");
         }
     }
-    assert!(codes.contains(&0) && codes.contains(&1), "{codes:?}");
+    for place in [
+        "state.parquet",
+        "state.journal.jsonl",
+        "audit.jsonl",
+        "none",
+    ] {
+        assert!(
+            struck.iter().any(|hit| hit == place),
+            "{place} was not struck: {struck:?}"
+        );
+    }
+}
+
+/// Runs with the limit, then without it, and returns which file it struck.
+fn strike(limit: usize, begun: bool) -> String {
+    let world = World::fresh();
+    for number in 3..SESSIONS {
+        world.study.scan(&[&format!("sub-{number:02}/ses-01")]);
+    }
+    if begun {
+        world.study.ok(&["run", "--subject", "02"]);
+    }
+    let what = format!("{limit} bytes, begun {begun}");
+    let said = world.limited(&["run"], limit);
+    for wrong in ["panicked", "os error", "another call", "damaged"] {
+        assert!(!said.err.contains(wrong), "{what}: {}", said.err);
+    }
+    let struck = match said.code {
+        0 => {
+            assert_eq!(world.slurm.jobs().len(), SESSIONS, "{what}: {}", said.err);
+            "none"
+        }
+        code => {
+            let told = format!("ulimit -f: {limit} bytes");
+            // What stops Slurm's own programs is told in their words.
+            let is_told = said.err.contains(&told) || said.err.contains("ended by signal 25");
+            assert!(
+                code == 1 && is_told && world.names_a_path(&said),
+                "{what}: {code}: {}",
+                said.err
+            );
+            let line = said.err.lines().find(|line| line.contains(&told));
+            let places = ["state.parquet", "state.journal.jsonl", "audit.jsonl"];
+            let mut places = places.into_iter();
+            places
+                .find(|place| line.is_some_and(|line| line.contains(place)))
+                .unwrap_or("another")
+        }
+    };
+    let said = world.call(&["status", "--format", "json"]);
+    assert_eq!(said.code, 0, "{what}: {}", said.err);
+    world.every_job_has_its_intent(&what);
+
+    let found = world.settle_somehow(&["run"]).unwrap();
+    assert_eq!(found.rows.len(), SESSIONS, "{what}");
+    let mut names = found.jobs.clone();
+    names.dedup();
+    assert_eq!(names.len(), found.jobs.len(), "{what}: {:?}", found.jobs);
+    assert_eq!(names.len(), SESSIONS, "{what}");
+    struck.to_owned()
 }
