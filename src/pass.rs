@@ -8,34 +8,32 @@
 mod adopt;
 mod arrays;
 pub mod brakes;
+pub mod decide;
 mod disk;
 mod look;
+mod requests;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
 
 pub use adopt::{AttemptNumbers, adopt};
 pub use arrays::{clean as clean_arrays, listings};
 pub use brakes::Brakes;
+use decide::{Basis, Judged, Queue};
 pub use disk::Disk;
 pub use look::{Looked, look, queue_question};
+pub use requests::MissingScripts;
 
 use crate::bids::Session;
 use crate::completion::Completions;
 use crate::config::Config;
-use crate::executor::{Answer, Executor, ExecutorError, JobReport};
-use crate::manifest::{
-    Decision, Due, Limits, Manifest, Policy, Vanished, World, limits, pause, plan,
-};
-use crate::procedure::ArrayMode;
+use crate::executor::{Answer, Executor, JobReport};
+use crate::manifest::{Limits, Manifest, Policy};
 use crate::reconcile::strays::{self, Records, Strays};
-use crate::request::{self, Circumstances, Prepared};
-use crate::request::{Batch, batch};
+use crate::request::{Batch, Prepared};
 use crate::safety::{self, Counts, SafetyStop};
-use crate::script::header_words;
 use crate::state::State;
 use crate::state::audit_log::{AuditLog, Event, EventKind, knows_job};
 use crate::state::control::Control;
@@ -79,9 +77,6 @@ pub struct Decided {
     /// To be saved before anything is submitted.
     events: Vec<Event>,
 }
-
-/// Per procedure: where its script was looked for, and how many tasks that keeps back.
-pub type MissingScripts = BTreeMap<Arc<str>, (ExecutorError, usize)>;
 
 /// Says why a pass ended early. Nothing was submitted then, unless the state says so.
 #[derive(Debug, thiserror::Error)]
@@ -162,26 +157,6 @@ impl Pass<'_> {
             let history = AttemptNumbers::new(&store.read_attempts()?, state);
             events.extend(adopt(state, &strays.adopt, &history, (self.clock)()));
         }
-        let waiting = strays.waiting();
-        let (gate, now) = (config.gate(), (self.clock)());
-        let vanished = Vanished::look(state, &config.procedures, || store.read_attempts())?;
-        let world = World {
-            sessions,
-            rows: state,
-            completions: self.completions,
-            jobs_without_row: &waiting,
-            vanished: &vanished,
-            gate: &|path| gate.hold(path, now),
-            now,
-        };
-        let mut manifest = plan(
-            &config.procedures,
-            &world,
-            &wishes.policy,
-            config.scan_threads,
-            tick,
-        );
-        let counts = Counts::of(&config.procedures, &manifest, state, Some(sessions.len()));
         let limits = Limits {
             max_jobs: wishes.max_jobs,
             max_submit_per_run: config.max_submit_per_run,
@@ -189,18 +164,30 @@ impl Pass<'_> {
             max_queued_user_jobs: config.max_queued_user_jobs,
             fair: config.fair,
         };
-        // Most passes find nothing due, and the file of earlier attempts only grows.
-        let is_due = manifest.due().next().is_some();
-        let attempts = if is_due || brakes::are_wanted(state, &wishes.control, world.now) {
-            store.read_attempts()?
-        } else {
-            Vec::new()
+        let waiting = strays.waiting();
+        let basis = Basis {
+            config,
+            store,
+            state,
+            sessions,
+            completions: self.completions,
+            policy: &wishes.policy,
+            control: &wishes.control,
+            queue: Some(Queue {
+                jobs_without_row: &waiting,
+                living: living(looked),
+                limits: &limits,
+            }),
+            now: (self.clock)(),
         };
-        let brakes = Brakes::judge(config, &wishes.control, &attempts, state, world.now);
-        events.extend(brakes.events(world.now));
-        pause::apply(&mut manifest, &brakes.control, &config.procedures);
-        let queued = living(looked);
-        limits::apply(&mut manifest, &limits, &config.procedures, state, queued);
+        let now = basis.now;
+        let Judged {
+            manifest,
+            counts,
+            brakes,
+            attempts,
+        } = basis.judge(tick)?;
+        events.extend(brakes.events(now));
         let history = match manifest.due().next() {
             Some(_) => AttemptNumbers::new(&attempts, state),
             None => AttemptNumbers::default(),
@@ -215,74 +202,6 @@ impl Pass<'_> {
             brakes,
             events,
         })
-    }
-
-    /// Builds the requests of all due tasks whose scripts exist; the others are counted by procedure.
-    fn prepare(
-        &self,
-        manifest: &Manifest,
-        history: &AttemptNumbers,
-        state: &State,
-    ) -> (Vec<Prepared>, MissingScripts) {
-        // Also those of steps that are not due yet: a typing error should not wait for its day.
-        let mut missing: MissingScripts = self
-            .config
-            .procedures
-            .iter()
-            .filter_map(|(_, procedure)| {
-                let error = self.executor.find_script(&procedure.script).err()?;
-                Some((Arc::clone(&procedure.name), (error, 0)))
-            })
-            .collect();
-        let mut tasks = Vec::new();
-        let mut headers: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-        let now = (self.clock)();
-        for planned in manifest.due() {
-            let procedure = self.config.procedures.get(planned.procedure);
-            if let Some((_, count)) = missing.get_mut(&procedure.name) {
-                *count += 1;
-                continue;
-            }
-            let key = request::key(self.config, planned);
-            let (attempt, last_reason) = history.next(&key);
-            let is_retry = matches!(planned.decision, Decision::Submit(Due::Retry { .. }));
-            let script: &[String] = if is_retry {
-                headers.entry(&procedure.script).or_insert_with(|| {
-                    let path = self.executor.find_script(&procedure.script);
-                    path.map(|path| header_words(&path)).unwrap_or_default()
-                })
-            } else {
-                &[]
-            };
-            tasks.push(request::prepare(
-                self.config,
-                planned,
-                &Circumstances {
-                    project: self.project,
-                    attempt,
-                    last_reason,
-                    row: state.get(&key),
-                    script,
-                    now,
-                    run_id: self.run_id,
-                },
-            ));
-        }
-        (tasks, missing)
-    }
-
-    /// Makes arrays of the tasks that can be submitted together, if that is wanted.
-    fn group(&mut self, tasks: Vec<Prepared>, dir: &Path) -> Vec<Batch> {
-        let takes_arrays = self.executor.takes_arrays();
-        let procedures = &self.config.procedures;
-        let mode = |name: &str| match procedures.find(name) {
-            Some(id) if takes_arrays => {
-                let rules = &procedures.get(id).rules;
-                (rules.array, rules.array_throttle)
-            }
-            _ => (ArrayMode::Never, None),
-        };
-        batch::group(tasks, &mode, &mut || self.executor.array_limit(), dir)
     }
 
     /// Saves what was found, then submits the tasks. `started` is the beginning of the pass, from

@@ -2,7 +2,7 @@
 //!
 //! A file system that is not mounted looks like a study in which everything is still to do. What
 //! was there before stands in the metadata of the state, as counts by name; so it travels with the
-//! file. Pure but for [`roots::look`] and [`space::look`].
+//! file. Pure but for [`roots::look`], [`space::look`] and [`before_submission`].
 
 pub mod drop;
 pub mod roots;
@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::bids::{SessionLabel, SubjectLabel};
 use crate::completion::{Completion, Completions, SubjectCompletions};
+use crate::config::Config;
 use crate::disk::Unreadable;
 use crate::procedure::ProcedureId;
 use crate::state::State;
@@ -36,6 +37,14 @@ pub struct SafetyStop {
     pub hint: String,
     /// True if `--accept-drop` goes on.
     pub can_be_accepted: bool,
+}
+
+/// Judges what is known only when everything has been decided: room, and sudden drops. The roots are judged before the
+/// scan, by [`roots::judge`].
+pub fn before_submission(config: &Config, counts: &Counts, state: &State) -> Vec<SafetyStop> {
+    let mut stops = space::judge(config, &space::look(config));
+    stops.extend(drop::judge(config, counts, &state.meta.baselines));
+    stops
 }
 
 /// Puts several stops into one sentence.

@@ -4,32 +4,31 @@
 //! is on disk before the next one starts. Nothing that the executor says ends a run with accepted
 //! jobs unrecorded. See `docs/reliability.md`.
 
+mod progress;
+mod report;
 mod run;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::io;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use serde_json::Value;
 
 use crate::executor::{Executor, JobRequest, Refusal, Submission};
-use crate::job::{JobId, array};
-use crate::manifest::Due;
+use crate::job::JobId;
 use crate::procedure::Resources;
-use crate::request::Batch;
-use crate::request::{Notes, Prepared};
-use crate::state::audit_log::{self, AuditLog, Event, EventKind};
+use crate::request::{Batch, Prepared};
+use crate::state::audit_log::AuditLog;
 use crate::state::journal::{self, Entry};
 use crate::state::lock::LockError;
 use crate::state::store::{LockedStore, StateError};
-use crate::state::{State, TaskKey, TaskStatus};
-use run::{Run, entry, whole_job};
+use crate::state::{State, TaskKey};
+use progress::Progress;
+use report::{note_audit_error, of_task};
+use run::{Run, entry};
 
 /// Holds what a submission needs of the outside.
 pub struct Submitter<'a> {
@@ -97,10 +96,6 @@ pub enum Halt {
     Deadline,
 }
 
-/// A controller that does not answer is not asked for thousands of jobs, each of which would then
-/// have to be looked for: so many submissions without an answer in a row end the run.
-const MAX_DOUBTS: usize = 3;
-
 /// Tries after a transient refusal, with these pauses between them.
 const PAUSES: [Duration; 3] = [
     Duration::from_secs(1),
@@ -117,24 +112,24 @@ const FOLD_EVERY_S: i64 = 30;
 impl Submitter<'_> {
     /// Submits the batches in their order and saves the state.
     pub fn submit(mut self, batches: &[Batch]) -> Submitted {
-        let mut out = Submitted::default();
-        if batches.is_empty() {
-            return out;
+        let mut progress = Progress::new(self.state);
+        if !batches.is_empty() {
+            let left = batches.iter().map(Cow::Borrowed).collect();
+            self.submit_all(left, &mut progress);
         }
-        let mut left: VecDeque<Cow<'_, Batch>> = batches.iter().map(Cow::Borrowed).collect();
+        progress.out
+    }
+
+    fn submit_all(&mut self, mut left: VecDeque<Cow<'_, Batch>>, progress: &mut Progress) {
         let mut run = match self.open(&left) {
             Ok(run) => run,
             Err(error) => {
-                out.stopped = Some((Halt::Journal(error), count(&left)));
-                return out;
+                progress.out.stopped = Some((Halt::Journal(error), count(&left)));
+                return;
             }
         };
-        let in_flight = self.state.rows().iter().filter(|row| row.is_in_flight());
-        run.taken = in_flight
-            .filter_map(|row| Some(whole_job(row.job_id.as_ref()?, row.facts.cluster.as_ref())))
-            .collect();
         while let Some(batch) = left.pop_front() {
-            match self.submit_batch(&batch, &mut run, &mut out) {
+            match self.submit_batch(&batch, &mut run, progress) {
                 Ok(Next::Done) => batch.tasks.iter().for_each(|_| (self.tick)()),
                 Ok(Next::Instead(parts)) => {
                     let intents = parts.iter().flat_map(intents);
@@ -146,36 +141,27 @@ impl Submitter<'_> {
                 Err(stop) => {
                     let was_tried = matches!(stop, Halt::NoAnswers(_));
                     let own = if was_tried { 0 } else { batch.tasks.len() };
-                    out.stopped = Some((stop, count(&left) + own));
+                    progress.out.stopped = Some((stop, count(&left) + own));
                     break;
                 }
             }
             let now = (self.clock)();
             if (now - run.folded_at).num_seconds() >= FOLD_EVERY_S && !left.is_empty() {
-                let next = self.fold(&mut run, &mut out).map(|()| self.open(&left));
-                match next {
-                    Ok(Ok(next)) => {
-                        // A controller that answers nobody takes longer than a fold comes late.
-                        run = Run {
-                            doubts_in_a_row: run.doubts_in_a_row,
-                            taken: run.taken,
-                            ..next
-                        }
-                    }
-                    Ok(Err(error)) => {
-                        out.stopped = Some((Halt::Journal(error), count(&left)));
-                        return out;
-                    }
-                    Err(error) => {
-                        out.stopped = Some((Halt::Unsaved, count(&left)));
-                        out.unsaved = Some(error);
-                        return out;
-                    }
+                if let Err(error) = self.fold(&mut run, progress) {
+                    progress.out.stopped = Some((Halt::Unsaved, count(&left)));
+                    progress.out.unsaved = Some(error);
+                    return;
                 }
+                run = match self.open(&left) {
+                    Ok(next) => next,
+                    Err(error) => {
+                        progress.out.stopped = Some((Halt::Journal(error), count(&left)));
+                        return;
+                    }
+                };
             }
         }
-        out.unsaved = self.fold(&mut run, &mut out).err();
-        out
+        progress.out.unsaved = self.fold(&mut run, progress).err();
     }
 
     /// Opens the journal and syncs the intents of all tasks.
@@ -186,116 +172,89 @@ impl Submitter<'_> {
             unsynced: batches.iter().flat_map(|batch| intents(batch)).collect(),
             done: Vec::new(),
             folded_at: (self.clock)(),
-            doubts_in_a_row: 0,
-            taken: HashSet::new(),
         };
         run.flush()?;
         Ok(run)
     }
 
+    /// Submits a batch, several times if the controller only has no time for it.
     fn submit_batch(
         &mut self,
         batch: &Batch,
         run: &mut Run,
-        out: &mut Submitted,
+        progress: &mut Progress,
     ) -> Result<Next, Halt> {
         let Some(first) = batch.tasks.first() else {
             return Ok(Next::Done);
         };
-        let procedure = &first.intent.key.procedure;
-        if let Some((_, count)) = out.refused.get_mut(procedure) {
-            *count += batch.tasks.len();
+        if progress.keeps_back(batch, first) {
             return Ok(Next::Done);
         }
-        if let Some(like) = out.refused_retries.iter_mut().find(|r| r.is_like(first)) {
-            like.count += batch.tasks.len();
-            return Ok(Next::Done);
-        }
-        let requests: Vec<&JobRequest> = batch.tasks.iter().map(|task| &task.request).collect();
-        for attempt in 0.. {
-            let now = (self.clock)();
-            if now >= self.deadline {
-                return Err(Halt::Deadline);
-            }
-            self.store.check_lock().map_err(Halt::Lock)?;
-            let sending = batch.tasks.iter().map(|task| Entry::Sending {
-                submission_id: Arc::clone(&task.intent.submission_id),
-                at: now,
-            });
-            run.unsynced.extend(sending);
-            if let Err(error) = run.flush() {
-                run.take_back(batch.tasks.len());
-                return Err(Halt::Journal(error.into()));
-            }
-            let submission = match &batch.array {
-                Some(array) => self.executor.submit_array(array, &requests),
-                None => self.executor.submit(&first.request),
-            };
-            let submission = run.doubt_what_is_taken(submission);
-            let after = (self.clock)();
-            for (index, task) in batch.tasks.iter().enumerate() {
-                let own = of_task(&submission, batch, index);
-                run.unsynced
-                    .push(entry(&task.intent.submission_id, &own, after));
-            }
-            let instead = match &submission {
-                Submission::Refused { kind, .. } => smaller(batch, *kind, after - now),
-                _ => None,
-            };
-            let pause = match &submission {
-                Submission::Refused {
-                    kind: Refusal::Transient,
-                    ..
-                } => PAUSES
-                    .get(attempt)
-                    .filter(|pause| self.has_time_for(**pause)),
-                _ => None,
-            };
-            self.report(
-                batch,
-                &submission,
-                instead.is_some() || pause.is_some(),
-                out,
-            );
-            if let Some(parts) = instead {
-                return Ok(Next::Instead(parts));
-            }
-            match submission {
-                Submission::Accepted { .. } => {
-                    run.doubts_in_a_row = 0;
-                    return Ok(Next::Done);
+        let mut pauses = PAUSES.into_iter();
+        loop {
+            let (submission, took) = self.send(batch, first, run, progress)?;
+            let (instead, pause) = match &submission {
+                Submission::Refused { kind, .. } => {
+                    let pause = pauses.next();
+                    let pause = pause.filter(|_| *kind == Refusal::Transient);
+                    (
+                        smaller(batch, *kind, took),
+                        pause.filter(|pause| self.has_time_for(*pause)),
+                    )
                 }
-                Submission::InDoubt { message } => {
-                    run.doubts_in_a_row += 1;
-                    return match run.doubts_in_a_row {
-                        MAX_DOUBTS => Err(Halt::NoAnswers(message)),
-                        _ => Ok(Next::Done),
-                    };
+                _ => (None, None),
+            };
+            let is_tried_again = instead.is_some() || pause.is_some();
+            self.report(batch, &submission, is_tried_again, &mut progress.out);
+            match (instead, pause) {
+                (Some(parts), _) => return Ok(Next::Instead(parts)),
+                (None, Some(pause)) => (self.pause)(pause),
+                (None, None) => {
+                    let is_over = progress.conclude(batch, first, submission);
+                    return is_over.map(|()| Next::Done);
                 }
-                Submission::Refused { kind, message } => match kind {
-                    Refusal::Permanent if first.notes.has_own_resources => {
-                        out.refused_retries.push(RefusedRetry {
-                            key: first.intent.key.clone(),
-                            resources: first.request.resources.clone(),
-                            message,
-                            count: batch.tasks.len(),
-                        });
-                        return Ok(Next::Done);
-                    }
-                    Refusal::Permanent | Refusal::ArraySize => {
-                        out.refused
-                            .insert(Arc::clone(procedure), (message, batch.tasks.len()));
-                        return Ok(Next::Done);
-                    }
-                    Refusal::Limit => return Err(Halt::Limit(message)),
-                    Refusal::Transient => match pause {
-                        Some(pause) => (self.pause)(*pause),
-                        None => return Err(Halt::Transient(message)),
-                    },
-                },
             }
         }
-        Ok(Next::Done)
+    }
+
+    /// Calls sbatch once, after the intents and that it is called are on disk. Returns its answer and how long it took.
+    fn send(
+        &mut self,
+        batch: &Batch,
+        first: &Prepared,
+        run: &mut Run,
+        progress: &mut Progress,
+    ) -> Result<(Submission, chrono::Duration), Halt> {
+        let now = (self.clock)();
+        if now >= self.deadline {
+            return Err(Halt::Deadline);
+        }
+        self.store.check_lock().map_err(Halt::Lock)?;
+        let sending = batch.tasks.iter().map(|task| Entry::Sending {
+            submission_id: Arc::clone(&task.intent.submission_id),
+            at: now,
+        });
+        run.unsynced.extend(sending);
+        if let Err(error) = run.flush() {
+            run.take_back(batch.tasks.len());
+            return Err(Halt::Journal(error.into()));
+        }
+        let submission = match &batch.array {
+            Some(array) => {
+                let requests: Vec<&JobRequest> =
+                    batch.tasks.iter().map(|task| &task.request).collect();
+                self.executor.submit_array(array, &requests)
+            }
+            None => self.executor.submit(&first.request),
+        };
+        let submission = progress.doubt_what_is_taken(submission);
+        let after = (self.clock)();
+        for (index, task) in batch.tasks.iter().enumerate() {
+            let own = of_task(&submission, batch, index);
+            run.unsynced
+                .push(entry(&task.intent.submission_id, &own, after));
+        }
+        Ok((submission, after - now))
     }
 
     fn has_time_for(&self, pause: Duration) -> bool {
@@ -305,8 +264,8 @@ impl Submitter<'_> {
     }
 
     /// Brings the rows up to what is known and saves them, after the events; that ends the journal.
-    fn fold(&mut self, run: &mut Run, out: &mut Submitted) -> Result<(), StateError> {
-        note_audit_error(self.audit.sync(), out);
+    fn fold(&mut self, run: &mut Run, progress: &mut Progress) -> Result<(), StateError> {
+        note_audit_error(self.audit.sync(), &mut progress.out);
         // A result that cannot be synced any more is in the rows that are saved next; should that
         // fail too, its submission is in doubt on disk and will be looked for.
         let _ = run.flush_facts();
@@ -319,82 +278,6 @@ impl Submitter<'_> {
             run.leave_behind();
         }
         saved.map(drop)
-    }
-
-    /// Notes what became of each task. What is tried again otherwise was refused all the same.
-    fn report(
-        &mut self,
-        batch: &Batch,
-        submission: &Submission,
-        is_tried_again: bool,
-        out: &mut Submitted,
-    ) {
-        let requests: Vec<&JobRequest> = batch.tasks.iter().map(|task| &task.request).collect();
-        let argv = match (&batch.array, requests.as_slice()) {
-            (Some(array), tasks) => self.executor.array_command_line(array, tasks),
-            (None, [task, ..]) => self.executor.command_line(task),
-            (None, []) => Vec::new(),
-        };
-        let at = (self.clock)();
-        let mut events = Vec::new();
-        for (index, task) in batch.tasks.iter().enumerate() {
-            let key = &task.intent.key;
-            let mut event = Event {
-                at,
-                kind: EventKind::Submitted,
-                key: Some(key.clone()),
-                job_id: None,
-                old_status: None,
-                new_status: Some(TaskStatus::Pending),
-                detail: None,
-                extra: audit_log::extras_of_intent(&task.intent),
-            };
-            event.extra.extend(notes(task));
-            // Two studies may write to one log.
-            event
-                .extra
-                .push(("project", task.request.project.as_str().into()));
-            if batch.array.is_some() {
-                event.extra.push(("array_index", index.into()));
-            }
-            match of_task(submission, batch, index) {
-                Submission::Accepted { job_id, cluster } => {
-                    out.accepted.push((key.clone(), job_id.clone()));
-                    event.job_id = Some(job_id);
-                    event.extra.push(("argv", argv.clone().into()));
-                    event
-                        .extra
-                        .push(("version", env!("CARGO_PKG_VERSION").into()));
-                    if let Some(cluster) = cluster {
-                        event.extra.push(("cluster", cluster.to_string().into()));
-                    }
-                }
-                Submission::Refused { message, .. } => {
-                    event.kind = EventKind::Error;
-                    event.new_status = None;
-                    event.detail = Some(message);
-                }
-                Submission::InDoubt { message } => {
-                    event.kind = EventKind::Error;
-                    event.detail = Some(format!("in doubt: {message}"));
-                    out.in_doubt.push((key.clone(), message));
-                }
-            }
-            events.push(event);
-        }
-        if is_tried_again {
-            // One line tells as much as one for each task.
-            events.truncate(1);
-        }
-        let written = self.audit.append_unsynced(&events);
-        note_audit_error(written, out);
-    }
-}
-
-fn note_audit_error(written: Result<(), (PathBuf, io::Error)>, out: &mut Submitted) {
-    if let Err((path, error)) = written {
-        out.audit_error
-            .get_or_insert_with(|| format!("cannot write {}: {error}", path.display()));
     }
 }
 
@@ -419,17 +302,6 @@ fn smaller(batch: &Batch, kind: Refusal, took: chrono::Duration) -> Option<Vec<B
     }
 }
 
-/// Tells of one task what sbatch told of its batch.
-fn of_task(submission: &Submission, batch: &Batch, index: usize) -> Submission {
-    match submission {
-        Submission::Accepted { job_id, cluster } if batch.array.is_some() => Submission::Accepted {
-            job_id: array::job_id_of_task(job_id, index),
-            cluster: cluster.clone(),
-        },
-        other => other.clone(),
-    }
-}
-
 fn intents(batch: &Batch) -> impl Iterator<Item = Entry> {
     let intents = batch.tasks.iter().map(|task| task.intent.clone());
     intents.map(Entry::Intent)
@@ -437,35 +309,4 @@ fn intents(batch: &Batch) -> impl Iterator<Item = Entry> {
 
 fn count(batches: &VecDeque<Cow<'_, Batch>>) -> usize {
     batches.iter().map(|batch| batch.tasks.len()).sum()
-}
-
-/// Returns why a task is submitted, and how the request differs from what is configured.
-fn notes(task: &Prepared) -> Vec<(&'static str, Value)> {
-    let Notes {
-        due,
-        retry_of,
-        changes,
-        reduced,
-        has_own_resources: _,
-    } = &task.notes;
-    let reduced: Vec<String> = reduced.iter().map(ToString::to_string).collect();
-    [
-        ("cause", due.and_then(Due::cause).map(Value::from)),
-        ("retry_of", retry_of.map(|reason| reason.as_str().into())),
-        (
-            "changes",
-            Some(changes.clone())
-                .filter(|list| !list.is_empty())
-                .map(Value::from),
-        ),
-        (
-            "reduced",
-            Some(reduced)
-                .filter(|list| !list.is_empty())
-                .map(Value::from),
-        ),
-    ]
-    .into_iter()
-    .filter_map(|(key, value)| Some((key, value?)))
-    .collect()
 }

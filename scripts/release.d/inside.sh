@@ -15,6 +15,10 @@ main() {
   python3 -m venv /venv
   /venv/bin/pip install --quiet --disable-pip-version-check --no-index ./snbb_scheduler-*.whl
   /venv/bin/snbb-scheduler --version
+  if /venv/bin/snbb-scheduler --lock-always-granted-for-tests --version 2>/dev/null; then
+    echo "the program can work without a lock: it is no release build" >&2
+    exit 1
+  fi
   how_long /venv/bin/snbb-scheduler
 
   local set

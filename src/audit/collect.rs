@@ -1,7 +1,7 @@
 //! Gathers a report: from configuration, state, attempts, sessions, decisions, outputs, logs, scripts and
 //! the audit log. Reads only.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +14,10 @@ use super::logs;
 use super::matters;
 use super::patterns::Patterns;
 use super::progress::progress;
-use super::report::{FORMAT, Orphans, Report, Study, UnreadableItem};
+use super::report::{
+    FORMAT, Failures, Logs, Orphans, Report, ScriptFinding, StaleJob, Study, TaskDetail,
+    UnreadableItem,
+};
 use super::summary::{self, Selected};
 use super::{Parts, health};
 use crate::bids::Discovery;
@@ -25,7 +28,7 @@ use crate::executor::{ExecutorError, JobReport};
 use crate::manifest::{Decision, Manifest, Planned, Selection, Skip};
 use crate::request;
 use crate::state::audit_log;
-use crate::state::{State, TaskRow};
+use crate::state::{State, TaskKey, TaskRow};
 
 /// Holds what a report is made of.
 pub struct Input<'a> {
@@ -58,7 +61,7 @@ pub struct Input<'a> {
 
 /// Makes the report.
 pub fn collect(input: Input<'_>) -> Report {
-    let config = input.config;
+    let (config, parts) = (input.config, input.parts);
     let dag = &config.procedures;
     let selected = Selected::new(
         dag,
@@ -67,46 +70,10 @@ pub fn collect(input: Input<'_>) -> Report {
         &input.manifest.tasks,
         input.state.rows(),
     );
-    let rows = || selected.rows.iter().copied();
-    let earlier = input.attempts.iter().filter(|row| selected.has(row));
-    let attempts = || rows().chain(earlier.clone());
-    let mut unreadable = input.unreadable.clone();
-    unreadable.extend(unreadable_tasks(&selected));
-    unreadable.extend(input.found.unreadable.iter().map(|what| UnreadableItem {
-        part: "sessions",
-        path: lossy(&what.path),
-        error: what.error.clone(),
-    }));
-
-    let parts = input.parts;
-    let log_dir = config.slurm.log_dir.as_deref();
-    let read_logs = parts.logs.then(|| {
-        let threads = config.scan_threads;
-        logs::read(&selected.rows, log_dir, input.patterns, threads, input.tick)
-    });
-    let (mut tasks, numbers) = match input.probe {
-        Some(probe) => Details {
-            config,
-            state: input.state,
-            probe,
-            of_all: input.all_markers,
-            log_dir,
-        }
-        .collect(&selected, input.tick),
-        None => Default::default(),
-    };
-    let logs = read_logs.map(|mut read| {
-        for task in &mut tasks {
-            let key = crate::state::TaskKey {
-                subject: Arc::clone(&task.subject),
-                session: Arc::clone(&task.session),
-                procedure: Arc::clone(&task.procedure),
-            };
-            task.log_tail = read.tails.remove(&key).unwrap_or_default();
-        }
-        unreadable.append(&mut read.unreadable);
-        read.logs
-    });
+    let mut unreadable = unreadable(&input, &selected);
+    let read_logs = parts.logs.then(|| read_logs(&input, &selected));
+    let (mut tasks, numbers) = details(&input, &selected);
+    let logs = read_logs.map(|read| hand_out(read, &mut tasks, &mut unreadable));
     let job = |task: &Planned| {
         let row = input.state.get(&request::key(config, task))?;
         row.job_id.clone()
@@ -117,11 +84,12 @@ pub fn collect(input: Input<'_>) -> Report {
         let (least, threads) = (config.audit.dicom_min_files, config.scan_threads);
         inputs::dicom(&selected.sessions, least, threads, input.tick)
     });
-    let progress = if parts.tasks {
-        progress_of(&input, &selected, &mut unreadable)
-    } else {
-        None
-    };
+    let mut found = Matters::default();
+    let mut progress = None;
+    if parts.tasks {
+        progress = progress_of(&input, &selected, &mut unreadable);
+        found = matters_of(&input, &selected);
+    }
     unreadable.sort();
     unreadable.dedup();
     Report {
@@ -134,42 +102,106 @@ pub fn collect(input: Input<'_>) -> Report {
         tasks,
         dicom,
         logs,
-        stale: if parts.tasks {
-            matters::stale(rows(), config.audit.stale_job_threshold_hours, input.now)
-        } else {
-            Vec::new()
-        },
-        orphans: if parts.tasks {
-            Orphans {
-                rows: matters::orphan_rows(rows(), dag, input.found),
-                jobs: input
-                    .queue
-                    .map(|queue| matters::orphan_jobs(queue, input.state.rows(), input.project)),
-            }
-        } else {
-            Orphans::default()
-        },
-        scripts: if parts.tasks {
-            let chosen = dag.iter().map(|(_, procedure)| procedure);
-            let chosen = chosen.filter(|p| input.selection.contains_procedure(&p.name));
-            let has_directives = config.executor == ExecutorKind::Slurm;
-            inputs::scripts(chosen, input.find_script, has_directives)
-        } else {
-            Vec::new()
-        },
-        failures: if parts.tasks {
-            matters::failures(rows(), attempts(), dag)
-        } else {
-            Default::default()
-        },
-        efficiency: if parts.efficiency {
-            efficiency(attempts(), dag)
-        } else {
-            Vec::new()
+        stale: found.stale,
+        orphans: found.orphans,
+        scripts: found.scripts,
+        failures: found.failures,
+        efficiency: match parts.efficiency {
+            true => efficiency(attempts(&input, &selected), dag),
+            false => Vec::new(),
         },
         progress,
         trend: None,
         unreadable,
+    }
+}
+
+/// Lists what was left out on the way here, by the decisions and by the search for sessions.
+fn unreadable(input: &Input<'_>, selected: &Selected<'_>) -> Vec<UnreadableItem> {
+    let mut unreadable = input.unreadable.clone();
+    unreadable.extend(unreadable_tasks(selected));
+    unreadable.extend(input.found.unreadable.iter().map(|what| UnreadableItem {
+        part: "sessions",
+        path: lossy(&what.path),
+        error: what.error.clone(),
+    }));
+    unreadable
+}
+
+fn read_logs(input: &Input<'_>, selected: &Selected<'_>) -> logs::Read {
+    let log_dir = input.config.slurm.log_dir.as_deref();
+    let threads = input.config.scan_threads;
+    logs::read(&selected.rows, log_dir, input.patterns, threads, input.tick)
+}
+
+/// Tells of the tasks that deserve a look; the place of each in the list, by its number in the manifest.
+fn details(input: &Input<'_>, selected: &Selected<'_>) -> (Vec<TaskDetail>, HashMap<usize, usize>) {
+    let Some(probe) = input.probe else {
+        return Default::default();
+    };
+    let details = Details {
+        config: input.config,
+        state: input.state,
+        probe,
+        of_all: input.all_markers,
+        log_dir: input.config.slurm.log_dir.as_deref(),
+    };
+    details.collect(selected, input.tick)
+}
+
+/// Gives each task the end of its log, and keeps the rest of what logs say.
+fn hand_out(
+    mut read: logs::Read,
+    tasks: &mut [TaskDetail],
+    unreadable: &mut Vec<UnreadableItem>,
+) -> Logs {
+    for task in tasks {
+        let key = TaskKey {
+            subject: Arc::clone(&task.subject),
+            session: Arc::clone(&task.session),
+            procedure: Arc::clone(&task.procedure),
+        };
+        task.log_tail = read.tails.remove(&key).unwrap_or_default();
+    }
+    unreadable.append(&mut read.unreadable);
+    read.logs
+}
+
+/// Lists the selected rows, and what was tried before them.
+fn attempts<'a>(
+    input: &'a Input<'_>,
+    selected: &'a Selected<'_>,
+) -> impl Iterator<Item = &'a TaskRow> {
+    let earlier = input.attempts.iter().filter(|row| selected.has(row));
+    selected.rows.iter().copied().chain(earlier)
+}
+
+/// Holds what only a report about tasks tells of.
+#[derive(Default)]
+struct Matters {
+    stale: Vec<StaleJob>,
+    orphans: Orphans,
+    scripts: Vec<ScriptFinding>,
+    failures: Failures,
+}
+
+fn matters_of(input: &Input<'_>, selected: &Selected<'_>) -> Matters {
+    let config = input.config;
+    let dag = &config.procedures;
+    let rows = || selected.rows.iter().copied();
+    let chosen = dag.iter().map(|(_, procedure)| procedure);
+    let chosen = chosen.filter(|p| input.selection.contains_procedure(&p.name));
+    let has_directives = config.executor == ExecutorKind::Slurm;
+    let orphan_jobs =
+        |queue: &[JobReport]| matters::orphan_jobs(queue, input.state.rows(), input.project);
+    Matters {
+        stale: matters::stale(rows(), config.audit.stale_job_threshold_hours, input.now),
+        orphans: Orphans {
+            rows: matters::orphan_rows(rows(), dag, input.found),
+            jobs: input.queue.map(orphan_jobs),
+        },
+        scripts: inputs::scripts(chosen, input.find_script, has_directives),
+        failures: matters::failures(rows(), attempts(input, selected), dag),
     }
 }
 

@@ -180,6 +180,15 @@ struct Written {
     line: usize,
 }
 
+impl Written {
+    fn new(text: &str, line: usize) -> Self {
+        Self {
+            text: text.to_owned(),
+            line,
+        }
+    }
+}
+
 /// Holds what was taken over of the first row of a pair.
 #[derive(Debug)]
 struct First {
@@ -248,27 +257,38 @@ impl Rows {
                     .push(format!("'{id}' is {label} (line {line})"));
             }
         }
-        let written = |text: &str| Written {
-            text: text.to_owned(),
-            line,
-        };
+        self.add_subject(&subject, Written::new(subject_id, line));
+        self.add_session((subject, session), Written::new(session_id, line), dicom);
+    }
+
+    /// Two ids of one subject are told.
+    fn add_subject(&mut self, subject: &SubjectLabel, written: Written) {
         match self.subjects.entry(subject.clone()) {
             Entry::Vacant(entry) => {
-                entry.insert(written(subject_id));
+                entry.insert(written);
             }
-            Entry::Occupied(entry) if entry.get().text != subject_id => {
+            Entry::Occupied(entry) if entry.get().text != written.text => {
                 let other = entry.get();
                 self.other_ids.push(format!(
-                    "'{}' (line {}) and '{subject_id}' (line {line}) are both {subject}",
-                    other.text, other.line
+                    "'{}' (line {}) and '{}' (line {}) are both {subject}",
+                    other.text, other.line, written.text, written.line
                 ));
             }
             Entry::Occupied(_) => {}
         }
-        match self.sessions.entry((subject, session)) {
+    }
+
+    /// The first row of a session counts; where a later one differs is told.
+    fn add_session(
+        &mut self,
+        session: (SubjectLabel, SessionLabel),
+        written: Written,
+        dicom: Option<String>,
+    ) {
+        match self.sessions.entry(session) {
             Entry::Vacant(entry) => {
                 entry.insert(First {
-                    written_session: written(session_id),
+                    written_session: written,
                     dicom,
                 });
             }
@@ -276,10 +296,11 @@ impl Rows {
                 let (subject, session) = entry.key();
                 let first = entry.get();
                 let other = &first.written_session;
-                if other.text != session_id {
+                let line = written.line;
+                if other.text != written.text {
                     self.other_ids.push(format!(
-                        "'{}' (line {}) and '{session_id}' (line {line}) are both {session} of {subject}",
-                        other.text, other.line
+                        "'{}' (line {}) and '{}' (line {line}) are both {session} of {subject}",
+                        other.text, other.line, written.text
                     ));
                 }
                 if first.dicom != dicom {

@@ -31,42 +31,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     match &facts.found {
         Err((message, hint)) => findings.push(Finding::error(TOPIC, place, message, hint)),
-        Ok(found) => {
-            let count = found.sessions.len();
-            findings.push(match count {
-                0 => Finding::warning(
-                    TOPIC,
-                    place,
-                    "no session is found",
-                    "sessions are directories sub-<label>/ses-<label> (letters and digits), or lines of sessions_file",
-                ),
-                _ => Finding::ok(TOPIC, place, format!("sessions: {count}")),
-            });
-            findings.extend(found.notes.iter().map(|note| {
-                Finding::warning(
-                    TOPIC,
-                    "",
-                    note,
-                    "rename them if they are sessions; otherwise nothing, they are left alone",
-                )
-            }));
-            let unreadable: Vec<String> = found
-                .unreadable
-                .iter()
-                .map(|what| format!("{} ({})", what.path.display(), what.error))
-                .collect();
-            if !unreadable.is_empty() {
-                findings.push(Finding::warning(
-                    TOPIC,
-                    "",
-                    format!(
-                        "cannot be read: {}; the sessions there are not worked on",
-                        few(&unreadable)
-                    ),
-                    "the user who runs this needs read and search permission there",
-                ));
-            }
-        }
+        Ok(found) => findings.extend(found_sessions(found, place)),
     }
     if !facts.near.is_empty() {
         let names: Vec<String> = facts
@@ -112,6 +77,46 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
             "",
             format!("matches no session: {}", few(&facts.unmatched)),
             "correct the entries, or take them out",
+        ));
+    }
+    findings
+}
+
+/// Judges what the search found.
+fn found_sessions(found: &Discovery, place: String) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let count = found.sessions.len();
+    findings.push(match count {
+        0 => Finding::warning(
+            TOPIC,
+            place,
+            "no session is found",
+            "sessions are directories sub-<label>/ses-<label> (letters and digits), or lines of sessions_file",
+        ),
+        _ => Finding::ok(TOPIC, place, format!("sessions: {count}")),
+    });
+    findings.extend(found.notes.iter().map(|note| {
+        Finding::warning(
+            TOPIC,
+            "",
+            note,
+            "rename them if they are sessions; otherwise nothing, they are left alone",
+        )
+    }));
+    let unreadable: Vec<String> = found
+        .unreadable
+        .iter()
+        .map(|what| format!("{} ({})", what.path.display(), what.error))
+        .collect();
+    if !unreadable.is_empty() {
+        findings.push(Finding::warning(
+            TOPIC,
+            "",
+            format!(
+                "cannot be read: {}; the sessions there are not worked on",
+                few(&unreadable)
+            ),
+            "the user who runs this needs read and search permission there",
         ));
     }
     findings

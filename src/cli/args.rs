@@ -67,7 +67,8 @@ pub struct Global {
     /// Write a line per directory that is read into this new file, to find out what is slow
     #[arg(long, global = true, value_name = "FILE")]
     pub trace_scan: Option<PathBuf>,
-    /// Work without a lock (for the tests of what then happens)
+    /// Work without a lock (for the tests of what then happens; a released program cannot)
+    #[cfg(debug_assertions)]
     #[arg(long, global = true, hide = true)]
     pub lock_always_granted_for_tests: bool,
 }
@@ -221,6 +222,15 @@ pub struct LengthArgs {
 }
 
 impl Global {
+    /// True if tests want to see what happens without a lock.
+    pub fn grants_every_lock(&self) -> bool {
+        #[cfg(debug_assertions)]
+        let is_granted = self.lock_always_granted_for_tests;
+        #[cfg(not(debug_assertions))]
+        let is_granted = false;
+        is_granted
+    }
+
     pub fn verbosity(&self) -> Verbosity {
         Verbosity::from_flags(self.quiet, self.verbose)
     }

@@ -9,7 +9,7 @@ use super::context::{Access, Context};
 use super::error::Failure;
 use super::monitor::{open_audit, update_or_read};
 use super::output::Printer;
-use crate::executor::{Answer, Executor, Question};
+use crate::executor::{Answer, Executor, ExecutorError, Question};
 use crate::exit::Exit;
 use crate::job::JobRef;
 use crate::manifest::Selection;
@@ -43,11 +43,7 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
     }
     if jobs.is_empty() {
         printer.talk("no job in flight matches: nothing to cancel");
-        return Ok(if in_doubt.is_empty() {
-            Exit::Done
-        } else {
-            Exit::Error
-        });
+        return Ok(without_doubt(&in_doubt));
     }
     if args.dry_run {
         for row in &jobs {
@@ -73,22 +69,7 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
             job_text(row)
         ));
     }
-    let references: Vec<JobRef> = own.iter().filter_map(|row| reference(row)).collect();
-    let mut asked = Ok(());
-    if !references.is_empty() {
-        let mut executor = context.executor(Access::ReadWrite)?;
-        executor.set_deadline(context.config.deadline);
-        // Of several clusters, one may have failed: the jobs of the others were asked to end all the same.
-        asked = executor.cancel(&references);
-        let failed = asked.as_ref().err().map(ToString::to_string);
-        let events: Vec<Event> = own
-            .iter()
-            .map(|row| cancelled_event(row, failed.as_deref()))
-            .collect();
-        open_audit(context)?
-            .append(&events)
-            .map_err(|(path, source)| Failure::Write { path, source })?;
-    }
+    let asked = ask_to_end(context, &own)?;
     // Where nobody was asked to end, nothing is to be waited for.
     let looks = if asked.is_ok() { LOOKS } else { 1 };
     let ending = wait_for_end(context, args, &selection, looks, printer)?;
@@ -104,11 +85,36 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
     if ending > 0 {
         printer.note("the others are still ending; `monitor` tells when they have");
     }
-    Ok(if in_doubt.is_empty() {
+    Ok(without_doubt(&in_doubt))
+}
+
+fn without_doubt(in_doubt: &[TaskRow]) -> Exit {
+    if in_doubt.is_empty() {
         Exit::Done
     } else {
         Exit::Error
-    })
+    }
+}
+
+/// Asks for the end of the jobs, and writes down that it did. The inner error is the executor's.
+fn ask_to_end(context: &Context, own: &[&TaskRow]) -> Result<Result<(), ExecutorError>, Failure> {
+    let references: Vec<JobRef> = own.iter().filter_map(|row| reference(row)).collect();
+    if references.is_empty() {
+        return Ok(Ok(()));
+    }
+    let mut executor = context.executor(Access::ReadWrite)?;
+    executor.set_deadline(context.config.deadline);
+    // Of several clusters, one may have failed: the jobs of the others were asked to end all the same.
+    let asked = executor.cancel(&references);
+    let failed = asked.as_ref().err().map(ToString::to_string);
+    let events: Vec<Event> = own
+        .iter()
+        .map(|row| cancelled_event(row, failed.as_deref()))
+        .collect();
+    open_audit(context)?
+        .append(&events)
+        .map_err(|(path, source)| Failure::Write { path, source })?;
+    Ok(asked)
 }
 
 /// Tells the tasks' own jobs from those that have the same id by now: ids are recycled. What the

@@ -1,23 +1,22 @@
 //! What commands share: the configuration, the executor, the look at the data trees.
 
+mod decide;
 mod place;
 
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub use decide::subjects_progress;
 use place::{refuse_ambiguous_link, tell_links, tell_warnings};
 
 use super::args::{Global, SelectArgs, WriteArgs};
 use super::error::Failure;
 use super::naming::Named;
 use super::output::Printer;
-use super::pause::{Tense, tell_pauses};
 use super::profile;
-use crate::bids::SessionSource;
 use crate::bids::discover::discover_by;
-use crate::bids::{Cohort, Discovery};
+use crate::bids::{Discovery, SessionSource};
 use crate::completion::Completions;
 use crate::completion::probe::Probe;
 use crate::config::{self, Config, ConfigError, ExecutorKind, Overrides, Source};
@@ -25,15 +24,14 @@ use crate::disk::cost::ScanCost;
 use crate::disk::reader::Reader;
 use crate::executor::Executor;
 use crate::local::{LocalExecutor, LocalSettings};
-use crate::manifest::{Manifest, Policy, Selection, Vanished, World, pause, plan};
-use crate::pass::{Brakes, Pass};
+use crate::manifest::Selection;
+use crate::pass::Pass;
 use crate::request;
-use crate::safety::{self, Blind, Counts, roots};
+use crate::safety::{self, Blind, roots};
 use crate::slurm::SlurmExecutor;
 use crate::state::State;
 use crate::state::lock::{Lock, LockError};
 use crate::state::store::{LockedStore, Store, check_owner};
-use crate::state::traces::BEGUN_ANEW;
 use crate::sys;
 
 /// Holds what was loaded for one call.
@@ -94,7 +92,7 @@ impl Context {
             store,
             account,
             reader,
-            is_lock_useless: global.lock_always_granted_for_tests,
+            is_lock_useless: global.grants_every_lock(),
         })
     }
 
@@ -141,7 +139,7 @@ impl Context {
         }
         if self.traces(&state).is_some() {
             let now = u64::try_from(sys::now().timestamp()).unwrap_or_default();
-            state.meta.baselines.insert(BEGUN_ANEW.to_owned(), now);
+            state.meta.begun_anew = Some(now);
         }
         if state.meta.project.is_none() {
             state.meta.project = Some(self.project(&state));
@@ -295,111 +293,6 @@ impl Context {
             }
         }
         Named::new(words, &known)
-    }
-
-    /// Does what [`Context::decide`] does and tells what the next run will hold back: for commands that show what is
-    /// to come.
-    pub fn plan(
-        &self,
-        selection: Selection,
-        printer: &mut Printer,
-    ) -> Result<(Discovery, Manifest), Failure> {
-        let (found, manifest, brakes) = self.decide(selection, printer)?;
-        tell_pauses(self, &brakes, Some(&manifest), Tense::NextRun, printer);
-        Ok((found, manifest))
-    }
-
-    /// Finds the sessions and decides about their tasks, by the stored rows and the disk: for
-    /// commands that only look.
-    pub fn decide(
-        &self,
-        selection: Selection,
-        printer: &mut Printer,
-    ) -> Result<(Discovery, Manifest, Brakes), Failure> {
-        let state = self.read_state(printer)?;
-        let policy = self.policy(selection, false)?;
-        let mut stops = roots::judge(&self.config, &state, roots::look);
-        let found = self.discover(printer)?;
-        self.tell_unmatched(&policy, &found, printer);
-        let probe = self.probe()?;
-        let (gate, now) = (self.config.gate(), sys::now());
-        let vanished = Vanished::look(&state, &self.config.procedures, || {
-            self.store.read_attempts()
-        })?;
-        let world = World {
-            sessions: &found.sessions,
-            rows: &state,
-            completions: &probe,
-            jobs_without_row: &HashMap::new(),
-            vanished: &vanished,
-            gate: &|path| gate.hold(path, now),
-            now,
-        };
-        let subjects = found.sessions.chunk_by(|a, b| a.subject == b.subject);
-        let progress = printer.progress(Some(subjects.count() as u64), "looking at outputs");
-        let mut manifest = plan(
-            &self.config.procedures,
-            &world,
-            &policy,
-            self.config.scan_threads,
-            &|| progress.inc(1),
-        );
-        progress.finish();
-        let counts = Counts::of(
-            &self.config.procedures,
-            &manifest,
-            &state,
-            found.unreadable.is_empty().then_some(found.sessions.len()),
-        );
-        stops.extend(safety::drop::judge(
-            &self.config,
-            &counts,
-            &state.meta.baselines,
-        ));
-        if !stops.is_empty() {
-            printer.warning(&format!(
-                "{}; 'run' would submit nothing (safety stop)",
-                safety::message(&stops)
-            ));
-            printer.hint(&safety::hints(&stops));
-        }
-        let is_due = manifest.due().next().is_some();
-        let brakes = Brakes::look(&self.config, &self.store, &state, is_due, world.now)?;
-        pause::apply(&mut manifest, &brakes.control, &self.config.procedures);
-        Ok((found, manifest, brakes))
-    }
-
-    /// Puts together what configuration and command line say about the decision.
-    pub fn policy(&self, selection: Selection, force: bool) -> Result<Policy, Failure> {
-        Ok(Policy {
-            selection,
-            force,
-            resubmit_failed: self.config.resubmit_failed,
-            cohort: Cohort::load(&self.config.cohort)?,
-        })
-    }
-
-    /// Tells which entries of `include` and `exclude` name nothing that there is.
-    pub fn tell_unmatched(&self, policy: &Policy, found: &Discovery, printer: &mut Printer) {
-        const SHOWN: usize = 3;
-        // What could not be read may hold their sessions.
-        if !found.unreadable.is_empty() {
-            return;
-        }
-        let unmatched = policy.cohort.unmatched(&found.sessions);
-        if unmatched.is_empty() {
-            return;
-        }
-        let shown: Vec<String> = unmatched
-            .iter()
-            .take(SHOWN)
-            .map(ToString::to_string)
-            .collect();
-        let more = match unmatched.len().saturating_sub(SHOWN) {
-            0 => String::new(),
-            more => format!(", and {more} more"),
-        };
-        printer.warning(&format!("matches no session: {}{more}", shown.join(", ")));
     }
 }
 

@@ -17,11 +17,12 @@ use crate::executor::Answer;
 use crate::exit::Exit;
 use crate::explain::{Explanation, View};
 use crate::manifest::{Decision, Manifest, Planned, Selection};
-use crate::pass::Wishes;
+use crate::pass::{Decided, Looked, Pass, Wishes};
 use crate::procedure::{ArrayMode, Procedure};
 use crate::request;
-use crate::safety::{self, Counts, SafetyStop, drop, roots, space};
+use crate::safety::{self, Counts, SafetyStop, roots};
 use crate::state::State;
+use crate::state::control::Control;
 use crate::sys;
 use crate::tables::TableError;
 
@@ -51,43 +52,11 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
     let mut executor = context.executor(Access::ReadOnly)?;
 
     let mut pass = context.pass(executor.as_mut(), &probe, &project);
-    let mut looked = pass.look(&mut state);
-    let mut exit = Exit::Done;
-    if let Some(message) = &looked.queue_failed {
-        printer.warning(&format!(
-            "the queue does not answer: {message}; what follows is what was on record, and `run` would submit nothing"
-        ));
-        looked.observation.queue = Answer::Got(Vec::new());
-        exit = Exit::Unreachable;
-    } else if let Some(message) = &looked.accounting_failed {
-        printer.warning(&format!(
-            "accounting does not answer: {message}; nothing is concluded from its silence"
-        ));
-        exit = Exit::Unreachable;
-    }
-    let wishes = Wishes {
-        policy: context.policy(Selection::default(), false)?,
-        max_jobs: None,
-        control,
-    };
-    let rows = state.clone();
-    let mut decide = |state: &mut State, sessions: &[Session]| {
-        pass.decide(&context.store, state, sessions, &looked, &wishes, &|| {})
-    };
-    let mut decided = decide(&mut state, &sessions)?;
-    let mut counts = Counts::default();
-    let is_due = |planned: &Planned| matches!(planned.decision, Decision::Submit(_));
-    let is_meant = |planned: &&Planned| named.contains(&request::key(&context.config, planned));
-    if has_limits(&context.config) && decided.manifest.tasks.iter().filter(is_meant).any(is_due) {
-        // Whether there is room for a task depends on all tasks before it.
-        state = rows;
-        decided = decide(&mut state, &found.sessions)?;
-        counts.procedures = std::mem::take(&mut decided.counts.procedures);
-    }
-    counts.sessions = found
-        .unreadable
-        .is_empty()
-        .then_some(found.sessions.len() as u64);
+    let (looked, mut exit) = look(&mut pass, &mut state, printer);
+    let place = (&found, sessions.as_slice());
+    let (decided, counts) = decide(
+        context, &mut pass, &mut state, place, &looked, control, &named,
+    )?;
     stops.extend(other_stops(&context.config, &counts, &state));
     if !are_told && !stops.is_empty() {
         tell_stops(&stops, printer);
@@ -117,7 +86,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
     };
     let meant: Vec<Explanation> = tasks
         .iter()
-        .filter(|planned| is_meant(planned))
+        .filter(|planned| named.contains(&request::key(&context.config, planned)))
         .map(|planned| view.explain(planned))
         .collect();
     if meant.is_empty() {
@@ -130,14 +99,69 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
     Ok(exit)
 }
 
+/// Brings the rows up to date, in memory. Without the queue's answer, what was on record must do.
+fn look(pass: &mut Pass<'_>, state: &mut State, printer: &mut Printer) -> (Looked, Exit) {
+    let mut looked = pass.look(state);
+    if let Some(message) = &looked.queue_failed {
+        printer.warning(&format!(
+            "the queue does not answer: {message}; what follows is what was on record, and `run` would submit nothing"
+        ));
+        looked.observation.queue = Answer::Got(Vec::new());
+        return (looked, Exit::Unreachable);
+    }
+    if let Some(message) = &looked.accounting_failed {
+        printer.warning(&format!(
+            "accounting does not answer: {message}; nothing is concluded from its silence"
+        ));
+        return (looked, Exit::Unreachable);
+    }
+    (looked, Exit::Done)
+}
+
+/// Decides about the subject's sessions, or about the whole study if that is what they depend on. Only then lost outputs
+/// are counted.
+fn decide(
+    context: &Context,
+    pass: &mut Pass<'_>,
+    state: &mut State,
+    (found, sessions): (&Discovery, &[Session]),
+    looked: &Looked,
+    control: Control,
+    named: &Named,
+) -> Result<(Decided, Counts), Failure> {
+    let wishes = Wishes {
+        policy: context.policy(Selection::default(), false)?,
+        max_jobs: None,
+        control,
+    };
+    let mut decide = |state: &mut State, sessions: &[Session]| {
+        pass.decide(&context.store, state, sessions, looked, &wishes, &|| {})
+    };
+    let rows = state.clone();
+    let mut decided = decide(state, sessions)?;
+    let mut counts = Counts::default();
+    let tasks = decided.manifest.tasks.iter();
+    let meant = tasks.filter(|planned| named.contains(&request::key(&context.config, planned)));
+    if depends_on_others(&context.config, meant) {
+        *state = rows;
+        decided = decide(state, &found.sessions)?;
+        counts.procedures = std::mem::take(&mut decided.counts.procedures);
+    }
+    counts.count_sessions(found);
+    Ok((decided, counts))
+}
+
+/// True if one of the tasks is due, and whether there is room for it depends on all tasks before it.
+fn depends_on_others<'a>(config: &Config, mut tasks: impl Iterator<Item = &'a Planned>) -> bool {
+    has_limits(config) && tasks.any(|task| matches!(task.decision, Decision::Submit(_)))
+}
+
 /// Judges room and sudden drops. Whether other subjects lost their outputs is looked at only if the whole
 /// study is; else it is as the last run found it.
 fn other_stops(config: &Config, counts: &Counts, state: &State) -> Vec<SafetyStop> {
-    let baselines = &state.meta.baselines;
-    let mut stops = space::judge(config, &space::look(config));
-    stops.extend(drop::judge(config, counts, baselines));
+    let mut stops = safety::before_submission(config, counts, state);
     if counts.procedures.is_empty() {
-        stops.extend(safety::remembered(baselines));
+        stops.extend(safety::remembered(&state.meta.baselines));
     }
     stops
 }

@@ -7,7 +7,7 @@ use super::monitor::tell;
 use super::output::Printer;
 use crate::executor::Executor;
 use crate::pass::{Decided, Looked, Pass};
-use crate::safety::{self, Blind, SafetyStop, drop, roots, space};
+use crate::safety::{self, Blind, SafetyStop, drop, roots};
 use crate::state::State;
 use crate::state::store::LockedStore;
 
@@ -66,8 +66,7 @@ impl<'a> Guard<'a> {
     ) -> Result<(), Failure> {
         let config = &self.context.config;
         let accepts = self.args.accept_drop;
-        let mut stops = space::judge(config, &space::look(config));
-        stops.extend(drop::judge(config, &decided.counts, &state.meta.baselines));
+        let stops = safety::before_submission(config, &decided.counts, state);
         let stops = self.without_accepted(stops);
         if !stops.is_empty() {
             return Err(self.stop(pass, state, (looked, Some(decided)), &stops, printer));

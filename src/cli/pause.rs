@@ -230,7 +230,7 @@ pub fn tell_pauses(
 /// Tells what is paused, by the files, for commands that do not decide. There, a control file that
 /// cannot be read is a warning.
 pub fn tell_what_is_paused(context: &Context, state: &State, printer: &mut Printer) {
-    match Brakes::look(&context.config, &context.store, state, false, sys::now()) {
+    match Brakes::look(&context.config, &context.store, state, sys::now()) {
         Ok(brakes) => tell_pauses(context, &brakes, None, Tense::NextRun, printer),
         Err(error) => {
             printer.warning(&error.to_string());

@@ -33,29 +33,13 @@ enum Verdict {
 }
 
 pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    let locked = if args.dry_run {
-        None
+    let (locked, mut state) = if args.dry_run {
+        (None, context.read_state(printer)?)
     } else {
-        Some(context.lock_state("retry", &args.write, printer)?)
+        let (locked, state) = context.lock_state("retry", &args.write, printer)?;
+        (Some(locked), state)
     };
-    let (locked, mut state) = match locked {
-        Some((locked, state)) => (Some(locked), state),
-        None => (None, context.read_state(printer)?),
-    };
-    let selection = context.selection_among(&args.select, Some(&state))?;
-    let chosen: Vec<TaskRow> = state
-        .rows()
-        .iter()
-        .filter(|row| {
-            wanted(args.status, row.status)
-                && (args.reasons.is_empty()
-                    || row
-                        .reason
-                        .is_some_and(|reason| args.reasons.contains(&reason)))
-                && selection.contains(&row.key.subject, &row.key.session, &row.key.procedure)
-        })
-        .cloned()
-        .collect();
+    let chosen = chosen(context, args, &state)?;
     if chosen.is_empty() {
         printer.talk("no matching rows: nothing to clear");
         return Ok(Exit::Done);
@@ -66,72 +50,119 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
         completions: outputs.as_ref(),
     };
     let looked = look(context, &mut state, &chosen, outputs.as_ref(), printer)?;
-    let mut events = looked.events;
-    let (mut cleared, mut accepted, mut complete, mut kept) = (0, 0, 0, Vec::new());
-    let (mut succeeded, mut left) = (0, 0);
-    let mut would_clear = Vec::new();
-    for chosen in &chosen {
-        // A submission that never became a job has no row any more.
-        let Some(row) = state.get(&chosen.key).cloned() else {
-            continue;
-        };
-        if row.status == TaskStatus::Complete {
-            succeeded += 1;
-            continue;
-        }
-        let found = disk.outputs(&row.key, false);
-        let on_disk = matches!(found, Outputs::Complete { .. });
-        let is_gone = looked.queue_failed.is_none() && is_gone(&row, &context.config);
-        match judge(&row, found, args.accept_outputs, is_gone) {
-            Verdict::MayLive => kept.push(may_live(&row)),
-            Verdict::Unread => kept.push(format!(
-                "{}: its job has ended, its outputs cannot be read now, and it was not cleared",
-                row.key
-            )),
-            Verdict::Accept => {
-                accepted += usize::from(accept(&mut state, &row, &mut events));
-            }
-            Verdict::Leave => left += 1,
-            Verdict::Clear => {
-                cleared += 1;
-                would_clear.push(row.key.to_string());
-                complete += usize::from(on_disk);
-                state.clear(&row.key);
-                events.push(cleared_event(&row));
-            }
-        }
-    }
-    for why in &kept {
+    let done = clear(&mut state, &chosen, looked, &disk, args.accept_outputs);
+    for why in &done.kept {
         printer.warning(why);
     }
     if let Some(locked) = locked {
         monitor::open_audit(context)?
-            .append(&events)
+            .append(&done.events)
             .map_err(|(path, source)| Failure::Write { path, source })?;
         locked.save(&mut state)?;
     }
     if args.accept_outputs {
-        tell_accepted(printer, args.dry_run, accepted, left);
+        tell_accepted(printer, args.dry_run, done.accepted, done.left);
     }
+    let cleared = done.cleared.len();
     if !args.accept_outputs || cleared > 0 {
-        tell(printer, args.dry_run, cleared, complete);
+        tell(printer, args.dry_run, cleared, done.complete);
     }
     if args.dry_run {
-        tell_which(printer, &would_clear);
+        tell_which(printer, &done.cleared);
     }
-    if succeeded > 0 {
+    if done.succeeded > 0 {
         printer.note(&format!(
-            "{succeeded} of the selected tasks have become complete; there was nothing to clear"
+            "{} of the selected tasks have become complete; there was nothing to clear",
+            done.succeeded
         ));
     }
     if cleared > 0 {
         tell_what_is_paused(context, &state, printer);
     }
-    Ok(if kept.is_empty() {
+    Ok(if done.kept.is_empty() {
         Exit::Done
     } else {
         Exit::Error
     })
+}
+
+/// Finds the rows that are meant.
+fn chosen(context: &Context, args: &RetryArgs, state: &State) -> Result<Vec<TaskRow>, Failure> {
+    let selection = context.selection_among(&args.select, Some(state))?;
+    let has_reason = |row: &TaskRow| {
+        row.reason
+            .is_some_and(|reason| args.reasons.contains(&reason))
+    };
+    let rows = state.rows().iter().filter(|row| {
+        wanted(args.status, row.status)
+            && (args.reasons.is_empty() || has_reason(row))
+            && selection.contains(&row.key.subject, &row.key.session, &row.key.procedure)
+    });
+    Ok(rows.cloned().collect())
+}
+
+/// Tells what became of the chosen rows.
+#[derive(Default)]
+struct Done {
+    /// Their tasks.
+    cleared: Vec<String>,
+    /// How many of these are complete on disk.
+    complete: usize,
+    accepted: usize,
+    /// Without outputs that could be accepted.
+    left: usize,
+    /// Complete by now.
+    succeeded: usize,
+    /// Why rows were not cleared.
+    kept: Vec<String>,
+    /// What the look found, too.
+    events: Vec<Event>,
+}
+
+/// Clears rows or accepts their outputs, in memory.
+fn clear(
+    state: &mut State,
+    chosen: &[TaskRow],
+    looked: Looked,
+    disk: &Disk<'_>,
+    accept_outputs: bool,
+) -> Done {
+    let has_queue = looked.queue_failed.is_none();
+    let mut done = Done {
+        events: looked.events,
+        ..Done::default()
+    };
+    for chosen in chosen {
+        // A submission that never became a job has no row any more.
+        let Some(row) = state.get(&chosen.key).cloned() else {
+            continue;
+        };
+        if row.status == TaskStatus::Complete {
+            done.succeeded += 1;
+            continue;
+        }
+        let found = disk.outputs(&row.key, false);
+        let on_disk = matches!(found, Outputs::Complete { .. });
+        let is_gone = has_queue && is_gone(&row, disk.config);
+        match judge(&row, found, accept_outputs, is_gone) {
+            Verdict::MayLive => done.kept.push(may_live(&row)),
+            Verdict::Unread => done.kept.push(format!(
+                "{}: its job has ended, its outputs cannot be read now, and it was not cleared",
+                row.key
+            )),
+            Verdict::Accept => {
+                done.accepted += usize::from(accept(state, &row, &mut done.events));
+            }
+            Verdict::Leave => done.left += 1,
+            Verdict::Clear => {
+                done.cleared.push(row.key.to_string());
+                done.complete += usize::from(on_disk);
+                state.clear(&row.key);
+                done.events.push(cleared_event(&row));
+            }
+        }
+    }
+    done
 }
 
 /// Names the rows that would be cleared; many only with `-v`.

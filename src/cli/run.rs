@@ -4,8 +4,10 @@
 
 mod told;
 
+use chrono::{DateTime, Utc};
+
 use super::args::RunArgs;
-use super::context::{Access, Context};
+use super::context::{Access, Context, subjects_progress};
 use super::error::Failure;
 use super::guard::Guard;
 use super::manifest::warn_unreadable;
@@ -13,15 +15,18 @@ use super::monitor::{hint_at_failures, tell, tell_newly_failed};
 use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
 use super::views::{self, RunSummary};
-use crate::bids::Session;
+use crate::bids::Discovery;
 use crate::executor::{Executor, JobRequest};
 use crate::exit::Exit;
+use crate::manifest::Selection;
 use crate::news::Figures;
 use crate::pass::{Decided, Looked, Pass, Wishes, clean_arrays};
 use crate::procedure::{ArrayMode, ProcedureDag};
 use crate::request::{Batch, batch};
 use crate::shell;
 use crate::state::State;
+use crate::state::store::LockedStore;
+use crate::submit::Submitted;
 use crate::sys;
 pub use told::tell_strays;
 use told::{report, tell_left_over, tell_missing, tell_reduced};
@@ -36,28 +41,15 @@ pub fn run(
     figures: &mut Option<Figures>,
     printer: &mut Printer,
 ) -> Result<Exit, Failure> {
-    let selection = context.selection(&args.select)?;
-    if args.force && selection.is_everything() {
-        return Err(Failure::Usage {
-            message: "--force needs a selection".to_owned(),
-            hint: "say which tasks are to run again, such as --procedure qsiprep --subject 0001"
-                .to_owned(),
-        });
-    }
+    let selection = wanted(context, args)?;
     let is_everything = selection.is_everything();
     let policy = context.policy(selection, args.force)?;
     let started = sys::now();
-    let (locked, mut state) = if args.dry_run {
-        (None, context.read_state(printer)?)
-    } else {
-        let (locked, state) = context.lock_state("run", &args.write, printer)?;
-        (Some(locked), state)
-    };
-    let access = match locked {
+    let (locked, mut state) = open(context, args, printer)?;
+    let mut executor = context.executor(match locked {
         Some(_) => Access::ReadWrite,
         None => Access::ReadOnly,
-    };
-    let mut executor = context.executor(access)?;
+    })?;
     executor.preflight()?;
     let mut guard = Guard::new(context, args, locked.as_ref());
     guard.before_scan(executor.as_mut(), &mut state, printer)?;
@@ -67,36 +59,14 @@ pub fn run(
     let project = context.project(&state);
     let mut pass = context.pass(executor.as_mut(), &probe, &project);
 
-    let looked = if args.skip_monitor {
-        pass.look_at_queue(&state)
-    } else {
-        pass.look(&mut state)
-    };
-    if let Some(message) = &looked.queue_failed {
-        return Err(Failure::QueueUnknown {
-            message: message.clone(),
-        });
-    }
-    tell(&looked, printer);
-    tell_newly_failed(&looked, &state, context, printer);
+    let looked = look(context, args, &mut pass, &mut state, printer)?;
     let wishes = Wishes {
         policy,
         max_jobs: args.max_jobs,
         control: context.store.read_control()?,
     };
-    let mut decided = decide(
-        context,
-        &mut pass,
-        &mut state,
-        &found.sessions,
-        &looked,
-        &wishes,
-        printer,
-    )?;
-
-    if !found.unreadable.is_empty() {
-        decided.counts.sessions = None;
-    }
+    let world = (&found, &looked);
+    let mut decided = decide(context, &mut pass, &mut state, world, &wishes, printer)?;
     tell_left_over(context, &state, &found, printer);
     guard.before_submission(&pass, &mut state, (&looked, &mut decided), printer)?;
 
@@ -108,39 +78,12 @@ pub fn run(
         &decided.manifest,
         &context.config.procedures,
     ));
-    let tense = match locked {
-        Some(_) => Tense::Now,
-        None => Tense::Would,
-    };
-    tell_pauses(
-        context,
-        &decided.brakes,
-        Some(&decided.manifest),
-        tense,
-        printer,
-    );
-    let mut exit = warn_unreadable(&decided.manifest, found.unreadable.is_empty(), printer);
-    if tell_missing(&decided.missing_scripts, &mut summary, printer) {
-        exit = Exit::Refused;
-    }
-    tell_reduced(decided.tasks(), printer);
+    let mut exit = tell_decided(context, &found, &decided, &mut summary, printer);
     if let Some(locked) = &locked {
-        let count = decided.tasks().count() as u64;
-        let progress = printer.progress(Some(count), "submitting");
-        let submitted = pass.carry_out(locked, &mut state, &decided, started, &|| progress.inc(1));
-        progress.finish();
-        for task in decided.tasks() {
-            if let Some(text) = task.notes.retry_text(task.intent.attempt) {
-                printer.detail(&format!("{}: {text}", task.intent.key));
-            }
-        }
-        exit = report(&submitted?, decided.tasks(), &mut summary, printer, exit);
-        clean_arrays(
-            &locked.store.paths.arrays,
-            &state,
-            &looked.observation,
-            started,
-        );
+        let submitted = submit(&mut pass, locked, &mut state, &decided, started, printer)?;
+        exit = report(&submitted, decided.tasks(), &mut summary, printer, exit);
+        let arrays = &locked.store.paths.arrays;
+        clean_arrays(arrays, &state, &looked.observation, started);
     } else {
         summary.submitted = decided.tasks().count();
         show(&decided.batches, pass.executor, printer);
@@ -161,6 +104,118 @@ pub fn run(
         exit = Exit::Unreachable;
     }
     Ok(exit)
+}
+
+/// Reads the selection. To run everything again is nothing that one may say by leaving words out.
+fn wanted(context: &Context, args: &RunArgs) -> Result<Selection, Failure> {
+    let selection = context.selection(&args.select)?;
+    if args.force && selection.is_everything() {
+        return Err(Failure::Usage {
+            message: "--force needs a selection".to_owned(),
+            hint: "say which tasks are to run again, such as --procedure qsiprep --subject 0001"
+                .to_owned(),
+        });
+    }
+    Ok(selection)
+}
+
+/// Reads the state, under the lock unless this is a dry run.
+fn open(
+    context: &Context,
+    args: &RunArgs,
+    printer: &mut Printer,
+) -> Result<(Option<LockedStore>, State), Failure> {
+    if args.dry_run {
+        return Ok((None, context.read_state(printer)?));
+    }
+    let (locked, state) = context.lock_state("run", &args.write, printer)?;
+    Ok((Some(locked), state))
+}
+
+/// Brings the rows up to date, in memory; without the queue's answer a run ends here.
+fn look(
+    context: &Context,
+    args: &RunArgs,
+    pass: &mut Pass<'_>,
+    state: &mut State,
+    printer: &mut Printer,
+) -> Result<Looked, Failure> {
+    let looked = if args.skip_monitor {
+        pass.look_at_queue(state)
+    } else {
+        pass.look(state)
+    };
+    if let Some(message) = &looked.queue_failed {
+        return Err(Failure::QueueUnknown {
+            message: message.clone(),
+        });
+    }
+    tell(&looked, printer);
+    tell_newly_failed(&looked, state, context, printer);
+    Ok(looked)
+}
+
+fn decide(
+    context: &Context,
+    pass: &mut Pass<'_>,
+    state: &mut State,
+    (found, looked): (&Discovery, &Looked),
+    wishes: &Wishes,
+    printer: &mut Printer,
+) -> Result<Decided, Failure> {
+    let sessions = &found.sessions;
+    let progress = subjects_progress(sessions, printer);
+    let decided = pass.decide(&context.store, state, sessions, looked, wishes, &|| {
+        progress.inc(1)
+    });
+    progress.finish();
+    let mut decided = decided?;
+    decided.counts.count_sessions(found);
+    tell_strays(&decided.strays, state, context, printer);
+    Ok(decided)
+}
+
+/// Tells what is held back or changed, and chooses the exit code if nothing else happens.
+fn tell_decided(
+    context: &Context,
+    found: &Discovery,
+    decided: &Decided,
+    summary: &mut RunSummary,
+    printer: &mut Printer,
+) -> Exit {
+    let tense = match summary.dry_run {
+        true => Tense::Would,
+        false => Tense::Now,
+    };
+    let manifest = &decided.manifest;
+    tell_pauses(context, &decided.brakes, Some(manifest), tense, printer);
+    let mut exit = warn_unreadable(manifest, found.unreadable.is_empty(), printer);
+    if tell_missing(&decided.missing_scripts, summary, printer) {
+        exit = Exit::Refused;
+    }
+    tell_reduced(decided.tasks(), printer);
+    exit
+}
+
+/// Carries the decision out. Nothing has been submitted if it fails.
+fn submit(
+    pass: &mut Pass<'_>,
+    locked: &LockedStore,
+    state: &mut State,
+    decided: &Decided,
+    started: DateTime<Utc>,
+    printer: &mut Printer,
+) -> Result<Submitted, Failure> {
+    let count = decided.tasks().count() as u64;
+    let progress = printer.progress(Some(count), "submitting");
+    let submitted = pass.carry_out(locked, state, decided, started, &|| progress.inc(1));
+    progress.finish();
+    for task in decided.tasks() {
+        if let Some(text) = task.notes.retry_text(task.intent.attempt) {
+            printer.detail(&format!("{}: {text}", task.intent.key));
+        }
+    }
+    Ok(submitted?)
 }
 
 /// Prints the command lines that would be run; below that of an array, its tasks as comments.
@@ -203,24 +258,4 @@ fn hint_at_arrays(batches: &[Batch], dag: &ProcedureDag, printer: &mut Printer) 
             many.join(", ")
         ));
     }
-}
-
-fn decide(
-    context: &Context,
-    pass: &mut Pass<'_>,
-    state: &mut State,
-    sessions: &[Session],
-    looked: &Looked,
-    wishes: &Wishes,
-    printer: &mut Printer,
-) -> Result<Decided, Failure> {
-    let subjects = sessions.chunk_by(|a, b| a.subject == b.subject).count();
-    let progress = printer.progress(Some(subjects as u64), "looking at outputs");
-    let decided = pass.decide(&context.store, state, sessions, looked, wishes, &|| {
-        progress.inc(1)
-    });
-    progress.finish();
-    let decided = decided?;
-    tell_strays(&decided.strays, state, context, printer);
-    Ok(decided)
 }

@@ -23,7 +23,6 @@ use crate::state::audit_log::{Event, EventKind, knows_job};
 use crate::state::repair::{self, Origin, Rebuilt};
 use crate::state::sources::Sources;
 use crate::state::store::{LockedStore, check_owner};
-use crate::state::traces::BEGUN_ANEW;
 use crate::state::verify::{self, Level};
 use crate::state::{State, TaskKey};
 use crate::sys;
@@ -74,7 +73,7 @@ fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result
             sys::effective_uid(),
         )?;
     }
-    let is_marked = rebuilt.state.meta.baselines.contains_key(BEGUN_ANEW);
+    let is_marked = rebuilt.state.meta.begun_anew.is_some();
     if !rebuilt.is_needed() && !is_marked {
         for note in &rebuilt.notes {
             printer.note(note);
@@ -275,7 +274,7 @@ fn save(
     if state.meta.project.is_none() {
         state.meta.project = Some(context.project(state));
     }
-    state.meta.baselines.remove(BEGUN_ANEW);
+    state.meta.begun_anew = None;
     safety::drop::derive(state);
     let mut events = looked.map_or_else(Vec::new, |looked| looked.events.clone());
     events.push(repaired_event(now, &rebuilt.damage, rows.len()));

@@ -175,18 +175,20 @@ impl Subject<'_> {
             }
             Target::Subject => &self.wanted,
         };
-        sessions
-            .iter()
-            .filter_map(|session| self.hold(session))
-            .find_map(|hold| match (hold, target) {
-                // A subject goes on without its sessions that are too small.
-                (Hold::TooFewFiles { .. }, Target::Subject) => None,
-                (Hold::TooFewFiles { files, needed }, _) => {
-                    Some(Skip::TooFewFiles { files, needed })
+        let mut too_few = None;
+        let mut is_one_free = false;
+        for session in sessions.iter().filter(|s| s.dicom != Dicom::Missing) {
+            match self.hold(session) {
+                None => is_one_free = true,
+                Some(Hold::TooFewFiles { files, needed }) => {
+                    too_few.get_or_insert(Skip::TooFewFiles { files, needed });
                 }
-                (Hold::Settling { until }, _) => Some(Skip::Settling { until }),
-                (Hold::Unreadable(what), _) => Some(Skip::Unreadable(Box::new(what))),
-            })
+                Some(Hold::Settling { until }) => return Some(Skip::Settling { until }),
+                Some(Hold::Unreadable(what)) => return Some(Skip::Unreadable(Box::new(what))),
+            }
+        }
+        // A subject goes on without its sessions that are too small, but not without any.
+        too_few.filter(|_| !is_one_free)
     }
 
     /// Asks the gate about a session, once.

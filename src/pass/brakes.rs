@@ -53,21 +53,31 @@ impl Brakes {
         }
     }
 
-    /// Judges by the files, for commands that only look; the attempts file is read if it matters.
+    /// Judges by the files, for commands that do not decide.
     pub fn look(
         config: &Config,
         store: &Store,
         state: &State,
-        is_due: bool,
         now: DateTime<Utc>,
     ) -> Result<Self, StateError> {
         let control = store.read_control()?;
-        let attempts = if is_due || are_wanted(state, &control, now) {
-            store.read_attempts()?
-        } else {
-            Vec::new()
-        };
+        let attempts = Self::attempts(store, state, &control, false, now)?;
         Ok(Self::judge(config, &control, &attempts, state, now))
+    }
+
+    /// Reads the earlier attempts if they matter: most passes find nothing due, and their file only grows. Without a
+    /// due task they do once the rows alone show a failure after the last success of a procedure.
+    pub(super) fn attempts(
+        store: &Store,
+        state: &State,
+        control: &Control,
+        is_due: bool,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<TaskRow>, StateError> {
+        match is_due || !breaker::streaks(state.rows().iter(), control, now).is_empty() {
+            true => store.read_attempts(),
+            false => Ok(Vec::new()),
+        }
     }
 
     /// Returns the events of what is paused from now on.
@@ -77,12 +87,6 @@ impl Brakes {
             Some(event(now, EventKind::Paused, Some(name), Some(pause)))
         })
     }
-}
-
-/// True if the rows alone show a failure after the last success of a procedure, so that earlier
-/// attempts matter too.
-pub(super) fn are_wanted(state: &State, control: &Control, now: DateTime<Utc>) -> bool {
-    !breaker::streaks(state.rows().iter(), control, now).is_empty()
 }
 
 /// Makes the event of a pause or of its end. None: the study.

@@ -13,6 +13,8 @@ use crate::state::testing::{at, row};
 use crate::state::transition::{self, Outcome};
 use doubt::tagged;
 
+mod ends;
+mod identity;
 mod places;
 mod proof;
 
@@ -234,92 +236,6 @@ fn a_job_that_lives_decides_and_the_disk_is_not_looked_at() {
 }
 
 #[test]
-fn an_end_that_went_wrong_has_its_reason_whatever_the_disk_shows() {
-    for reason in [
-        Reason::ExitCode,
-        Reason::Timeout,
-        Reason::OutOfMemory,
-        Reason::Cancelled,
-        Reason::NodeFail,
-        Reason::Preempted,
-        Reason::BootFail,
-        Reason::LaunchFailed,
-        Reason::Deadline,
-        Reason::Dependency,
-    ] {
-        for disk in [HERE, Outputs::Missing, Outputs::Unreadable, Outputs::NoRule] {
-            let expected = format!("failed {reason}");
-            let accounting = Case::new().accounting(Phase::Failed(reason)).disk(disk);
-            assert_eq!(accounting.verdict(), expected);
-            let queue_only = Case::new()
-                .queue(Phase::Failed(reason))
-                .with(|case| case.accounting = Answer::Off)
-                .disk(disk);
-            assert_eq!(queue_only.verdict(), expected);
-        }
-    }
-}
-
-#[test]
-fn the_queues_memory_of_an_end_waits_a_minute_for_accounting() {
-    let case = |now| {
-        Case::new()
-            .queue(Phase::Failed(Reason::ExitCode))
-            .with(|c| c.accounting = Answer::Got(vec![report(Phase::Running)]))
-            .with(|c| c.now = now)
-    };
-    assert_eq!(case(5).verdict(), "running running");
-    assert_eq!(case(6).verdict(), "failed exit_code");
-}
-
-#[test]
-fn a_job_that_ended_well_is_judged_by_its_outputs() {
-    let ended = || Case::new().accounting(Phase::Completed);
-    assert_eq!(ended().disk(HERE).verdict(), "complete verified");
-    assert_eq!(
-        ended().disk(Outputs::NoRule).verdict(),
-        "complete unverified"
-    );
-    assert_eq!(
-        ended().disk(Outputs::Unreadable).verdict(),
-        "running awaiting_output"
-    );
-    assert_eq!(
-        ended().verdict(),
-        "running awaiting_output",
-        "one minute after the end"
-    );
-    assert_eq!(
-        ended().with(|c| c.now = 14).verdict(),
-        "running awaiting_output"
-    );
-    assert_eq!(ended().with(|c| c.now = 15).verdict(), "failed no_output");
-    assert_eq!(
-        ended()
-            .with(|c| {
-                c.now = 500;
-                c.disk = Outputs::Unreadable;
-            })
-            .verdict(),
-        "running awaiting_output",
-        "unreadable is never an absence"
-    );
-}
-
-#[test]
-fn outputs_that_were_there_before_the_job_prove_nothing() {
-    let rerun = |newest| {
-        Case::new()
-            .accounting(Phase::Completed)
-            .disk(Outputs::Complete { newest })
-            .with(|c| c.row.replaces_outputs = Some(true))
-    };
-    assert_eq!(rerun(Some(at(0))).verdict(), "running awaiting_output");
-    assert_eq!(rerun(None).verdict(), "running awaiting_output");
-    assert_eq!(rerun(Some(at(3))).verdict(), "complete verified");
-}
-
-#[test]
 fn a_failed_query_changes_nothing() {
     for accounting in [
         Answer::Got(vec![]),
@@ -405,40 +321,6 @@ fn with_accounting_down_outputs_must_stand_at_two_passes() {
 }
 
 #[test]
-fn another_job_with_the_same_id_is_not_believed() {
-    let other = |change: fn(&mut JobReport)| {
-        let mut record = report(Phase::Failed(Reason::Timeout));
-        change(&mut record);
-        Case::new()
-            .with(|c| c.accounting = Answer::Got(vec![record]))
-            .verdict()
-    };
-    assert_eq!(
-        other(|r| r.name = "b_sub-01_ses-01".into()),
-        "running unaccounted"
-    );
-    assert_eq!(
-        other(|r| r.submitted_at = Some(at(-6))),
-        "running unaccounted"
-    );
-    assert_eq!(
-        other(|r| r.submitted_at = Some(at(3))),
-        "failed timeout",
-        "a requeue moves it"
-    );
-    let mut live = report(Phase::Running);
-    live.name = "someone_else".into();
-    let verdict = Case::new()
-        .accounting(Phase::Failed(Reason::Timeout))
-        .with(|c| c.queue = Answer::Got(vec![live]))
-        .verdict();
-    assert_eq!(
-        verdict, "failed timeout",
-        "a stranger's living job does not keep ours alive"
-    );
-}
-
-#[test]
 fn a_requeued_job_comes_back_and_a_late_output_completes() {
     let case = |reason| {
         Case::new().with(|c| {
@@ -520,59 +402,4 @@ proptest! {
             prop_assert!(row.reason.unwrap().fits(row.status));
         }
     }
-}
-
-#[test]
-fn the_mark_names_the_job_whatever_its_name_and_id_became() {
-    let marked = |id: &str, name: &str| JobReport {
-        id: JobId::new(id),
-        name: name.into(),
-        ..tagged("0123456789abcdef", Phase::Running)
-    };
-    for job in [
-        marked("100", "urgent"),
-        marked("100_1", "a_sub-01_ses-01"),
-        marked("7", "other"),
-    ] {
-        let verdict = Case::new()
-            .with(|c| {
-                c.queue = Answer::Got(vec![job.clone()]);
-                c.row.missing_since = Some(at(0));
-                c.now = 1000;
-            })
-            .pass();
-        assert_eq!(verdict.0.rows()[0].status, TaskStatus::Running, "{job:?}");
-    }
-}
-
-#[test]
-fn a_line_of_which_only_the_id_could_be_read_is_a_job_and_no_more() {
-    let mut unread = report(Phase::Unknown);
-    unread.name = String::new();
-    unread.submitted_at = None;
-    let verdict = Case::new()
-        .with(|c| {
-            c.queue = Answer::Got(vec![unread]);
-            c.row.missing_since = Some(at(0));
-            c.now = 1000;
-        })
-        .verdict();
-    assert_eq!(verdict, "running running");
-}
-
-#[test]
-fn names_that_accounting_has_cut_are_recognised() {
-    let long = "n".repeat(300);
-    let verdict = |told: &str| {
-        let mut record = report(Phase::Failed(Reason::Timeout));
-        record.name = told.into();
-        Case::new()
-            .with(|c| {
-                c.row.job_name = Some(long.as_str().into());
-                c.accounting = Answer::Got(vec![record]);
-            })
-            .verdict()
-    };
-    assert_eq!(verdict(&long[..255]), "failed timeout");
-    assert_eq!(verdict(&long[..200]), "running unaccounted");
 }

@@ -221,3 +221,10 @@ fn no_two_submissions_have_one_id() {
         .collect();
     assert_eq!(ids.len(), 4);
 }
+
+#[test]
+fn the_word_of_a_study_never_changes() {
+    // Jobs that live are known by it, across versions of the program: sha256sum of the path.
+    let path = std::path::Path::new("/data/snbb/.scheduler_state.parquet");
+    assert_eq!(default_project(path), "7414cd96");
+}

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use sha2::{Digest, Sha256};
 
 use super::{Baselines, SafetyStop};
+use crate::bids::Discovery;
 use crate::config::Config;
 use crate::manifest::{Decision, Due, Manifest, Skip};
 use crate::procedure::marker::{Marker, Required};
@@ -74,6 +75,15 @@ impl Counts {
             sessions: sessions.map(|count| count as u64),
             procedures,
         }
+    }
+
+    /// Takes the number of sessions from a search, whatever part of them was decided about; none if some could not be
+    /// read.
+    pub fn count_sessions(&mut self, found: &Discovery) {
+        self.sessions = found
+            .unreadable
+            .is_empty()
+            .then_some(found.sessions.len() as u64);
     }
 }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use super::client::{Line, SlurmExecutor};
+use super::client::SlurmExecutor;
+use super::sbatch_line::Line;
 use crate::array::{files, wrapper};
 use crate::executor::ArrayJob;
 use crate::executor::{ExecutorError, JobRequest, Submission};
@@ -41,7 +42,7 @@ impl SlurmExecutor {
             }),
             arguments: &[],
         };
-        self.argv(first, &line, sbatch, array.dir.join(wrapper::WRAPPER))
+        line.argv(first, sbatch, array.dir.join(wrapper::WRAPPER))
     }
 
     pub(super) fn try_submit_array(

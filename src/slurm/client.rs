@@ -14,13 +14,14 @@ use super::command::{Commands, Ended};
 use super::parse;
 use super::query::{IDS_PER_CALL, cluster_option, clusters};
 use super::sbatch_answer;
+use super::sbatch_line::Line;
 use super::time_left::TimeLeft;
 use crate::config::Config;
-use crate::executor::ArrayJob;
 use crate::executor::{
-    Answer, Executor, ExecutorError, JobRequest, Observation, Question, Refusal, Submission,
+    Answer, ArrayJob, Executor, ExecutorError, JobRequest, Observation, Question, Refusal,
+    Submission,
 };
-use crate::job::{JobRef, JobTag};
+use crate::job::JobRef;
 use crate::script::{check_header, find_script};
 use crate::sys;
 
@@ -108,44 +109,6 @@ impl SlurmExecutor {
             .try_for_each(|program| self.commands.find(program).map(drop))
     }
 
-    /// Builds the command line of one sbatch.
-    pub(super) fn argv(
-        &self,
-        request: &JobRequest,
-        line: &Line<'_>,
-        sbatch: PathBuf,
-        script: PathBuf,
-    ) -> Vec<OsString> {
-        let tag = JobTag {
-            project: request.project.clone(),
-            submission_id: line.submission_id.to_owned(),
-        };
-        let resources = &request.resources;
-        let mut argv: Vec<OsString> = vec![sbatch.into(), "--parsable".into()];
-        push(&mut argv, "comment", Some(&tag));
-        push(&mut argv, "export", Some("ALL"));
-        push(&mut argv, "partition", resources.partition.as_ref());
-        push(&mut argv, "account", resources.account.as_ref());
-        push(&mut argv, "job-name", Some(line.job_name));
-        push(&mut argv, "array", line.array.as_ref());
-        push(&mut argv, "mem", resources.mem.as_ref());
-        push(&mut argv, "cpus-per-task", resources.cpus_per_task.as_ref());
-        if let Some(dir) = &request.log_dir {
-            for (name, ending) in [("output", "out"), ("error", "err")] {
-                let mut option = OsString::from(format!("--{name}="));
-                option.push(log_pattern(dir, line.job_name, line.log_symbols, ending));
-                argv.push(option);
-            }
-        }
-        push(&mut argv, "time", resources.time.as_ref());
-        push(&mut argv, "qos", resources.qos.as_ref());
-        push(&mut argv, "gres", resources.gres.as_ref());
-        argv.extend(resources.sbatch_args.iter().map(OsString::from));
-        argv.push(script.into());
-        argv.extend(line.arguments.iter().map(OsString::from));
-        argv
-    }
-
     /// For showing: also if there is none.
     pub(super) fn find_sbatch(&self) -> PathBuf {
         self.commands
@@ -167,7 +130,7 @@ impl SlurmExecutor {
         let sbatch = self.commands.find("sbatch").map_err(told)?;
         let script = self.find_script(&request.script).map_err(told)?;
         make_log_dir(request)?;
-        let argv = self.argv(request, &Line::of(request), sbatch, script);
+        let argv = Line::of(request).argv(request, sbatch, script);
         self.send(&argv, &request.env)
     }
 
@@ -207,29 +170,6 @@ impl SlurmExecutor {
     }
 }
 
-/// Holds what differs between the command lines of a single job and of an array.
-pub(super) struct Line<'a> {
-    pub submission_id: &'a str,
-    pub job_name: &'a str,
-    /// Slurm's replacement symbols for the job's id in its logs' names.
-    pub log_symbols: &'a str,
-    /// The indexes.
-    pub array: Option<String>,
-    pub arguments: &'a [String],
-}
-
-impl<'a> Line<'a> {
-    pub fn of(request: &'a JobRequest) -> Self {
-        Self {
-            submission_id: &request.submission_id,
-            job_name: &request.job_name,
-            log_symbols: "%j",
-            array: None,
-            arguments: &request.arguments,
-        }
-    }
-}
-
 impl Executor for SlurmExecutor {
     fn preflight(&self) -> Result<(), ExecutorError> {
         self.check_programs()
@@ -239,7 +179,7 @@ impl Executor for SlurmExecutor {
         let script = self
             .find_script(&request.script)
             .unwrap_or_else(|_| PathBuf::from(&request.script));
-        texts(self.argv(request, &Line::of(request), self.find_sbatch(), script))
+        texts(Line::of(request).argv(request, self.find_sbatch(), script))
     }
 
     fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
@@ -372,16 +312,6 @@ fn texts(argv: Vec<OsString>) -> Vec<String> {
         .collect()
 }
 
-/// Adds an option that has a value; an empty text in the configuration means none.
-fn push(argv: &mut Vec<OsString>, name: &str, value: Option<impl ToString>) {
-    if let Some(value) = value
-        .map(|value| value.to_string())
-        .filter(|text| !text.is_empty())
-    {
-        argv.push(format!("--{name}={value}").into());
-    }
-}
-
 /// Returns true if every part of scancel's complaint is about a job that has ended.
 fn is_gone_already(text: &str) -> bool {
     text.split_once(": ").is_some_and(|(_, said)| {
@@ -390,21 +320,6 @@ fn is_gone_already(text: &str) -> bool {
                 || part.contains("already completing or completed")
         })
     })
-}
-
-/// Returns sbatch's file name pattern for a job's log: `%` starts a replacement symbol, so ours are doubled.
-fn log_pattern(dir: &Path, job_name: &str, symbols: &str, ending: &str) -> OsString {
-    use std::os::unix::ffi::OsStringExt;
-
-    let mut bytes = Vec::new();
-    for byte in dir.join(job_name).as_os_str().as_bytes() {
-        bytes.push(*byte);
-        if *byte == b'%' {
-            bytes.push(b'%');
-        }
-    }
-    bytes.extend_from_slice(format!("_{symbols}.{ending}").as_bytes());
-    OsString::from_vec(bytes)
 }
 
 #[cfg(test)]

@@ -8,9 +8,10 @@ use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
 
-use super::client::{Line, SlurmExecutor};
+use super::client::SlurmExecutor;
 use super::command::{End, one_line};
 use super::sbatch_answer;
+use super::sbatch_line::Line;
 use crate::executor::{Executor as _, ExecutorError, JobRequest, Refusal, Submission};
 use crate::job::JobId;
 use crate::sys;
@@ -158,7 +159,7 @@ impl SlurmExecutor {
             }
             Err(error) => return Tried::Unclear(error.to_string()),
         };
-        let mut argv = self.argv(request, &Line::of(request), sbatch, script);
+        let mut argv = Line::of(request).argv(request, sbatch, script);
         argv.insert(1, OsString::from("--test-only"));
         let Some(limit) = self.time.for_submission() else {
             return Tried::Unclear("there was no time left to ask".to_owned());

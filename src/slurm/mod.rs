@@ -2,8 +2,8 @@
 //!
 //! [`client`] implements the trait: `array` submits job arrays, `query` asks squeue and sacct, `usage` asks about
 //! steps, [`inspect`] and [`offers`] ask for `check` and `init`. `command` is the only file that starts Slurm's
-//! commands. [`parse`] reads their answers; [`sbatch_answer`] and [`job_state`] know what the answers mean. These
-//! three are pure.
+//! commands. `sbatch_line` writes sbatch's, [`parse`] reads the answers; [`sbatch_answer`] and [`job_state`] know
+//! what the answers mean. These four are pure.
 
 mod array;
 pub mod client;
@@ -14,6 +14,7 @@ pub mod offers;
 pub mod parse;
 mod query;
 pub mod sbatch_answer;
+mod sbatch_line;
 mod time_left;
 mod usage;
 

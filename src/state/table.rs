@@ -52,6 +52,8 @@ pub struct Metadata {
     pub owner_uid: Option<u32>,
     /// Counts that the safety stop compares with, by name.
     pub baselines: BTreeMap<String, u64>,
+    /// When a run began a new file although an older one had been there, seconds since 1970. Stands until a repair.
+    pub begun_anew: Option<u64>,
 }
 
 impl State {

@@ -5,10 +5,6 @@ use std::path::{Path, PathBuf};
 use super::audit_log::{self, EventKind, Record, project_of};
 use super::store::Store;
 
-/// In the state's metadata: a run has begun a new file although an older one had been there; seconds since 1970.
-/// Stands until a repair.
-pub const BEGUN_ANEW: &str = "begun_anew";
-
 /// Names the first file that an earlier state has left, with what it is. `is_known` says whether the configuration
 /// has a procedure, `project` marks this study's jobs: an audit log may be that of several studies.
 pub fn of(

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::executor::Submission;
-use crate::job::{JobId, array};
 use crate::state::journal::{Entry, Journal, JournalError};
 
 /// Holds the journal of a run between two folds.
@@ -17,17 +16,6 @@ pub(super) struct Run {
     /// All entries of this run, for the fold.
     pub(super) done: Vec<Entry>,
     pub(super) folded_at: DateTime<Utc>,
-    pub(super) doubts_in_a_row: usize,
-    /// Jobs of rows in flight and those accepted in this run: no other can have their ids.
-    pub(super) taken: HashSet<WholeJob>,
-}
-
-/// Names a job, or all tasks of an array, at a site of one or more clusters.
-pub(super) type WholeJob = (String, Option<Arc<str>>);
-
-pub(super) fn whole_job(id: &JobId, cluster: Option<&Arc<str>>) -> WholeJob {
-    let array = array::split_job_id(id).map(|(array, _)| array);
-    (array.unwrap_or(id.as_str()).to_owned(), cluster.cloned())
 }
 
 impl Run {
@@ -44,20 +32,6 @@ impl Run {
             _ => self.done.extend(entries),
         }
         written
-    }
-
-    /// Takes an answer that names a job that another task has for none: which job this task has is found by its mark.
-    pub(super) fn doubt_what_is_taken(&mut self, submission: Submission) -> Submission {
-        match submission {
-            Submission::Accepted { job_id, cluster }
-                if !self.taken.insert(whole_job(&job_id, cluster.as_ref())) =>
-            {
-                Submission::InDoubt {
-                    message: format!("sbatch answered with job {job_id}, which is another task's"),
-                }
-            }
-            other => other,
-        }
     }
 
     /// What could not be written never happened: sbatch was not started. So many entries at the end.

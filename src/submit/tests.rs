@@ -1,8 +1,9 @@
 //! What a run does about executors that do not answer, with a clock that such answers move on.
 
 use std::cell::Cell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use super::progress::MAX_DOUBTS;
 use super::*;
 use crate::executor::{ExecutorError, Observation, Question};
 use crate::job::JobRef;

@@ -3,6 +3,7 @@
 mod describe;
 mod properties;
 mod schema;
+mod sources;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -64,34 +65,6 @@ fn fixtures(kind: &str) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Jobs are told of the roots as text: another text would be another place.
-#[test]
-fn a_root_that_is_no_utf_8_is_refused() {
-    use std::os::unix::ffi::OsStringExt as _;
-    let env = |name: &str| {
-        let odd = || OsString::from_vec(b"/data/\xff".to_vec());
-        (name == "ODD").then(odd).or_else(|| env(name))
-    };
-    for key in ["dicom_root", "bids_root", "derivatives_root"] {
-        let text = format!("{key}: ${{ODD}}/x\n");
-        let file = Path::new("/site/c.yaml");
-        let overrides = Overrides::default();
-        let read = load::interpret(
-            text.as_bytes(),
-            Some(file),
-            false,
-            &env,
-            &overrides,
-            Path::new("/cwd"),
-        );
-        let error = read.expect_err(key).to_string();
-        assert!(
-            error.contains(key) && error.contains("is not UTF-8"),
-            "{error}"
-        );
-    }
-}
-
 #[test]
 fn each_valid_file_loads() {
     for (name, bytes) in fixtures("valid") {
@@ -113,56 +86,6 @@ fn each_invalid_file_tells_all_its_problems() {
             writeln!(told, "warning: {warning}").unwrap();
         }
         insta::assert_snapshot!(format!("invalid-{name}"), told);
-    }
-}
-
-#[test]
-fn without_a_file_the_defaults_apply() {
-    let config = load(
-        &Source::Defaults,
-        &env,
-        &Overrides::default(),
-        Path::new("/cwd"),
-    )
-    .unwrap();
-    assert_eq!(config.file, None);
-    assert_eq!(config.base_dir(), None);
-    let nothing = interpret("c.yaml", b"{}").unwrap();
-    assert_eq!(
-        nothing.warnings,
-        ["/site/c.yaml:1:1: the built-in defaults apply to all keys"]
-    );
-    let lines = |config: &Config| -> Vec<String> {
-        let text = describe(config);
-        let lines = text
-            .lines()
-            .skip(1)
-            .filter(|line| !line.starts_with("warning: "));
-        lines.map(str::to_owned).collect()
-    };
-    assert_eq!(lines(&nothing), lines(&config));
-}
-
-/// A file that was cut to nothing is not a wish for all the defaults.
-#[test]
-fn a_file_without_content_is_an_error() {
-    for text in [
-        "",
-        "\n\n",
-        "# dicom_root: /a\n",
-        "---\n",
-        "null\n",
-        "~",
-        "\u{feff}",
-        "--- # a\n...\n",
-    ] {
-        let error = interpret("c.yaml", text.as_bytes())
-            .expect_err(text)
-            .to_string();
-        assert!(
-            error.contains("the configuration is empty"),
-            "{text:?}: {error}"
-        );
     }
 }
 
@@ -335,100 +258,6 @@ fn a_procedure_takes_the_values_of_the_site_unless_it_has_its_own() {
             "64G 16 debug snbb"
         ]
     );
-}
-
-#[test]
-fn the_command_line_overrides_the_log_directory_relative_to_where_one_is() {
-    for (given, expected) in [
-        (None, Some("/site/logs")),
-        (Some("here"), Some("/cwd/here")),
-        (Some("/abs"), Some("/abs")),
-        (Some(""), None),
-    ] {
-        let overrides = Overrides {
-            slurm_log_dir: given.map(PathBuf::from),
-            ..Overrides::default()
-        };
-        let file = Path::new("/site/c.yaml");
-        let text = b"slurm_log_dir: logs";
-        let config =
-            load::interpret(text, Some(file), false, &env, &overrides, Path::new("/cwd")).unwrap();
-        assert_eq!(config.slurm.log_dir.as_deref(), expected.map(Path::new));
-    }
-}
-
-#[test]
-fn a_file_that_cannot_be_read_says_why_and_how_to_go_on() {
-    let dir = tempfile::tempdir().unwrap();
-    let at = |name: &str| dir.path().join(name);
-    fs::write(at("large.yaml"), vec![b'#'; 2 << 20]).unwrap();
-    let load = |path: &Path| {
-        let source = Source::File(path.to_path_buf());
-        load(&source, &env, &Overrides::default(), dir.path()).unwrap_err()
-    };
-    for (path, words, hint) in [
-        (at("none.yaml"), "there is no such file", "--config PATH"),
-        (
-            PathBuf::from("none.yaml"),
-            "there is no such file",
-            "SNBB_CONFIG",
-        ),
-        (
-            dir.path().to_path_buf(),
-            "it is a directory",
-            "the YAML file in it",
-        ),
-        (at("large.yaml/x"), "Not a directory", "--config PATH"),
-        (
-            at("large.yaml"),
-            "it is larger than 1 MiB",
-            "is it the configuration",
-        ),
-    ] {
-        let error = load(&path);
-        let shown = error.to_string();
-        assert!(
-            shown.contains(&format!("cannot read the configuration: {words}")),
-            "{shown}"
-        );
-        assert!(shown.starts_with(dir.path().to_str().unwrap()), "{shown}");
-        assert!(error.hint.unwrap().contains(hint), "{shown}");
-    }
-}
-
-#[test]
-fn relative_paths_are_relative_to_the_file_not_to_the_caller() {
-    let dir = tempfile::tempdir().unwrap();
-    let root = dir.path().canonicalize().unwrap();
-    fs::create_dir_all(root.join("site/conf")).unwrap();
-    fs::write(
-        root.join("site/conf/c.yaml"),
-        "bids_root: ../bids\ndicom_root: dicom\n",
-    )
-    .unwrap();
-    let source = Source::File(PathBuf::from("conf/c.yaml"));
-    let config = load(&source, &env, &Overrides::default(), &root.join("site")).unwrap();
-    assert_eq!(config.bids_root, root.join("site/bids"));
-    assert_eq!(config.dicom_root, root.join("site/conf/dicom"));
-    assert_eq!(config.base_dir(), Some(&*root.join("site/conf")));
-}
-
-#[test]
-fn the_file_is_chosen_by_flag_then_by_environment() {
-    let variable = |value: &'static str| {
-        move |name: &str| (name == "SNBB_CONFIG").then(|| OsString::from(value))
-    };
-    let flag = Some(PathBuf::from("a"));
-    assert_eq!(
-        Source::choose(flag.clone(), &variable("b")),
-        Source::File("a".into())
-    );
-    assert_eq!(
-        Source::choose(None, &variable("b")),
-        Source::File("b".into())
-    );
-    assert_eq!(Source::choose(None, &variable("")), Source::Defaults);
-    assert_eq!(Source::choose(None, &|_| None), Source::Defaults);
 }
 
 #[test]

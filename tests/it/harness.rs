@@ -32,7 +32,7 @@ impl Study {
         let study = Self {
             dir: tempfile::tempdir().unwrap(),
             path: Vec::new(),
-            env: Vec::new(),
+            env: measured(),
         };
         for root in ["dicom", "bids", "derivatives", "logs"] {
             fs::create_dir(study.at(root)).unwrap();
@@ -230,4 +230,14 @@ impl Study {
 pub fn executable(path: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Returns what a program that is built to measure coverage must know, wherever the tests call it: where to write. In
+/// its working directory it would be in the way.
+fn measured() -> Vec<(String, String)> {
+    let name = "LLVM_PROFILE_FILE";
+    std::env::var(name)
+        .map(|path| (name.to_owned(), path))
+        .into_iter()
+        .collect()
 }

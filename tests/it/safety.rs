@@ -301,6 +301,16 @@ fn no_room_stops_a_run_and_has_its_own_way_out() {
         );
     }
     assert_eq!(world.stop_events(), 1, "free bytes change at each look");
+    for looking in ["manifest", "session-status", "outputs"] {
+        let said = world.study.call(&[looking]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        assert!(
+            said.err.contains("no room for state_file ")
+                && said.err.contains("'run' would submit nothing"),
+            "{looking}: {}",
+            said.err
+        );
+    }
     world
         .study
         .configure(&format!("safety: {{min_free: 0}}\n{PIPELINE}"));

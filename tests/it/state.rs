@@ -70,6 +70,7 @@ pub fn meta() -> Metadata {
         project: Some("study-a".to_owned()),
         owner_uid: Some(1000),
         baselines: [("sessions".to_owned(), 4), ("complete".to_owned(), 12)].into(),
+        begun_anew: None,
     }
 }
 

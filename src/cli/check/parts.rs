@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::{gather, slurm};
 use crate::bids::Discovery;
-use crate::bids::discover::discover_by;
+use crate::bids::discover::{DiscoverError, discover_by};
 use crate::check::{Finding, environment, look, settings, state};
 use crate::cli::args::{CheckArgs, Global};
 use crate::config::{Config, ExecutorKind};
@@ -180,26 +180,12 @@ pub fn look(site: &Arc<Site>, global: &Global) -> Vec<Finding> {
             gather::markers(&site, &found, state.as_deref())
         }));
     }
-    if site.is_slurm() {
-        let example = discovery.clone();
-        let (site, state) = (Arc::clone(site), state.clone());
-        // Twice under --cron, and each may take its time.
-        let limit = if site.cron {
-            SLURM_LIMIT * 2
-        } else {
-            SLURM_LIMIT
-        };
-        let cron = slurm::cron_config(&site, global);
-        running.push(Part::start(("slurm", ""), limit, move || {
-            let found = example.as_deref().and_then(|found| found.as_ref().ok());
-            slurm::look(&site, found, state.as_deref(), SLURM_LIMIT, cron)
-        }));
-    } else if let Some(cron) = slurm::cron_config(site, global) {
-        let site = Arc::clone(site);
-        running.push(Part::start(("cron", ""), LIMIT, move || {
-            slurm::look_at_cron_only(&site, cron)
-        }));
-    }
+    running.extend(slurm_or_cron(
+        site,
+        global,
+        discovery.clone(),
+        state.clone(),
+    ));
     if let Some(state) = &state {
         let found = discovery.as_deref().and_then(|found| found.as_ref().ok());
         findings.extend(judge_state(site, state, found));
@@ -211,6 +197,33 @@ pub fn look(site: &Arc<Site>, global: &Global) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Starts the part about Slurm; without it, the one about the crontab if that is asked for.
+fn slurm_or_cron(
+    site: &Arc<Site>,
+    global: &Global,
+    discovery: Option<Arc<Result<Discovery, DiscoverError>>>,
+    state: Option<Arc<StateLook>>,
+) -> Option<Part<Vec<Finding>>> {
+    let cron = slurm::cron_config(site, global);
+    let site = Arc::clone(site);
+    if !site.is_slurm() {
+        let cron = cron?;
+        return Some(Part::start(("cron", ""), LIMIT, move || {
+            slurm::look_at_cron_only(&site, cron)
+        }));
+    }
+    // Twice under --cron, and each may take its time.
+    let limit = if site.cron {
+        SLURM_LIMIT * 2
+    } else {
+        SLURM_LIMIT
+    };
+    Some(Part::start(("slurm", ""), limit, move || {
+        let found = discovery.as_deref().and_then(|found| found.as_ref().ok());
+        slurm::look(&site, found, state.as_deref(), SLURM_LIMIT, cron)
+    }))
 }
 
 fn read_state(site: &Site) -> Result<StateLook, Box<Finding>> {

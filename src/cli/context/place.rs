@@ -10,7 +10,7 @@ use crate::cli::output::Printer;
 use crate::config::Config;
 use crate::shell::quote;
 use crate::state::store::Store;
-use crate::state::traces::{self, BEGUN_ANEW};
+use crate::state::traces;
 use crate::state::{State, links};
 
 impl Context {
@@ -118,9 +118,9 @@ pub(super) fn tell_warnings(state: &State, printer: &mut Printer) {
     for warning in state.warnings() {
         printer.warning(warning);
     }
-    let begun = state.meta.baselines.get(BEGUN_ANEW);
+    let begun = state.meta.begun_anew;
     if let Some(at) = begun.filter(|_| state.is_stored()) {
-        let at = i64::try_from(*at).ok();
+        let at = i64::try_from(at).ok();
         let at = at.and_then(|at| chrono::DateTime::from_timestamp(at, 0));
         let at = at.unwrap_or_default().format("%Y-%m-%d %H:%M UTC");
         printer.warning(&format!(

@@ -1,6 +1,7 @@
 //! The decision as a truth table, and against a second, simpler oracle.
 
 mod cohort;
+mod gate;
 mod oracle;
 mod renamed;
 mod retries;
@@ -132,6 +133,18 @@ fn word(
     status: Option<TaskRow>,
     scope: Scope,
 ) -> String {
+    let policy = Policy::default();
+    word_of(&policy, dicom, dependency, own, status, scope)
+}
+
+fn word_of(
+    policy: &Policy,
+    dicom: bool,
+    dependency: Completion,
+    own: Completion,
+    status: Option<TaskRow>,
+    scope: Scope,
+) -> String {
     let dag = ProcedureDag::new(vec![
         procedure("a", Scope::Session, &[]),
         procedure("b", scope, &[("a", SessionsRule::ByScope)]),
@@ -154,7 +167,7 @@ fn word(
         &[session("sub-01", "ses-01", dicom)],
         &rows,
         &disk,
-        &Policy::default(),
+        policy,
     );
     match &decisions[&format!("b/sub-01/{session_of_b}")] {
         Decision::Submit(Due::New) => "submit".into(),
@@ -260,6 +273,15 @@ fn truth_table() {
         }
     }
     assert!(word(true, Complete, u(), None, Scope::Session).starts_with("Unreadable"));
+    let policy = Policy {
+        resubmit_failed: true,
+        ..Policy::default()
+    };
+    for reason in [None, Some(Reason::Timeout)] {
+        let word = |own| word_of(&policy, true, Complete, own, failed(reason), Scope::Session);
+        assert_eq!(word(Incomplete), "submit FailedBefore", "{reason:?}");
+        assert_eq!(word(Complete), "Complete", "{reason:?}");
+    }
     // An input that does not apply satisfies a session's task; a subject's needs one real result.
     assert_eq!(
         word(true, NotApplicable, Incomplete, None, Scope::Session),

@@ -15,7 +15,11 @@ pub const GENERATION: &str = "snbb.generation";
 pub const PROJECT: &str = "snbb.project";
 pub const OWNER: &str = "snbb.owner_uid";
 pub const BASELINES: &str = "snbb.baselines";
+pub const BEGUN_ANEW: &str = "snbb.begun_anew";
 pub const HASH: &str = "snbb.hash";
+
+/// Where files of before have what stands under [`BEGUN_ANEW`] now: among the baselines.
+const BEGUN_ANEW_BEFORE: &str = "begun_anew";
 
 /// Returns the pairs that are ours.
 pub fn own_keys(metadata: Option<&Vec<KeyValue>>) -> BTreeMap<String, String> {
@@ -43,6 +47,7 @@ pub fn pairs_of(meta: &Metadata) -> Result<Vec<(String, String)>, ParquetError> 
             .map(|project| pair(PROJECT, project.clone())),
     );
     pairs.extend(meta.owner_uid.map(|uid| pair(OWNER, uid.to_string())));
+    pairs.extend(meta.begun_anew.map(|at| pair(BEGUN_ANEW, at.to_string())));
     Ok(pairs)
 }
 
@@ -59,14 +64,46 @@ pub fn parse_metadata(keys: &BTreeMap<String, String>) -> Result<Metadata, ReadE
             .map_err(|_| bad(key, &value.to_string())),
         None => Ok(None),
     };
+    let mut baselines: BTreeMap<String, u64> = match keys.get(BASELINES) {
+        Some(text) => serde_json::from_str(text).map_err(|_| bad(BASELINES, text))?,
+        None => BTreeMap::new(),
+    };
+    let before = baselines.remove(BEGUN_ANEW_BEFORE);
     Ok(Metadata {
         format_version: small(VERSION)?.ok_or_else(|| bad(VERSION, ""))?,
         generation: number(GENERATION)?.ok_or_else(|| bad(GENERATION, ""))?,
         project: keys.get(PROJECT).cloned(),
         owner_uid: small(OWNER)?,
-        baselines: match keys.get(BASELINES) {
-            Some(text) => serde_json::from_str(text).map_err(|_| bad(BASELINES, text))?,
-            None => BTreeMap::new(),
-        },
+        baselines,
+        begun_anew: number(BEGUN_ANEW)?.or(before),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads what a file says whose version and generation are 1.
+    fn said(pairs: &[(&str, &str)]) -> Result<Metadata, ReadError> {
+        let all = [(VERSION, "1"), (GENERATION, "1")];
+        let all = all.iter().chain(pairs);
+        parse_metadata(
+            &all.map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn a_state_begun_anew_is_known_by_its_old_mark_too() {
+        let old = said(&[(BASELINES, r#"{"begun_anew":1700000000,"sessions":4}"#)]).unwrap();
+        assert_eq!(old.begun_anew, Some(1_700_000_000));
+        assert_eq!(old.baselines, [("sessions".to_owned(), 4)].into());
+        let pairs: BTreeMap<String, String> = pairs_of(&old).unwrap().into_iter().collect();
+        assert_eq!(pairs[BEGUN_ANEW], "1700000000");
+        assert_eq!(pairs[BASELINES], r#"{"sessions":4}"#);
+        assert_eq!(parse_metadata(&pairs).unwrap(), old);
+
+        assert_eq!(said(&[]).unwrap().begun_anew, None);
+        assert!(said(&[(BEGUN_ANEW, "yesterday")]).is_err());
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Findings, Level, REPAIR, Rule};
 use crate::job::JobId;
-use crate::state::repair;
+use crate::state::repair::{self, Origin, Rebuilt};
 use crate::state::schema::Contents;
 use crate::state::{CLOCK_SLACK, TaskKey, TaskRow};
 
@@ -99,6 +99,62 @@ pub(super) fn rows(contents: &Contents, attempts: &[TaskRow], out: &mut Findings
         },
         &disordered,
     );
+}
+
+/// What the other files know and the state file does not.
+pub(super) fn missing_rows(rebuilt: &Rebuilt, out: &mut Findings) {
+    let (mut live, mut ended) = (Vec::new(), Vec::new());
+    for (key, origin) in &rebuilt.origins {
+        if !matches!(origin, Origin::AuditLog | Origin::Backup) {
+            continue;
+        }
+        let Some(row) = rebuilt.state.get(key) else {
+            continue;
+        };
+        let job = row
+            .job_id
+            .as_ref()
+            .map_or_else(String::new, |id| format!(", job {id}"));
+        let text = format!("{key} ({origin}{job})");
+        if row.is_in_flight() {
+            live.push(text);
+        } else {
+            ended.push(text);
+        }
+    }
+    out.rule(
+        Rule {
+            level: Level::Error,
+            part: "submissions",
+            fine: "each one of the audit log that may live stands in a row",
+            broken: "submissions that may live and stand in no row",
+            todo: REPAIR,
+        },
+        &live,
+    );
+    if !ended.is_empty() {
+        out.rule(
+            Rule {
+                level: Level::Warning,
+                part: "submissions",
+                fine: "",
+                broken: "ended attempts that stand in no row",
+                todo: "snbb-scheduler state repair, unless the rows were removed on purpose",
+            },
+            &ended,
+        );
+    }
+    if rebuilt.past > 0 {
+        out.add(
+            Level::Warning,
+            "submissions",
+            format!(
+                "{} earlier attempt(s) of the audit log stand in no file",
+                rebuilt.past
+            ),
+            Some("snbb-scheduler state repair, unless the attempts file was removed on purpose"),
+        );
+    }
 }
 
 fn doubled_jobs(rows: &[TaskRow]) -> Vec<String> {

@@ -4,6 +4,7 @@ use super::*;
 
 /// One call plans, another does all of it, then the first one goes on.
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "debug builds only")]
 fn a_plan_that_another_call_has_carried_out_is_not_carried_out_again() {
     let mut growing = Growing::new();
     growing.study.ok(&["run"]);
@@ -26,6 +27,7 @@ fn a_plan_that_another_call_has_carried_out_is_not_carried_out_again() {
 
 /// One call plans, another is in the middle of its submissions.
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "debug builds only")]
 fn a_plan_that_another_call_is_carrying_out_is_not_carried_out_too() {
     let mut growing = Growing::new();
     growing.study.ok(&["run"]);
@@ -44,6 +46,7 @@ fn a_plan_that_another_call_is_carrying_out_is_not_carried_out_too() {
 
 /// The rows and the journal of a call in the middle of its submissions are replaced under its hands.
 #[test]
+#[cfg_attr(not(debug_assertions), ignore = "debug builds only")]
 fn jobs_of_a_call_whose_journal_was_taken_away_are_not_forgotten() {
     let mut growing = Growing::new();
     growing.study.ok(&["run"]);

@@ -107,31 +107,35 @@ impl Text<'_> {
         ];
         self.list("failed tasks", header, rows);
         if !self.has("tasks") {
-            // Without details the findings stand alone.
-            let findings = self.report.logs.iter().flat_map(|logs| &logs.findings);
-            let rows = findings
-                .map(|f| {
-                    let number = f.line_number.map(|n| format!(":{n}"));
-                    vec![
-                        f.procedure.to_string(),
-                        f.subject.to_string(),
-                        f.session.to_string(),
-                        f.pattern.to_string(),
-                        f.line.clone(),
-                        format!("{}{}", f.file, number.unwrap_or_default()),
-                    ]
-                })
-                .collect();
-            let header = vec![
-                ("procedure", Left),
-                ("subject", Left),
-                ("session", Left),
-                ("pattern", Left),
-                ("line", Left),
-                ("file", Left),
-            ];
-            self.list("known errors in logs", header, rows);
+            self.known_errors();
         }
+    }
+
+    /// Without details the findings stand alone.
+    fn known_errors(&mut self) {
+        let findings = self.report.logs.iter().flat_map(|logs| &logs.findings);
+        let rows = findings
+            .map(|f| {
+                let number = f.line_number.map(|n| format!(":{n}"));
+                vec![
+                    f.procedure.to_string(),
+                    f.subject.to_string(),
+                    f.session.to_string(),
+                    f.pattern.to_string(),
+                    f.line.clone(),
+                    format!("{}{}", f.file, number.unwrap_or_default()),
+                ]
+            })
+            .collect();
+        let header = vec![
+            ("procedure", Left),
+            ("subject", Left),
+            ("session", Left),
+            ("pattern", Left),
+            ("line", Left),
+            ("file", Left),
+        ];
+        self.list("known errors in logs", header, rows);
     }
 
     pub(super) fn markers(&mut self) {

@@ -1,0 +1,108 @@
+//! The decision for commands that only look: by the stored rows and the disk, without the queue.
+
+use super::Context;
+use crate::bids::{Cohort, Discovery, Session};
+use crate::cli::error::Failure;
+use crate::cli::output::Printer;
+use crate::cli::pause::{Tense, tell_pauses};
+use crate::cli::progress::Progress;
+use crate::manifest::{Manifest, Policy, Selection};
+use crate::pass::Brakes;
+use crate::pass::decide::Basis;
+use crate::safety::{self, roots};
+use crate::sys;
+
+impl Context {
+    /// Does what [`Context::decide`] does and tells what the next run will hold back: for commands that show what is
+    /// to come.
+    pub fn plan(
+        &self,
+        selection: Selection,
+        printer: &mut Printer,
+    ) -> Result<(Discovery, Manifest), Failure> {
+        let (found, manifest, brakes) = self.decide(selection, printer)?;
+        tell_pauses(self, &brakes, Some(&manifest), Tense::NextRun, printer);
+        Ok((found, manifest))
+    }
+
+    /// Finds the sessions and decides about their tasks, by the stored rows and the disk: for
+    /// commands that only look.
+    pub fn decide(
+        &self,
+        selection: Selection,
+        printer: &mut Printer,
+    ) -> Result<(Discovery, Manifest, Brakes), Failure> {
+        let state = self.read_state(printer)?;
+        let policy = self.policy(selection, false)?;
+        let mut stops = roots::judge(&self.config, &state, roots::look);
+        let found = self.discover(printer)?;
+        self.tell_unmatched(&policy, &found, printer);
+        let probe = self.probe()?;
+        let control = self.store.read_control()?;
+        let basis = Basis {
+            config: &self.config,
+            store: &self.store,
+            state: &state,
+            sessions: &found.sessions,
+            completions: &probe,
+            policy: &policy,
+            control: &control,
+            queue: None,
+            now: sys::now(),
+        };
+        let progress = subjects_progress(&found.sessions, printer);
+        let judged = basis.judge(&|| progress.inc(1));
+        progress.finish();
+        let mut judged = judged?;
+        judged.counts.count_sessions(&found);
+        let late = safety::before_submission(&self.config, &judged.counts, &state);
+        stops.extend(late);
+        if !stops.is_empty() {
+            printer.warning(&format!(
+                "{}; 'run' would submit nothing (safety stop)",
+                safety::message(&stops)
+            ));
+            printer.hint(&safety::hints(&stops));
+        }
+        Ok((found, judged.manifest, judged.brakes))
+    }
+
+    /// Puts together what configuration and command line say about the decision.
+    pub fn policy(&self, selection: Selection, force: bool) -> Result<Policy, Failure> {
+        Ok(Policy {
+            selection,
+            force,
+            resubmit_failed: self.config.resubmit_failed,
+            cohort: Cohort::load(&self.config.cohort)?,
+        })
+    }
+
+    /// Tells which entries of `include` and `exclude` name nothing that there is.
+    pub fn tell_unmatched(&self, policy: &Policy, found: &Discovery, printer: &mut Printer) {
+        const SHOWN: usize = 3;
+        // What could not be read may hold their sessions.
+        if !found.unreadable.is_empty() {
+            return;
+        }
+        let unmatched = policy.cohort.unmatched(&found.sessions);
+        if unmatched.is_empty() {
+            return;
+        }
+        let shown: Vec<String> = unmatched
+            .iter()
+            .take(SHOWN)
+            .map(ToString::to_string)
+            .collect();
+        let more = match unmatched.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        printer.warning(&format!("matches no session: {}{more}", shown.join(", ")));
+    }
+}
+
+/// Shows how far the decision about sessions is: it looks at one subject after the other.
+pub fn subjects_progress(sessions: &[Session], printer: &mut Printer) -> Progress {
+    let subjects = sessions.chunk_by(|a, b| a.subject == b.subject).count();
+    printer.progress(Some(subjects as u64), "looking at outputs")
+}

@@ -1,0 +1,127 @@
+//! How a printer behaves: by flags, and by what the two streams are.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal as _};
+
+use clap::{ColorChoice, ValueEnum};
+
+use crate::sys;
+
+/// Names the forms in which data is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Format {
+    /// Aligned columns for people
+    #[default]
+    Table,
+    /// Comma-separated values with a header line
+    Csv,
+    /// A JSON array of objects
+    Json,
+}
+
+/// Says how much talk goes to stderr. Warnings and errors always do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Verbosity {
+    Quiet,
+    #[default]
+    Normal,
+    /// `-v`
+    Verbose,
+    /// `-vv`
+    Debug,
+}
+
+/// Says how a [`Printer`] behaves.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PrinterOptions {
+    pub verbosity: Verbosity,
+    pub out_color: bool,
+    pub err_color: bool,
+    /// The width of the terminal that stdout is; none: it is no terminal.
+    pub width: Option<u16>,
+    /// Status words get a symbol before them: a terminal that can show it.
+    pub symbols: bool,
+    /// True if a progress bar may be drawn on the real stderr.
+    pub progress: bool,
+}
+
+impl Verbosity {
+    /// Reads the flags `-q` and `-v` (counted). `-q` wins.
+    pub fn from_flags(quiet: bool, verbose: u8) -> Self {
+        match (quiet, verbose) {
+            (true, _) => Self::Quiet,
+            (false, 0) => Self::Normal,
+            (false, 1) => Self::Verbose,
+            (false, _) => Self::Debug,
+        }
+    }
+}
+
+impl PrinterOptions {
+    /// Looks at the process's streams and its environment.
+    pub fn of_process(
+        out: &io::Stdout,
+        err: &io::Stderr,
+        color: ColorChoice,
+        verbosity: Verbosity,
+    ) -> Self {
+        let choice = match color {
+            ColorChoice::Auto => anstream::ColorChoice::Auto,
+            ColorChoice::Always => anstream::ColorChoice::Always,
+            ColorChoice::Never => anstream::ColorChoice::Never,
+        };
+        choice.write_global();
+        Self {
+            verbosity,
+            out_color: anstream::AutoStream::choice(out) != anstream::ColorChoice::Never,
+            err_color: anstream::AutoStream::choice(err) != anstream::ColorChoice::Never,
+            width: terminal_width(out),
+            symbols: out.is_terminal() && shows_symbols(&sys::env),
+            progress: err.is_terminal(),
+        }
+    }
+}
+
+/// True if a terminal can show more than ASCII, by the locale's character set (POSIX: the first of three
+/// variables that is set) and its kind: the kernel's own console has few characters.
+fn shows_symbols(env: &dyn Fn(&str) -> Option<OsString>) -> bool {
+    let text = |name| env(name).map(|value| value.to_string_lossy().to_lowercase());
+    let set = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter();
+    let locale = set.filter_map(text).find(|value| !value.is_empty());
+    let is_utf8 = locale.is_some_and(|name| name.contains("utf-8") || name.contains("utf8"));
+    is_utf8 && !matches!(text("TERM").as_deref(), Some("linux" | "dumb"))
+}
+
+/// Returns the width of a terminal; one that does not tell is taken for 80 wide.
+fn terminal_width(out: &io::Stdout) -> Option<u16> {
+    out.is_terminal()
+        .then(|| match rustix::termios::tcgetwinsize(out) {
+            Ok(size) if size.ws_col > 0 => size.ws_col,
+            _ => 80,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn symbols_need_a_terminal_that_has_them() {
+        let shows = |set: &[(&str, &str)]| {
+            let set: Vec<(String, String)> = set
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect();
+            shows_symbols(&|name| {
+                let mut set = set.iter();
+                set.find(|(known, _)| known == name)
+                    .map(|(_, value)| value.into())
+            })
+        };
+        assert!(shows(&[("LANG", "de_CH.UTF-8"), ("TERM", "xterm")]));
+        assert!(shows(&[("LC_ALL", ""), ("LANG", "C.utf8")]));
+        assert!(!shows(&[("LC_ALL", "C"), ("LANG", "C.utf8")]));
+        assert!(!shows(&[("LANG", "C.UTF-8"), ("TERM", "linux")]));
+        assert!(!shows(&[]));
+    }
+}

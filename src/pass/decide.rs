@@ -1,0 +1,92 @@
+//! The sequence of decisions of a pass, for those who act and for those who only look.
+//!
+//! There is no other: so what a dry run, `explain` or `manifest` says is what `run` does. Reads the files beside the
+//! state, changes nothing.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+
+use super::Brakes;
+use crate::bids::Session;
+use crate::completion::Completions;
+use crate::config::Config;
+use crate::job::JobId;
+use crate::manifest::{Limits, Manifest, Policy, Vanished, World, limits, pause, plan};
+use crate::safety::Counts;
+use crate::state::control::Control;
+use crate::state::store::{StateError, Store};
+use crate::state::{State, TaskKey, TaskRow};
+
+/// Holds what the decisions are made from.
+pub struct Basis<'a> {
+    pub config: &'a Config,
+    pub store: &'a Store,
+    pub state: &'a State,
+    pub sessions: &'a [Session],
+    pub completions: &'a dyn Completions,
+    pub policy: &'a Policy,
+    /// What is paused, as it was read last.
+    pub control: &'a Control,
+    /// None: the queue was not asked, and no limit is applied.
+    pub queue: Option<Queue<'a>>,
+    pub now: DateTime<Utc>,
+}
+
+/// Holds what the queue shows, and how much may be added to it.
+#[derive(Clone, Copy)]
+pub struct Queue<'a> {
+    /// Tasks that wait for a job that no row owns.
+    pub jobs_without_row: &'a HashMap<TaskKey, JobId>,
+    /// The user's living jobs, of whatever program.
+    pub living: usize,
+    pub limits: &'a Limits,
+}
+
+/// Holds what was decided.
+#[derive(Debug)]
+pub struct Judged {
+    pub manifest: Manifest,
+    /// The figures of the manifest before pauses and limits, for the safety stop.
+    pub counts: Counts,
+    pub brakes: Brakes,
+    /// Earlier attempts, as far as they were needed.
+    pub attempts: Vec<TaskRow>,
+}
+
+impl Basis<'_> {
+    /// Decides about every task. `tick` is called after each subject.
+    pub fn judge(&self, tick: &(dyn Fn() + Sync)) -> Result<Judged, StateError> {
+        let (config, state, now) = (self.config, self.state, self.now);
+        let gate = config.gate();
+        let none = HashMap::new();
+        let read_attempts = || self.store.read_attempts();
+        let vanished = Vanished::look(state, &config.procedures, read_attempts)?;
+        let world = World {
+            sessions: self.sessions,
+            rows: state,
+            completions: self.completions,
+            jobs_without_row: self.queue.map_or(&none, |queue| queue.jobs_without_row),
+            vanished: &vanished,
+            gate: &|path| gate.hold(path, now),
+            now,
+        };
+        let procedures = &config.procedures;
+        let threads = config.scan_threads;
+        let mut manifest = plan(procedures, &world, self.policy, threads, tick);
+        let counts = Counts::of(procedures, &manifest, state, Some(self.sessions.len()));
+        let is_due = manifest.due().next().is_some();
+        let attempts = Brakes::attempts(self.store, state, self.control, is_due, now)?;
+        let brakes = Brakes::judge(config, self.control, &attempts, state, now);
+        pause::apply(&mut manifest, &brakes.control, procedures);
+        if let Some(queue) = self.queue {
+            limits::apply(&mut manifest, queue.limits, procedures, state, queue.living);
+        }
+        Ok(Judged {
+            manifest,
+            counts,
+            brakes,
+            attempts,
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! Jobs that have ended, and what their outputs prove.
+
+use super::*;
+
+#[test]
+fn an_end_that_went_wrong_has_its_reason_whatever_the_disk_shows() {
+    for reason in [
+        Reason::ExitCode,
+        Reason::Timeout,
+        Reason::OutOfMemory,
+        Reason::Cancelled,
+        Reason::NodeFail,
+        Reason::Preempted,
+        Reason::BootFail,
+        Reason::LaunchFailed,
+        Reason::Deadline,
+        Reason::Dependency,
+    ] {
+        for disk in [HERE, Outputs::Missing, Outputs::Unreadable, Outputs::NoRule] {
+            let expected = format!("failed {reason}");
+            let accounting = Case::new().accounting(Phase::Failed(reason)).disk(disk);
+            assert_eq!(accounting.verdict(), expected);
+            let queue_only = Case::new()
+                .queue(Phase::Failed(reason))
+                .with(|case| case.accounting = Answer::Off)
+                .disk(disk);
+            assert_eq!(queue_only.verdict(), expected);
+        }
+    }
+}
+
+#[test]
+fn the_queues_memory_of_an_end_waits_a_minute_for_accounting() {
+    let case = |now| {
+        Case::new()
+            .queue(Phase::Failed(Reason::ExitCode))
+            .with(|c| c.accounting = Answer::Got(vec![report(Phase::Running)]))
+            .with(|c| c.now = now)
+    };
+    assert_eq!(case(5).verdict(), "running running");
+    assert_eq!(case(6).verdict(), "failed exit_code");
+}
+
+#[test]
+fn a_job_that_ended_well_is_judged_by_its_outputs() {
+    let ended = || Case::new().accounting(Phase::Completed);
+    assert_eq!(ended().disk(HERE).verdict(), "complete verified");
+    assert_eq!(
+        ended().disk(Outputs::NoRule).verdict(),
+        "complete unverified"
+    );
+    assert_eq!(
+        ended().disk(Outputs::Unreadable).verdict(),
+        "running awaiting_output"
+    );
+    assert_eq!(
+        ended().verdict(),
+        "running awaiting_output",
+        "one minute after the end"
+    );
+    assert_eq!(
+        ended().with(|c| c.now = 14).verdict(),
+        "running awaiting_output"
+    );
+    assert_eq!(ended().with(|c| c.now = 15).verdict(), "failed no_output");
+    assert_eq!(
+        ended()
+            .with(|c| {
+                c.now = 500;
+                c.disk = Outputs::Unreadable;
+            })
+            .verdict(),
+        "running awaiting_output",
+        "unreadable is never an absence"
+    );
+}
+
+#[test]
+fn outputs_that_were_there_before_the_job_prove_nothing() {
+    let rerun = |newest| {
+        Case::new()
+            .accounting(Phase::Completed)
+            .disk(Outputs::Complete { newest })
+            .with(|c| c.row.replaces_outputs = Some(true))
+    };
+    assert_eq!(rerun(Some(at(0))).verdict(), "running awaiting_output");
+    assert_eq!(rerun(None).verdict(), "running awaiting_output");
+    assert_eq!(rerun(Some(at(3))).verdict(), "complete verified");
+}

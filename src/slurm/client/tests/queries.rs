@@ -1,0 +1,224 @@
+//! Questions to squeue and sacct, and answers that are none.
+
+use super::*;
+
+#[test]
+fn an_empty_answer_is_believed_only_with_the_canary_in_it() {
+    let fakes = Fakes::new();
+    let mut executor = fakes.executor();
+    assert_eq!(
+        executor.observe(&asked(&["5"], None)).accounting,
+        Answer::Got(Vec::new())
+    );
+    let observation = executor.observe(&asked(&["5"], Some("3")));
+    assert_eq!(observation.queue, Answer::Got(Vec::new()));
+    let Answer::Failed(text) = observation.accounting else {
+        panic!("believed");
+    };
+    assert!(text.contains("job 3"), "{text}");
+
+    fakes.write("sacct", &row("3", "COMPLETED", "old"));
+    let observation = executor.observe(&asked(&["5"], Some("3")));
+    let jobs = observation.accounting.got().unwrap();
+    assert_eq!(jobs.len(), 1);
+    assert_eq!(jobs[0].phase, Phase::Completed);
+
+    // Old records may be purged: any job that is known proves as much.
+    fakes.write("sacct", &row("5", "RUNNING", "new"));
+    let observation = executor.observe(&asked(&["5"], Some("3")));
+    assert_eq!(observation.accounting.got().unwrap().len(), 1);
+
+    // The canary ended before the time that the others are asked from.
+    let body = format!(
+        "case \"$*\" in *starttime*) ;; *) {} ;; esac",
+        row("3", "COMPLETED", "old")
+    );
+    fakes.write("sacct", &body);
+    let observation = executor.observe(&asked(&["5"], Some("3")));
+    assert_eq!(observation.accounting.got().unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_missing_from_an_answer_that_was_cut_is_not_absent() {
+    let fakes = Fakes::new();
+    let mut executor = fakes.executor();
+    fakes.write(
+        "sacct",
+        &format!("{}\nprintf '6\\037RUN'", row("5", "RUNNING", "a")),
+    );
+    let known = executor.observe(&asked(&["5"], None)).accounting;
+    assert_eq!(known.got().map(Vec::len), Some(2), "{known:?}");
+    let Answer::Failed(text) = executor.observe(&asked(&["5", "61"], None)).accounting else {
+        panic!("believed");
+    };
+    assert!(text.contains("could not be read"), "{text}");
+}
+
+/// Ids are recycled, and a requeued job has a record per submission.
+#[test]
+fn every_record_of_an_id_is_reported() {
+    let fakes = Fakes::new();
+    let old = row("5", "TIMEOUT", "ours");
+    let new = row("5", "RUNNING", "another").replace("1700000000", "1700009000");
+    // Without -D, sacct shows the newest only.
+    let body = format!("case \"$*\" in *' -D '*|'-D '*) {old} ;; esac\n{new}");
+    fakes.write("sacct", &body);
+    let observation = fakes.executor().observe(&asked(&["5"], None));
+    let jobs = observation.accounting.got().unwrap();
+    assert_eq!(jobs.len(), 2, "{jobs:?}");
+}
+
+#[test]
+fn a_failed_query_is_no_answer() {
+    let fakes = Fakes::new();
+    let mut settings = fakes.settings();
+    settings.query_timeout = Duration::from_millis(400);
+    let mut executor = SlurmExecutor::new(settings);
+    for (body, part) in [
+        (
+            "echo 'sacct: error: Problem talking to the database: Connection refused' >&2; exit 1",
+            "Problem talking to the database",
+        ),
+        ("exec sleep 600", "did not answer"),
+        ("kill -9 $$", "signal 9"),
+    ] {
+        fakes.write("sacct", body);
+        match executor.observe(&asked(&["5"], None)).accounting {
+            Answer::Failed(text) => assert!(text.contains(part), "{text}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    fakes.write(
+        "sacct",
+        "echo 'Slurm accounting storage is disabled' >&2; exit 1",
+    );
+    assert_eq!(
+        executor.observe(&asked(&["5"], None)).accounting,
+        Answer::Off
+    );
+    fakes.write("squeue", "echo 'squeue: error: x' >&2; exit 1");
+    fakes.write("sacct", "touch \"$here/called\"");
+    let observation = executor.observe(&asked(&["5"], None));
+    assert!(matches!(observation.queue, Answer::Failed(_)));
+    assert!(
+        matches!(observation.accounting, Answer::Failed(_)),
+        "a Slurm that is away is waited for once"
+    );
+    assert!(fakes.path("called").symlink_metadata().is_err());
+}
+
+#[test]
+fn accounting_switched_off_is_never_asked() {
+    let fakes = Fakes::new();
+    fakes.write("sacct", "touch \"$here/called\"");
+    let mut settings = fakes.settings();
+    settings.accounting = false;
+    let observation = SlurmExecutor::new(settings).observe(&asked(&["5"], Some("3")));
+    assert_eq!(observation.accounting, Answer::Off);
+    assert!(fs::metadata(fakes.path("called")).is_err());
+}
+
+#[test]
+fn many_jobs_take_few_calls() {
+    let fakes = Fakes::new();
+    for name in ["squeue", "sacct", "scancel"] {
+        fakes.write(name, &format!("echo \"$*\" >> \"$here/{name}.calls\""));
+    }
+    let ids: Vec<String> = (1..=2500).map(|id| id.to_string()).collect();
+    let mut ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    ids.push("local-7");
+    let mut executor = fakes.executor();
+    let observation = executor.observe(&asked(&ids, None));
+    assert!(observation.warnings[0].contains("local-7"));
+    assert_eq!(fakes.read("squeue.calls").lines().count(), 1);
+    let calls = fakes.read("sacct.calls");
+    assert_eq!(calls.lines().count(), 3);
+    assert!(!calls.contains("local"), "one bad id spoils a whole query");
+    let mut jobs: Vec<JobRef> = ids[..2500].iter().map(|id| job(id)).collect();
+    jobs.truncate(3);
+    jobs.push(JobRef {
+        id: JobId::new("4_1"),
+        cluster: Some(Arc::from("other")),
+    });
+    executor.cancel(&jobs).unwrap();
+    assert_eq!(fakes.read("scancel.calls"), "1 2 3\n--clusters=other 4_1\n");
+}
+
+#[test]
+fn a_submission_in_doubt_is_looked_for_by_name() {
+    let fakes = Fakes::new();
+    let mut question = asked(&[], None);
+    question.in_doubt = vec![Doubt {
+        submission_id: Arc::from("s-1"),
+        job_name: Arc::from("bids_a"),
+        intent_at: DateTime::from_timestamp(1_700_000_000, 0).unwrap(),
+    }];
+    for (fields, line) in [
+        ("JobID SubmitLine", "sbatch --comment=snbb:study:s-1 x\\037"),
+        ("JobID", ""),
+    ] {
+        let mine = row("5", "RUNNING", &format!("{line}bids_a"));
+        let other = row("6", "RUNNING", &format!("{line}BIDS_A"));
+        fakes.write(
+            "sacct",
+            &format!("case \"$*\" in --helpformat) echo '{fields}' ;; *) echo \"$*\" > \"$here/args\"; {mine}; {other} ;; esac"),
+        );
+        let observation = fakes.executor().observe(&question);
+        let jobs = observation.accounting.got().unwrap();
+        assert_eq!(jobs.len(), 1, "names are compared exactly");
+        assert_eq!(jobs[0].name, "bids_a");
+        assert_eq!(jobs[0].tag.is_some(), !line.is_empty());
+        let args = fakes.read("args");
+        assert_eq!(args.contains("SubmitLine"), !line.is_empty());
+        assert!(
+            args.contains("--name=bids_a --uid=1000 --starttime=2023-11-1"),
+            "{args}"
+        );
+    }
+}
+
+#[test]
+fn an_answer_of_the_queue_that_was_cut_is_none() {
+    let fakes = Fakes::new();
+    for cut in ["10", "1002\\037PENDING\\037No", "1002\\037"] {
+        fakes.write("squeue", &format!("printf '{cut}'"));
+        let answer = fakes.executor().observe(&asked(&["5"], None)).queue;
+        assert!(
+            matches!(&answer, Answer::Failed(text) if text.contains("could not be read")),
+            "{cut}: {answer:?}"
+        );
+    }
+    fakes.write("squeue", "echo 'Welcome to our cluster'");
+    let answer = fakes.executor().observe(&asked(&["5"], None)).queue;
+    assert!(answer.got().is_some(), "a banner is no job: {answer:?}");
+}
+
+#[test]
+fn accounting_is_asked_once_for_all_tasks_of_an_array() {
+    let fakes = Fakes::new();
+    fakes.write("sacct", "echo \"$@\" >> \"$here/sacct.asked\"");
+    let mut question = asked(&["7_0", "9", "7_12", "8_1"], None);
+    let doubt = |index: usize| Doubt {
+        submission_id: format!("array-0123456789abcdef.{index}").into(),
+        job_name: "a_array_01234567".into(),
+        intent_at: DateTime::from_timestamp(1_700_000_000, 0).unwrap(),
+    };
+    question.in_doubt = (0..700).map(doubt).collect();
+    fakes.executor().observe(&question);
+    let calls = fakes.read("sacct.asked");
+    let lines: Vec<&str> = calls.lines().collect();
+    assert!(lines[0].contains("--jobs=7,9,8 "), "{calls}");
+    assert_eq!(
+        lines
+            .iter()
+            .filter(|line| line.contains("--name=a_array_01234567 "))
+            .count(),
+        1,
+        "{calls}"
+    );
+    assert_eq!(
+        lines.len(),
+        3,
+        "and the question whether there are submit lines: {calls}"
+    );
+}

@@ -1,0 +1,131 @@
+//! Who takes over from a holder that is gone, and who must not.
+
+use super::*;
+
+#[test]
+fn heartbeat_during_the_watch_starts_it_anew() {
+    let place = Place::new();
+    let watching = Timing {
+        watch: LONG,
+        ..no_watch()
+    };
+    let mut attempt = Attempt {
+        path: &place.lock,
+        me: Holder::this_process("test"),
+        timing: watching,
+        watched: None,
+    };
+    let mut look = |age| {
+        if let Some(age) = age {
+            place.write("state.lock", &other_host().to_line(), age);
+        }
+        let seen = file::observe(&place.lock).unwrap().unwrap();
+        let verdict = attempt.judge(&seen).unwrap();
+        (
+            matches!(verdict, Verdict::Suspect(_)),
+            attempt.watched.clone().unwrap().1,
+        )
+    };
+    let (suspect, first) = look(Some(Age::Past(700)));
+    assert!(suspect);
+    let (suspect, second) = look(None);
+    assert!(suspect && first == second);
+    // A clock that is wrong: the heartbeat still looks old, but there was one.
+    let (suspect, third) = look(Some(Age::Past(690)));
+    assert!(suspect && third > second);
+    let (suspect, _) = look(Some(Age::Past(0)));
+    assert!(!suspect);
+}
+
+#[test]
+fn heartbeat_after_the_verdict_saves_the_holder() {
+    let place = Place::new();
+    let path = place.write("state.lock", &other_host().to_line(), Age::Past(700));
+    let attempt = Attempt {
+        path: &place.lock,
+        me: Holder::this_process("test"),
+        timing: no_watch(),
+        watched: None,
+    };
+    let judged = file::observe(&path).unwrap().unwrap();
+    set_age(&path, Age::Past(650));
+    assert!(!attempt.take_over(&judged).unwrap());
+    assert_eq!(place.names(), ["state.lock"]);
+    // Also if it comes between the last look and the renaming: it is linked back.
+    let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).unwrap());
+    let before = inode(&path);
+    assert!(!file::remove_if(&path, "t", |moved| judged.is_unchanged(moved)).unwrap());
+    assert_eq!(inode(&path), before);
+    assert_eq!(place.names(), ["state.lock"]);
+}
+
+#[test]
+fn wrongly_moved_lock_gives_way_to_one_that_came_meanwhile() {
+    let place = Place::new();
+    let path = place.write("state.lock", b"first", Age::Past(0));
+    let removed = file::remove_if(&path, "t", |_| {
+        fs::write(&path, "second").unwrap();
+        false
+    });
+    assert!(!removed.unwrap());
+    assert_eq!(fs::read(&path).unwrap(), b"second");
+    assert_eq!(place.names(), ["state.lock"]);
+}
+
+#[test]
+fn taker_that_died_on_the_way_is_cleared() {
+    let place = Place::new();
+    place.write("state.lock", &dead_here().to_line(), Age::Past(0));
+    place.write("state.lock.takeover", &dead_here().to_line(), Age::Past(0));
+    place.try_acquire().unwrap();
+    assert_eq!(place.names(), [""; 0]);
+
+    // Also by a call that needs no gate itself: another host's cannot tell that the taker is dead.
+    place.write("state.lock.takeover", &dead_here().to_line(), Age::Past(0));
+    drop(place.try_acquire().unwrap());
+    assert_eq!(place.names(), [""; 0]);
+    place.write("state.lock", &other_host().to_line(), Age::Past(0));
+    place.write("state.lock.takeover", &dead_here().to_line(), Age::Past(0));
+    held_by(place.try_acquire());
+    assert_eq!(place.names(), ["state.lock"]);
+    std::fs::remove_file(&place.lock).unwrap();
+
+    place.write("state.lock", &dead_here().to_line(), Age::Past(0));
+    place.write(
+        "state.lock.takeover",
+        &other_host().to_line(),
+        Age::Past(660),
+    );
+    Lock::acquire_with(&place.lock, "test", LONG, no_watch()).unwrap();
+
+    // One that is at work is left to it.
+    place.write("state.lock", &dead_here().to_line(), Age::Past(0));
+    place.write("state.lock.takeover", &other_host().to_line(), Age::Past(0));
+    held_by(place.try_acquire());
+    assert_eq!(place.names(), ["state.lock", "state.lock.takeover"]);
+}
+
+#[test]
+fn takeover_sweeps_old_left_overs_of_the_lock_only() {
+    let place = Place::new();
+    place.write("state.lock", &dead_here().to_line(), Age::Past(0));
+    for name in [
+        "state.lock.a.tmp",
+        "state.lock.b.aside",
+        "state.lock.c.probe",
+    ] {
+        place.write(name, b"", Age::Past(700));
+    }
+    let kept = [
+        "other.lock.a.tmp",
+        "state.lock.d.tmp",
+        "state.lockx.a.tmp",
+        "state.parquet",
+    ];
+    for name in kept {
+        let age = if name.contains(".d.") { 5 } else { 700 };
+        place.write(name, b"", Age::Past(age));
+    }
+    drop(place.try_acquire().unwrap());
+    assert_eq!(place.names(), kept);
+}

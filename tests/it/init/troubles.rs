@@ -1,0 +1,225 @@
+//! What `init` refuses or cannot do, and what it leaves then.
+
+use super::*;
+
+#[test]
+fn nothing_is_overwritten_and_a_dry_run_writes_nothing() {
+    let study = study();
+    let pairs = roots(&study);
+    let before = study.snapshot();
+    let mut dry = arguments(&pairs);
+    dry.push("--dry-run");
+    let said = init(&study, &dry);
+    assert_eq!(
+        (said.code, study.snapshot() == before),
+        (0, true),
+        "{}",
+        said.err
+    );
+    assert!(said.err.contains("would write") && said.out.contains("\nprocedures:\n"));
+
+    study.write("site/scripts/example.sh", "mine");
+    let before = study.snapshot();
+    let said = init(&study, &arguments(&pairs));
+    assert_eq!((said.code, study.snapshot() == before), (1, true));
+    assert!(
+        said.err
+            .contains("/site/scripts/example.sh is there already; nothing was written"),
+        "{}",
+        said.err
+    );
+
+    std::fs::remove_file(study.at("site/scripts/example.sh")).unwrap();
+    assert_eq!(init(&study, &arguments(&pairs)).code, 0);
+    // What would have been written is what was.
+    assert_eq!(said_config(&study), study.read("site/config.yaml"));
+    let before = study.snapshot();
+    let said = init(&study, &arguments(&pairs));
+    assert_eq!((said.code, study.snapshot() == before), (1, true));
+    assert!(
+        said.err.contains("/site/config.yaml is there already"),
+        "{}",
+        said.err
+    );
+    assert!(
+        said.err.contains("hint: edit what is there"),
+        "{}",
+        said.err
+    );
+}
+
+fn said_config(study: &Study) -> String {
+    let pairs = roots(study);
+    let mut dry = arguments(&pairs);
+    dry.push("--dry-run");
+    init(study, &dry).out
+}
+
+#[test]
+fn wrong_turns_are_told_with_the_way_out_and_leave_nothing() {
+    let study = study();
+    let at = |name: &str| study.at(name).display().to_string();
+    study.write("file", "");
+    let (dicom, bids) = (at("dicom"), at("bids"));
+    let good = ["--dicom-root", &dicom, "--bids-root", &bids];
+    let with = |more: &[&'static str]| -> Vec<String> {
+        good.iter()
+            .chain(more)
+            .map(|word| (*word).to_owned())
+            .collect()
+    };
+    let plain =
+        |words: &[&str]| -> Vec<String> { words.iter().map(|word| (*word).to_owned()).collect() };
+    let table: Vec<(Vec<String>, i32, &str)> = vec![
+        (plain(&[]), 2, "--dicom-root or --bids-root is missing"),
+        (
+            plain(&["--dicom-root", &at("dicm"), "--bids-root", &bids]),
+            2,
+            "did you mean",
+        ),
+        (
+            plain(&["--dicom-root", &at("file"), "--bids-root", &bids]),
+            2,
+            "is not a directory",
+        ),
+        (
+            plain(&["--dicom-root", &dicom, "--bids-root", &at("no/where")]),
+            2,
+            "nor does the directory",
+        ),
+        (
+            plain(&["--bids-root", &bids]),
+            2,
+            "hint: a dataset that is converted already",
+        ),
+        (
+            with(&["--procedures", "fmripep"]),
+            2,
+            "no procedure 'fmripep' in the catalogue",
+        ),
+        (
+            with(&["--partition", "a b"]),
+            2,
+            "--partition 'a b': holds a blank",
+        ),
+        (
+            with(&["--project", "a b"]),
+            2,
+            "'a b' is not 1 to 32 letters",
+        ),
+        (
+            with(&["--log-dir", "${NO_SUCH_THING}/x"]),
+            2,
+            "NO_SUCH_THING is not set",
+        ),
+        (with(&["--subject-col", "x"]), 2, "--sessions-file"),
+        (
+            with(&["--executor", "slrm"]),
+            2,
+            "[possible values: slurm, local]",
+        ),
+        (with(&["--config", "x"]), 2, "init reads no configuration"),
+    ];
+    let before = study.snapshot();
+    for (words, code, text) in table {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let said = init(&study, &words);
+        assert_eq!(said.code, code, "{words:?}: {}", said.err);
+        assert!(said.err.contains(text), "{words:?}: {}", said.err);
+        assert!(study.snapshot() == before, "{words:?} left something");
+    }
+    // Where the study is set up.
+    for (dir, code, text) in [
+        ("dicom", 2, "would lie in dicom_root"),
+        ("bids/x", 2, "would lie in bids_root"),
+        ("file/x", 1, "Not a directory"),
+        ("file", 1, "Not a directory"),
+    ] {
+        let mut words = vec!["init", &dicom];
+        let dir = at(dir);
+        words[1] = &dir;
+        words.extend(good);
+        let said = study.call(&words);
+        assert_eq!(said.code, code, "{dir}: {}", said.err);
+        assert!(said.err.contains(text), "{dir}: {}", said.err);
+        assert!(study.snapshot() == before, "{dir}");
+    }
+}
+
+/// Runs the program where a small file system stands at the directory of the study; none where that is not allowed.
+fn mounted(study: &Study, options: &str, before: &str) -> Option<(Option<i32>, String, String)> {
+    let works = Command::new("unshare")
+        .args(["--mount", "mount", "-t", "tmpfs", "none", "/mnt"])
+        .output();
+    if !works.is_ok_and(|output| output.status.success()) {
+        eprintln!("\n=== SKIPPED a test that mounts a file system ===");
+        return None;
+    }
+    let pairs = roots(study);
+    let program = assert_cmd::cargo::cargo_bin("snbb-scheduler");
+    let site = study.at("site");
+    std::fs::create_dir_all(&site).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o {options} none \"$SITE\" || exit 99; cd \"$SITE\"; {before}\n\"$P\" init \"$SITE\" \"$@\"; code=$?; \
+         find \"$SITE\" -mindepth 1; exit $code"
+    );
+    let output = Command::new("unshare")
+        .args(["--mount", "bash", "-c", &script, "bash"])
+        .args(arguments(&pairs))
+        .env("SITE", &site)
+        .env("P", program)
+        .output()
+        .unwrap();
+    Some((
+        output.status.code(),
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    ))
+}
+
+#[test]
+fn a_read_only_directory_and_a_full_disk_are_told_and_left_as_they_are() {
+    let study = study();
+    let Some((code, out, err)) = mounted(&study, "ro,size=1m", ":") else {
+        return;
+    };
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(
+        err.contains("Read-only file system") && err.contains("hint: choose a directory"),
+        "{err}"
+    );
+    let fill = "dd if=/dev/zero of=fill bs=4096 2>/dev/null; :";
+    let (code, out, err) = mounted(&study, "size=64k", fill).unwrap();
+    let site = study.at("site").display().to_string();
+    assert_eq!((code, out), (Some(1), format!("{site}/fill\n")), "{err}");
+    assert!(
+        err.contains("No space left") && err.contains("hint: make room"),
+        "{err}"
+    );
+    // Neither were directories elsewhere left behind.
+    assert!(study.at("site").read_dir().unwrap().next().is_none());
+}
+
+#[test]
+fn a_slurm_that_does_not_answer_is_no_obstacle() {
+    let mut study = study();
+    study.script("bin/sbatch", "exit 1");
+    study.script(
+        "bin/sinfo",
+        "echo 'slurm_load_partitions: Unable to contact slurm controller' >&2; exit 1",
+    );
+    study.path = vec![study.at("bin")];
+    let said = init(&study, &arguments(&roots(&study)));
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(
+        said.err.contains("Unable to contact slurm controller"),
+        "{}",
+        said.err
+    );
+    let config = study.read("site/config.yaml");
+    assert!(config.contains("\nexecutor: slurm\n"), "{config}");
+    // cron does not look there.
+    let line = format!("\nslurm_bin_dir: {}\n", study.at("bin").display());
+    assert!(config.contains(&line), "{config}");
+    assert!(Path::new(&study.at("site/state")).is_dir());
+}
