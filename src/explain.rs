@@ -7,6 +7,7 @@
 mod advice;
 mod attempts;
 mod awaiting;
+mod gone;
 mod held;
 mod next;
 mod remedy;
@@ -19,10 +20,11 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::bids::SessionSource;
-use crate::bids::{Dicom, Session, SessionLabel};
+use crate::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use crate::completion::explain::{Explainer, Findings, Verdict};
 use crate::config::Config;
 use crate::executor::{Executor, JobReport};
+use crate::job::JobId;
 use crate::logs;
 use crate::manifest::{Decision, Outlook, Planned, Skip};
 use crate::pass::AttemptNumbers;
@@ -38,6 +40,7 @@ use crate::tables::{decision_cell, decision_text, decision_word, failure_text_fo
 
 pub use attempts::{Attempt, Retry};
 pub use awaiting::{all_awaiting, awaiting};
+pub use gone::GONE;
 pub use next::Next;
 pub use remedy::remedy;
 pub use telling::{silence, telling};
@@ -46,8 +49,11 @@ pub use telling::{silence, telling};
 pub struct View<'a> {
     pub config: &'a Config,
     pub store: &'a Store,
-    /// The subject's.
+    pub subject: &'a SubjectLabel,
+    /// The subject's; empty: it is on record only.
     pub sessions: &'a [Session],
+    /// False: parts of the data could not be read, which may hold other sessions.
+    pub is_all_read: bool,
     /// All tasks of the subject.
     pub tasks: &'a [&'a Planned],
     pub state: &'a State,
@@ -76,7 +82,7 @@ pub struct Explanation {
     /// Empty for tasks of subject scope.
     pub session: String,
     pub procedure: String,
-    /// One of the words of `session-status`.
+    /// One of the words of `session-status`, or [`GONE`].
     pub decision: &'static str,
     /// The same with its reason in brackets.
     #[serde(skip)]
@@ -198,6 +204,10 @@ impl View<'_> {
             {
                 text
             }
+            (Decision::Skip(Skip::InFlight { .. }), _) if self.queue.is_none() => format!(
+                "{}, as Slurm last said; it does not answer now",
+                decision_text(&planned.decision)
+            ),
             _ => decision_text(&planned.decision),
         }
     }
@@ -326,6 +336,11 @@ impl View<'_> {
             Decision::Skip(Skip::Renamed(former)) => (former.job_id.as_ref()?, None),
             _ => return None,
         };
+        self.job(id, cluster)
+    }
+
+    /// Finds a job in the queue.
+    fn job(&self, id: &JobId, cluster: Option<&str>) -> Option<LiveJob> {
         let mut jobs = self.queue?.iter();
         let job = jobs.find(|job| {
             job.id == *id && (cluster.is_none() || job.facts.cluster.as_deref() == cluster)

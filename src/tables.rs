@@ -21,7 +21,9 @@ use polars_io::json::{JsonFormat, JsonWriter};
 pub use attempt::{row_text, used_text};
 pub use exit::{failure_text, failure_text_for};
 pub use order::{RowOrder, SessionOrder, sort_rows, sort_sessions};
-pub use sessions::{decision_counts, in_sessions, session_status, session_status_json, with_words};
+pub use sessions::{
+    decision_counts, in_sessions, selected, session_status, session_status_json, with_words,
+};
 pub use tasks::{failures_frame, ordered_rows_frame, rows_frame, rows_frame_of, status_counts};
 pub use words::{decision_cell, decision_text, decision_word, reason_summary};
 

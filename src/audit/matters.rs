@@ -250,6 +250,7 @@ mod tests {
                 dicom: Dicom::Missing,
             }],
             notes: Vec::new(),
+            near: Vec::new(),
             unreadable: unreadable
                 .iter()
                 .map(|path| Unreadable {

@@ -364,6 +364,7 @@ impl Rows {
                 })
                 .collect(),
             notes,
+            near: Vec::new(),
             unreadable: Vec::new(),
         })
     }

@@ -19,6 +19,9 @@ pub struct Discovery {
     pub sessions: Vec<Session>,
     /// Entries that were skipped and other things to report, one line per kind.
     pub notes: Vec<String>,
+    /// Directories below the root that were left alone, and the labels that they were probably meant to have:
+    /// `sub-07/ses_1` and `ses-1`.
+    pub near: Vec<(String, String)>,
     /// What could not be read. Sessions below it are unknown, not absent.
     pub unreadable: Vec<Unreadable>,
 }

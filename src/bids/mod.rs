@@ -5,6 +5,7 @@ pub mod csv;
 pub mod dicom;
 pub mod discover;
 pub mod labels;
+pub mod near;
 
 pub use cohort::{Cohort, CohortSource};
 pub use discover::{

@@ -15,10 +15,10 @@ use std::time::Duration;
 use rustix::fs::{Access, access};
 
 use super::news::Program;
-use super::{outputs, places, roots, scripts, sessions};
+use super::{outputs, places, roots, scripts};
 use crate::bids::{Discovery, SessionLabel, SubjectLabel};
 use crate::config::Config;
-use crate::disk::listing::{Dir, Kind};
+use crate::disk::listing::Dir;
 use crate::disk::reader::{Reader, words};
 use crate::procedure::marker::{Component, Pattern, Required};
 use crate::procedure::{Check, Procedure, Scope};
@@ -183,46 +183,6 @@ fn begins_with_mark(path: &Path) -> bool {
     let mut start = [0; scripts::BYTE_ORDER_MARK.len()];
     let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
     read.is_ok() && start == scripts::BYTE_ORDER_MARK
-}
-
-/// Looks for directories whose names look like misspelt labels. The second value: how many subjects were looked into,
-/// if not all.
-pub fn near_labels(
-    reader: &Reader,
-    root: &Path,
-    found: Option<&Discovery>,
-) -> (Vec<(PathBuf, String)>, Option<usize>) {
-    let mut near = near_in(reader, root, SubjectLabel::PREFIX);
-    let mut subjects: Vec<&SubjectLabel> = found
-        .iter()
-        .flat_map(|found| &found.sessions)
-        .map(|session| &session.subject)
-        .collect();
-    subjects.dedup();
-    let chosen: Vec<&&SubjectLabel> = sample(&subjects, SUBJECTS).collect();
-    for subject in &chosen {
-        near.extend(near_in(
-            reader,
-            &root.join(subject.as_str()),
-            SessionLabel::PREFIX,
-        ));
-    }
-    let sampled = (chosen.len() < subjects.len()).then_some(chosen.len());
-    (near, sampled)
-}
-
-fn near_in(reader: &Reader, dir: &Path, prefix: &str) -> Vec<(PathBuf, String)> {
-    let Dir::There(listing) = reader.dir(dir) else {
-        return Vec::new();
-    };
-    listing
-        .iter()
-        .filter(|entry| matches!(entry.kind, Kind::Directory | Kind::Link))
-        .filter_map(|entry| {
-            let meant = sessions::meant(entry.name.to_str()?, prefix)?;
-            Some((dir.join(entry.name), meant))
-        })
-        .collect()
 }
 
 /// Takes some of a list, evenly spread.

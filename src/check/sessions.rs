@@ -15,8 +15,6 @@ pub struct Facts<'a> {
     pub found: Result<&'a Discovery, (String, String)>,
     /// Directories whose names look like misspelt labels, with what was meant.
     pub near: Vec<(PathBuf, String)>,
-    /// How many subjects were looked into for such names; none: all.
-    pub sample: Option<usize>,
     /// Of sessions whose file names a DICOM directory: how many were looked at, and those that are not there.
     pub dicom: Option<(usize, Vec<PathBuf>)>,
     /// Entries of `include` and `exclude` that match nothing.
@@ -39,17 +37,10 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
             .iter()
             .map(|(path, meant)| format!("{} ({meant}?)", path.display()))
             .collect();
-        let sample = match facts.sample {
-            Some(count) => format!(" (of {count} subjects that were looked into)"),
-            None => String::new(),
-        };
         findings.push(Finding::warning(
             TOPIC,
             "",
-            format!(
-                "nearly a BIDS name, and left alone{sample}: {}",
-                few(&names)
-            ),
+            format!("nearly a BIDS name, and left alone: {}", few(&names)),
             "rename the directories: sub- and ses- in small letters, then letters and digits only",
         ));
     }
@@ -122,28 +113,6 @@ fn found_sessions(found: &Discovery, place: String) -> Vec<Finding> {
     findings
 }
 
-/// Says what a directory's name was meant to be; none if it is a label, or nothing like one. `prefix`: `sub-` or `ses-`.
-pub fn meant(name: &str, prefix: &str) -> Option<String> {
-    if name.starts_with(prefix) {
-        return None;
-    }
-    let word = prefix.trim_end_matches('-');
-    let long = match word {
-        "sub" => "subject",
-        _ => "session",
-    };
-    let lower = name.to_ascii_lowercase();
-    let start = [long, word]
-        .into_iter()
-        .find(|start| lower.starts_with(start))?;
-    let rest = name.get(start.len()..)?;
-    let label: &str = rest.trim_start_matches(['-', '_', '.', ' ']);
-    let is_label = !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric());
-    // `Sub-Alice` is one; `sublist`, `sub_lists` and `sessions` are words.
-    let is_meant = rest.starts_with('-') || label.bytes().any(|b| b.is_ascii_digit());
-    (is_label && is_meant).then(|| format!("{prefix}{label}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::Level;
@@ -151,43 +120,11 @@ mod tests {
     use crate::bids::{Dicom, Session, SessionLabel, SubjectLabel};
     use crate::disk::Unreadable;
 
-    #[test]
-    fn near_misses_are_told_from_other_names() {
-        for (name, expected) in [
-            ("Sub-01", Some("sub-01")),
-            ("SUB-01", Some("sub-01")),
-            ("sub_01", Some("sub-01")),
-            ("sub01", Some("sub-01")),
-            ("sub 01", Some("sub-01")),
-            ("subject-01", Some("sub-01")),
-            ("subject01", Some("sub-01")),
-            ("Sub-Alice", Some("sub-Alice")),
-            ("sub-01", None),
-            ("sub-01_old", None),
-            ("sublist", None),
-            ("sub_list", None),
-            ("subjects", None),
-            ("sub", None),
-            ("sub-", None),
-            ("derivatives", None),
-            ("0001", None),
-            ("sübject-01", None),
-            ("ſub-01", None),
-        ] {
-            assert_eq!(meant(name, "sub-").as_deref(), expected, "{name}");
-        }
-        assert_eq!(meant("Ses_2", "ses-").as_deref(), Some("ses-2"));
-        assert_eq!(meant("session1", "ses-").as_deref(), Some("ses-1"));
-        assert_eq!(meant("sessions", "ses-"), None);
-        assert_eq!(meant("sub_01", "ses-"), None);
-    }
-
     fn facts(found: Result<&Discovery, (String, String)>) -> Facts<'_> {
         Facts {
             place: "/dicom".to_owned(),
             found,
             near: Vec::new(),
-            sample: None,
             dicom: None,
             unmatched: Vec::new(),
             cohort: None,
@@ -232,7 +169,6 @@ mod tests {
         });
         let troubled = Facts {
             near: vec![("/dicom/Sub-03".into(), "sub-03".to_owned())],
-            sample: Some(500),
             dicom: Some((2, vec!["/gone".into()])),
             unmatched: vec!["sub-9*".to_owned()],
             cohort: Some(("cannot read the list".into(), "correct it".into())),
@@ -243,7 +179,7 @@ mod tests {
         for part in [
             "2 entries were skipped",
             "/dicom/sub-02 (Permission denied)",
-            "500 subjects that were looked into): /dicom/Sub-03 (sub-03?)",
+            "left alone: /dicom/Sub-03 (sub-03?)",
             "1 of 2 sessions that were looked at: /gone",
             "matches no session: sub-9*",
             "cannot read the list",

@@ -15,6 +15,7 @@ use super::error::Failure;
 use super::naming::Named;
 use super::output::Printer;
 use super::profile;
+use super::unknown;
 use crate::bids::discover::discover_by;
 use crate::bids::{Discovery, SessionSource};
 use crate::completion::Completions;
@@ -207,14 +208,11 @@ impl Context {
         }
     }
 
-    /// Finds the sessions and tells what is odd about them.
+    /// Finds the sessions and tells what cannot be read. What is odd about names is [`unknown::tell_odd_names`]'s.
     pub fn discover(&self, printer: &mut Printer) -> Result<Discovery, Failure> {
         let search = self.config.search();
         let found = discover_by(&self.reader, &search);
         let found = found.map_err(|error| self.no_sessions(error))?;
-        for note in &found.notes {
-            printer.note(note);
-        }
         for what in &found.unreadable {
             printer.warning(&format!(
                 "cannot read {}: {}; its sessions are left as they are",
@@ -223,6 +221,15 @@ impl Context {
             ));
         }
         Ok(found)
+    }
+
+    /// Tells what is odd about the names in the data: for commands that show or work on all sessions.
+    pub fn tell_odd_names(&self, found: &Discovery, printer: &mut Printer) {
+        let root = match &self.config.sessions {
+            SessionSource::Bids => &self.config.bids_root,
+            SessionSource::Dicom | SessionSource::Csv { .. } => &self.config.dicom_root,
+        };
+        unknown::tell_odd_names(found, root, printer);
     }
 
     /// Looks at outputs for those who judge rows; at none if a root is gone that the state knows
@@ -248,7 +255,13 @@ impl Context {
     }
 
     pub fn selection(&self, args: &SelectArgs) -> Result<Selection, Failure> {
-        self.selection_among(args, None)
+        match self.selection_among(args, None) {
+            Err(Failure::Selection(error)) => Err(match self.store.read() {
+                Ok(state) => unknown::removed(error, &state),
+                Err(_) => error.into(),
+            }),
+            selection => selection,
+        }
     }
 
     /// Reads a selection that may also name procedures that only the state knows.

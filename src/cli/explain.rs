@@ -9,8 +9,9 @@ use super::args::{ExplainArgs, TextFormat};
 use super::blocks::Block;
 use super::context::{Access, Context};
 use super::error::Failure;
-use super::naming::{Named, most_like};
+use super::naming::Named;
 use super::output::{Printer, Verbosity};
+use super::unknown::{Known, Unknown};
 use crate::bids::{Discovery, Session, SubjectLabel};
 use crate::config::Config;
 use crate::executor::Answer;
@@ -21,8 +22,8 @@ use crate::pass::{Decided, Looked, Pass, Wishes};
 use crate::procedure::{ArrayMode, Procedure};
 use crate::request;
 use crate::safety::{self, Counts, SafetyStop, roots};
-use crate::state::State;
 use crate::state::control::Control;
+use crate::state::{State, TaskKey};
 use crate::sys;
 use crate::tables::TableError;
 
@@ -38,12 +39,13 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
     let found = context.discover(printer)?;
     let (subject, sessions) = sessions_of(&named, &found, &state)?;
     let has_session = |label: &String| {
-        sessions
+        let is_there = sessions
             .iter()
-            .any(|session| session.session.as_str() == *label)
+            .any(|session| session.session.as_str() == *label);
+        is_there || on_record(&named, &state).any(|key| *key.session == **label)
     };
     if !named.session.as_ref().is_none_or(has_session) {
-        return Err(nothing(&named, &sessions));
+        return Err(nothing(&named, &found));
     }
     let probe = context.probe()?;
     let project = context.project(&state);
@@ -66,7 +68,9 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
     let view = View {
         config: &context.config,
         store: &context.store,
+        subject: &subject,
         sessions: &sessions,
+        is_all_read: found.unreadable.is_empty(),
         tasks: &tasks,
         state: &state,
         attempts: &attempts,
@@ -84,13 +88,16 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
         now: sys::now(),
         reader: sys::effective_uid(),
     };
-    let meant: Vec<Explanation> = tasks
+    let mut meant: Vec<Explanation> = tasks
         .iter()
         .filter(|planned| named.contains(&request::key(&context.config, planned)))
         .map(|planned| view.explain(planned))
         .collect();
+    let gone = view.gone().into_iter();
+    let gone = gone.filter(|row| named.contains(&row.key));
+    meant.extend(gone.map(|row| view.explain_gone(row)));
     if meant.is_empty() {
-        return Err(nothing(&named, &sessions));
+        return Err(nothing(&named, &found));
     }
     print(&meant, args.format, view.queue.is_some(), printer)?;
     if exit == Exit::Done && meant.iter().any(|task| task.decision == "unreadable") {
@@ -189,29 +196,18 @@ fn sessions_of(
     if let Some(first) = sessions.first() {
         return Ok((first.subject.clone(), sessions));
     }
-    let names = found
-        .sessions
-        .iter()
-        .map(|session| session.subject.as_str());
-    let like = most_like(&named.subject, names);
-    let is_on_record = state
-        .rows()
-        .iter()
-        .any(|row| *row.key.subject == *named.subject);
-    let hint = if is_on_record {
-        format!(
-            "tasks of it are on record from before: `snbb-scheduler history {}` lists what happened",
-            named.subject
-        )
-    } else if like.is_empty() {
-        "`snbb-scheduler session-status` lists all sessions".to_owned()
-    } else {
-        format!("did you mean {}?", like.join(", "))
-    };
-    Err(Failure::Usage {
-        message: format!("no session of {} is found in the study", named.subject),
-        hint,
-    })
+    match SubjectLabel::new(&named.subject) {
+        Ok(subject) if on_record(named, state).next().is_some() => Ok((subject, sessions)),
+        _ => Err(nothing(named, found)),
+    }
+}
+
+/// Returns the keys of rows that may be meant, whatever their session.
+fn on_record<'a>(named: &'a Named, state: &'a State) -> impl Iterator<Item = &'a TaskKey> {
+    let rows = state.rows().iter();
+    rows.map(|row| &row.key)
+        .filter(|key| *key.subject == *named.subject)
+        .filter(|key| named.contains(key))
 }
 
 fn of_subject<'a>(manifest: &'a Manifest, named: &Named) -> Vec<&'a Planned> {
@@ -236,23 +232,14 @@ fn has_limits(config: &Config) -> bool {
             .any(|(_, procedure)| has_own(procedure))
 }
 
-fn nothing(named: &Named, sessions: &[Session]) -> Failure {
-    let labels: Vec<&str> = sessions
-        .iter()
-        .map(|session| session.session.as_str())
-        .filter(|label| !label.is_empty())
-        .collect();
-    let hint = match (&named.session, labels.as_slice()) {
-        (Some(_), []) => "the study has no sessions: leave the session out".to_owned(),
-        (Some(session), _) if !labels.contains(&session.as_str()) => {
-            format!("sessions of {}: {}", named.subject, labels.join(", "))
-        }
-        _ => "procedures that left the configuration have no tasks; `snbb-scheduler status` lists their rows"
-            .to_owned(),
-    };
+fn nothing(named: &Named, found: &Discovery) -> Failure {
+    if let Some(Unknown { message, hint }) = Known::in_study(found).unknown_of(named) {
+        return Failure::Usage { message, hint };
+    }
     Failure::Usage {
         message: format!("there is no task {named}"),
-        hint,
+        hint: "`snbb-scheduler session-status` lists the tasks of the study, `snbb-scheduler status` the rows of tasks that were"
+            .to_owned(),
     }
 }
 

@@ -42,7 +42,7 @@ pub fn print(
         return Ok(());
     }
     if is_text {
-        views::print_counts(printer, rows.iter().copied(), dag)?;
+        views::print_counts(printer, rows.iter().copied(), dag, view.is_filtered)?;
     }
     let (cut, _) = views::arrange(&mut rows, dag, view, printer);
     let threads = context.config.scan_threads;

@@ -4,6 +4,7 @@ use super::args::HistoryArgs;
 use super::context::Context;
 use super::error::Failure;
 use super::output::{Format, Printer};
+use super::unknown::Known;
 use crate::exit::Exit;
 use crate::history;
 use crate::history::history_frame;
@@ -41,21 +42,35 @@ pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Resu
             log.display()
         ));
     }
-    let records: Vec<Record> = contents
-        .records
-        .into_iter()
-        .filter(|record| named.contains(&record.key))
-        .collect();
-    let rows: Vec<&TaskRow> = earlier
+    let all: Vec<&TaskRow> = earlier
         .iter()
         .chain(state.superseded())
         .chain(state.rows())
-        .filter(|row| named.contains(&row.key))
         .collect();
+    let keys = contents.records.iter().map(|record| &record.key);
+    let everybody = keys.chain(all.iter().map(|row| &row.key));
+    let records = contents.records.iter();
+    let records: Vec<Record> = records
+        .filter(|record| named.contains(&record.key))
+        .cloned()
+        .collect();
+    let rows = all.iter().copied();
+    let rows: Vec<&TaskRow> = rows.filter(|row| named.contains(&row.key)).collect();
     let entries = history::of(&records, &rows);
+    let mut is_told = false;
+    if entries.is_empty()
+        && let Some(unknown) = Known::among(everybody).unknown_of(&named)
+    {
+        printer.warning(&unknown.message);
+        printer.hint(&unknown.hint);
+        is_told = true;
+    }
     let frame = history_frame(&entries)?;
     if args.format != Format::Table {
         printer.frame(&frame, args.format, &[], &[])?;
+        return Ok(Exit::Done);
+    }
+    if is_told {
         return Ok(Exit::Done);
     }
     if entries.is_empty() {

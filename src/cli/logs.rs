@@ -8,6 +8,7 @@ use super::context::{Access, Context};
 use super::error::Failure;
 use super::naming::Named;
 use super::output::Printer;
+use super::unknown::Known;
 use crate::executor::{Answer, Executor, Question};
 use crate::exit::Exit;
 use crate::job::JobId;
@@ -73,10 +74,9 @@ fn choose(
     state: &State,
 ) -> Result<TaskRow, Failure> {
     let earlier = context.store.read_attempts()?;
-    let all: Vec<&TaskRow> = earlier
-        .iter()
-        .chain(state.superseded())
-        .chain(state.rows())
+    let everybody = earlier.iter().chain(state.superseded()).chain(state.rows());
+    let all: Vec<&TaskRow> = everybody
+        .clone()
         .filter(|row| named.contains(&row.key))
         .collect();
     let mut keys: Vec<_> = all.iter().map(|row| &row.key).collect();
@@ -102,6 +102,12 @@ fn choose(
         .max_by_key(|row| (number(row), row.submitted_at, row.is_in_flight()));
     match newest {
         Some(row) => Ok((*row).clone()),
+        None if all.is_empty()
+            && let Some(unknown) =
+                Known::among(everybody.map(|row| &row.key)).unknown_of(named) =>
+        {
+            Err(not_found(unknown.message, unknown.hint))
+        }
         None if all.is_empty() => Err(not_found(
             format!("{named}: no job is on record"),
             format!("`snbb-scheduler explain {}` says why", named.words()),

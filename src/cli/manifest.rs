@@ -4,6 +4,7 @@ use super::args::ManifestArgs;
 use super::context::Context;
 use super::error::Failure;
 use super::output::Printer;
+use super::unknown::{self, Known};
 use super::views::{self, RunSummary};
 use crate::exit::Exit;
 use crate::manifest::{Decision, Manifest, Skip};
@@ -12,7 +13,8 @@ pub fn run(context: &Context, args: &ManifestArgs, printer: &mut Printer) -> Res
     let selection = context.selection(&args.select)?;
     let is_everything = selection.is_everything();
     let (found, manifest) = context.plan(selection, printer)?;
-    if !is_everything && RunSummary::of(0, &manifest).tasks == 0 {
+    let is_told = unknown::tell(&Known::in_study(&found), &args.select, printer);
+    if !is_told && !is_everything && RunSummary::of(0, &manifest).tasks == 0 {
         printer.warning("no task of the study matches the selection");
     }
     views::print_manifest(printer, &manifest, &context.config.procedures, args.format)?;

@@ -12,6 +12,7 @@ pub mod layout;
 pub mod output;
 mod outside;
 pub mod progress;
+mod unknown;
 pub mod views;
 
 mod audit;

@@ -66,7 +66,7 @@ fn tell_all(
     tell_newly_failed(looked, state, context, printer);
     tell_what_is_paused(context, state, printer);
     if printer.verbosity() > Verbosity::Quiet {
-        views::print_counts(printer, state.rows(), &context.config.procedures)?;
+        views::print_counts(printer, state.rows(), &context.config.procedures, false)?;
         hint_at_failures(state, context, printer);
     }
     Ok(())

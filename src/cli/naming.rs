@@ -114,19 +114,6 @@ fn usage(message: String) -> Failure {
     }
 }
 
-/// Returns the names that are most like a wrong one, for a hint.
-pub fn most_like<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    const SHOWN: usize = 3;
-    let mut names: Vec<(usize, &str)> = names
-        .map(|name| (strsim::damerau_levenshtein(wrong, name), name))
-        .filter(|(distance, name)| *distance <= 3 || name.contains(wrong))
-        .collect();
-    names.sort_unstable();
-    names.dedup();
-    names.truncate(SHOWN);
-    names.into_iter().map(|(_, name)| name).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,12 +154,5 @@ mod tests {
         ] {
             assert_eq!(named(words), expected, "{words}");
         }
-    }
-
-    #[test]
-    fn names_like_a_wrong_one_are_found() {
-        let names = ["sub-0001", "sub-0002", "sub-1001", "sub-abcdefgh"];
-        assert_eq!(most_like("sub-001", names.into_iter())[0], "sub-0001");
-        assert!(most_like("sub-zzzzzzzzzz", names.into_iter()).is_empty());
     }
 }

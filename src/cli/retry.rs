@@ -9,6 +9,7 @@ use super::error::Failure;
 use super::monitor;
 use super::output::{Printer, Verbosity};
 use super::pause::tell_what_is_paused;
+use super::unknown::{self, Known};
 use crate::completion::Completions;
 use crate::config::Config;
 use crate::exit::Exit;
@@ -40,6 +41,7 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
         (Some(locked), state)
     };
     let chosen = chosen(context, args, &state)?;
+    unknown::tell(&Known::on_record(&state), &args.select, printer);
     if chosen.is_empty() {
         printer.talk("no matching rows: nothing to clear");
         return Ok(Exit::Done);

@@ -14,6 +14,7 @@ use super::manifest::warn_unreadable;
 use super::monitor::{hint_at_failures, tell, tell_newly_failed};
 use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
+use super::unknown::{self, Known};
 use super::views::{self, RunSummary};
 use crate::bids::Discovery;
 use crate::executor::{Executor, JobRequest};
@@ -54,6 +55,8 @@ pub fn run(
     let mut guard = Guard::new(context, args, locked.as_ref());
     guard.before_scan(executor.as_mut(), &mut state, printer)?;
     let found = context.discover(printer)?;
+    context.tell_odd_names(&found, printer);
+    let is_told = unknown::tell(&Known::in_study(&found), &args.select, printer);
     context.tell_unmatched(&policy, &found, printer);
     let probe = context.probe()?;
     let project = context.project(&state);
@@ -91,7 +94,7 @@ pub fn run(
     if pass.executor.takes_arrays() {
         hint_at_arrays(&decided.batches, &context.config.procedures, printer);
     }
-    if summary.tasks == 0 && !is_everything {
+    if summary.tasks == 0 && !is_everything && !is_told {
         printer.warning("no task of the study matches the selection");
     }
     figures.submitted = summary.submitted;

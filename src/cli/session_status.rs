@@ -5,6 +5,7 @@ use super::context::Context;
 use super::error::Failure;
 use super::manifest::warn_unreadable;
 use super::output::Printer;
+use super::unknown::{self, Known};
 use super::views::{self, SessionsView};
 use crate::bids::Session;
 use crate::exit::Exit;
@@ -35,7 +36,8 @@ pub fn run(
         })
         .cloned()
         .collect();
-    if shown.is_empty() && !found.sessions.is_empty() {
+    let is_told = unknown::tell(&Known::in_study(&found), &args.select, printer);
+    if !is_told && shown.is_empty() && !found.sessions.is_empty() {
         printer.warning("no session of the study matches the selection");
     }
     let dag = &context.config.procedures;

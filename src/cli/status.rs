@@ -6,6 +6,7 @@ use super::error::Failure;
 use super::failed;
 use super::output::Printer;
 use super::pause::tell_what_is_paused;
+use super::unknown::{self, Known};
 use super::views::{self, RowsView};
 use crate::bids::Cohort;
 use crate::exit::Exit;
@@ -26,6 +27,7 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
         printer.hint("'snbb-scheduler run --dry-run' says what is wrong, and changes nothing");
     }
     let selection = context.selection_among(&args.select, Some(&state))?;
+    unknown::tell(&Known::on_record(&state), &args.select, printer);
     tell_what_is_paused(context, &state, printer);
     tell_stale(context, &state, &selection, printer);
     let since = args.since.map(|time| sys::now() - time);
@@ -49,6 +51,11 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
     let view = RowsView {
         log_dir: context.config.slurm.log_dir.as_deref(),
         is_selection: rows.len() < state.len(),
+        is_filtered: !selection.is_everything()
+            || !args.statuses.is_empty()
+            || !args.reasons.is_empty()
+            || args.failed
+            || args.since.is_some(),
         shows_changes: args.since.is_some(),
         order: args.sort,
         is_reversed: args.length.reverse,
@@ -80,8 +87,8 @@ fn tell_stale(context: &Context, state: &State, selection: &Selection, printer: 
         more => format!(" and {more} more"),
     };
     printer.note(&format!(
-        "complete, but stale: {}{more}: sessions have come since (`snbb-scheduler session-status` shows where, \
-         `rerun_when_stale` of the procedure runs them again)",
+        "complete, and perhaps stale: {}{more}: by the rows, sessions have come since (`snbb-scheduler session-status` \
+         looks whether they are in the data, `rerun_when_stale` of the procedure runs them again)",
         first.key
     ));
 }

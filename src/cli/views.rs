@@ -47,6 +47,8 @@ pub struct RowsView<'a> {
     pub log_dir: Option<&'a Path>,
     /// There are other rows, which were not asked for.
     pub is_selection: bool,
+    /// Not all was asked for: procedures without rows are left out of the counts.
+    pub is_filtered: bool,
     /// When a row changed says more than when it was submitted.
     pub shows_changes: bool,
     pub order: Option<RowOrder>,
@@ -88,7 +90,7 @@ pub fn print_status(
         return Ok(());
     }
     if is_table {
-        print_counts(printer, rows.iter().copied(), dag)?;
+        print_counts(printer, rows.iter().copied(), dag, view.is_filtered)?;
         printer.line("");
     }
     let is_all_failed = rows.iter().all(|row| row.status == TaskStatus::Failed);
@@ -197,13 +199,14 @@ impl Cut {
     }
 }
 
-/// Prints the counts per procedure and status.
+/// Prints the counts per procedure and status; `is_filtered`: only of procedures that have rows.
 pub fn print_counts<'a>(
     printer: &mut Printer,
     rows: impl IntoIterator<Item = &'a TaskRow> + Clone,
     dag: &ProcedureDag,
+    is_filtered: bool,
 ) -> Result<(), TableError> {
-    let counts = with_totals(tables::status_counts(rows, dag)?)?;
+    let counts = with_totals(tables::status_counts(rows, dag, !is_filtered)?)?;
     let statuses = TaskStatus::ALL.map(TaskStatus::as_str);
     printer.frame(&counts, Format::Table, &statuses, &[])
 }
@@ -243,10 +246,12 @@ pub fn print_session_status(
             printer.frame(&frame, format, &[], &[])?;
         }
         Format::Table => {
-            let counts = with_totals(tables::decision_counts(manifest, dag)?)?;
-            printer.frame(&counts, format, &["decision"], &[])?;
+            let (selected, hidden) = tables::selected(manifest, dag);
+            let counts = tables::decision_counts(&selected, dag)?.drop_many(&hidden);
+            printer.frame(&with_totals(counts)?, format, &["decision"], &[])?;
             printer.line("");
-            print_sessions(printer, &sessions, manifest, dag)?;
+            let frame = tables::session_status(&sessions, manifest, dag)?.drop_many(&hidden);
+            print_sessions(printer, frame)?;
         }
     }
     if let Some(cut) = cut {
@@ -265,13 +270,7 @@ pub fn print_session_status(
     Ok(())
 }
 
-fn print_sessions(
-    printer: &mut Printer,
-    sessions: &[Session],
-    manifest: &Manifest,
-    dag: &ProcedureDag,
-) -> Result<(), TableError> {
-    let mut frame = tables::session_status(sessions, manifest, dag)?;
+fn print_sessions(printer: &mut Printer, mut frame: DataFrame) -> Result<(), TableError> {
     let names = frame.get_column_names();
     let painted: Vec<String> = names.iter().skip(LABELS).map(ToString::to_string).collect();
     let painted: Vec<&str> = painted.iter().map(String::as_str).collect();

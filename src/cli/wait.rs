@@ -7,6 +7,7 @@ use super::context::Context;
 use super::error::Failure;
 use super::monitor::update_or_read;
 use super::output::Printer;
+use super::unknown::{self, Known};
 use crate::exit::Exit;
 use crate::explain::all_awaiting;
 use crate::manifest::Selection;
@@ -21,7 +22,8 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
     let selection = context.selection_among(&args.select, Some(&state))?;
     let started = sys::now();
     let mut before = count(&state, &selection);
-    if before.all() == 0 {
+    let is_told = unknown::tell(&Known::on_record(&state), &args.select, printer);
+    if before.all() == 0 && !is_told {
         printer.warning(if selection.is_everything() {
             "no tasks on record: nothing to wait for"
         } else {

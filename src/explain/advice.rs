@@ -11,6 +11,9 @@ use crate::request;
 use crate::safety::hints;
 use crate::state::{Reason, TaskKey, TaskRow};
 
+/// What can be said of a job while the queue does not answer.
+pub(super) const UNKNOWN: &str = "what its job does is not known while Slurm does not answer; the first `run` that Slurm answers finds out";
+
 /// Says what would have to happen.
 pub(super) fn todo(
     view: &View<'_>,
@@ -80,6 +83,7 @@ fn of_task(
         Skip::NotApplicable => "nothing, the session lacks what this procedure works on".to_owned(),
         Skip::InFlight { .. } => match row.and_then(|row| awaiting(view.config, row)) {
             Some(text) => format!("nothing yet, {text}"),
+            None if view.queue.is_none() && !is_over(row) => UNKNOWN.to_owned(),
             None => in_flight(row, pending_reason),
         },
         Skip::Failed { outlook, .. } => failed(view, &key, row, *outlook, is_complete),
@@ -130,6 +134,12 @@ fn of_task(
         },
         Skip::NotSelected => "select it".to_owned(),
     }
+}
+
+/// True if its job has ended, or was never seen: the queue would not tell more.
+fn is_over(row: Option<&TaskRow>) -> bool {
+    let reason = row.and_then(|row| row.reason);
+    matches!(reason, Some(Reason::AwaitingOutput | Reason::Submitting))
 }
 
 fn in_flight(row: Option<&TaskRow>, pending_reason: Option<&str>) -> String {
@@ -237,7 +247,7 @@ fn over_limit(limit: &Limit, key: &TaskKey) -> String {
 }
 
 /// Returns the options that select a task, each after a blank.
-fn options(key: &TaskKey) -> String {
+pub(super) fn options(key: &TaskKey) -> String {
     let mut options = String::new();
     for (option, value) in [
         ("--subject", &key.subject),

@@ -1,5 +1,6 @@
 //! The decision itself, one subject at a time: tasks of different subjects never look at each other.
 
+mod target;
 mod waiting;
 
 use std::cell::RefCell;
@@ -14,6 +15,7 @@ use crate::job::JobId;
 use crate::parallel;
 use crate::procedure::{ProcedureDag, ProcedureId, Scope};
 use crate::state::{Reason, TaskKey, TaskRow, TaskStatus};
+use target::Target;
 
 /// Gives each task of each session its one decision, in order of priority, subject and session.
 ///
@@ -101,13 +103,6 @@ struct Subject<'a> {
     disk: Box<dyn SubjectCompletions + 'a>,
     standings: RefCell<HashMap<(ProcedureId, SessionLabel), TaskStanding>>,
     holds: RefCell<HashMap<SessionLabel, Option<Hold>>>,
-}
-
-/// Is what a task is about.
-#[derive(Clone, Copy)]
-enum Target<'a> {
-    Subject,
-    Session(&'a Session),
 }
 
 /// Says where a task stands, whatever it waits for.
@@ -394,25 +389,6 @@ impl Subject<'_> {
             subject: self.label.shared(),
             session: session.shared(),
             procedure: Arc::clone(&self.dag.get(procedure).name),
-        }
-    }
-}
-
-impl Target<'_> {
-    fn label(self) -> SessionLabel {
-        match self {
-            Self::Subject => SessionLabel::none(),
-            Self::Session(session) => session.session.clone(),
-        }
-    }
-
-    fn dicom_path(self) -> Option<Arc<std::path::Path>> {
-        match self {
-            Self::Session(Session {
-                dicom: Dicom::At(path),
-                ..
-            }) => Some(Arc::clone(path)),
-            _ => None,
         }
     }
 }

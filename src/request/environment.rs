@@ -62,3 +62,32 @@ pub fn may_differ(name: &str) -> bool {
         .iter()
         .any(|variable| variable.is_of_task() && variable.name() == name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two tasks of one array share whatever sbatch is given once: their procedure, the roots and the caller's own.
+    #[test]
+    fn only_what_a_task_tells_for_itself_may_differ_in_an_array() {
+        for name in [
+            "SNBB_SUBJECT",
+            "SNBB_SESSION",
+            "SNBB_ATTEMPT",
+            "SNBB_LAST_REASON",
+            "SNBB_DICOM_PATH",
+            "SNBB_OUTPUT_DIR",
+        ] {
+            assert!(may_differ(name), "{name}");
+        }
+        for name in [
+            "SNBB_PROCEDURE",
+            "SNBB_BIDS_ROOT",
+            "SNBB_DERIVATIVES_ROOT",
+            "PATH",
+            "",
+        ] {
+            assert!(!may_differ(name), "{name}");
+        }
+    }
+}

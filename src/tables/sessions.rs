@@ -87,6 +87,20 @@ pub fn decision_counts(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFr
     counts(words().zip(names), "decision", &present, &titles)
 }
 
+/// Returns the tasks that are selected, and the titles of the columns in which none stands.
+pub fn selected(manifest: &Manifest, dag: &ProcedureDag) -> (Manifest, Vec<String>) {
+    let is_selected = |task: &&Planned| !matches!(task.decision, Decision::Skip(Skip::NotSelected));
+    let tasks: Vec<Planned> = manifest.tasks.iter().filter(is_selected).cloned().collect();
+    if tasks.len() == manifest.tasks.len() {
+        return (Manifest { tasks }, Vec::new());
+    }
+    let shown: HashSet<usize> = tasks.iter().map(|task| task.procedure.index()).collect();
+    let titles = column_titles(dag).into_iter().enumerate();
+    let hidden = titles.filter(|(at, _)| !shown.contains(at));
+    let hidden = hidden.map(|(_, title)| title).collect();
+    (Manifest { tasks }, hidden)
+}
+
 /// Returns the tasks that stand in the rows of these sessions.
 pub fn in_sessions(sessions: &[Session], manifest: &Manifest, dag: &ProcedureDag) -> Manifest {
     let subjects: HashSet<&SubjectLabel> = sessions.iter().map(|s| &s.subject).collect();

@@ -167,20 +167,20 @@ pub fn failures_frame(
 pub fn status_counts<'a>(
     rows: impl IntoIterator<Item = &'a TaskRow> + Clone,
     dag: &ProcedureDag,
+    with_empty: bool,
 ) -> Result<DataFrame, TableError> {
     let pairs = rows
         .clone()
         .into_iter()
         .map(|row| (&*row.key.procedure, row.status.as_str()));
-    let others: BTreeSet<&str> = rows
-        .into_iter()
-        .map(|row| &*row.key.procedure)
-        .filter(|name| dag.find(name).is_none())
-        .collect();
+    let with_rows: BTreeSet<&str> = rows.into_iter().map(|row| &*row.key.procedure).collect();
+    let others = with_rows.iter().filter(|name| dag.find(name).is_none());
     let procedures: Vec<String> = dag
         .iter()
-        .map(|(_, procedure)| procedure.name.to_string())
-        .chain(others.into_iter().map(str::to_owned))
+        .map(|(_, procedure)| &*procedure.name)
+        .filter(|name| with_empty || with_rows.contains(name))
+        .chain(others.copied())
+        .map(str::to_owned)
         .collect();
     counts(
         pairs,

@@ -1,5 +1,6 @@
 //! `explain`: each kind of decision in words, through the program, with a Slurm that says what it is told.
 
+mod gone;
 mod holds;
 
 use serde_json::Value;
@@ -273,7 +274,7 @@ fn what_is_not_there_is_answered_with_what_is() {
     let (study, _slurm) = study(PIPELINE);
     for (words, code, expected) in [
         (&["sub-001"][..], 2, "did you mean sub-01?"),
-        (&["01", "03"], 2, "sessions of sub-01: ses-01, ses-02"),
+        (&["01", "03"], 2, "its sessions are ses-01, ses-02"),
         (
             &["01", "01", "prepp"],
             2,

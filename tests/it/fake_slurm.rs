@@ -48,7 +48,11 @@ sbatch)
   n=$(grep -c '^sbatch$' "$D/calls")
   # Two calls at once must not get the same number.
   set -C
-  until { : > "$D/ids/$n"; } 2>/dev/null; do n=$((n + 1)); done
+  until { : > "$D/ids/$n"; } 2>/dev/null; do
+    # The test may be over, and all this gone.
+    [ -d "$D/ids" ] || exit 1
+    n=$((n + 1))
+  done
   set +C
   printf '%q ' "$@" >> "$D/argv"; echo >> "$D/argv"
   env | grep -v '^_=' | sort > "$D/env.$n"

@@ -234,6 +234,7 @@ pub fn executable(path: &Path) {
 
 /// Returns what a program that is built to measure coverage must know, wherever the tests call it: where to write. In
 /// its working directory it would be in the way.
+#[expect(clippy::disallowed_methods, reason = "told by whoever measures")]
 fn measured() -> Vec<(String, String)> {
     let name = "LLVM_PROFILE_FILE";
     std::env::var(name)

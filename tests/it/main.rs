@@ -33,6 +33,7 @@ mod mail;
 mod man;
 mod migrating;
 mod model;
+mod named;
 mod news;
 mod orders;
 mod output;

@@ -1,9 +1,12 @@
 //! The data of the heat map and of the details, as compact JSON for the page's script.
 //!
 //! Says exactly what the report says, with words as numbers into lists and paths as `N:rest`, where `N`
-//! is a number in `roots` or `-`. Only log tails are cut when there are many.
+//! is a number in `roots` or `-`. What tasks have in common stands there once: of a task's texts, its own
+//! names are left out (`%s` subject, `%e` session, `%j` job, `%%` a per cent sign). Only log tails are cut when
+//! there are many.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -11,7 +14,9 @@ use serde_json::{Value, json};
 
 use super::looks::{GROUPS, group_of, symbol, word_number};
 use super::safe::json_in_html;
-use crate::audit::report::{Cell, JobDetail, LogFinding, MarkerResult, Report, TaskDetail};
+use crate::audit::report::{
+    Cell, JobDetail, LogFinding, MarkerResult, MarkerState, Report, TaskDetail,
+};
 use crate::tables::words::WORDS;
 
 /// All log tails together have about so many bytes; each keeps its end.
@@ -36,8 +41,21 @@ struct Data<'a> {
 /// Is read when the first detail is asked for.
 #[derive(Serialize)]
 struct Details<'a> {
-    markers: Vec<&'a str>,
+    /// With the names of the task that says them left out.
+    texts: Vec<String>,
+    /// What the markers of a task showed, all of them together.
+    markers: Vec<Vec<Shown>>,
     tasks: Vec<Detail<'a>>,
+}
+
+/// Is a marker as configured, its state, its path, a note; all but the state as number of a text.
+type Shown = (usize, MarkerState, Option<usize>, Option<usize>);
+
+/// Collects what tasks have in common.
+#[derive(Default)]
+struct Shared {
+    texts: List<String>,
+    markers: List<Vec<Shown>>,
 }
 
 /// No task, the number of a word, or word, reason, job, text and detail (-1: none).
@@ -51,23 +69,23 @@ enum CellData<'a> {
 
 #[derive(Serialize)]
 struct Detail<'a> {
-    procedure: &'a str,
+    /// Number of a text, as `text` and `dir`.
+    procedure: usize,
     subject: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     session: &'a str,
     word: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
-    text: &'a str,
-    dir: String,
-    /// Number of the marker, its state, its path, a note.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    markers: Vec<(usize, Value, Option<String>, Option<&'a str>)>,
+    text: usize,
+    dir: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    markers: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     job: Option<Value>,
-    /// Pattern, line, file, number of the line; the telling one first.
+    /// Pattern, line, number of the file's text, number of the line; the telling one first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    findings: Vec<(&'a str, &'a str, String, Option<u64>)>,
+    findings: Vec<(&'a str, &'a str, usize, Option<u64>)>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tail: Vec<&'a str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -113,15 +131,16 @@ pub fn details(report: &Report) -> String {
         findings.entry(key).or_default().push(finding);
     }
     let longest = longest_tail(&report.tasks);
-    let mut markers = List::default();
+    let mut shared = Shared::default();
     let tasks = report.tasks.iter().map(|task| {
         let key = (&*task.procedure, &*task.subject, &*task.session);
         let found = findings.get(&key).map_or(&[][..], Vec::as_slice);
-        detail(task, found, &roots, &mut markers, longest)
+        detail(task, found, &roots, &mut shared, longest)
     });
     let tasks = tasks.collect();
     written(&Details {
-        markers: markers.values,
+        texts: shared.texts.values,
+        markers: shared.markers.values,
         tasks,
     })
 }
@@ -139,7 +158,11 @@ fn written(data: &impl Serialize) -> String {
     json_in_html(&serde_json::to_string(data).unwrap_or_default())
 }
 
-fn cell_data<'a>(cell: &'a Cell, reasons: &mut List<'a>, texts: &mut List<'a>) -> CellData<'a> {
+fn cell_data<'a>(
+    cell: &'a Cell,
+    reasons: &mut List<&'a str>,
+    texts: &mut List<&'a str>,
+) -> CellData<'a> {
     let word = word_number(cell.decision).unwrap_or(WORDS.len());
     if (cell.reason, &cell.job_id, &cell.text, cell.detail) == (None, &None, &None, None) {
         return CellData::Word(word);
@@ -158,35 +181,42 @@ fn detail<'a>(
     task: &'a TaskDetail,
     findings: &[&'a LogFinding],
     roots: &[String],
-    markers: &mut List<'a>,
+    shared: &mut Shared,
     longest: usize,
 ) -> Detail<'a> {
+    let Shared { texts, markers } = shared;
+    let names = Names::of(task);
+    let mut number = |text: &str| texts.number(names.left_out_of(text));
     let path = |path: &str| short_path(path, roots, Some(&task.output_dir));
+    let shown = task.markers.iter().map(|result: &MarkerResult| {
+        (
+            number(&result.marker),
+            result.state,
+            result.path.as_deref().map(|found| number(&path(found))),
+            result.note.as_deref().map(&mut number),
+        )
+    });
+    let shown: Vec<Shown> = shown.collect();
     let (tail, tail_cut) = end_of(&task.log_tail, longest);
     Detail {
-        procedure: &task.procedure,
+        procedure: number(&task.procedure),
         subject: &task.subject,
         session: &task.session,
         word: word_number(task.decision).unwrap_or(WORDS.len()),
         reason: task.reason,
-        text: &task.text,
-        dir: short_path(&task.output_dir, roots, None),
-        markers: task
-            .markers
-            .iter()
-            .map(|result: &MarkerResult| {
-                (
-                    markers.number(&result.marker),
-                    json!(result.state),
-                    result.path.as_deref().map(path),
-                    result.note.as_deref(),
-                )
-            })
-            .collect(),
-        job: task.job.as_ref().map(|job| job_data(job, roots)),
+        text: number(&task.text),
+        dir: number(&short_path(&task.output_dir, roots, None)),
+        markers: (!shown.is_empty()).then(|| markers.number(shown)),
+        job: task
+            .job
+            .as_ref()
+            .map(|job| job_data(job, roots, &mut number)),
         findings: findings
             .iter()
-            .map(|f| (&*f.pattern, f.line.as_str(), path(&f.file), f.line_number))
+            .map(|f| {
+                let file = number(&path(&f.file));
+                (&*f.pattern, f.line.as_str(), file, f.line_number)
+            })
             .collect(),
         tail,
         tail_cut,
@@ -194,17 +224,59 @@ fn detail<'a>(
 }
 
 /// Returns what the report has of a job, without what is not known.
-fn job_data(job: &JobDetail, roots: &[String]) -> Value {
+fn job_data(job: &JobDetail, roots: &[String], number: &mut dyn FnMut(&str) -> usize) -> Value {
     let mut value = json!(job);
     if let Some(fields) = value.as_object_mut() {
         for name in ["output", "error"] {
-            if let Some(Value::String(path)) = fields.get_mut(name) {
-                *path = short_path(path, roots, None);
+            if let Some(Value::String(path)) = fields.get(name) {
+                let text = number(&short_path(path, roots, None));
+                fields.insert(name.to_owned(), json!(text));
             }
         }
         fields.retain(|_, value| !value.is_null());
     }
     value
+}
+
+/// Holds the names that only one task has, and the letters that stand for them.
+struct Names<'a>(Vec<(char, &'a str)>);
+
+impl<'a> Names<'a> {
+    fn of(task: &'a TaskDetail) -> Self {
+        let job = task.job.as_ref().and_then(|job| job.job_id.as_deref());
+        let mut names = vec![('s', &*task.subject), ('e', &*task.session)];
+        names.extend(job.map(|job| ('j', job)));
+        names.retain(|(_, name)| !name.is_empty());
+        Self(names)
+    }
+
+    /// Writes a text so that other tasks may say the same; the script puts the names in again.
+    fn left_out_of(&self, text: &str) -> String {
+        let mut left_out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(first) = rest.chars().next() {
+            let named = self
+                .0
+                .iter()
+                .find_map(|(letter, name)| Some((*letter, rest.strip_prefix(name)?)));
+            let after = rest.get(first.len_utf8()..).unwrap_or_default();
+            rest = match named {
+                Some((letter, after)) => {
+                    left_out.extend(['%', letter]);
+                    after
+                }
+                None if first == '%' => {
+                    left_out.push_str("%%");
+                    after
+                }
+                None => {
+                    left_out.push(first);
+                    after
+                }
+            };
+        }
+        left_out
+    }
 }
 
 /// Writes a path as number of its root and the rest; the longest root wins.
@@ -251,19 +323,30 @@ fn end_of(lines: &[String], longest: usize) -> (Vec<&str>, bool) {
     (kept, is_cut)
 }
 
-/// Holds each text once, in the order of coming.
-#[derive(Default)]
-struct List<'a> {
-    values: Vec<&'a str>,
-    numbers: HashMap<&'a str, usize>,
+/// Holds each value once, in the order of coming.
+struct List<T> {
+    values: Vec<T>,
+    numbers: HashMap<T, usize>,
 }
 
-impl<'a> List<'a> {
-    fn number(&mut self, text: &'a str) -> usize {
-        *self.numbers.entry(text).or_insert_with(|| {
-            self.values.push(text);
-            self.values.len() - 1
-        })
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self {
+            values: Vec::new(),
+            numbers: HashMap::new(),
+        }
+    }
+}
+
+impl<T: Clone + Eq + Hash> List<T> {
+    fn number(&mut self, value: T) -> usize {
+        if let Some(number) = self.numbers.get(&value) {
+            return *number;
+        }
+        let number = self.values.len();
+        self.values.push(value.clone());
+        self.numbers.insert(value, number);
+        number
     }
 }
 
@@ -284,6 +367,21 @@ mod tests {
             assert_eq!(short_path(path, &roots, Some("/d/bids/sub-1/x")), short);
         }
         assert_eq!(short_path("/x", &[String::new()], None), "-:/x");
+    }
+
+    #[test]
+    fn texts_of_two_tasks_are_the_same_without_their_names() {
+        let names = Names(vec![('s', "sub-1"), ('e', "ses-01"), ('j', "12")]);
+        for (text, left_out) in [
+            ("/sub-1/ses-01/sub-1_ses-01_T1w.nii", "/%s/%e/%s_%e_T1w.nii"),
+            ("job 12, 90 % of %s", "job %j, 90 %% of %%s"),
+            ("sub-2", "sub-2"),
+            ("sub-ä1%", "sub-ä1%%"),
+            ("", ""),
+        ] {
+            assert_eq!(names.left_out_of(text), left_out);
+        }
+        assert_eq!(Names(Vec::new()).left_out_of("a%"), "a%%");
     }
 
     #[test]

@@ -357,14 +357,17 @@
     }
 
     function task(number, known) {
-      const { tasks, markers } = details();
+      const { texts, markers, tasks } = details();
       const it = tasks[number];
-      const own = path(it.dir);
+      // Texts that tasks share have letters where the names of the task belong.
+      const names = { "%": "%", s: it.subject, e: it.session, j: it.job?.job_id };
+      const text = (at) => texts[at].replace(/%(.)/gs, (_, letter) => names[letter]);
+      const own = path(text(it.dir));
       const found = known || cellOf([it.word, -1, "", -1, number]);
       if (!found.reason) found.reason = it.reason;
       const job = it.job || {};
       const parts = [facts([
-        ["Status", chip(found)], ["Why", it.text], ["Outputs", code(own)],
+        ["Status", chip(found)], ["Why", text(it.text)], ["Outputs", code(own)],
       ])];
       if (it.job) {
         parts.push(make("h3", null, "Newest job"), facts([
@@ -373,27 +376,27 @@
           ["Node", job.node_list], ["Time", of(job.elapsed_s, job.time_limit_s, seconds)],
           ["Memory", of(job.max_rss_mb, job.req_mem_mb, memory)],
           ["Submitted", job.submitted_at], ["Started", job.started_at], ["Ended", job.ended_at],
-          ["Output", job.output && code(path(job.output))], ["Errors", job.error && code(path(job.error))],
+          ["Output", job.output !== undefined && code(path(text(job.output)))], ["Errors", job.error !== undefined && code(path(text(job.error)))],
         ]));
       }
       if (it.findings) {
         parts.push(make("h3", null, "Known errors in the log"), ...it.findings.map(([pattern, line, file, at]) =>
-          make("div", null, make("strong", null, spaced(pattern)), " ", code(`${path(file, own)}${at ? `:${at}` : ""}`), make("pre", null, line))));
+          make("div", null, make("strong", null, spaced(pattern)), " ", code(`${path(text(file), own)}${at ? `:${at}` : ""}`), make("pre", null, line))));
       }
       if (it.tail) {
         parts.push(make("h3", null, it.tail_cut ? "End of the log (cut here; the file has more)" : "End of the log"),
           make("pre", { tabindex: 0, "aria-label": "End of the log" }, it.tail.map(safe).map((line) => [document.createTextNode(`${line}\n`)]).flat()));
       }
-      if (it.markers) {
+      if (it.markers !== undefined) {
         parts.push(make("h3", null, "Markers"), make("table", null,
           make("caption", null, "What makes the outputs complete"),
           make("thead", null, make("tr", null, ["Marker", "State", "Where"].map((t) => make("th", { scope: "col" }, t)))),
-          make("tbody", null, it.markers.map(([marker, state, where, note]) => make("tr", null,
-            make("th", { scope: "row" }, code(markers[marker])),
+          make("tbody", null, markers[it.markers].map(([marker, state, where, note]) => make("tr", null,
+            make("th", { scope: "row" }, code(text(marker))),
             make("td", { class: `marker-${state}` }, `${symbols[state] || ""} ${state}`),
-            make("td", { class: "c" }, where === null ? "" : path(where, own), note ? ` (${note})` : ""))))));
+            make("td", { class: "c" }, where === null ? "" : path(text(where), own), note === null ? "" : ` (${text(note)})`))))));
       }
-      show(`${it.procedure} · ${it.subject} ${it.session || ""}`.trim(), parts);
+      show(`${text(it.procedure)} · ${it.subject} ${it.session || ""}`.trim(), parts);
     }
 
     function session(row) {

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::{Dicom, DiscoverError, Discovery, Session};
 use crate::bids::labels::{LONGEST, have_room};
-use crate::bids::{SessionLabel, SubjectLabel};
+use crate::bids::{SessionLabel, SubjectLabel, near};
 use crate::disk::Unreadable;
 use crate::disk::listing::{self, Dir};
 use crate::disk::reader::is_directory;
@@ -78,6 +78,7 @@ pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
 
     let mut discovery = Discovery {
         unreadable: top.unreadable,
+        near: top.near,
         ..Discovery::default()
     };
     let mut skipped_sessions = Skipped::default();
@@ -85,6 +86,7 @@ pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
     for found in parallel::map(&subjects, tree.threads, |subject| sessions(tree, subject)) {
         discovery.sessions.extend(found.sessions);
         discovery.unreadable.extend(found.unreadable);
+        discovery.near.extend(found.near);
         skipped_sessions.extend(found.skipped);
         without_sessions.extend(found.without_sessions);
     }
@@ -122,6 +124,7 @@ struct Found {
     sessions: Vec<Session>,
     skipped: Skipped,
     unreadable: Vec<Unreadable>,
+    near: Vec<(String, String)>,
     /// The subject, if it has data and no session.
     without_sessions: Option<SubjectLabel>,
 }
@@ -155,6 +158,10 @@ fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> Found {
     };
     found.skipped = children.skipped.below(subject.as_str());
     found.unreadable = children.unreadable;
+    let has_near = !children.near.is_empty();
+    let near = children.near.into_iter();
+    let near = near.map(|(name, meant)| (format!("{subject}/{name}"), meant));
+    found.near = near.collect();
     let mut labels = Vec::new();
     for name in children.directories {
         match SessionLabel::new(&name) {
@@ -176,7 +183,9 @@ fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> Found {
     if is_one_session && !children.has_level {
         labels.push(SessionLabel::none());
     }
-    if tree.level == SessionLevel::Required && !children.has_level && children.has_others {
+    // What is nearly a session says more.
+    let has_none = !children.has_level && !has_near && children.has_others;
+    if tree.level == SessionLevel::Required && has_none {
         found.without_sessions = Some(subject.clone());
     }
     found.sessions = labels
@@ -201,6 +210,8 @@ struct Children {
     directories: Vec<String>,
     skipped: Skipped,
     unreadable: Vec<Unreadable>,
+    /// Names of directories, and what they were meant to be.
+    near: Vec<(String, String)>,
     /// There is something with the prefix that is, or may be, a directory.
     has_level: bool,
     has_datatypes: bool,
@@ -229,6 +240,13 @@ fn children(
         let is_datatype = !is_level && name.to_str().is_some_and(|name| DATATYPES.contains(&name));
         children.has_others |= !is_level && !name.as_encoded_bytes().starts_with(b".");
         if !is_level && !is_datatype {
+            let may_be_directory =
+                matches!(entry.kind, listing::Kind::Directory | listing::Kind::Link);
+            if may_be_directory
+                && let Some(meant) = name.to_str().and_then(|name| near::meant(name, prefix))
+            {
+                children.near.push((shown(name), meant));
+            }
             continue;
         }
         let path = dir.join(name);
@@ -243,6 +261,7 @@ fn children(
             children.add(&path, found);
         }
     }
+    children.near.sort_unstable();
     Ok(Some(children))
 }
 

@@ -253,10 +253,9 @@ pub(super) fn of_all_sessions(
         SessionSource::Csv { file, .. } => (file, None),
     };
     let found = discovery.as_ref().ok();
-    let (near, sample) = match root {
-        Some(root) => look::near_labels(&site.reader, root, found),
-        None => Default::default(),
-    };
+    let near = found.into_iter().flat_map(|found| &found.near);
+    let near = near.map(|(name, meant)| (place.join(name), meant.clone()));
+    let near = near.collect();
     let dicom = match (root, found) {
         (None, Some(found)) => {
             let paths: Vec<&Path> = found
@@ -289,7 +288,6 @@ pub(super) fn of_all_sessions(
             .as_ref()
             .map_err(|error| (error.to_string(), error.hint())),
         near,
-        sample,
         dicom,
         unmatched,
         cohort: cohort.err().map(|error| (error.to_string(), error.hint())),

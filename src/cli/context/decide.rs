@@ -21,6 +21,7 @@ impl Context {
         printer: &mut Printer,
     ) -> Result<(Discovery, Manifest), Failure> {
         let (found, manifest, brakes) = self.decide(selection, printer)?;
+        self.tell_odd_names(&found, printer);
         tell_pauses(self, &brakes, Some(&manifest), Tense::NextRun, printer);
         Ok((found, manifest))
     }

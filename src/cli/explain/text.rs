@@ -121,6 +121,10 @@ fn dependencies(block: &mut Block, task: &Explanation) {
 }
 
 fn outputs(block: &mut Block, outputs: &Findings, is_in_flight: bool) {
+    // Of a procedure that left the configuration nobody knows where they would be.
+    if outputs.directory.is_empty() {
+        return;
+    }
     let verdict = match outputs.verdict {
         Verdict::Complete => "complete",
         Verdict::Incomplete => "incomplete",

@@ -143,11 +143,23 @@ fn a_complete_task_that_a_session_came_after() {
     // The rows alone tell it, too.
     let said = study.ok(&["status"]);
     assert!(
-        said.err
-            .contains("note: complete, but stale: table sub-01: sessions have come since"),
+        said.err.contains(
+            "note: complete, and perhaps stale: table sub-01: by the rows, sessions have come since"
+        ),
         "{}",
         said.err
     );
+    // `status` does not look whether the session is still there, and says so.
+    let (there, away) = (study.at("dicom/sub-01/ses-03"), study.at("away"));
+    std::fs::rename(&there, &away).unwrap();
+    let said = study.ok(&["status"]);
+    assert!(
+        said.err.contains("looks whether they are in the data"),
+        "{}",
+        said.err
+    );
+    assert!(!study.ok(&["session-status"]).out.contains("stale"));
+    std::fs::rename(&away, &there).unwrap();
     let said = study.ok(&["status", "--procedure", "scan"]);
     assert!(!said.err.contains("stale"), "{}", said.err);
     study.configure(&format!("exclude: [sub-01/ses-03]\n{TABLES}"));

@@ -70,15 +70,15 @@ fn what_a_newcomer_gets_wrong_is_said() {
     for (arguments, words) in [
         (
             &["run", "--subject", "99"][..],
-            "no task of the study matches the selection",
+            "there is no subject sub-99 in the study",
         ),
         (
             &["manifest", "--subject", "99"],
-            "no task of the study matches the selection",
+            "there is no subject sub-99 in the study",
         ),
         (
             &["session-status", "--subject", "99"],
-            "no session of the study matches the selection",
+            "there is no subject sub-99 in the study",
         ),
         (&["status", "--status", "failed"], "no row matches"),
     ] {
