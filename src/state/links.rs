@@ -37,7 +37,7 @@ pub fn foreign_names(paths: &StatePaths) -> u64 {
     }
 }
 
-/// Says that there are such names. None: there are none.
+/// Says of the state file that there are such names, and the way out. None: there are none.
 pub fn warning(paths: &StatePaths) -> Option<(String, &'static str)> {
     let more = match foreign_names(paths) {
         0 => return None,
@@ -45,9 +45,7 @@ pub fn warning(paths: &StatePaths) -> Option<(String, &'static str)> {
         more => format!("{more} more names (hard links)"),
     };
     let text = format!(
-        "the state file {} has {more}: a call by another name than this has a lock and a journal of its own, and may \
-         submit a task twice",
-        paths.state.display()
+        "has {more}: a call by another name than this has a lock and a journal of its own, and may submit a task twice"
     );
     Some((text, WAY_OUT))
 }

@@ -135,7 +135,8 @@ pub(super) fn tell_warnings(state: &State, printer: &mut Printer) {
 /// Says that the state file has another name, under which nobody sees this call's lock.
 pub(super) fn tell_links(store: &Store, printer: &mut Printer) {
     if let Some((text, way_out)) = links::warning(&store.paths) {
-        printer.warning(&text);
+        let state = store.paths.state.display();
+        printer.warning(&format!("the state file {state} {text}"));
         printer.hint(way_out);
     }
 }
