@@ -333,6 +333,7 @@ impl View<'_> {
                 row.and_then(|row| row.facts.cluster.as_deref()),
             ),
             Decision::Skip(Skip::JobWithoutRow(id)) => (id, None),
+            Decision::Skip(Skip::Renamed(former)) => (former.job_id.as_ref()?, None),
             _ => return None,
         };
         self.job(id, cluster)

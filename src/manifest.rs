@@ -11,6 +11,7 @@ mod plan;
 pub mod retry;
 pub mod selection;
 mod stale;
+pub mod vanished;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,7 @@ pub use plan::plan;
 pub use retry::{Budget, Outlook};
 pub use selection::Selection;
 pub use stale::stale_rows;
+pub use vanished::{Former, Vanished};
 
 /// Holds what the decision looks at.
 pub struct World<'a> {
@@ -41,6 +43,8 @@ pub struct World<'a> {
     pub completions: &'a dyn Completions,
     /// Live jobs with a task's name that are not ours: the task waits while they live.
     pub jobs_without_row: &'a HashMap<TaskKey, JobId>,
+    /// Rows in flight of procedures that are not in the configuration: a renamed procedure waits for them.
+    pub vanished: &'a Vanished,
     /// Looks at a session's DICOM directory and says why the session is held back, if it is.
     pub gate: &'a (dyn Fn(&Path) -> Option<Hold> + Sync),
     pub now: DateTime<Utc>,
@@ -145,6 +149,9 @@ pub enum Skip {
     },
     /// A live job of exactly this task's name that is not ours may be writing the same outputs.
     JobWithoutRow(JobId),
+    /// A job in flight of a procedure that is not in the configuration may be writing the same outputs: this may be
+    /// its procedure's new name.
+    Renamed(Box<Former>),
     NoDicom,
     /// DICOM files still arrive.
     Settling {

@@ -9,6 +9,8 @@
 
 use std::ffi::OsString;
 use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use chrono::{DateTime, SubsecRound, Utc};
 
@@ -39,6 +41,20 @@ pub fn user_name() -> String {
         || format!("user {}", effective_uid()),
         |name| name.to_string_lossy().into_owned(),
     )
+}
+
+/// Lets a write above the limit on the size of files (`ulimit -f`) fail as any other can: without this, SIGXFSZ
+/// ends the process without a word (setrlimit(2)).
+///
+/// By a handler, which ends with `exec`: a signal that is ignored would stay so in sbatch and in jobs.
+pub fn survive_file_size_limit() {
+    // Where it cannot be had, all is as if it had not been asked for.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::<AtomicBool>::default());
+}
+
+/// Returns how many bytes a file may have that this process writes; none: there is no limit.
+pub fn file_size_limit() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Fsize).current
 }
 
 /// Returns the host's name as the kernel knows it.

@@ -277,7 +277,10 @@ fn goes_on(decision: &Decision) -> bool {
     match decision {
         Decision::Submit(_) => true,
         Decision::Skip(skip) => match skip {
-            Skip::InFlight { .. } | Skip::OverLimit(_) | Skip::Settling { .. } => true,
+            Skip::InFlight { .. }
+            | Skip::OverLimit(_)
+            | Skip::Settling { .. }
+            | Skip::Renamed(_) => true,
             Skip::WaitingFor(waiting) => waiting.blocked.is_none(),
             _ => false,
         },

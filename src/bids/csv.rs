@@ -16,6 +16,7 @@ use polars_io::SerReader;
 use polars_io::csv::read::CsvReadOptions;
 
 use super::discover::{Dicom, Discovery, Session};
+use super::labels::{LONGEST, have_room};
 use super::{SessionLabel, SubjectLabel};
 use crate::disk::reader::words;
 use crate::threads::with_threads;
@@ -233,6 +234,13 @@ impl Rows {
                 return;
             }
         };
+        if !have_room(subject.as_str(), session.as_str()) {
+            self.problems.push(format!(
+                "line {line}: {subject} and {session} have more than {LONGEST} letters together, which is too \
+                 long for the names of jobs and logs"
+            ));
+            return;
+        }
         let dicom = dicom.filter(|path| value(Some(path)).is_some());
         let dicom = dicom.map(str::to_owned);
         if dicom.as_ref().is_some_and(|path| path.contains('\0')) {

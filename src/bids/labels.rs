@@ -16,6 +16,16 @@ pub struct SubjectLabel(Arc<str>);
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionLabel(Arc<str>);
 
+/// So many letters may a subject's and a session's label have together, prefixes included. Both are part of the
+/// names of jobs, of which accounting keeps 255 bytes, and of log files, which may have as many:
+/// `<procedure>_<subject>_<session>_<job id>.out` with 100 letters for the procedure and 18 for an array task's id.
+pub const LONGEST: usize = 130;
+
+/// True if the names of jobs and logs have room for both labels.
+pub fn have_room(subject: &str, session: &str) -> bool {
+    subject.len() + session.len() <= LONGEST
+}
+
 /// Says why a text is no label.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not a valid BIDS label: '{prefix}' and then letters, digits or '+'")]

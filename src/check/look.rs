@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -77,6 +77,20 @@ pub fn resolved(path: &Path) -> PathBuf {
         }
     }
     path.to_owned()
+}
+
+/// Returns the key of the root that a path lies below by another way: a bind mount, or a second mount of the same
+/// file system. Told by what stands there, as far as it stands.
+pub fn root_behind(path: &Path, roots: &[(&'static str, PathBuf)]) -> Option<&'static str> {
+    let identity = |path: &Path| {
+        let metadata = fs::metadata(path).ok()?;
+        Some((metadata.dev(), metadata.ino()))
+    };
+    let above: Vec<(u64, u64)> = existing(path).ancestors().filter_map(identity).collect();
+    let (key, _) = roots
+        .iter()
+        .find(|(_, root)| identity(root).is_some_and(|root| above.contains(&root)))?;
+    Some(*key)
 }
 
 /// Returns the permission bits of a file or directory.

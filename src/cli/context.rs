@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use decide::subjects_progress;
-use place::{refuse_ambiguous_link, tell_warnings};
+use place::{refuse_ambiguous_link, tell_links, tell_warnings};
 
 use super::args::{Global, SelectArgs, WriteArgs};
 use super::error::Failure;
@@ -134,6 +134,7 @@ impl Context {
         };
         let mut state = locked.read()?;
         tell_warnings(&state, printer);
+        tell_links(&self.store, printer);
         if !args.as_owner {
             check_owner(&self.store.paths, &state.meta, sys::effective_uid())?;
         }

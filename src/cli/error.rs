@@ -1,5 +1,7 @@
 //! The one place where errors become words, hints and exit codes.
 
+use std::io::ErrorKind;
+
 use crate::bids::cohort::CohortError;
 use crate::bids::discover::DiscoverError;
 use crate::completion::qsirecon::SpecError;
@@ -10,11 +12,16 @@ use crate::init::InitError;
 use crate::mail::MailError;
 use crate::manifest::selection::SelectionError;
 use crate::pass::PassError;
+use crate::state::durable::TOO_LARGE_HINT;
 use crate::state::lock::LockError;
 use crate::state::store::StateError;
+use crate::sys;
 use crate::tables::TableError;
 
 use super::output::Printer;
+
+/// The number of "File too large".
+const EFBIG: i32 = rustix::io::Errno::FBIG.raw_os_error();
 
 /// Is any error that ends a command.
 #[derive(Debug, thiserror::Error)]
@@ -129,7 +136,7 @@ impl Failure {
 
     /// Returns the error in words for people.
     pub fn sentence(&self) -> String {
-        without_numbers(&self.to_string())
+        in_plain_words(&self.to_string(), sys::file_size_limit())
     }
 
     /// Returns the ways out of it.
@@ -151,6 +158,9 @@ impl Failure {
             Self::Executor(error) => error.hint().into_iter().collect(),
             Self::Table(_) => Vec::new(),
             Self::Mail(error) => one(error.hint()),
+            Self::Write { source, .. } if source.kind() == ErrorKind::FileTooLarge => {
+                one(TOO_LARGE_HINT)
+            }
             Self::Write { .. } => one(
                 "make the directory writable and see that the disk has room, then call the command again",
             ),
@@ -164,14 +174,20 @@ impl Failure {
     }
 }
 
-/// Leaves out what only programmers read: `Permission denied (os error 13)`.
-fn without_numbers(text: &str) -> String {
+/// Leaves out what only programmers read: `Permission denied (os error 13)`. `limit`: of the size of files, in bytes;
+/// the system's words for it (`File too large`) say nothing of where it comes from.
+pub(super) fn in_plain_words(text: &str, limit: Option<u64>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(" (os error ") {
         out.push_str(before);
         match after.split_once(')') {
-            Some((number, tail)) if number.bytes().all(|b| b.is_ascii_digit()) => rest = tail,
+            Some((number, tail)) if number.bytes().all(|b| b.is_ascii_digit()) => {
+                if let (Ok(EFBIG), Some(limit)) = (number.parse(), limit) {
+                    out.push_str(&format!(" (ulimit -f: {limit} bytes)"));
+                }
+                rest = tail;
+            }
             _ => {
                 out.push_str(" (os error ");
                 rest = after;
@@ -184,10 +200,11 @@ fn without_numbers(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::without_numbers;
+    use super::in_plain_words;
 
     #[test]
     fn error_numbers_are_left_out() {
+        let without_numbers = |text| in_plain_words(text, Some(8192));
         let told = "cannot read x: Permission denied (os error 13); nothing was submitted";
         assert_eq!(
             without_numbers(told),
@@ -197,5 +214,12 @@ mod tests {
             without_numbers("a (os error x) b (os error"),
             "a (os error x) b (os error"
         );
+        let told = "cannot write x: File too large (os error 27)";
+        assert_eq!(
+            without_numbers(told),
+            "cannot write x: File too large (ulimit -f: 8192 bytes)"
+        );
+        // A limit of the file system's own.
+        assert_eq!(in_plain_words(told, None), "cannot write x: File too large");
     }
 }

@@ -48,6 +48,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::exit::Exit;
+use crate::sys;
 use args::{Cli, Command};
 use context::Context;
 use error::Failure;
@@ -57,6 +58,7 @@ use crate::news::Figures;
 
 /// Runs the program and returns its exit code. Called by `main` only.
 pub fn main() -> ExitCode {
+    sys::survive_file_size_limit();
     if complete::answer() {
         return ExitCode::from(Exit::Done.code());
     }

@@ -16,8 +16,10 @@ use polars::prelude::DataFrame;
 pub use clap::ColorChoice;
 pub use options::{Format, PrinterOptions, Verbosity};
 
+use super::error::in_plain_words;
 use super::layout::{Layout, least_width_of, printable, render, width_of};
 use super::progress::{DELAY, Progress};
+use crate::sys;
 use crate::tables::{TableError, to_csv, to_json};
 
 /// Says what a line of talk is.
@@ -225,6 +227,7 @@ impl Printer {
     }
 
     fn remark(&mut self, label: Label, text: &str) {
+        let text = &in_plain_words(text, sys::file_size_limit());
         if let Some(held) = &mut self.held {
             held.push((label, text.to_owned()));
             return;

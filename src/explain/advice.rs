@@ -90,6 +90,16 @@ fn of_task(
         Skip::JobWithoutRow(id) => {
             format!("job {id} has to end; if it is not wanted: scancel {id}")
         }
+        Skip::Renamed(former) => {
+            let old = TaskKey::new(&key.subject, &former.session, &former.procedure);
+            format!(
+                "if {} is the new name of {}, nothing: that job has to end first, also with --force. If it is not, wait \
+                 for the job, or end it: snbb-scheduler cancel{}",
+                key.procedure,
+                former.procedure,
+                options(&old)
+            )
+        }
         Skip::NoDicom => match (view.dicom(planned), view.sessions_file()) {
             (Some(place), _) => format!("its DICOM files have to come to {}", place.path),
             (None, Some(file)) => format!(

@@ -149,6 +149,9 @@ impl Subject<'_> {
         if let Some(waiting) = self.waits_for(procedure, target) {
             return Decision::Skip(waiting);
         }
+        if let Some(renamed) = self.renamed(procedure, &session) {
+            return Decision::Skip(renamed);
+        }
         let decision = self.by_disk(procedure, &session, row);
         match decision {
             // DICOM files are counted only for what would be submitted now: it takes a walk.
@@ -267,6 +270,9 @@ impl Subject<'_> {
                 TaskStanding::InFlight(Box::new(Skip::JobWithoutRow(job.clone())))
             }
             Some(row) if row.is_in_flight() => TaskStanding::InFlight(Box::new(in_flight(row))),
+            _ if let Some(renamed) = self.renamed(procedure, session) => {
+                TaskStanding::InFlight(Box::new(renamed))
+            }
             Some(row) if let Some(outlook) = self.blocks(procedure, row) => match row.reason {
                 Some(reason) if outlook == Outlook::Now => self.retry(procedure, session, reason),
                 _ => TaskStanding::Failed(Box::new(failed(row, outlook))),
@@ -370,6 +376,12 @@ impl Subject<'_> {
         self.world
             .jobs_without_row
             .get(&self.key(procedure, session))
+    }
+
+    fn renamed(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<Skip> {
+        let vanished = self.world.vanished;
+        let former = vanished.before(procedure, self.label, session)?;
+        Some(Skip::Renamed(Box::new(former.clone())))
     }
 
     fn key(&self, procedure: ProcedureId, session: &SessionLabel) -> TaskKey {

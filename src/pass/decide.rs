@@ -12,7 +12,7 @@ use crate::bids::Session;
 use crate::completion::Completions;
 use crate::config::Config;
 use crate::job::JobId;
-use crate::manifest::{Limits, Manifest, Policy, World, limits, pause, plan};
+use crate::manifest::{Limits, Manifest, Policy, Vanished, World, limits, pause, plan};
 use crate::safety::Counts;
 use crate::state::control::Control;
 use crate::state::store::{StateError, Store};
@@ -60,11 +60,14 @@ impl Basis<'_> {
         let (config, state, now) = (self.config, self.state, self.now);
         let gate = config.gate();
         let none = HashMap::new();
+        let read_attempts = || self.store.read_attempts();
+        let vanished = Vanished::look(state, &config.procedures, read_attempts)?;
         let world = World {
             sessions: self.sessions,
             rows: state,
             completions: self.completions,
             jobs_without_row: self.queue.map_or(&none, |queue| queue.jobs_without_row),
+            vanished: &vanished,
             gate: &|path| gate.hold(path, now),
             now,
         };

@@ -92,7 +92,7 @@ impl Figures {
         self.tasks += 1;
         match decision {
             Decision::Skip(Skip::Complete | Skip::Stale(_)) => self.complete += 1,
-            Decision::Skip(Skip::InFlight { .. } | Skip::Failed { .. })
+            Decision::Skip(Skip::InFlight { .. } | Skip::Renamed(_) | Skip::Failed { .. })
             | Decision::Submit(
                 Due::Stale | Due::Forced { .. } | Due::FailedBefore | Due::Retry { .. },
             ) => self.ours += 1,

@@ -55,6 +55,10 @@ pub enum ReplaceError {
 pub const LEFTOVER_AGE: Duration = Duration::from_secs(24 * 3600);
 const TRIES: usize = 3;
 
+/// What to do where a file may not become as large as it must (`EFBIG`). Neither room nor permission is missing.
+pub const TOO_LARGE_HINT: &str = "a limit on the size of files stands in the way: call `ulimit -f unlimited` before the program (in the \
+     crontab's line too) and run again; what was recorded before is kept, jobs that were submitted among it";
+
 impl<I: PartialEq> Replacement<'_, I> {
     /// Replaces the file.
     pub fn run(&self) -> Result<(), ReplaceError> {

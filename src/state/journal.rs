@@ -193,9 +193,10 @@ impl Journal {
         for entry in entries {
             line::write(&mut text, start, entry);
         }
-        self.file
-            .write_all(&text)
-            .map_err(|source| not_recorded("write to", source))?;
+        let (written, outcome) = write_counting(&mut self.file, &text);
+        // Of a line that was cut by a full disk too: what stands there is not another call's.
+        self.grow(written);
+        outcome.map_err(|source| not_recorded("write to", source))?;
         self.file
             .sync_data()
             .map_err(|source| not_recorded("sync", source))?;
@@ -210,7 +211,6 @@ impl Journal {
                 path: self.path.clone(),
             });
         }
-        self.grow(text.len() as u64);
         Ok(())
     }
 
@@ -263,6 +263,23 @@ impl Journal {
         }
         Ok(())
     }
+}
+
+/// Writes all bytes, and tells how many were taken if not all.
+fn write_counting(file: &mut File, bytes: &[u8]) -> (u64, io::Result<()>) {
+    let mut rest = bytes;
+    let outcome = loop {
+        if rest.is_empty() {
+            break Ok(());
+        }
+        match file.write(rest) {
+            Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
+            Ok(taken) => rest = rest.get(taken..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => break Err(error),
+        }
+    };
+    ((bytes.len() - rest.len()) as u64, outcome)
 }
 
 fn open_file(path: &Path) -> Result<File, JournalError> {

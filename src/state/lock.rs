@@ -43,6 +43,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use super::durable::TOO_LARGE_HINT;
+
 use self::attempt::{Attempt, Held};
 use self::file::{Seen, Stamp};
 use self::holder::{Holder, Life};
@@ -209,6 +211,7 @@ impl LockError {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                     "make room (or raise the quota) where the state file is"
                 }
+                io::ErrorKind::FileTooLarge => TOO_LARGE_HINT,
                 io::ErrorKind::Unsupported => {
                     "the lock needs a file system with hard links; keep the state file on another one"
                 }

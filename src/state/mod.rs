@@ -8,6 +8,7 @@ pub mod audit_log;
 pub mod control;
 pub mod durable;
 pub mod journal;
+pub mod links;
 pub mod lock;
 pub mod reason;
 pub mod repair;

@@ -180,6 +180,7 @@ fn decision_json(decision: &Decision) -> Value {
             Skip::InFlight { job_id, reason, .. } => (*reason, job_id.as_ref()),
             Skip::Failed { reason, .. } => (*reason, None),
             Skip::JobWithoutRow(id) => (None, Some(id)),
+            Skip::Renamed(former) => (None, former.job_id.as_ref()),
             Skip::Complete
             | Skip::Stale(_)
             | Skip::Excluded

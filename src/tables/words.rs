@@ -9,7 +9,8 @@ use std::fmt::Write as _;
 
 use crate::bids::SessionLabel;
 use crate::manifest::{
-    Blocked, Budget, Decision, Due, Limit, Manifest, Outlook, Pause, PauseCause, Skip, Waiting,
+    Blocked, Budget, Decision, Due, Former, Limit, Manifest, Outlook, Pause, PauseCause, Skip,
+    Waiting,
 };
 use crate::state::{Reason, TaskStatus};
 
@@ -77,7 +78,7 @@ pub fn decision_word(decision: &Decision) -> &'static str {
             Skip::Settling { .. } => "settling",
             Skip::TooFewFiles { .. } => "few-dicom",
             Skip::WaitingFor(waiting) if waiting.blocked.is_some() => "blocked",
-            Skip::WaitingFor(_) | Skip::TooFewSessions { .. } => "waiting",
+            Skip::WaitingFor(_) | Skip::TooFewSessions { .. } | Skip::Renamed(_) => "waiting",
             Skip::Unreadable(_) => "unreadable",
             Skip::OverLimit(_) => "limit",
             Skip::Paused(_) => "paused",
@@ -131,6 +132,7 @@ pub fn decision_text(decision: &Decision) -> String {
             Skip::JobWithoutRow(id) => {
                 format!("job {id} may be this task's and has no row; waits until it ends")
             }
+            Skip::Renamed(former) => renamed_text(former),
             Skip::NoDicom => "no DICOM directory".to_owned(),
             Skip::Settling { until } => format!(
                 "DICOM files still arrive; settled at {}",
@@ -194,6 +196,10 @@ fn group(skip: &Skip) -> String {
             }
         }
         Skip::JobWithoutRow(_) => "a job without a row may be this task's".to_owned(),
+        Skip::Renamed(former) => format!(
+            "waiting for jobs of {}, which is no longer in the configuration",
+            former.procedure
+        ),
         Skip::NoDicom => "no DICOM directory".to_owned(),
         Skip::Settling { .. } => "DICOM files still arrive".to_owned(),
         Skip::TooFewFiles { .. } => "too few DICOM files".to_owned(),
@@ -269,6 +275,20 @@ fn waiting_text(waiting: &Waiting) -> String {
         }
     }
     text
+}
+
+/// Says which job a procedure waits for that may be the job's own under a new name.
+fn renamed_text(former: &Former) -> String {
+    let Former {
+        procedure, job_id, ..
+    } = former;
+    let what = match job_id {
+        Some(id) => format!("until job {id} of {procedure} ends"),
+        None => format!("until a submission of {procedure} is no longer in doubt"),
+    };
+    format!(
+        "waiting {what}: {procedure} is no longer in the configuration, and this may be its new name"
+    )
 }
 
 fn limit_text(limit: &Limit) -> String {

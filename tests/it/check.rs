@@ -2,6 +2,7 @@
 
 mod cluster;
 mod documentation;
+mod names;
 mod places;
 mod setup;
 mod slurm;

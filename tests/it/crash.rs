@@ -12,6 +12,7 @@
 )]
 
 mod errors;
+mod file_size;
 mod full_disk;
 mod kill;
 mod lies;

@@ -17,6 +17,8 @@ const PROGRAM: &str = r#"#!/bin/bash
 # One program under six names; see the test that made it.
 D=$(dirname "$(dirname "$0")")
 me=$(basename "$0")
+# Files are what this cluster is made of; a real one has none that the caller's limits are about.
+ulimit -f unlimited 2>/dev/null
 # What `check` asks is no submission, and is counted under its own name.
 case "$me $*" in
 "sbatch --version"*) echo "slurm $(cat "$D/version" 2>/dev/null || echo 23.11.4)"; exit 0;;

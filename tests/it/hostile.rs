@@ -6,6 +6,7 @@
 mod clock;
 mod cluster;
 mod limits;
+mod signals;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

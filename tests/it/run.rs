@@ -7,6 +7,7 @@
 )]
 
 mod living;
+mod renamed;
 mod retry;
 mod wrong;
 

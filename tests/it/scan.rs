@@ -117,6 +117,34 @@ fn what_cannot_be_read_is_told_and_the_rest_is_found() {
     assert!(found.notes.is_empty(), "{:?}", found.notes);
 }
 
+/// The name of a log may have 255 bytes, and holds both labels.
+#[test]
+fn labels_that_are_too_long_for_the_names_of_logs_are_left_out() {
+    let long = |letters: usize| "x".repeat(letters);
+    let whole = format!("sub-{}", long(200));
+    let fits = format!("sub-01/ses-{}", long(130 - "sub-01ses-".len()));
+    let over = format!("sub-01/ses-{}", long(131 - "sub-01ses-".len()));
+    let tree = Tree::build(&format!(
+        "{whole}/ses-01/x\n{fits}/x\n{over}/x\nsub-02/ses-01/x\n"
+    ));
+    let found = discover_dicom(&tree, false, 1);
+    let sessions: Vec<String> = found
+        .sessions
+        .iter()
+        .map(|session| format!("{}/{}", session.subject, session.session))
+        .collect();
+    assert_eq!(sessions, [fits, "sub-02/ses-01".to_owned()]);
+    let root = tree.root().display();
+    let limit = "that is too long for the names of jobs and logs (130 letters for subject and session together)";
+    assert_eq!(
+        found.notes,
+        [
+            format!("1 entry below {root} has a subject's name {limit} and was skipped: {whole}"),
+            format!("1 entry below {root} has a session's name {limit} and was skipped: {over}"),
+        ]
+    );
+}
+
 #[test]
 fn the_number_of_threads_changes_nothing() {
     let mut listing = String::new();

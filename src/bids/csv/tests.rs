@@ -70,6 +70,17 @@ fn what_is_no_label_is_an_error_with_its_line() {
         let error = parse(format!("UID,ScanID,dicom_path\n{subject},{session},/d\n")).unwrap_err();
         assert_eq!(error.to_string(), format!("sessions_file s.csv: {problem}"));
     }
+    let subject = "x".repeat(120);
+    let fits = format!("UID,ScanID,dicom_path\n{subject},77,/d\n");
+    let error = parse(fits.clone()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "sessions_file s.csv: line 2: sub-{subject} and ses-000000000077 have more than 130 letters together, \
+             which is too long for the names of jobs and logs"
+        )
+    );
+    assert!(parse(fits.replace("xxxxxxxxxxxxxxx", "x")).is_ok());
     let error = parse("UID,ScanID,dicom_path\n1,1,\n.,1,\n.,.,\n?,1,\n").unwrap_err();
     assert_eq!(
         error.to_string(),

@@ -9,6 +9,7 @@ use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::{Dicom, DiscoverError, Discovery, Session};
+use crate::bids::labels::{LONGEST, have_room};
 use crate::bids::{SessionLabel, SubjectLabel, near};
 use crate::disk::Unreadable;
 use crate::disk::listing::{self, Dir};
@@ -68,7 +69,8 @@ pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
     let mut subjects = Vec::new();
     for name in top.directories {
         match SubjectLabel::new(&name) {
-            Ok(label) => subjects.push(label),
+            Ok(label) if have_room(label.as_str(), "") => subjects.push(label),
+            Ok(_) => skipped.add(Kind::TooLong, name),
             Err(_) => skipped.add(Kind::Invalid, name),
         }
     }
@@ -163,7 +165,10 @@ fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> Found {
     let mut labels = Vec::new();
     for name in children.directories {
         match SessionLabel::new(&name) {
-            Ok(label) => labels.push(label),
+            Ok(label) if have_room(subject.as_str(), label.as_str()) => labels.push(label),
+            Ok(_) => found
+                .skipped
+                .add(Kind::TooLong, format!("{subject}/{name}")),
             Err(_) => found
                 .skipped
                 .add(Kind::Invalid, format!("{subject}/{name}")),
@@ -321,6 +326,7 @@ fn shown(name: &OsStr) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Invalid,
+    TooLong,
     NotADirectory,
     Dangling,
     Loop,
@@ -371,9 +377,14 @@ fn note(kind: Kind, names: &[String], root: &Path, what: &str) -> String {
     } else {
         ("entries", "were")
     };
+    let too_long = format!(
+        "{what}'s name that is too long for the names of jobs and logs ({LONGEST} letters for subject and session together)"
+    );
     let fault = match (kind, one) {
         (Kind::Invalid, true) => format!("is not a valid BIDS {what}"),
         (Kind::Invalid, false) => format!("are not valid BIDS {what}s"),
+        (Kind::TooLong, true) => format!("has a {too_long}"),
+        (Kind::TooLong, false) => format!("have {too_long}s"),
         (Kind::NotADirectory, true) => format!("has a {what}'s name but is not a directory"),
         (Kind::NotADirectory, false) => format!("have {what}s' names but are not directories"),
         (Kind::Dangling, true) => "is a link to nothing".to_owned(),

@@ -150,7 +150,8 @@ pub(super) fn own_places(site: &Site) -> Vec<Finding> {
                 dir,
                 look: seen,
                 mode: look::mode(dir),
-                below: places::root_above(&look::resolved(dir), &data),
+                below: places::root_above(&look::resolved(dir), &data)
+                    .or_else(|| look::root_behind(dir, &data)),
             },
             true,
         ));

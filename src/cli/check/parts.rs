@@ -19,7 +19,7 @@ use crate::script::find_script;
 use crate::state::lock::Lock;
 use crate::state::sources::{Found, Sources};
 use crate::state::store::{Store, check_owner};
-use crate::state::{State, TaskRow, verify};
+use crate::state::{State, TaskRow, links, verify};
 use crate::sys;
 
 /// For what looks at file systems.
@@ -265,6 +265,7 @@ fn judge_state(site: &Site, look: &StateLook, found: Option<&Discovery>) -> Vec<
         other_owner: look.other_owner.clone(),
         modes: (look::mode(path), look::mode(dir)),
         umask: look::umask(),
+        links: links::warning(&look.store.paths),
         lock: Lock::standing(&look.store.paths.lock, sys::now()).ok(),
         journal_entries: look.journal_entries,
         meta: look.state.meta.clone(),

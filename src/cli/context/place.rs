@@ -9,8 +9,9 @@ use crate::cli::error::Failure;
 use crate::cli::output::Printer;
 use crate::config::Config;
 use crate::shell::quote;
-use crate::state::State;
+use crate::state::store::Store;
 use crate::state::traces;
+use crate::state::{State, links};
 
 impl Context {
     /// Makes nothing where nothing of the study is: neither the state's directory nor the root of its sessions. And
@@ -128,6 +129,15 @@ pub(super) fn tell_warnings(state: &State, printer: &mut Printer) {
         printer.hint(
             "`snbb-scheduler state repair` shows what is left of them; with --yes it brings them back, and this warning ends",
         );
+    }
+}
+
+/// Says that the state file has another name, under which nobody sees this call's lock.
+pub(super) fn tell_links(store: &Store, printer: &mut Printer) {
+    if let Some((text, way_out)) = links::warning(&store.paths) {
+        let state = store.paths.state.display();
+        printer.warning(&format!("the state file {state} {text}"));
+        printer.hint(way_out);
     }
 }
 

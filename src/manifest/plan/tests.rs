@@ -3,6 +3,7 @@
 mod cohort;
 mod gate;
 mod oracle;
+mod renamed;
 mod retries;
 mod subjects;
 
@@ -13,7 +14,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::completion::Completions;
 use crate::disk::Unreadable;
-use crate::manifest::{Blocked, Selection};
+use crate::manifest::{Blocked, Former, Selection, Vanished};
 use crate::procedure::testing::procedure;
 use crate::procedure::{RetryRules, SessionsRule};
 use crate::state::testing::{at, row};
@@ -83,11 +84,26 @@ fn decide(
     disk: &Disk,
     policy: &Policy,
 ) -> BTreeMap<String, Decision> {
+    decide_after(dag, sessions, rows, &[], disk, policy)
+}
+
+/// Does the same after earlier attempts.
+fn decide_after(
+    dag: &ProcedureDag,
+    sessions: &[Session],
+    rows: &State,
+    attempts: &[TaskRow],
+    disk: &Disk,
+    policy: &Policy,
+) -> BTreeMap<String, Decision> {
+    let attempts = || Ok::<_, std::convert::Infallible>(attempts.to_vec());
+    let vanished = Vanished::look(rows, dag, attempts).unwrap();
     let world = World {
         sessions,
         rows,
         completions: disk,
         jobs_without_row: &HashMap::new(),
+        vanished: &vanished,
         gate: &|_| None,
         now: at(0),
     };
@@ -365,6 +381,7 @@ fn order_is_priority_subject_session() {
             rows: &rows,
             completions: &disk,
             jobs_without_row: &HashMap::new(),
+            vanished: &Vanished::default(),
             gate: &|_| None,
             now: at(0),
         },

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::state::durable::TOO_LARGE_HINT;
+
 /// Says why the journal cannot be written or read. Each names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
@@ -44,6 +46,7 @@ impl JournalError {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                     "make room in the directory of the state file and run again; jobs that were submitted before are kept"
                 }
+                io::ErrorKind::FileTooLarge => TOO_LARGE_HINT,
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                     "the directory of the state file must be writable for the user who runs this program"
                 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::state::durable::ReplaceError;
+use crate::state::durable::{ReplaceError, TOO_LARGE_HINT};
 use crate::state::journal::JournalError;
 use crate::state::lock::LockError;
 use crate::state::schema::{FORMAT_VERSION, ReadError};
@@ -112,6 +112,7 @@ fn io_hint(path: &Path, source: &io::Error) -> Option<String> {
         io::ErrorKind::QuotaExceeded => Some(format!(
             "make room in your quota for {directory}; the state is whole"
         )),
+        io::ErrorKind::FileTooLarge => Some(TOO_LARGE_HINT.to_owned()),
         io::ErrorKind::ReadOnlyFilesystem => Some(format!(
             "the file system of {directory} is mounted read-only"
         )),

@@ -8,8 +8,10 @@ use super::world::World;
 use super::{is_long, strace_works, sweep, trace_dir};
 use crate::harness::Said;
 
-/// Disk full, quota, broken disk, remounted read-only, file gone on the server, signal.
-const ERRORS: [&str; 6] = ["ENOSPC", "EDQUOT", "EIO", "EROFS", "ESTALE", "EINTR"];
+/// Disk full, quota, broken disk, remounted read-only, file gone on the server, signal, file too large.
+const ERRORS: [&str; 7] = [
+    "ENOSPC", "EDQUOT", "EIO", "EROFS", "ESTALE", "EINTR", "EFBIG",
+];
 
 struct Fault {
     point: Point,

@@ -1,7 +1,5 @@
 //! A disk that is really full, with more and less room left on it.
 
-use std::fs;
-
 use super::world::World;
 use crate::harness::disk::SmallDisk;
 
@@ -35,7 +33,7 @@ fn full_disk_submits_nothing_unseen_and_is_left_well() {
             }
             let said = disk.world.call(&["status", "--format", "json"]);
             assert_eq!(said.code, 0, "{what}: {}", said.err);
-            disk.every_job_has_its_intent(&what);
+            disk.world.every_job_has_its_intent(&what);
 
             disk.disk.relieve();
             let found = disk.world.settle_somehow(&["run"]).unwrap();
@@ -74,20 +72,5 @@ impl Disk {
     /// Counts the tasks of the study.
     fn expected(&self) -> usize {
         2 + self.world.slurm.jobs().len()
-    }
-
-    /// Looks whether the state or its journal names the submission of each job.
-    fn every_job_has_its_intent(&self, what: &str) {
-        let state = self.world.store().read().unwrap();
-        for (id, name) in self.world.slurm.jobs() {
-            let job = fs::read_to_string(self.world.slurm.at("jobs").join(&id)).unwrap();
-            let comment = job.lines().nth(1).unwrap();
-            let known = state.rows().iter().any(|row| {
-                row.submission_id
-                    .as_deref()
-                    .is_some_and(|submission| comment.ends_with(submission))
-            });
-            assert!(known, "{what}: nothing is known of job {id} ({name})");
-        }
     }
 }

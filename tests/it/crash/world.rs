@@ -232,6 +232,15 @@ impl World {
         )
     }
 
+    /// Calls the program, and all that it starts, with files of so many bytes at most (`ulimit -f`).
+    pub fn limited(&self, arguments: &[&str], bytes: usize) -> Said {
+        let limit = format!("--fsize={bytes}");
+        self.start(
+            Command::new("sh").args(["-c", r#"exec "$@" 9>&1"#, "sh", "prlimit", &limit, "--"]),
+            arguments,
+        )
+    }
+
     /// Calls the program.
     pub fn call(&self, arguments: &[&str]) -> Said {
         self.start(
@@ -314,6 +323,21 @@ impl World {
         {
             Some(lost) => Err(format!("lost: {lost}")),
             None => Ok(()),
+        }
+    }
+
+    /// Looks whether the state or its journal names the submission of each job.
+    pub fn every_job_has_its_intent(&self, what: &str) {
+        let state = self.store().read().unwrap();
+        for (id, name) in self.slurm.jobs() {
+            let job = std::fs::read_to_string(self.slurm.at("jobs").join(&id)).unwrap();
+            let comment = job.lines().nth(1).unwrap();
+            let known = state.rows().iter().any(|row| {
+                row.submission_id
+                    .as_deref()
+                    .is_some_and(|submission| comment.ends_with(submission))
+            });
+            assert!(known, "{what}: nothing is known of job {id} ({name})");
         }
     }
 

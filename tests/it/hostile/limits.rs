@@ -13,7 +13,7 @@ use crate::state::full_row;
 
 const SESSIONS: [&str; 3] = ["sub-01/ses-01", "sub-02/ses-01", "sub-03/ses-01"];
 
-fn study() -> (Study, FakeSlurm) {
+pub fn study() -> (Study, FakeSlurm) {
     let mut study = Study::new();
     let slurm = FakeSlurm::new(&mut study);
     configure(&study);
@@ -29,7 +29,7 @@ fn configure(study: &Study) {
 }
 
 /// Runs the program through a shell, which prepares its surroundings; `$P` is the program.
-fn through_shell(study: &Study, script: &str) -> Output {
+pub fn through_shell(study: &Study, script: &str) -> Output {
     let program = study.program();
     let mut command = Command::new("/bin/bash");
     command.env_clear();
@@ -94,6 +94,11 @@ fn a_run_loses_nothing_whatever_its_directory_and_descriptors_are() {
         ("very few descriptors", "ulimit -n 20; exec \"$P\" run", 0),
         ("a small stack", "ulimit -s 512; exec \"$P\" run", 0),
         ("no core files", "ulimit -c 0; exec \"$P\" run", 0),
+        (
+            "a log file that is full by its limit",
+            "ulimit -f 64; head -c 65536 /dev/zero >log; exec \"$P\" -vv run >>log 2>&1",
+            0,
+        ),
         (
             "signals ignored",
             "trap '' PIPE HUP TERM; exec \"$P\" run",

@@ -38,6 +38,8 @@ fn every_decision_has_a_word_a_cell_and_a_sentence() {
         failed(Some(Reason::OutOfMemory), 2),
         failed(None, 1),
         skip(Skip::NoDicom),
+        renamed(Some("123")),
+        renamed(None),
         waiting("bids", "", 0, None),
         waiting("bids", "ses-02", 1, None),
         waiting("bids", "ses-02", 2, None),

@@ -10,7 +10,9 @@ use snbb_scheduler::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use snbb_scheduler::cli::output::{Printer, PrinterOptions, Verbosity};
 use snbb_scheduler::disk::Unreadable;
 use snbb_scheduler::job::JobId;
-use snbb_scheduler::manifest::{Blocked, Decision, Due, Manifest, Outlook, Planned, Skip, Waiting};
+use snbb_scheduler::manifest::{
+    Blocked, Decision, Due, Former, Manifest, Outlook, Planned, Skip, Waiting,
+};
 use snbb_scheduler::procedure::marker::CompletionRule;
 use snbb_scheduler::procedure::{Check, Procedure, ProcedureDag, Resources, Scope};
 use snbb_scheduler::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
@@ -165,6 +167,14 @@ pub(super) fn waiting(
         session: Some(session_label(session)),
         sessions_missing: missing,
         blocked,
+    })))
+}
+
+pub(super) fn renamed(id: Option<&str>) -> Decision {
+    Decision::Skip(Skip::Renamed(Box::new(Former {
+        procedure: Arc::from("qc"),
+        session: Arc::from("ses-01"),
+        job_id: id.map(JobId::new),
     })))
 }
 

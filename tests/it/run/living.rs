@@ -165,3 +165,29 @@ fn rows_that_the_plan_no_longer_holds_are_named() {
     let quiet = study.ok(&["-q", "run", "--max-jobs", "0"]).err;
     assert!(!quiet.contains("note: "), "{quiet}");
 }
+
+/// What is true of a state with a hard link: each name goes its own way, and one after the other they double nothing
+/// that lives.
+#[test]
+fn a_second_name_of_the_state_takes_over_what_lives() {
+    let (study, slurm) = study();
+    study.ok(&["run", "--subject", "01"]);
+    fs::create_dir(study.at("other")).unwrap();
+    fs::hard_link(study.at("state.parquet"), study.at("other/state.parquet")).unwrap();
+    let config = study.read("config.yaml");
+    study.write(
+        "second.yaml",
+        &config.replace("state_file: state", "state_file: other/state"),
+    );
+    let second = study.at("second.yaml");
+    let by_other_name = ["--config", second.to_str().unwrap(), "run"];
+
+    let said = study.ok(&["run"]).err;
+    assert!(said.contains("has 1 more name (hard link)"), "{said}");
+    assert_eq!(slurm.calls("sbatch"), 3);
+    // It has an older state now, and finds the job that was submitted since.
+    let said = study.ok(&by_other_name).err;
+    assert!(!said.contains("hard link"), "{said}");
+    study.ok(&["run"]);
+    assert_eq!(slurm.calls("sbatch"), 3);
+}

@@ -8,7 +8,7 @@ use serde_json::Value;
 use snbb_scheduler::bids::{SessionLabel, discover};
 use snbb_scheduler::completion::probe::Probe;
 use snbb_scheduler::completion::{Completion, Completions, SubjectCompletions};
-use snbb_scheduler::manifest::{Policy, World, plan};
+use snbb_scheduler::manifest::{Policy, Vanished, World, plan};
 use snbb_scheduler::procedure::{ProcedureDag, ProcedureId, Scope};
 use snbb_scheduler::state::State;
 use tempfile::TempDir;
@@ -65,6 +65,7 @@ fn the_decisions_are_the_same_for_any_number_of_threads() {
                 rows: &State::default(),
                 completions: &probe,
                 jobs_without_row: &HashMap::new(),
+                vanished: &Vanished::default(),
                 gate: &|_| None,
                 now: chrono::DateTime::UNIX_EPOCH,
             };

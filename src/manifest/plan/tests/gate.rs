@@ -47,6 +47,7 @@ fn decide_with_gate(names: &[&str], disk: &Disk) -> (BTreeMap<String, Decision>,
         rows: &State::default(),
         completions: disk,
         jobs_without_row: &HashMap::new(),
+        vanished: &Vanished::default(),
         gate: &|path| {
             asked.lock().unwrap().push(path.display().to_string());
             gate(path)
@@ -159,6 +160,7 @@ fn a_job_that_stands_in_no_row_keeps_its_task_and_those_after_it_waiting() {
         rows: &State::default(),
         completions: &disk,
         jobs_without_row: &jobs,
+        vanished: &Vanished::default(),
         gate: &|_| None,
         now: at(0),
     };

@@ -23,6 +23,10 @@ struct Random {
     /// is to run again.
     worked_on: Vec<Vec<bool>>,
     rerun: Vec<bool>,
+    /// Per session, and for the subject: a job in flight of a procedure that is not in the configuration.
+    gone: Vec<bool>,
+    /// Per procedure: it was submitted while that one was in the configuration.
+    together: Vec<bool>,
 }
 
 fn random_world() -> impl Strategy<Value = Random> {
@@ -40,10 +44,22 @@ fn random_world() -> impl Strategy<Value = Random> {
             prop::collection::vec(prop::bool::weighted(0.2), s),
             prop::collection::vec(1usize..4, p),
             prop::collection::vec(flags(s), p),
-            flags(p),
+            (
+                flags(p),
+                prop::collection::vec(prop::bool::weighted(0.15), s + 1),
+                flags(p),
+            ),
         )
             .prop_map(
-                |(basic, rule, resubmit, excluded, min_sessions, worked_on, rerun)| Random {
+                |(
+                    basic,
+                    rule,
+                    resubmit,
+                    excluded,
+                    min_sessions,
+                    worked_on,
+                    (rerun, gone, together),
+                )| Random {
                     procedures: basic.0,
                     dicom: basic.1,
                     disk: basic.2,
@@ -54,6 +70,8 @@ fn random_world() -> impl Strategy<Value = Random> {
                     min_sessions,
                     worked_on,
                     rerun,
+                    gone,
+                    together,
                 },
             )
     })
@@ -80,12 +98,22 @@ fn oracle(world: &Random, p: usize, s: usize) -> &'static str {
     if !dependencies_ready(world, p, s) {
         return "waiting";
     }
+    if waits_for_gone(world, p, cell) {
+        return "renamed";
+    }
     match believed(world, p, cell) {
         "incomplete" | "tried again" => "submit",
         "complete" if is_stale(world, p) && world.rerun[p] => "submit",
         "complete" if is_stale(world, p) => "stale",
         other => other,
     }
+}
+
+/// True if the task may be that of a job in flight under another name.
+fn waits_for_gone(world: &Random, p: usize, cell: usize) -> bool {
+    let n = world.dicom.len();
+    let meets = |other: usize| other == cell || other == n || cell == n;
+    !world.together[p] && (0..=n).any(|other| world.gone[other] && meets(other))
 }
 
 /// The sessions that count for a subject.
@@ -123,6 +151,7 @@ fn is_stale(world: &Random, p: usize) -> bool {
 fn believed(world: &Random, q: usize, cell: usize) -> &'static str {
     match (world.rows[q][cell], world.disk[q][cell]) {
         (1 | 2, _) => "in flight",
+        _ if waits_for_gone(world, q, cell) => "in flight",
         (3 | 9, _) if !world.resubmit => "failed",
         (8, 0 | 1) if !world.resubmit => "tried again",
         (_, 1) => "complete",
@@ -223,6 +252,18 @@ proptest! {
                 rows.put(row);
             }
         }
+        let mut attempts = Vec::new();
+        for cell in (0..=n).filter(|cell| world.gone[*cell]) {
+            let mut row = row("gone", TaskStatus::Running, Reason::Running);
+            row.submitted_at = Some(at(5));
+            row.key.session = if cell == n { "".into() } else { format!("ses-{cell}").as_str().into() };
+            rows.put(row);
+        }
+        for p in (0..world.together.len()).filter(|p| world.together[*p]) {
+            let mut row = row(&names[p], TaskStatus::Failed, Reason::Timeout);
+            row.submitted_at = Some(at(5));
+            attempts.push(row);
+        }
         let excluded: Vec<String> = (0..n)
             .filter(|i| world.excluded[*i])
             .map(|i| format!("01/ses-{i}"))
@@ -231,7 +272,7 @@ proptest! {
             resubmit_failed: world.resubmit,
             ..cohort(&excluded.iter().map(String::as_str).collect::<Vec<_>>())
         };
-        let got = decide(&dag, &sessions, &rows, &disk, &policy);
+        let got = decide_after(&dag, &sessions, &rows, &attempts, &disk, &policy);
         for (p, (subject, _)) in world.procedures.iter().enumerate() {
             let cells = if *subject { n..n + 1 } else { 0..n };
             for cell in cells {
@@ -247,6 +288,7 @@ proptest! {
                     Decision::Skip(Skip::WaitingFor(_) | Skip::TooFewSessions { .. }) => "waiting",
                     Decision::Skip(Skip::Stale(_)) => "stale",
                     Decision::Skip(Skip::Excluded) => "excluded",
+                    Decision::Skip(Skip::Renamed(_)) => "renamed",
                     Decision::Skip(Skip::Unreadable(_)) => "unreadable",
                     Decision::Skip(Skip::OverLimit(_) | Skip::Paused(_) | Skip::NotSelected | Skip::JobWithoutRow(_) | Skip::Settling { .. } | Skip::TooFewFiles { .. }) => "impossible",
                 };

@@ -1,0 +1,177 @@
+//! A procedure that may be another's new name waits for that one's jobs.
+
+use super::*;
+
+/// A row in flight of `qc`, which is not in the configuration, submitted at a minute.
+fn flying(session: &str, minute: i64) -> TaskRow {
+    let mut row = row("qc", TaskStatus::Running, Reason::Running);
+    row.key.session = session.into();
+    row.submitted_at = Some(at(minute));
+    row
+}
+
+fn record(procedure: &str, minute: Option<i64>) -> TaskRow {
+    let mut row = row(procedure, TaskStatus::Complete, Reason::Verified);
+    row.key.subject = "sub-09".into();
+    row.submitted_at = minute.map(at);
+    row
+}
+
+fn former(session: &str) -> Decision {
+    Decision::Skip(Skip::Renamed(Box::new(Former {
+        procedure: "qc".into(),
+        session: session.into(),
+        job_id: Some(JobId::new("100")),
+    })))
+}
+
+fn dag() -> ProcedureDag {
+    ProcedureDag::new(vec![
+        procedure("qc2", Scope::Session, &[]),
+        procedure("report", Scope::Session, &[("qc2", SessionsRule::ByScope)]),
+        procedure("group", Scope::Subject, &[]),
+    ])
+    .unwrap()
+}
+
+fn sessions() -> [Session; 3] {
+    [
+        session("sub-01", "ses-01", true),
+        session("sub-01", "ses-02", true),
+        session("sub-02", "ses-01", true),
+    ]
+}
+
+#[test]
+fn a_task_waits_for_a_job_of_its_session_or_subject() {
+    let new = Decision::Submit(Due::New);
+    for (session, expected) in [
+        // Of a session: its session waits, and what works on the whole subject.
+        ("ses-01", [true, false, true]),
+        ("ses-02", [false, true, true]),
+        // Of a subject: all of it waits.
+        ("", [true, true, true]),
+        ("ses-09", [false, false, true]),
+    ] {
+        let mut rows = State::default();
+        rows.put(flying(session, 5));
+        for force in [false, true] {
+            let policy = Policy {
+                force,
+                ..Policy::default()
+            };
+            let got = decide(&dag(), &sessions(), &rows, &Disk::default(), &policy);
+            let due = if force {
+                Decision::Submit(Due::Forced { complete: false })
+            } else {
+                new.clone()
+            };
+            for (task, waits) in ["qc2/sub-01/ses-01", "qc2/sub-01/ses-02", "group/sub-01/"]
+                .into_iter()
+                .zip(expected)
+            {
+                let wanted = if waits { former(session) } else { due.clone() };
+                assert_eq!(got[task], wanted, "{session}: {task}, force {force}");
+            }
+            assert_eq!(got["qc2/sub-02/ses-01"], due, "{session}: another subject");
+            assert_eq!(got["group/sub-02/"], due);
+        }
+    }
+}
+
+#[test]
+fn nothing_builds_on_what_such_a_job_may_be_writing() {
+    let mut rows = State::default();
+    rows.put(flying("ses-01", 5));
+    let mut disk = Disk::default();
+    disk.set("sub-01", "ses-01", 0, Completion::Complete);
+    // `report` itself is known to be none of its names.
+    let attempts = [record("report", Some(5))];
+    let got = decide_after(
+        &dag(),
+        &sessions(),
+        &rows,
+        &attempts,
+        &disk,
+        &Policy::default(),
+    );
+    assert_eq!(got["qc2/sub-01/ses-01"], former("ses-01"));
+    assert!(
+        matches!(&got["report/sub-01/ses-01"], Decision::Skip(Skip::WaitingFor(w)) if &*w.procedure == "qc2"),
+        "{got:?}"
+    );
+}
+
+/// Two names that were submitted side by side are two procedures.
+#[test]
+fn records_of_both_at_a_time_say_that_it_is_no_new_name() {
+    // Of `qc`: a record at minute 10, a job in flight of minute 20.
+    for (records, waits) in [
+        (&[][..], true),
+        (&[Some(9)], true),
+        (&[Some(10)], false),
+        (&[Some(15)], false),
+        (&[Some(20)], false),
+        // Submitted for other sessions since it was renamed; and renamed back.
+        (&[Some(21)], true),
+        (&[Some(9), Some(21)], true),
+        (&[Some(9), Some(12), Some(21)], false),
+        // Of another program, long ago.
+        (&[None], true),
+    ] {
+        let mut rows = State::default();
+        rows.put(flying("ses-01", 20));
+        let mut attempts: Vec<TaskRow> = records
+            .iter()
+            .map(|minute| record("qc2", *minute))
+            .collect();
+        attempts.push(record("qc", Some(10)));
+        // As rows too: where they stand does not matter.
+        for as_row in [false, true] {
+            if as_row && let Some(one) = attempts.first() {
+                rows.put(one.clone());
+            }
+            let got = decide_after(
+                &dag(),
+                &sessions(),
+                &rows,
+                &attempts,
+                &Disk::default(),
+                &Policy::default(),
+            );
+            let expected = if waits {
+                former("ses-01")
+            } else {
+                Decision::Submit(Due::New)
+            };
+            assert_eq!(got["qc2/sub-01/ses-01"], expected, "{records:?}");
+        }
+    }
+    // Both from another program's file, which has no times.
+    let mut rows = State::default();
+    let mut old = flying("ses-01", 0);
+    old.submitted_at = None;
+    rows.put(old);
+    let got = |attempts: &[TaskRow]| {
+        let policy = Policy::default();
+        let disk = Disk::default();
+        decide_after(&dag(), &sessions(), &rows, attempts, &disk, &policy)["qc2/sub-01/ses-01"]
+            .clone()
+    };
+    assert_eq!(got(&[record("qc2", None)]), Decision::Submit(Due::New));
+    assert_eq!(got(&[record("qc2", Some(1))]), former("ses-01"));
+}
+
+#[test]
+fn attempts_are_read_only_if_something_has_vanished() {
+    let dag = dag();
+    let mut rows = State::default();
+    rows.put(record("qc", Some(1)));
+    rows.put(row("qc2", TaskStatus::Running, Reason::Running));
+    Vanished::look(&rows, &dag, || Err("read")).unwrap();
+    rows.put(flying("ses-01", 5));
+    assert_eq!(
+        Vanished::look(&rows, &dag, || Err("read")).unwrap_err(),
+        "read"
+    );
+}

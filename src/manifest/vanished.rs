@@ -1,0 +1,123 @@
+//! Jobs in flight of procedures that are no longer in the configuration: whose outputs may they be writing? Pure.
+//!
+//! A procedure that was renamed looks like one that is gone and one that is new; both may write to the same places.
+//! So a task waits for such a job of its session, or of its subject, unless the records prove that both procedures
+//! were in the configuration at the same time: then neither is a new name of the other.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use crate::bids::{SessionLabel, SubjectLabel};
+use crate::job::JobId;
+use crate::procedure::{ProcedureDag, ProcedureId};
+use crate::state::{State, TaskRow};
+
+/// Holds the rows in flight whose procedures are not in the configuration, for the decision.
+#[derive(Debug, Clone, Default)]
+pub struct Vanished {
+    by_subject: HashMap<Arc<str>, Vec<Row>>,
+}
+
+/// Names a row in flight whose procedure is not in the configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Former {
+    pub procedure: Arc<str>,
+    /// Empty for subject scope.
+    pub session: Arc<str>,
+    /// None while its submission is in doubt.
+    pub job_id: Option<JobId>,
+}
+
+#[derive(Debug, Clone)]
+struct Row {
+    former: Former,
+    /// Procedures that can be no new name of its own.
+    others: Arc<HashSet<ProcedureId>>,
+}
+
+/// When a procedure was submitted first and last. No time stands for long ago: only files of other programs lack it.
+type Span = (Option<DateTime<Utc>>, Option<DateTime<Utc>>);
+
+impl Vanished {
+    /// Looks for such rows. `attempts` reads the earlier attempts of all tasks; it is asked only if there are any.
+    ///
+    /// # Errors
+    /// Those of `attempts`.
+    pub fn look<E>(
+        rows: &State,
+        dag: &ProcedureDag,
+        attempts: impl FnOnce() -> Result<Vec<TaskRow>, E>,
+    ) -> Result<Self, E> {
+        let is_vanished =
+            |row: &&TaskRow| row.is_in_flight() && dag.find(&row.key.procedure).is_none();
+        let vanished: Vec<&TaskRow> = rows.rows().iter().filter(is_vanished).collect();
+        if vanished.is_empty() {
+            return Ok(Self::default());
+        }
+        let attempts = attempts()?;
+        let records = || rows.rows().iter().chain(rows.superseded()).chain(&attempts);
+        let mut spans: HashMap<&str, Span> = vanished
+            .iter()
+            .map(|row| (&*row.key.procedure, (row.submitted_at, row.submitted_at)))
+            .collect();
+        for row in records() {
+            if let Some((first, last)) = spans.get_mut(&*row.key.procedure) {
+                *first = (*first).min(row.submitted_at);
+                *last = (*last).max(row.submitted_at);
+            }
+        }
+        let mut others: HashMap<&str, HashSet<ProcedureId>> =
+            spans.keys().map(|name| (*name, HashSet::new())).collect();
+        for row in records() {
+            let Some(procedure) = dag.find(&row.key.procedure) else {
+                continue;
+            };
+            for (name, (first, last)) in &spans {
+                if (*first..=*last).contains(&row.submitted_at)
+                    && let Some(others) = others.get_mut(name)
+                {
+                    others.insert(procedure);
+                }
+            }
+        }
+        let others: HashMap<&str, Arc<HashSet<ProcedureId>>> = others
+            .into_iter()
+            .map(|(name, others)| (name, Arc::new(others)))
+            .collect();
+        let mut by_subject: HashMap<Arc<str>, Vec<Row>> = HashMap::new();
+        for row in vanished {
+            let key = &row.key;
+            let entry = by_subject.entry(Arc::clone(&key.subject)).or_default();
+            entry.push(Row {
+                former: Former {
+                    procedure: Arc::clone(&key.procedure),
+                    session: Arc::clone(&key.session),
+                    job_id: row.job_id.clone(),
+                },
+                others: others.get(&*key.procedure).cloned().unwrap_or_default(),
+            });
+        }
+        Ok(Self { by_subject })
+    }
+
+    /// Returns the row that a task has to wait for, if there is one.
+    pub fn before(
+        &self,
+        procedure: ProcedureId,
+        subject: &SubjectLabel,
+        session: &SessionLabel,
+    ) -> Option<&Former> {
+        if self.by_subject.is_empty() {
+            return None;
+        }
+        let rows = self.by_subject.get(subject.as_str())?;
+        let is_of_session = |former: &Former| {
+            session.is_none() || former.session.is_empty() || *former.session == *session.as_str()
+        };
+        rows.iter()
+            .find(|row| is_of_session(&row.former) && !row.others.contains(&procedure))
+            .map(|row| &row.former)
+    }
+}
