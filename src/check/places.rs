@@ -160,7 +160,11 @@ mod tests {
     fn a_full_file_system_of_logs_is_an_error() {
         let dir = Path::new("/logs");
         let level = |free, has_inodes| {
-            let room = Room { free, has_inodes };
+            let room = Room {
+                device: 1,
+                free,
+                has_inodes,
+            };
             judge_log_room(dir, Some(room), 16 << 20).map(|finding| finding.level)
         };
         for (free, has_inodes, expected) in [

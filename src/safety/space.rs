@@ -11,6 +11,8 @@ use crate::state::store::resolve;
 /// Holds what a file system has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
+    /// Which file system it is: what is free on it changes from one look to the next.
+    pub device: u64,
     /// Bytes for users without privileges; none: the file system does not tell.
     pub free: Option<u64>,
     /// False if no further file can be made.
@@ -33,9 +35,12 @@ pub fn of_directory(dir: &Path) -> Option<Room> {
 fn room(file: &Path) -> Option<Room> {
     let file = resolve(file).unwrap_or_else(|_| file.to_owned());
     for directory in file.ancestors().skip(1) {
-        match rustix::fs::statvfs(directory) {
-            Ok(stat) => {
+        let looked = rustix::fs::stat(directory)
+            .and_then(|there| Ok((there.st_dev, rustix::fs::statvfs(directory)?)));
+        match looked {
+            Ok((device, stat)) => {
                 return Some(Room {
+                    device,
                     // Some network file systems say 0 of 0.
                     free: (stat.f_blocks > 0).then(|| stat.f_bavail.saturating_mul(stat.f_frsize)),
                     has_inodes: stat.f_files == 0 || stat.f_favail > 0,
@@ -69,7 +74,8 @@ pub fn judge(config: &Config, rooms: &[Option<Room>; 2]) -> Vec<SafetyStop> {
             _ => continue,
         };
         // Both mostly lie on one file system.
-        if stops.is_empty() || rooms[0] != rooms[1] {
+        let device = |room: &Option<Room>| room.as_ref().map(|room| room.device);
+        if stops.is_empty() || device(&rooms[0]) != device(&rooms[1]) {
             stops.push(SafetyStop {
                 name: format!("space/{name}"),
                 figure: 1,
@@ -103,6 +109,8 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Overrides;
+    use crate::config::load::interpret;
 
     #[test]
     fn sizes_are_short() {
@@ -115,6 +123,38 @@ mod tests {
         ] {
             assert_eq!(size(bytes), text);
         }
+    }
+
+    #[test]
+    fn one_file_system_stops_once_and_two_stop_twice() {
+        let config = interpret(
+            b"procedures: [{name: a, script: a.sh, completion_marker: x}]\n",
+            Some(Path::new("/s/config.yaml")),
+            false,
+            &|_| None,
+            &Overrides::default(),
+            Path::new("/"),
+        )
+        .unwrap();
+        let room = |device, free| {
+            Some(Room {
+                device,
+                free: Some(free),
+                has_inodes: true,
+            })
+        };
+        let names = |rooms| -> Vec<String> {
+            let stops = judge(&config, &rooms);
+            stops.into_iter().map(|stop| stop.name).collect()
+        };
+        let both = ["space/state_file", "space/log_file"];
+        let much = u64::MAX;
+        // Another program has written meanwhile.
+        assert_eq!(names([room(1, 4096), room(1, 0)]), both[..1]);
+        assert_eq!(names([room(1, 0), room(2, 0)]), both);
+        assert_eq!(names([room(1, much), room(2, 0)]), both[1..]);
+        assert_eq!(names([room(1, much), room(2, much)]), [""; 0]);
+        assert_eq!(names([None, room(2, 0)]), both[1..]);
     }
 
     #[test]
