@@ -71,3 +71,102 @@ fn job_ref(row: &TaskRow) -> Option<JobRef> {
         cluster: row.facts.cluster.clone(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::JobId;
+    use crate::state::testing::{at, row};
+    use crate::state::{Reason, TaskStatus};
+
+    fn session(mut row: TaskRow, number: usize) -> TaskRow {
+        row.key.session = format!("ses-{number}").as_str().into();
+        row
+    }
+
+    fn submitted(minute: i64, job: Option<&str>) -> TaskRow {
+        let reason = match job {
+            Some(_) => Reason::Queued,
+            None => Reason::Submitting,
+        };
+        let mut row = row("a", TaskStatus::Pending, reason);
+        row.submitted_at = Some(at(minute));
+        row.job_id = job.map(JobId::new);
+        row
+    }
+
+    /// A job that ended at a minute, and was submitted an hour before.
+    fn ended(minute: i64, job: &str) -> TaskRow {
+        let mut row = row("b", TaskStatus::Complete, Reason::Verified);
+        row.submitted_at = Some(at(minute - 60));
+        row.job_id = Some(JobId::new(job));
+        row.facts.ended_at = Some(at(minute));
+        row.facts.exit_code = Some("0:0".into());
+        row
+    }
+
+    fn ask(rows: Vec<TaskRow>) -> Question {
+        let mut state = State::default();
+        for (number, one) in rows.into_iter().enumerate() {
+            state.put(session(one, number));
+        }
+        question(&state)
+    }
+
+    #[test]
+    fn nothing_in_flight_asks_nothing() {
+        let question = ask(vec![ended(0, "1")]);
+        assert!(question.jobs.is_empty() && question.in_doubt.is_empty());
+        assert_eq!((question.since, question.canary), (None, None));
+    }
+
+    #[test]
+    fn what_is_asked_reaches_back_to_the_oldest_submission() {
+        let mut elsewhere = submitted(20, Some("8"));
+        elsewhere.facts.cluster = Some("big".into());
+        let question = ask(vec![
+            submitted(30, Some("9")),
+            submitted(10, None),
+            elsewhere,
+        ]);
+        let jobs: Vec<&str> = question.jobs.iter().map(|job| job.id.as_str()).collect();
+        assert_eq!(jobs, ["9", "8"]);
+        assert_eq!(question.clusters, ["big".into()]);
+        assert_eq!(question.since, Some(at(10)));
+        let doubt: Vec<_> = question
+            .in_doubt
+            .iter()
+            .map(|doubt| (&*doubt.submission_id, &*doubt.job_name, doubt.intent_at))
+            .collect();
+        assert_eq!(doubt, [("0123456789abcdef", "a_sub-01_ses-01", at(10))]);
+    }
+
+    /// Whether accounting answers at all shows by a job that it must know: the newest, but no older one than sites keep.
+    #[test]
+    fn the_newest_end_is_the_proof_that_accounting_answers() {
+        let canary = |rows| ask(rows).canary.map(|job| job.id.as_str().to_owned());
+        let own = || submitted(0, Some("9"));
+        let (old, new) = (|| ended(-500, "1"), || ended(-100, "2"));
+        for rows in [vec![own(), old(), new()], vec![own(), new(), old()]] {
+            assert_eq!(canary(rows).as_deref(), Some("2"));
+        }
+        let question = ask(vec![own(), new()]);
+        assert_eq!(question.since, Some(at(-160)), "it must be found");
+        // Of two with one end, the first.
+        let twins = vec![own(), ended(-100, "2"), ended(-100, "3")];
+        assert_eq!(canary(twins).as_deref(), Some("2"));
+
+        let week = 7 * 24 * 60;
+        assert_eq!(
+            canary(vec![own(), ended(1 - week, "1")]).as_deref(),
+            Some("1")
+        );
+        assert_eq!(canary(vec![own(), ended(-week, "1")]), None);
+        // The queue's memory of an end is none of accounting.
+        let mut told_by_queue = new();
+        told_by_queue.facts.exit_code = None;
+        let mut without_job = new();
+        without_job.job_id = None;
+        assert_eq!(canary(vec![own(), told_by_queue, without_job]), None);
+    }
+}

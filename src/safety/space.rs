@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn one_file_system_stops_once_and_two_stop_twice() {
         let config = interpret(
-            b"procedures: [{name: a, script: a.sh, completion_marker: x}]\n",
+            b"procedures: [{name: a, output_dir: a, script: a.sh, completion_marker: x}]\n",
             Some(Path::new("/s/config.yaml")),
             false,
             &|_| None,

@@ -24,6 +24,10 @@ fn job(id: &str, name: &str, project: Option<&str>, minute: i64) -> JobReport {
 }
 
 fn strays(queue: &[JobReport], rows: &State, logged: &[&str]) -> Strays {
+    strays_of(queue, rows, logged, false)
+}
+
+fn strays_of(queue: &[JobReport], rows: &State, logged: &[&str], is_new: bool) -> Strays {
     let dag = ProcedureDag::new(vec![
         procedure("a", Scope::Session, &[]),
         procedure("a_b", Scope::Subject, &[]),
@@ -45,7 +49,7 @@ fn strays(queue: &[JobReport], rows: &State, logged: &[&str]) -> Strays {
         was_ours: &|id| logged.contains(&id.as_str()),
         listing: &listing,
     };
-    compare(queue, rows, &dag, &sessions, "p", false, &records)
+    compare(queue, rows, &dag, &sessions, "p", is_new, &records)
 }
 
 #[test]
@@ -139,6 +143,36 @@ fn marks_of_others_and_unknown_names_are_left_alone() {
     assert_eq!(stranger, Strays::default());
 }
 
+/// A state file that was moved looks like a new study.
+#[test]
+fn a_new_study_waits_for_what_another_one_has_under_its_tasks_names() {
+    let name = "a_sub-01_ses-01";
+    let task = TaskKey::new("sub-01", "ses-01", "a");
+    let found = strays_of(
+        &[job("1", name, Some("q"), 0)],
+        &State::default(),
+        &[],
+        true,
+    );
+    assert_eq!(found.other_project.as_deref(), Some("q"));
+    assert_eq!(found.waiting(), HashMap::from([(task, JobId::new("1"))]));
+    assert!(found.adopt.is_empty());
+    // Its own jobs it takes; other names do not matter.
+    let own = strays_of(
+        &[job("1", name, Some("p"), 0)],
+        &State::default(),
+        &[],
+        true,
+    );
+    assert_eq!(own.adopt.len(), 1);
+    assert_eq!(own.other_project, None);
+    let else_where = job("1", "a_sub-07_ses-01", Some("q"), 0);
+    assert_eq!(
+        strays_of(&[else_where], &State::default(), &[], true),
+        Strays::default()
+    );
+}
+
 #[test]
 fn a_row_that_was_edited_does_not_free_the_task_of_its_living_job() {
     let mut rows = State::default();
@@ -223,6 +257,14 @@ fn without_the_list_no_task_of_the_procedure_is_safe() {
     assert_eq!(found.waiting(), waiting);
     let expected: BTreeMap<Arc<str>, _> = [("a".into(), (2, JobId::new("7_0")))].into();
     assert_eq!(found.unlisted, expected);
+    // A row knows whose task it is.
+    let mut rows = State::default();
+    let mut own = row("a", TaskStatus::Running, Reason::Running);
+    own.job_id = Some(JobId::new("7_0"));
+    own.submission_id = Some(format!("{lost}.0").into());
+    rows.put(own);
+    let known = strays(&[part("7_0", &format!("{lost}.0"))], &rows, &[]);
+    assert_eq!(known, Strays::default());
     // An index that the list does not have.
     let beyond = strays(
         &[part("7_2", &format!("{ARRAY}.2"))],
