@@ -143,6 +143,38 @@ fn marks_of_others_and_unknown_names_are_left_alone() {
     assert_eq!(stranger, Strays::default());
 }
 
+/// The Python program's rows and jobs have no mark: the id in the row says whose job it is.
+#[test]
+fn a_job_without_a_mark_belongs_to_the_row_with_its_id() {
+    let queue = [job("7", "a_sub-01_ses-01", None, 0)];
+    let with = |status, reason, id: &str| {
+        let mut own = row("a", status, reason);
+        own.job_id = Some(JobId::new(id));
+        own.submission_id = None;
+        let mut rows = State::default();
+        rows.put(own);
+        rows
+    };
+    let running = with(TaskStatus::Running, Reason::Running, "7");
+    assert_eq!(strays(&queue, &running, &[]), Strays::default());
+    // Its row was taken for ended, and it lives.
+    let failed = with(TaskStatus::Failed, Reason::Lost, "7");
+    assert_eq!(strays(&queue, &failed, &[]).adopt.len(), 1);
+    let other = with(TaskStatus::Failed, Reason::Lost, "8");
+    let found = strays(&queue, &other, &[]);
+    assert!(found.adopt.is_empty());
+    assert_eq!(found.without_row.len(), 1);
+}
+
+#[test]
+fn a_job_of_no_task_that_there_can_be_is_an_orphan() {
+    for name in ["a_b_sub-01_ses-01", "a_b_sub-07", "a_sub-01", "c_sub-01"] {
+        let found = strays(&[job("1", name, Some("p"), 0)], &State::default(), &[]);
+        assert_eq!(found.orphans.len(), 1, "{name}");
+        assert!(found.adopt.is_empty(), "{name}");
+    }
+}
+
 /// A state file that was moved looks like a new study.
 #[test]
 fn a_new_study_waits_for_what_another_one_has_under_its_tasks_names() {
