@@ -153,13 +153,12 @@ impl<'a> Known<'a> {
     }
 
     fn meant<'b>(&self, wrong: &str, labels: impl Iterator<Item = &'b str>) -> Option<String> {
+        // As written: `ses_1` is read as `ses-ses_1`.
+        let written = wrong.split_once('-').map_or(wrong, |(_, rest)| rest);
         let left_alone = self.near.iter().find(|(name, meant)| {
+            let (above, own) = name.split_once('/').unwrap_or(("", name));
             // A subject whose sessions are all nearly so is none.
-            let is_below = || {
-                name.split_once('/')
-                    .is_some_and(|(above, _)| above == wrong)
-            };
-            meant == wrong || is_below()
+            meant == wrong || above == wrong || own == written
         });
         if let Some((name, meant)) = left_alone {
             return Some(format!(
@@ -327,6 +326,12 @@ mod tests {
                 "0002",
                 "5",
                 "there is no session ses-5 of sub-0002 in the study",
+                "the directory sub-0002/ses_5 was left alone",
+            ),
+            (
+                "0002",
+                "ses_5",
+                "there is no session ses-ses_5 of sub-0002 in the study",
                 "the directory sub-0002/ses_5 was left alone",
             ),
             (
