@@ -16,7 +16,8 @@ const SHOWN: usize = 3;
 
 /// Holds the subjects and sessions that a command knows of.
 pub struct Known<'a> {
-    sessions: BTreeSet<(&'a str, &'a str)>,
+    /// Some of them several times, in no order: of most calls nothing more is wanted than this list.
+    sessions: Vec<(&'a str, &'a str)>,
     /// Directories that are nearly labels, and what they were meant to be.
     near: &'a [(String, String)],
     place: &'static str,
@@ -54,7 +55,7 @@ impl<'a> Known<'a> {
     /// For commands that look at what was.
     pub fn among(keys: impl IntoIterator<Item = &'a TaskKey>) -> Self {
         let sessions = keys.into_iter().map(|key| (&*key.subject, &*key.session));
-        let sessions: BTreeSet<_> = sessions.collect();
+        let sessions: Vec<_> = sessions.collect();
         Self {
             near: &[],
             place: "on record",
