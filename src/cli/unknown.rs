@@ -16,7 +16,8 @@ const SHOWN: usize = 3;
 
 /// Holds the subjects and sessions that a command knows of.
 pub struct Known<'a> {
-    sessions: BTreeSet<(&'a str, &'a str)>,
+    /// Some of them several times, in no order: of most calls nothing more is wanted than this list.
+    sessions: Vec<(&'a str, &'a str)>,
     /// Directories that are nearly labels, and what they were meant to be.
     near: &'a [(String, String)],
     place: &'static str,
@@ -54,7 +55,7 @@ impl<'a> Known<'a> {
     /// For commands that look at what was.
     pub fn among(keys: impl IntoIterator<Item = &'a TaskKey>) -> Self {
         let sessions = keys.into_iter().map(|key| (&*key.subject, &*key.session));
-        let sessions: BTreeSet<_> = sessions.collect();
+        let sessions: Vec<_> = sessions.collect();
         Self {
             near: &[],
             place: "on record",
@@ -110,7 +111,7 @@ impl<'a> Known<'a> {
     fn no_subject(&self, value: &str) -> Unknown {
         let labels = self.sessions.iter().map(|(subject, _)| *subject);
         let label = label(value, SubjectLabel::PREFIX);
-        let hint = self.meant(&label, labels);
+        let hint = self.meant(&label, labels, |_| true);
         Unknown {
             message: self.none("subject", &label, ""),
             hint: hint.unwrap_or_else(|| {
@@ -121,18 +122,18 @@ impl<'a> Known<'a> {
     }
 
     fn no_session(&self, value: &str, subjects: &[String], of_subjects: &Selection) -> Unknown {
-        let of_subjects = self
-            .sessions
-            .iter()
-            .filter(|(subject, _)| of_subjects.contains_subject(subject));
-        let labels: BTreeSet<&str> = of_subjects.map(|(_, session)| *session).collect();
+        let sessions = self.sessions.iter();
+        let sessions = sessions.filter(|(subject, _)| of_subjects.contains_subject(subject));
+        let labels: BTreeSet<&str> = sessions.map(|(_, session)| *session).collect();
         let label = label(value, SessionLabel::PREFIX);
         let of = match subjects {
             [subject] => format!(" of {}", self::label(subject, SubjectLabel::PREFIX)),
             _ => String::new(),
         };
         let named: Vec<&str> = labels.iter().copied().filter(|l| !l.is_empty()).collect();
-        let hint = self.meant(&label, named.iter().copied());
+        let hint = self.meant(&label, named.iter().copied(), |subject| {
+            of_subjects.contains_subject(subject)
+        });
         let hint = hint.unwrap_or_else(|| match named.as_slice() {
             [] => format!("no session is {}: leave it out", self.place),
             all if !of.is_empty() => format!("its sessions are {}", few(all)),
@@ -152,14 +153,24 @@ impl<'a> Known<'a> {
         format!("there is no {what} {label}{of} {place}")
     }
 
-    fn meant<'b>(&self, wrong: &str, labels: impl Iterator<Item = &'b str>) -> Option<String> {
+    /// `is_meant` says of which subjects a directory may be that was left alone.
+    fn meant<'b>(
+        &self,
+        wrong: &str,
+        labels: impl Iterator<Item = &'b str>,
+        is_meant: impl Fn(&str) -> bool,
+    ) -> Option<String> {
+        // As written: `ses_1` is read as `ses-ses_1`.
+        let (level, written) = wrong.split_once('-').unwrap_or(("", wrong));
         let left_alone = self.near.iter().find(|(name, meant)| {
-            // A subject whose sessions are all nearly so is none.
-            let is_below = || {
-                name.split_once('/')
-                    .is_some_and(|(above, _)| above == wrong)
+            let (above, own) = match name.split_once('/') {
+                Some((above, own)) => (Some(above), own),
+                None => (None, name.as_str()),
             };
-            meant == wrong || is_below()
+            let is_of_level = meant.split_once('-').is_some_and(|(of, _)| of == level);
+            let is_own = is_of_level && (meant == wrong || own == written);
+            // A subject whose sessions are all nearly so is none.
+            above.is_none_or(&is_meant) && (is_own || above == Some(wrong))
         });
         if let Some((name, meant)) = left_alone {
             return Some(format!(
@@ -285,7 +296,10 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_named_with_what_may_have_been_meant() {
-        let near = [("sub-0002/ses_5".to_owned(), "ses-5".to_owned())];
+        let near = [
+            ("0003".to_owned(), "sub-0003".to_owned()),
+            ("sub-0002/ses_5".to_owned(), "ses-5".to_owned()),
+        ];
         for (subjects, sessions, message, hint) in [
             (
                 "99",
@@ -328,6 +342,24 @@ mod tests {
                 "5",
                 "there is no session ses-5 of sub-0002 in the study",
                 "the directory sub-0002/ses_5 was left alone",
+            ),
+            (
+                "0002",
+                "ses_5",
+                "there is no session ses-ses_5 of sub-0002 in the study",
+                "the directory sub-0002/ses_5 was left alone",
+            ),
+            (
+                "0001",
+                "5",
+                "there is no session ses-5 of sub-0001 in the study",
+                "its sessions are ses-01, ses-02",
+            ),
+            (
+                "0002",
+                "0003",
+                "there is no session ses-0003 of sub-0002 in the study",
+                "its sessions are ses-01",
             ),
             (
                 "",

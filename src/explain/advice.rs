@@ -14,6 +14,9 @@ use crate::state::{Reason, TaskKey, TaskRow};
 /// What can be said of a job while the queue does not answer.
 pub(super) const UNKNOWN: &str = "what its job does is not known while Slurm does not answer; the first `run` that Slurm answers finds out";
 
+/// What can be said of a submission in doubt: there is no job yet that `cancel` could end.
+const IN_DOUBT: &str = "nothing, the next passes find out whether Slurm has taken the job";
+
 /// Says what would have to happen.
 pub(super) fn todo(
     view: &View<'_>,
@@ -90,6 +93,7 @@ fn of_task(
         Skip::JobWithoutRow(id) => {
             format!("job {id} has to end; if it is not wanted: scancel {id}")
         }
+        Skip::Renamed(former) if former.job_id.is_none() => IN_DOUBT.to_owned(),
         Skip::Renamed(former) => {
             let old = TaskKey::new(&key.subject, &former.session, &former.procedure);
             format!(
@@ -136,6 +140,21 @@ fn of_task(
     }
 }
 
+/// Says what would have to happen to a row in flight that is no task of the study any more.
+pub(super) fn of_gone(view: &View<'_>, row: &TaskRow) -> String {
+    if let Some(text) = awaiting(view.config, row) {
+        return format!("nothing yet, {text}");
+    }
+    match row.reason {
+        _ if view.queue.is_none() && !is_over(Some(row)) => UNKNOWN.to_owned(),
+        Some(Reason::Submitting | Reason::Unaccounted) => in_flight(Some(row), None),
+        _ => format!(
+            "nothing, `run` follows its job to the end; if it is not wanted: snbb-scheduler cancel{}",
+            options(&row.key)
+        ),
+    }
+}
+
 /// True if its job has ended, or was never seen: the queue would not tell more.
 fn is_over(row: Option<&TaskRow>) -> bool {
     let reason = row.and_then(|row| row.reason);
@@ -147,9 +166,7 @@ fn in_flight(row: Option<&TaskRow>, pending_reason: Option<&str>) -> String {
         .and_then(|row| row.job_id.as_ref())
         .map_or_else(|| "JOB".to_owned(), ToString::to_string);
     match row.and_then(|row| row.reason) {
-        Some(Reason::Submitting) => {
-            "nothing, the next passes find out whether Slurm has taken the job".to_owned()
-        }
+        Some(Reason::Submitting) => IN_DOUBT.to_owned(),
         Some(Reason::Held) => match pending_reason {
             Some("JobHeldAdmin") => format!(
                 "an administrator has to let the job go (scontrol release {job})"

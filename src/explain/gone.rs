@@ -37,13 +37,9 @@ impl View<'_> {
         let key = &row.key;
         let gone = self.what_is_gone(key);
         let (text, advice) = self.words_of(key, gone);
-        let todo = match (row.is_in_flight(), self.queue) {
-            (true, None) => super::advice::UNKNOWN.to_owned(),
-            (true, Some(_)) => format!(
-                "nothing, `run` follows its job to the end; if it is not wanted: snbb-scheduler cancel{}",
-                super::advice::options(key)
-            ),
-            (false, _) => advice,
+        let todo = match row.is_in_flight() {
+            true => super::advice::of_gone(self, row),
+            false => advice,
         };
         let job = row.job_id.as_ref().filter(|_| row.is_in_flight());
         Explanation {

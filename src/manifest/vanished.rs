@@ -2,7 +2,8 @@
 //!
 //! A procedure that was renamed looks like one that is gone and one that is new; both may write to the same places.
 //! So a task waits for such a job of its session, or of its subject, unless the records prove that both procedures
-//! were in the configuration at the same time: then neither is a new name of the other.
+//! were in one configuration: one call has submitted tasks of both, and neither is a new name of the other. That one was
+//! submitted between two submissions of the other proves nothing: a name may be given back.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -37,8 +38,8 @@ struct Row {
     others: Arc<HashSet<ProcedureId>>,
 }
 
-/// When a procedure was submitted first and last. No time stands for long ago: only files of other programs lack it.
-type Span = (Option<DateTime<Utc>>, Option<DateTime<Utc>>);
+/// When a procedure was submitted: all tasks of one call have the same time, and no two calls have.
+type Times = HashSet<DateTime<Utc>>;
 
 impl Vanished {
     /// Looks for such rows. `attempts` reads the earlier attempts of all tasks; it is asked only if there are any.
@@ -58,24 +59,24 @@ impl Vanished {
         }
         let attempts = attempts()?;
         let records = || rows.rows().iter().chain(rows.superseded()).chain(&attempts);
-        let mut spans: HashMap<&str, Span> = vanished
+        let mut calls: HashMap<&str, Times> = vanished
             .iter()
-            .map(|row| (&*row.key.procedure, (row.submitted_at, row.submitted_at)))
+            .map(|row| (&*row.key.procedure, Times::new()))
             .collect();
         for row in records() {
-            if let Some((first, last)) = spans.get_mut(&*row.key.procedure) {
-                *first = (*first).min(row.submitted_at);
-                *last = (*last).max(row.submitted_at);
+            if let Some(times) = calls.get_mut(&*row.key.procedure) {
+                times.extend(row.submitted_at);
             }
         }
         let mut others: HashMap<&str, HashSet<ProcedureId>> =
-            spans.keys().map(|name| (*name, HashSet::new())).collect();
+            calls.keys().map(|name| (*name, HashSet::new())).collect();
         for row in records() {
-            let Some(procedure) = dag.find(&row.key.procedure) else {
+            let (Some(procedure), Some(at)) = (dag.find(&row.key.procedure), row.submitted_at)
+            else {
                 continue;
             };
-            for (name, (first, last)) in &spans {
-                if (*first..=*last).contains(&row.submitted_at)
+            for (name, times) in &calls {
+                if times.contains(&at)
                     && let Some(others) = others.get_mut(name)
                 {
                     others.insert(procedure);

@@ -114,6 +114,48 @@ fn a_name_that_is_given_back_doubles_nothing_either() {
     assert!(names(&slurm).contains(&"convert_sub-02_ses-01".to_owned()));
 }
 
+/// Submissions of the new name between two of the old one do not make it another procedure.
+#[test]
+fn a_name_that_is_given_again_doubles_nothing() {
+    let (study, slurm) = study();
+    study.ok(&["run", "--subject", "01"]);
+    rename(&study, "convert", "import");
+    study.ok(&["run"]);
+    rename(&study, "import", "convert");
+    study.scan(&["sub-03/ses-01"]);
+    study.ok(&["run"]);
+    let before = [
+        "convert_sub-01_ses-01",
+        "convert_sub-01_ses-02",
+        "convert_sub-03_ses-01",
+        "import_sub-02_ses-01",
+    ];
+    assert_eq!(names(&slurm), before);
+    rename(&study, "convert", "import");
+    study.ok(&["run"]);
+    assert_eq!(names(&slurm), before);
+}
+
+/// Nothing can be cancelled yet of a submission in doubt, and so nothing advises that.
+#[test]
+fn a_submission_in_doubt_of_the_old_name_is_no_job_to_cancel() {
+    let (study, slurm) = study();
+    slurm.silent(1);
+    study.ok(&["run", "--subject", "02"]);
+    rename(&study, "convert", "import");
+    fs::remove_file(slurm.at("jobs/1001")).unwrap();
+    slurm.break_program("sacct", "sacct: error: down");
+    for procedure in ["import", "convert"] {
+        let said = study.call(&["explain", "sub-02", "ses-01", procedure]);
+        assert!(
+            !said.out.contains("snbb-scheduler cancel")
+                && said.out.contains("whether Slurm has taken the job"),
+            "{}",
+            said.out
+        );
+    }
+}
+
 /// Another procedure than the one that went, known to be so, goes on.
 #[test]
 fn procedures_that_stood_side_by_side_do_not_wait_for_each_other() {

@@ -102,7 +102,7 @@ fn nothing_builds_on_what_such_a_job_may_be_writing() {
     );
 }
 
-/// Two names that were submitted side by side are two procedures.
+/// Two names that one call submitted are two procedures.
 #[test]
 fn records_of_both_at_a_time_say_that_it_is_no_new_name() {
     // Of `qc`: a record at minute 10, a job in flight of minute 20.
@@ -110,12 +110,14 @@ fn records_of_both_at_a_time_say_that_it_is_no_new_name() {
         (&[][..], true),
         (&[Some(9)], true),
         (&[Some(10)], false),
-        (&[Some(15)], false),
         (&[Some(20)], false),
         // Submitted for other sessions since it was renamed; and renamed back.
         (&[Some(21)], true),
         (&[Some(9), Some(21)], true),
-        (&[Some(9), Some(12), Some(21)], false),
+        // Renamed, renamed back, and renamed again.
+        (&[Some(15)], true),
+        (&[Some(9), Some(12), Some(21)], true),
+        (&[Some(9), Some(20), Some(21)], false),
         // Of another program, long ago.
         (&[None], true),
     ] {
@@ -158,7 +160,7 @@ fn records_of_both_at_a_time_say_that_it_is_no_new_name() {
         decide_after(&dag(), &sessions(), &rows, attempts, &disk, &policy)["qc2/sub-01/ses-01"]
             .clone()
     };
-    assert_eq!(got(&[record("qc2", None)]), Decision::Submit(Due::New));
+    assert_eq!(got(&[record("qc2", None)]), former("ses-01"));
     assert_eq!(got(&[record("qc2", Some(1))]), former("ses-01"));
 }
 
