@@ -12,13 +12,16 @@ use crate::init::InitError;
 use crate::mail::MailError;
 use crate::manifest::selection::SelectionError;
 use crate::pass::PassError;
-use crate::state::durable::TOO_LARGE_HINT;
 use crate::state::lock::LockError;
 use crate::state::store::StateError;
 use crate::sys;
 use crate::tables::TableError;
 
 use super::output::Printer;
+
+/// Says the way out for what a command writes for its caller.
+const TOO_LARGE_OUTPUT_HINT: &str =
+    "a limit on the size of files stands in the way: call `ulimit -f unlimited` before the program";
 
 /// The number of "File too large".
 const EFBIG: i32 = rustix::io::Errno::FBIG.raw_os_error();
@@ -159,7 +162,7 @@ impl Failure {
             Self::Table(_) => Vec::new(),
             Self::Mail(error) => one(error.hint()),
             Self::Write { source, .. } if source.kind() == ErrorKind::FileTooLarge => {
-                one(TOO_LARGE_HINT)
+                one(TOO_LARGE_OUTPUT_HINT)
             }
             Self::Write { .. } => one(
                 "make the directory writable and see that the disk has room, then call the command again",

@@ -36,9 +36,12 @@ pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Resu
     let mut contents = contents.unwrap_or_default();
     contents.leave_to_others(&context.project(&state));
     if !contents.bad_lines.is_empty() {
+        let lines = match contents.bad_lines.len() {
+            1 => "1 line".to_owned(),
+            more => format!("{more} lines"),
+        };
         printer.warning(&format!(
-            "{} lines of {} cannot be read and are left out",
-            contents.bad_lines.len(),
+            "{lines} of {} cannot be read: left out",
             log.display()
         ));
     }

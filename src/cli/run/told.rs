@@ -237,7 +237,13 @@ pub(super) fn report<'a>(
         exit = Exit::Error;
     }
     if let Some(error) = &submitted.unsaved {
-        printer.error(&error.to_string());
+        let text = error.to_string();
+        // Most words of the journal say it already.
+        let end = match text.contains("nothing was submitted after this") {
+            true => "",
+            false => "; nothing more was submitted",
+        };
+        printer.error(&format!("{text}{end}"));
         if let Some(hint) = error.hint() {
             printer.hint(&hint);
         }
@@ -330,7 +336,7 @@ fn report_stop(
         }
         Halt::Journal(error) => {
             held_back("the journal could not be written");
-            printer.error(&format!("{error}; nothing more was submitted"));
+            printer.error(&error.to_string());
             if let Some(hint) = error.hint() {
                 printer.hint(&hint);
             }
