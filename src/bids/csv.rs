@@ -86,7 +86,10 @@ impl CsvError {
                 "columns are separated by commas; 'subject_col' and 'session_col' of the configuration name two of them".to_owned()
             }
             Self::Values { .. } => {
-                "labels are letters, digits and '+' (blanks, '-' and '_' are removed)".to_owned()
+                format!(
+                    "labels are letters, digits and '+' (blanks, '-' and '_' are removed), at most {LONGEST} for \
+                     subject and session together"
+                )
             }
         }
     }

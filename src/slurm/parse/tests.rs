@@ -117,6 +117,26 @@ fn a_record_whose_first_half_is_missing_says_nothing() {
     assert_eq!(job(&parsed, "43").phase, Phase::Queued);
 }
 
+/// A terminal must not act on what a line holds.
+#[test]
+fn a_line_that_cannot_be_read_is_shown_short_and_without_control_characters() {
+    let line = format!("7{SEPARATOR}\u{1b}[31m{}", "x".repeat(200));
+    let parsed = queue(&line, None);
+    let shown = format!("7\\u{{1f}}\\u{{1b}}[31m{}", "x".repeat(73));
+    assert_eq!(
+        parsed.broken,
+        Some(format!(
+            "a line of squeue's answer could not be read: {shown}"
+        ))
+    );
+    assert_eq!(
+        parsed.warnings,
+        [format!(
+            "1 of squeue's lines could not be read; the first: {shown}"
+        )]
+    );
+}
+
 /// Seen on Slurm 22.05.8: a job that root cancelled as it started was for seconds `CANCELLED`, with nodes and
 /// without `by`, as if the controller had lost it.
 #[test]
