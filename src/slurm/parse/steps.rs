@@ -157,6 +157,49 @@ mod tests {
         assert!(!begun("32", 1_795_827_313));
     }
 
+    /// What a job has used is proof enough, whichever of it accounting knows.
+    #[test]
+    fn each_trace_of_work_by_itself_shows_that_a_step_has_begun() {
+        for (fields, begun) in [
+            ("||00:00:00", false),
+            ("|0K|00:00:00", false),
+            ("0:0||00:00:00", true),
+            ("|7M|00:00:00", true),
+            ("||00:00.001", true),
+        ] {
+            let (code, rest) = fields.split_once('|').unwrap();
+            let found = read(&format!(
+                "7|CANCELLED|0:0|1795827101|1||00:00:00\n7.batch|CANCELLED|{code}|1795827101|1|{rest}\n"
+            ));
+            assert_eq!(found[&run("7", 1_795_827_101)].has_begun, begun, "{fields}");
+        }
+    }
+
+    #[test]
+    fn no_cpus_are_no_figure() {
+        for (cpus, expected) in [("0", None), ("1", Some(1)), ("", None), ("x", None)] {
+            let found = read(&format!("7|RUNNING|0:0|1795827101|{cpus}||00:00:00\n"));
+            let usage = &found[&run("7", 1_795_827_101)];
+            assert_eq!(usage.alloc_cpus, expected, "{cpus}");
+        }
+    }
+
+    #[test]
+    fn an_answer_without_any_row_is_noise() {
+        let row = "7|RUNNING|0:0|1795827101|1||00:00:00";
+        for (text, noise) in [
+            ("", false),
+            (" \n", false),
+            ("slurm_persist_conn_open: no connection\n", true),
+            ("7|RUNNING|0:0\n", true),
+            (row, false),
+            (&format!("a banner\n{row}\n"), false),
+        ] {
+            let text = text.replace('|', &SEPARATOR.to_string());
+            assert_eq!(is_noise(&text), noise, "{text:?}");
+        }
+    }
+
     #[test]
     fn ids_of_array_tasks_and_heterogeneous_jobs_are_those_of_their_rows() {
         let found = read(
