@@ -141,3 +141,65 @@ pub(super) fn tag_of_submit_line(line: &str) -> Option<JobTag> {
         .unwrap_or(rest.len());
     JobTag::parse(rest.get(..end)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_a_moment_or_none_or_nonsense() {
+        let moment = DateTime::from_timestamp(1_795_827_101, 0).unwrap();
+        for (text, expected) in [
+            ("1795827101", Some(Some(moment))),
+            ("1", Some(DateTime::from_timestamp(1, 0))),
+            ("0", Some(None)),
+            ("-1", Some(None)),
+            ("", Some(None)),
+            ("Unknown", Some(None)),
+            ("N/A", Some(None)),
+            ("yesterday", None),
+            ("99999999999999999", None),
+        ] {
+            assert_eq!(time(text, Twice::Latest), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_limit_is_read_in_all_its_forms() {
+        for (text, seconds) in [
+            ("1:00", Some(60)),
+            ("4:00:00", Some(14_400)),
+            ("3-00:00:00", Some(259_200)),
+            ("1-02:03:04", Some(93_784)),
+            ("30", Some(1800)),
+            (" 30 ", Some(1800)),
+            ("UNLIMITED", None),
+            ("", None),
+            ("1::2", None),
+            ("9223372036854775807-0", None),
+        ] {
+            assert_eq!(clock(text), seconds, "{text}");
+        }
+    }
+
+    /// Slurm before 21.08: per node or per CPU.
+    #[test]
+    fn what_was_asked_for_is_that_of_the_whole_job() {
+        for (text, nodes, cpus, megabytes) in [
+            ("4000M", "2", "8", Some(4000)),
+            ("4G", "2", "8", Some(4096)),
+            ("4Gn", "2", "8", Some(8192)),
+            ("50Mc", "2", "8", Some(400)),
+            ("1K", "1", "1", Some(1)),
+            ("0", "1", "1", None),
+            ("0n", "1", "1", None),
+            ("4Gn", "?", "8", None),
+            ("4Gc", "2", "?", None),
+            ("4X", "1", "1", None),
+            ("", "1", "1", None),
+        ] {
+            let got = requested_memory(text, nodes, cpus);
+            assert_eq!(got, megabytes, "{text} {nodes} {cpus}");
+        }
+    }
+}
