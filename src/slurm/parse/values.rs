@@ -182,6 +182,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_was_used_is_read_in_each_unit() {
+        for (text, megabytes) in [
+            ("5242880", 5),
+            ("5242881", 6),
+            ("5242880B", 5),
+            ("2048K", 2),
+            ("3M", 3),
+            ("3G", 3 << 10),
+            ("3T", 3 << 20),
+            ("3P", 3 << 30),
+        ] {
+            assert_eq!(used_memory(text), Some(megabytes), "{text}");
+        }
+    }
+
     /// Slurm before 21.08: per node or per CPU.
     #[test]
     fn what_was_asked_for_is_that_of_the_whole_job() {
