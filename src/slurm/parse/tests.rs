@@ -117,6 +117,17 @@ fn a_record_whose_first_half_is_missing_says_nothing() {
     assert_eq!(job(&parsed, "43").phase, Phase::Queued);
 }
 
+#[test]
+fn ids_of_steps_and_of_parts_are_no_jobs_of_their_own() {
+    for text in ["7.batch", "7_3.batch", "7+1.0", "7+1"] {
+        assert_eq!(ids(text), Some(Ids::Other), "{text}");
+    }
+    assert_eq!(ids("7+0"), Some(Ids::One(JobId::new("7"))));
+    for text in ["x.batch", "7+x.0", "7+x", "x+1", "x+0", ""] {
+        assert_eq!(ids(text), None, "{text}");
+    }
+}
+
 /// A terminal must not act on what a line holds.
 #[test]
 fn a_line_that_cannot_be_read_is_shown_short_and_without_control_characters() {
