@@ -11,6 +11,7 @@ use crate::manifest::Due;
 use crate::pass::MissingScripts;
 use crate::reconcile::strays::Strays;
 use crate::request::{Prepared, Reduced};
+use crate::state::journal::JournalError;
 use crate::state::store::StateError;
 use crate::state::{State, TaskKey};
 use crate::submit::{Halt, Submitted};
@@ -237,13 +238,7 @@ pub(super) fn report<'a>(
         exit = Exit::Error;
     }
     if let Some(error) = &submitted.unsaved {
-        let text = error.to_string();
-        // Most words of the journal say it already.
-        let end = match text.contains("nothing was submitted after this") {
-            true => "",
-            false => "; nothing more was submitted",
-        };
-        printer.error(&format!("{text}{end}"));
+        printer.error(&error.to_string());
         if let Some(hint) = error.hint() {
             printer.hint(&hint);
         }
@@ -336,7 +331,7 @@ fn report_stop(
         }
         Halt::Journal(error) => {
             held_back("the journal could not be written");
-            printer.error(&error.to_string());
+            printer.error(&without_intent(error));
             if let Some(hint) = error.hint() {
                 printer.hint(&hint);
             }
@@ -351,6 +346,42 @@ fn report_stop(
             held_back("the lock was lost");
             printer.error(&format!("{error}; nothing more was submitted"));
             Exit::Locked
+        }
+    }
+}
+
+/// Says why an intent could not be written. Of errors that only writing brings, the words say already what follows.
+fn without_intent(error: &StateError) -> String {
+    match error {
+        StateError::Journal(
+            JournalError::NotRecorded { .. }
+            | JournalError::Replaced { .. }
+            | JournalError::Shared { .. },
+        ) => error.to_string(),
+        other => format!("{other}; nothing more was submitted"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_broken_journal_ends_is_said_once() {
+        let path = std::path::PathBuf::from("j");
+        for error in [
+            JournalError::NotRecorded {
+                action: "sync",
+                path: path.clone(),
+                source: std::io::Error::other("gone"),
+            },
+            JournalError::Replaced { path: path.clone() },
+            JournalError::Shared { path: path.clone() },
+            JournalError::FailedBefore { path: path.clone() },
+            JournalError::NotAFile { path },
+        ] {
+            let text = without_intent(&StateError::Journal(error));
+            assert_eq!(text.matches("was submitted").count(), 1, "{text}");
         }
     }
 }
