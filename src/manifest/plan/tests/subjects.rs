@@ -19,25 +19,16 @@ fn a_subject_waits_for_all_its_sessions_and_names_the_failed_one() {
     let mut disk = Disk::default();
     disk.set("sub-01", "ses-01", 0, Completion::Complete);
     let rows = State::default();
-    let all = decide(
-        &dag(SessionsRule::All),
-        &sessions,
-        &rows,
-        &disk,
-        &Policy::default(),
-    );
+    let by = |rule, rows: &State, disk: &Disk| {
+        decide(&dag(rule), &sessions, rows, disk, &Policy::default())
+    };
+    let all = by(SessionsRule::All, &rows, &disk);
     assert!(
         matches!(&all["b/sub-01/"], Decision::Skip(Skip::WaitingFor(w))
             if w.session.as_ref().unwrap().as_str() == "ses-02" && w.sessions_missing == 1),
         "{all:?}"
     );
-    let any = decide(
-        &dag(SessionsRule::Any),
-        &sessions,
-        &rows,
-        &disk,
-        &Policy::default(),
-    );
+    let any = by(SessionsRule::Any, &rows, &disk);
     assert_eq!(any["b/sub-01/"], Decision::Submit(Due::New));
 
     let mut rows = State::default();
@@ -45,13 +36,7 @@ fn a_subject_waits_for_all_its_sessions_and_names_the_failed_one() {
     failed.key.session = "ses-02".into();
     rows.put(failed);
     disk.set("sub-01", "ses-02", 0, Completion::Complete);
-    let all = decide(
-        &dag(SessionsRule::All),
-        &sessions,
-        &rows,
-        &disk,
-        &Policy::default(),
-    );
+    let all = by(SessionsRule::All, &rows, &disk);
     assert!(
         matches!(&all["b/sub-01/"], Decision::Skip(Skip::WaitingFor(w))
             if w.blocked == Some(Blocked::Failed(Some(Reason::ExitCode)))),
