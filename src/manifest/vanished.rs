@@ -68,18 +68,15 @@ impl Vanished {
                 times.extend(row.submitted_at);
             }
         }
-        let mut others: HashMap<&str, HashSet<ProcedureId>> =
-            calls.keys().map(|name| (*name, HashSet::new())).collect();
+        let mut others: HashMap<&str, HashSet<ProcedureId>> = HashMap::new();
         for row in records() {
             let (Some(procedure), Some(at)) = (dag.find(&row.key.procedure), row.submitted_at)
             else {
                 continue;
             };
             for (name, times) in &calls {
-                if times.contains(&at)
-                    && let Some(others) = others.get_mut(name)
-                {
-                    others.insert(procedure);
+                if times.contains(&at) {
+                    others.entry(name).or_default().insert(procedure);
                 }
             }
         }
