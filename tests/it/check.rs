@@ -6,6 +6,7 @@ mod names;
 mod places;
 mod setup;
 mod slurm;
+mod steps;
 
 use std::collections::BTreeSet;
 use std::fs;
