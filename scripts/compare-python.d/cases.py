@@ -379,4 +379,7 @@ class Case:
             files[top / task.subject / "base-tps"] = "".join(f"{run}\n" for run in runs)
             return files
         place = top / task.subject / task.session
+        if task.procedure == "defacing":
+            # Made of an image, which FreeSurfer's check counts.
+            return {place / "anat" / f"{name}{part}_T1w.nii.gz": "x" for part in ("", "_acq-defaced")}
         return {place / path.format(name): "x" for path in (procedure.markers or {"": "anything"}).values()}
