@@ -85,6 +85,7 @@ pub fn queue(text: &str, cluster: Option<&Arc<str>>) -> Parsed {
             req_mem_mb: None,
             elapsed_s: None,
             tag: JobTag::parse(comment),
+            has_submit_line: false,
             name,
             is_whole: true,
         };
@@ -141,6 +142,7 @@ pub fn accounting(text: &str, with_submit_line: bool, cluster: Option<&Arc<str>>
             req_mem_mb: requested_memory(memory, node_count, cpus),
             elapsed_s: elapsed.parse().ok(),
             tag: tag_of_submit_line(submit_line),
+            has_submit_line: known(submit_line).is_some(),
             name,
             is_whole: !memory.contains('?'),
         };
@@ -163,6 +165,7 @@ struct Raw<'a> {
     req_mem_mb: Option<i64>,
     elapsed_s: Option<i64>,
     tag: Option<JobTag>,
+    has_submit_line: bool,
     name: &'a str,
     /// False for a record of accounting's whose first half has not arrived yet: for some seconds its
     /// name is `allocation`, its memory `16?`, and nobody seems to have cancelled it.
@@ -334,6 +337,7 @@ impl Raw<'_> {
                 cluster: None,
             },
             tag: self.tag.clone().map(|tag| tag_of_task(tag, &job)),
+            has_submit_line: self.has_submit_line,
             id: job,
         }
     }
@@ -359,6 +363,7 @@ fn unknown(id: JobId) -> JobReport {
         submitted_at: None,
         facts: JobFacts::default(),
         tag: None,
+        has_submit_line: false,
     }
 }
 
