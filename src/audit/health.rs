@@ -15,9 +15,9 @@ pub fn band(complete: usize, of: usize) -> Band {
 }
 
 /// Rates the tasks of one session. Tasks that do not apply to it do not count, nor do those whose jobs are
-/// under way: nothing is wrong with them. None: nothing is left.
+/// under way: nothing is wrong with them. A session with a failed task is never good. None: nothing is left.
 pub fn of<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Option<Health> {
-    let (mut complete, mut of) = (0, 0);
+    let (mut complete, mut of, mut has_failed) = (0, 0, false);
     for decision in decisions {
         match decision {
             Decision::Skip(
@@ -27,6 +27,10 @@ pub fn of<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Option<Health> {
                 complete += 1;
                 of += 1;
             }
+            Decision::Skip(Skip::Failed { .. }) => {
+                has_failed = true;
+                of += 1;
+            }
             _ => of += 1,
         }
     }
@@ -34,7 +38,10 @@ pub fn of<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Option<Health> {
         complete,
         of,
         share: complete as f64 / of as f64,
-        band: band(complete, of),
+        band: match band(complete, of) {
+            Band::Good if has_failed => Band::Fair,
+            band => band,
+        },
     })
 }
 
@@ -68,7 +75,7 @@ pub fn summary(sessions: impl Iterator<Item = Option<Health>>) -> HealthSummary 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::Due;
+    use crate::manifest::{Due, Outlook};
     use crate::state::TaskStatus;
 
     #[test]
@@ -113,6 +120,24 @@ mod tests {
         assert_eq!(
             [percent(0.888), percent(0.9999), percent(1.0)],
             ["88 %", "99 %", "100 %"]
+        );
+    }
+
+    #[test]
+    fn d12_a_session_with_a_failed_task_is_never_good() {
+        let failed = Decision::Skip(Skip::Failed {
+            reason: None,
+            attempt: 1,
+            outlook: Outlook::None,
+        });
+        let mut decisions = vec![Decision::Skip(Skip::Complete); 4];
+        decisions.push(Decision::Submit(Due::New));
+        assert_eq!(of(decisions.iter()).unwrap().band, Band::Good);
+        decisions[4] = failed;
+        let health = of(decisions.iter()).unwrap();
+        assert_eq!(
+            (health.complete, health.of, health.band),
+            (4, 5, Band::Fair)
         );
     }
 

@@ -56,8 +56,9 @@ impl Judge<'_> {
 
     pub(super) fn ended_well(&self, job: &JobReport) -> Option<Change> {
         let facts = job.facts.clone();
-        let started = facts.started_at.or(job.submitted_at);
-        match self.outputs(started) {
+        // Slurm's word that the job succeeded makes the age of the outputs irrelevant: many programs leave results
+        // that are complete as they are.
+        match self.disk.outputs(&self.row.key, false) {
             Outputs::Complete { .. } => {
                 Some(self.change(TaskStatus::Complete, Reason::Verified, facts, None))
             }
