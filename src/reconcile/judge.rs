@@ -6,7 +6,7 @@ use super::evidence;
 use super::{OutputSource, Outputs, Patience};
 use crate::executor::{JobReport, Phase};
 use crate::state::transition::{Cause, Change};
-use crate::state::{JobFacts, Reason, TaskRow, TaskStatus};
+use crate::state::{JobFacts, Reason, RetryState, TaskRow, TaskStatus};
 
 /// How long a waiting task of an array must be missing from the queue, at two looks, to count as cancelled.
 const VANISHED_AFTER: Duration = Duration::seconds(5);
@@ -56,9 +56,7 @@ impl Judge<'_> {
 
     pub(super) fn ended_well(&self, job: &JobReport) -> Option<Change> {
         let facts = job.facts.clone();
-        // Slurm's word that the job succeeded makes the age of the outputs irrelevant: many programs leave results
-        // that are complete as they are.
-        match self.disk.outputs(&self.row.key, false) {
+        match self.outputs_after_success(facts.started_at.or(job.submitted_at)) {
             Outputs::Complete { .. } => {
                 Some(self.change(TaskStatus::Complete, Reason::Verified, facts, None))
             }
@@ -191,6 +189,15 @@ impl Judge<'_> {
                 _ => Outputs::Missing,
             },
             other => other,
+        }
+    }
+
+    /// Looks at the disk after a job that succeeded. Many programs leave results that are complete as they are, so their
+    /// age counts only if they may be those of a failed attempt.
+    fn outputs_after_success(&self, started: Option<DateTime<Utc>>) -> Outputs {
+        match self.row.retry == RetryState::default() {
+            true => self.disk.outputs(&self.row.key, false),
+            false => self.outputs(started),
         }
     }
 

@@ -6,6 +6,7 @@
     reason = "sets the age of files, and copies jobs"
 )]
 
+mod complete;
 mod living;
 mod renamed;
 mod retry;

@@ -93,4 +93,11 @@ fn d6_a_forced_job_that_succeeds_and_leaves_good_outputs_untouched_is_complete()
             "failed exit_code"
         );
     }
+    // What a failed attempt left proves nothing for the one that the retry rules made.
+    let retried = |newest| {
+        let case = rerun(Phase::Completed, newest);
+        case.with(|c| c.row.retry.retries = 1).verdict()
+    };
+    assert_eq!(retried(Some(at(0))), "running awaiting_output");
+    assert_eq!(retried(Some(at(3))), "complete verified");
 }
