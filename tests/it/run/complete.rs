@@ -44,7 +44,7 @@ fn c7_a_session_without_dicom_files_is_complete_if_its_outputs_are() {
     study.write("sessions.csv", "UID,ScanID,dicom_path\n1,1,\n1,2,\n");
     let list = study.at("sessions.csv");
     study.configure(&format!("sessions_file: {}\n{PIPELINE}", list.display()));
-    convert(&study, "sub-0001", "ses-01");
+    convert(&study, "sub-0001", "ses-000000000001");
     assert_eq!(words(&study), ["complete", "no-dicom", "no-dicom"]);
 }
 
