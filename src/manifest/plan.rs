@@ -137,7 +137,10 @@ impl Subject<'_> {
         }
         let due = match self.standing(procedure, &session) {
             TaskStanding::InFlight(skip) | TaskStanding::Failed(skip) => {
-                return Decision::Skip(*skip);
+                // What waits anyway names what it waits for, not a job that may have nothing to do with it.
+                let is_guess = matches!(*skip, Skip::Renamed(_));
+                let waits = is_guess.then(|| self.waits_for(procedure, target));
+                return Decision::Skip(waits.flatten().unwrap_or(*skip));
             }
             TaskStanding::Retry(due) => Some(due),
             TaskStanding::Disk(Completion::Unreadable(what)) => {

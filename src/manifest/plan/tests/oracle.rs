@@ -91,7 +91,8 @@ fn oracle(world: &Random, p: usize, s: usize) -> &'static str {
     let has_dicom = !subject_scope && world.dicom[s] || subject_scope && !counted(world).is_empty();
     let is_ready = missing(world, p, s).is_empty() && has_sessions(world, p);
     match believed(world, p, cell) {
-        "in flight" => "renamed",
+        "in flight" if is_ready => "renamed",
+        "in flight" => "waiting",
         "complete" if is_stale(world, p) && world.rerun[p] && has_dicom && is_ready => "submit",
         "complete" if is_stale(world, p) => "stale",
         word @ ("failed" | "unreadable" | "complete") => word,
