@@ -90,6 +90,12 @@ impl OutputSource for Disk<'_> {
         }
         chrono_duration(grace)
     }
+
+    fn accepts_outputs(&self, key: &TaskKey) -> bool {
+        let procedures = &self.config.procedures;
+        let own = procedures.find(&key.procedure);
+        own.is_some_and(|own| procedures.get(own).rules.accept_outputs)
+    }
 }
 
 impl OutputSource for Asked {
@@ -113,5 +119,9 @@ impl OutputSource for Ahead<'_> {
 
     fn output_grace(&self, key: &TaskKey) -> Duration {
         self.disk.output_grace(key)
+    }
+
+    fn accepts_outputs(&self, key: &TaskKey) -> bool {
+        self.disk.accepts_outputs(key)
     }
 }

@@ -82,7 +82,7 @@ fn failed_tasks() {
 }
 
 #[test]
-fn failed_with_outputs() {
+fn c12_failed_with_outputs() {
     for (key, due_then) in [("", 0), (", accept_outputs: yes", 1)] {
         let steps = STEPS.replace("_T1w.nii.gz'}", &format!("_T1w.nii.gz'{key}}}"));
         let (study, slurm) = study(&steps, &["sub-01/ses-01"]);
@@ -91,6 +91,8 @@ fn failed_with_outputs() {
         slurm.set_all("FAILED 1:0");
         study.ok(&["monitor"]);
         assert_eq!(due(&study).len(), due_then, "{key}");
+        let status = ["failed exit_code", "complete verified"][due_then];
+        assert_eq!(study.statuses(), [format!("bids sub-01 ses-01: {status}")]);
     }
     let (study, slurm) = study(STEPS, &["sub-01/ses-01"]);
     study.ok(&["run"]);
