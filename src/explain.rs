@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use crate::bids::SessionSource;
 use crate::bids::{Dicom, Session, SessionLabel, SubjectLabel};
-use crate::completion::explain::{Explainer, Findings, Verdict};
+use crate::completion::explain::{Explainer, Findings};
 use crate::config::Config;
 use crate::executor::{Executor, JobReport};
 use crate::job::JobId;
@@ -34,7 +34,7 @@ use crate::request::Batch;
 use crate::safety::SafetyStop;
 use crate::state::control::Control;
 use crate::state::store::Store;
-use crate::state::{State, TaskRow, TaskStatus};
+use crate::state::{State, TaskRow};
 use crate::tables::words::outlook_text_of;
 use crate::tables::{decision_cell, decision_text, decision_word, failure_text_for};
 
@@ -277,11 +277,13 @@ impl View<'_> {
         for &(id, rule) in dag.dependencies(planned.procedure) {
             let is_of_sessions = (dag.get(id).scope, scope) == (Scope::Session, Scope::Subject);
             let tasks: Vec<&Planned> = if is_of_sessions {
-                // Sessions without DICOM files do not count.
-                let counting = self.sessions.iter().filter(|s| s.dicom != Dicom::Missing);
-                counting
-                    .filter_map(|session| self.task(id, &session.session))
-                    .collect()
+                // A session without DICOM files counts only if the dependency is complete there.
+                let sessions = self.sessions.iter();
+                let tasks = sessions.filter_map(|it| Some((it, self.task(id, &it.session)?)));
+                let counting = tasks.filter(|(session, task)| {
+                    session.dicom != Dicom::Missing || self.is_ready(task)
+                });
+                counting.map(|(_, task)| task).collect()
             } else {
                 self.task(id, &planned.session).into_iter().collect()
             };
@@ -308,22 +310,9 @@ impl View<'_> {
         }
     }
 
-    /// True if what depends on a task may begin. Its own inputs may be gone by then.
+    /// True if what depends on a task may begin.
     fn is_ready(&self, task: &Planned) -> bool {
-        match decision_word(&task.decision) {
-            "complete" | "not-applicable" => true,
-            "waiting" | "blocked" | "no-dicom" => {
-                let row = self.state.get(&request::key(self.config, task));
-                let is_failed = |row: &TaskRow| {
-                    row.status == TaskStatus::Failed
-                        && row.reason.is_some()
-                        && !self.config.resubmit_failed
-                };
-                let found = self.outputs.findings(task.procedure, &task.session);
-                found.verdict == Verdict::Complete && !row.is_some_and(is_failed)
-            }
-            _ => false,
-        }
+        matches!(decision_word(&task.decision), "complete" | "not-applicable")
     }
 
     fn live_job(&self, planned: &Planned, row: Option<&TaskRow>) -> Option<LiveJob> {

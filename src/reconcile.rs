@@ -41,6 +41,11 @@ pub trait OutputSource {
 
     /// How long the task's outputs may take to appear after its job's end.
     fn output_grace(&self, key: &TaskKey) -> Duration;
+
+    /// True if complete outputs count although the job failed.
+    fn accepts_outputs(&self, _: &TaskKey) -> bool {
+        false
+    }
 }
 
 /// Times of patience.

@@ -150,9 +150,8 @@ impl<'a> Walker<'a> {
             .into_iter()
             .map(|label| self.session(subject, label))
             .collect();
-        let is_qsiprep_done = sessions.iter().any(|session| session.qsiprep);
         let all_post = sessions.iter().all(|session| session.post);
-        let freesurfer = (all_post || is_qsiprep_done) && self.freesurfer(subject, &sessions);
+        let freesurfer = self.freesurfer(subject, &sessions);
         self.cost.due += u64::from(all_post && !freesurfer);
         for session in sessions.iter().filter(|session| session.qsiprep) {
             let html = format!("{subject}_{}.html", session.label);
@@ -185,19 +184,17 @@ impl<'a> Walker<'a> {
             }
         }
         self.cost.due += u64::from(!bids);
-        // Tasks that wait for bids_post ask for its file, whatever it waits for itself.
+        // Each task's own outputs are looked at, whatever it waits for.
         let path = format!("{dir}/fmap");
         let fmap = fmap.unwrap_or_else(|| self.names(&path));
         let post = fmap.is_some_and(|names| self.all(&path, &names, &POST));
         self.cost.due += u64::from(bids && !post);
         let anat = anat.flatten();
-        if post {
-            let path = format!("{dir}/anat");
-            let defaced = anat
-                .as_ref()
-                .is_some_and(|names| self.all(&path, names, &DEFACED));
-            self.cost.due += u64::from(!defaced);
-        }
+        let path = format!("{dir}/anat");
+        let defaced = anat
+            .as_ref()
+            .is_some_and(|names| self.all(&path, names, &DEFACED));
+        self.cost.due += u64::from(post && !defaced);
         let qsiprep = self.qsiprep(&format!("derivatives/qsiprep/{subject}/{label}"));
         self.cost.due += u64::from(post && !qsiprep);
         let is_image = |name: &[u8]| name.ends_with(b"_T1w.nii.gz") && !contains(name, "defaced");

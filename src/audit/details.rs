@@ -90,7 +90,7 @@ impl Details<'_> {
             Decision::Skip(Skip::Failed { .. } | Skip::InFlight { .. } | Skip::Unreadable(_)) => {
                 Worth::Yes
             }
-            Decision::Submit(Due::OutputsGone) => Worth::Yes,
+            Decision::Submit(Due::OutputsGone | Due::NeverVerified) => Worth::Yes,
             Decision::Submit(_) | Decision::Skip(Skip::OverLimit(_) | Skip::Paused(_)) => {
                 match self.row(task) {
                     Some(_) => Worth::Yes,

@@ -55,4 +55,9 @@ pub trait SubjectCompletions {
         procedure: ProcedureId,
         session: &SessionLabel,
     ) -> Option<DateTime<Utc>>;
+
+    /// True if a forbidden file makes the task incomplete, whatever outputs may still appear.
+    fn is_forbidden(&self, _: ProcedureId, _: &SessionLabel) -> bool {
+        false
+    }
 }

@@ -179,6 +179,11 @@ impl SubjectCompletions for SubjectProbe<'_> {
         .ok()?;
         newest.time()
     }
+
+    fn is_forbidden(&self, procedure: ProcedureId, session: &SessionLabel) -> bool {
+        let procedure = self.probe.procedures.get(procedure);
+        self.holds_forbidden(procedure, session).unwrap_or(false)
+    }
 }
 
 impl SubjectProbe<'_> {
@@ -192,7 +197,7 @@ impl SubjectProbe<'_> {
             Check::Qsirecon => qsirecon::complete(self, procedure, session, None)?,
             Check::Markers => return self.judge_markers(procedure, session),
         };
-        Ok(if complete && !self.is_forbidden(procedure, session)? {
+        Ok(if complete && !self.holds_forbidden(procedure, session)? {
             Completion::Complete
         } else {
             Completion::Incomplete
@@ -230,7 +235,7 @@ impl SubjectProbe<'_> {
                 }
             }
         }
-        Ok(if self.is_forbidden(procedure, session)? {
+        Ok(if self.holds_forbidden(procedure, session)? {
             Completion::Incomplete
         } else {
             Completion::Complete
@@ -238,7 +243,7 @@ impl SubjectProbe<'_> {
     }
 
     /// True if the output holds something that a complete one never has (crash files).
-    fn is_forbidden(
+    fn holds_forbidden(
         &self,
         procedure: &Procedure,
         session: &SessionLabel,

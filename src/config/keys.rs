@@ -263,6 +263,7 @@ pub const KEYS: &[Key] = &[
 
     key(Procedure, "min_sessions", "number", "1", "For `scope: subject`: the subject needs so many sessions that are ready before the task is due"),
     key(Procedure, "rerun_when_stale", "yes or no", "no", "For `scope: subject`: a complete task runs again when the subject has a session that it did not work on"),
+    key(Procedure, "accept_outputs", "yes or no", "no", "A task whose job failed is complete if its outputs are; `no`: it waits for `retry`"),
     key(Procedure, "retry", "mapping, see below, or `off`", "the site's", "Failures that are tried again without a person"),
     key(Procedure, "pause_after_failures", "number, 0 for never", "the site's", "So many failures in a row without a success pause the procedure, until `resume`"),
     key(Procedure, "warmup", "number", "the site's", "So many jobs must succeed before more are submitted"),

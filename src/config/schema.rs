@@ -210,7 +210,7 @@ fn may_be_none(key: &Key) -> bool {
         (_, "procedures" | "discover") | (Section::Site, "state_file") => false,
         (Section::Notify | Section::Retry, "on") | (Section::Dependency, _) => false,
         (_, "settle_time" | "pause_after_failures" | "warmup" | "array" | "retry") => true,
-        (Section::Procedure, "min_sessions" | "rerun_when_stale") => false,
+        (Section::Procedure, "min_sessions" | "rerun_when_stale" | "accept_outputs") => false,
         _ => {
             key.default != "required"
                 && (key.default.is_empty()

@@ -59,6 +59,7 @@ pub(super) fn read<'a>(
         max_in_flight: fields.maybe("max_in_flight", |value| value.whole(1, u64::from(u32::MAX))),
         min_sessions: fields.or("min_sessions", 1, |value| value.whole(1, 100_000)),
         rerun_when_stale: fields.or("rerun_when_stale", false, Value::flag),
+        accept_outputs: fields.or("accept_outputs", false, Value::flag),
         ..rules::read(&fields, site_rules)
     };
     if known_scope == Some(Scope::Session) {

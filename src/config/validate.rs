@@ -143,8 +143,46 @@ fn warn_of_shared_outputs(steps: &[Step<'_>]) {
                  as soon as the other has written anything",
                 quote(&other.procedure.name)
             ));
+        } else if let Some(other) = earlier.iter().find(|other| {
+            other.procedure.output_dir == procedure.output_dir
+                && both_write_below(&other.procedure, procedure)
+                && !waits_for(steps, &other.procedure, &procedure.name)
+                && !waits_for(steps, procedure, &other.procedure.name)
+        }) {
+            step.name.warn(format!(
+                "shares its output_dir with {}, and neither waits for the other: their jobs may write to the same \
+                 directory at the same time (depends_on would keep them apart)",
+                quote(&other.procedure.name)
+            ));
         }
     }
+}
+
+/// True if two procedures with one `output_dir` fill a subject's directory side by side. Steps that add to the sessions
+/// of the dataset itself are made for that.
+fn both_write_below(one: &Procedure, other: &Procedure) -> bool {
+    let is_dataset = one.output_dir.as_os_str().is_empty();
+    !is_dataset || (one.scope, other.scope) == (Scope::Subject, Scope::Subject)
+}
+
+/// True if a procedure waits for another one, or for one that does.
+fn waits_for(steps: &[Step<'_>], procedure: &Procedure, other: &str) -> bool {
+    let mut seen: Vec<&str> = Vec::new();
+    let mut left: Vec<&Procedure> = vec![procedure];
+    while let Some(next) = left.pop() {
+        for dependency in &next.depends_on {
+            let name = &*dependency.procedure;
+            if name == other {
+                return true;
+            }
+            if !seen.contains(&name) {
+                seen.push(name);
+                let found = steps.iter().map(|step| &step.procedure);
+                left.extend(found.filter(|step| *step.name == *name));
+            }
+        }
+    }
+    false
 }
 
 fn same_rule(one: &Procedure, other: &Procedure) -> bool {

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 
 use super::{Explanation, View, awaiting, remedy};
 use crate::completion::explain::Verdict;
-use crate::manifest::{Decision, Limit, Outlook, Planned, Skip};
+use crate::manifest::{Blocked, Decision, Limit, Outlook, Planned, Skip};
 use crate::request;
 use crate::safety::hints;
 use crate::state::{Reason, TaskKey, TaskRow};
@@ -97,6 +97,12 @@ fn of_task(
         Skip::Renamed(former) if former.job_id.is_none() => IN_DOUBT.to_owned(),
         Skip::Renamed(former) => {
             let old = TaskKey::new(&key.subject, &former.session, &former.procedure);
+            if former.is_old_scope {
+                return format!(
+                    "nothing, that job has to end first, also with --force; if it is not wanted: snbb-scheduler cancel{}",
+                    options(&old)
+                );
+            }
             format!(
                 "if {} is the new name of {}, nothing: that job has to end first, also with --force. If it is not, wait \
                  for the job, or end it: snbb-scheduler cancel{}",
@@ -124,6 +130,10 @@ fn of_task(
             ),
             None => "more DICOM files have to come".to_owned(),
         },
+        Skip::WaitingFor(waiting) if waiting.blocked == Some(Blocked::NotApplicable) => format!(
+            "nothing, unless a session with input for {} arrives; a `when` in the markers of {} makes it not applicable too",
+            waiting.procedure, key.procedure
+        ),
         Skip::WaitingFor(waiting) => format!("{} has to be complete first", waiting.procedure),
         Skip::Unreadable(what) => format!(
             "{} has to become readable for the user who runs this; nothing is submitted until then",

@@ -74,9 +74,10 @@ impl Basis<'_> {
         let procedures = &config.procedures;
         let threads = config.scan_threads;
         let mut manifest = plan(procedures, &world, self.policy, threads, tick);
-        let counts = Counts::of(procedures, &manifest, state, Some(self.sessions.len()));
         let is_due = manifest.due().next().is_some();
         let attempts = Brakes::attempts(self.store, state, self.control, is_due, now)?;
+        let mut counts = Counts::of(procedures, &manifest, state, &attempts, now);
+        counts.sessions = Some(self.sessions.len() as u64);
         let brakes = Brakes::judge(config, self.control, &attempts, state, now);
         pause::apply(&mut manifest, &brakes.control, procedures);
         if let Some(queue) = self.queue {

@@ -6,7 +6,7 @@ use super::evidence;
 use super::{OutputSource, Outputs, Patience};
 use crate::executor::{JobReport, Phase};
 use crate::state::transition::{Cause, Change};
-use crate::state::{JobFacts, Reason, TaskRow, TaskStatus};
+use crate::state::{JobFacts, Reason, RetryState, TaskRow, TaskStatus};
 
 /// The clock of a file server may be behind that of Slurm by this much.
 const FILE_CLOCK_SLACK: Duration = Duration::seconds(5);
@@ -50,6 +50,10 @@ impl Judge<'_> {
 
     pub(super) fn ended(&self, job: &JobReport) -> Option<Change> {
         match job.phase {
+            Phase::Failed(_) if self.accepts_outputs(job) => {
+                let facts = job.facts.clone();
+                Some(self.change(TaskStatus::Complete, Reason::Verified, facts, None))
+            }
             Phase::Failed(reason) => {
                 Some(self.change(TaskStatus::Failed, reason, job.facts.clone(), None))
             }
@@ -80,7 +84,7 @@ impl Judge<'_> {
     }
 
     fn ended_well(&self, facts: JobFacts, started: Option<DateTime<Utc>>) -> Change {
-        match self.outputs(started) {
+        match self.outputs_after_success(started) {
             Outputs::Complete { .. } => {
                 self.change(TaskStatus::Complete, Reason::Verified, facts, None)
             }
@@ -175,6 +179,21 @@ impl Judge<'_> {
                 _ => Outputs::Missing,
             },
             other => other,
+        }
+    }
+
+    fn accepts_outputs(&self, job: &JobReport) -> bool {
+        let started = job.facts.started_at.or(job.submitted_at);
+        self.disk.accepts_outputs(&self.row.key)
+            && matches!(self.outputs(started), Outputs::Complete { .. })
+    }
+
+    /// Looks at the disk after a job that succeeded. Many programs leave results that are complete as they are, so their
+    /// age counts only if they may be those of a failed attempt.
+    fn outputs_after_success(&self, started: Option<DateTime<Utc>>) -> Outputs {
+        match self.row.retry == RetryState::default() {
+            true => self.disk.outputs(&self.row.key, false),
+            false => self.outputs(started),
         }
     }
 

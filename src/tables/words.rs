@@ -64,7 +64,7 @@ pub fn first_word(cell: &str) -> &str {
 }
 
 /// Returns one stable word, one of [`WORDS`]. `waiting` gets ready by itself, `blocked` does not:
-/// what it waits for has failed or cannot be read.
+/// what it waits for has failed, cannot be read or applies to no session.
 pub fn decision_word(decision: &Decision) -> &'static str {
     match decision {
         Decision::Submit(_) => "due",
@@ -89,10 +89,15 @@ pub fn decision_word(decision: &Decision) -> &'static str {
 }
 
 /// Returns the word of a cell of the session table: as [`decision_word`], and in brackets the
-/// reason of a failed task, if it is known, and `stale` for a complete one that a session came after.
+/// reason of a failed task, if it is known, `stale` for a complete one that a session came after, and `awaiting output`
+/// for one whose job has ended.
 pub fn decision_cell(decision: &Decision) -> Cow<'static, str> {
     match decision {
         Decision::Skip(Skip::Stale(_)) => "complete (stale)".into(),
+        Decision::Skip(Skip::InFlight {
+            reason: Some(Reason::AwaitingOutput),
+            ..
+        }) => "running (awaiting output)".into(),
         Decision::Skip(Skip::Failed {
             reason: Some(reason),
             ..
@@ -196,10 +201,16 @@ fn group(skip: &Skip) -> String {
             }
         }
         Skip::JobWithoutRow(_) => "a job without a row may be this task's".to_owned(),
-        Skip::Renamed(former) => format!(
-            "waiting for jobs of {}, which is no longer in the configuration",
-            former.procedure
-        ),
+        Skip::Renamed(former) => match former.is_old_scope {
+            true => format!(
+                "waiting for jobs of {} from before its scope was changed",
+                former.procedure
+            ),
+            false => format!(
+                "waiting for jobs of {}, which is no longer in the configuration",
+                former.procedure
+            ),
+        },
         Skip::NoDicom => "no DICOM directory".to_owned(),
         Skip::Settling { .. } => "DICOM files still arrive".to_owned(),
         Skip::TooFewFiles { .. } => "too few DICOM files".to_owned(),
@@ -208,6 +219,9 @@ fn group(skip: &Skip) -> String {
             Some(Blocked::Failed(_)) => format!("blocked: {} failed", waiting.procedure),
             Some(Blocked::Unreadable(_)) => {
                 format!("blocked: {} cannot be read", waiting.procedure)
+            }
+            Some(Blocked::NotApplicable) => {
+                format!("blocked: {} applies to no session", waiting.procedure)
             }
         },
         Skip::TooFewSessions { needed, .. } => format!("waiting for {needed} sessions"),
@@ -223,6 +237,9 @@ fn due_text(due: Due) -> Cow<'static, str> {
     match due {
         Due::New => "due".into(),
         Due::OutputsGone => "due: was complete, outputs gone".into(),
+        Due::NeverVerified => {
+            "due: recorded as complete by an earlier program, outputs missing".into()
+        }
         Due::FailedBefore => "due: failed before, and resubmit_failed is on".into(),
         Due::Retry {
             reason,
@@ -266,6 +283,9 @@ fn waiting_text(waiting: &Waiting) -> String {
         Some(Blocked::Unreadable(path)) => {
             let _ = write!(text, " (unreadable: {})", path.display());
         }
+        Some(Blocked::NotApplicable) => {
+            text.push_str(" (not applicable to any session, so it never becomes complete)");
+        }
     }
     match waiting.sessions_missing.saturating_sub(1) {
         0 => {}
@@ -280,12 +300,18 @@ fn waiting_text(waiting: &Waiting) -> String {
 /// Says which job a procedure waits for that may be the job's own under a new name.
 fn renamed_text(former: &Former) -> String {
     let Former {
-        procedure, job_id, ..
+        procedure,
+        job_id,
+        is_old_scope,
+        ..
     } = former;
     let what = match job_id {
         Some(id) => format!("until job {id} of {procedure} ends"),
         None => format!("until a submission of {procedure} is no longer in doubt"),
     };
+    if *is_old_scope {
+        return format!("waiting {what}: it was submitted before the scope was changed");
+    }
     format!(
         "waiting {what}: {procedure} is no longer in the configuration, and this may be its new name"
     )

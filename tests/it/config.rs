@@ -313,6 +313,52 @@ procedures:
 }
 
 #[test]
+fn procedures_that_may_write_to_one_directory_at_a_time_are_warned_of() {
+    for (first, second, is_warned) in [
+        (
+            "output_dir: x, scope: subject",
+            "output_dir: x, scope: subject",
+            true,
+        ),
+        ("output_dir: x", "output_dir: x, scope: subject", true),
+        (
+            "output_dir: '', scope: subject",
+            "output_dir: '', scope: subject",
+            true,
+        ),
+        ("output_dir: ''", "output_dir: ''", false),
+        (
+            "output_dir: x, scope: subject",
+            "output_dir: y, scope: subject",
+            false,
+        ),
+        // By way of another one.
+        (
+            "output_dir: x, scope: subject",
+            "output_dir: x, scope: subject, depends_on: [between]",
+            false,
+        ),
+    ] {
+        let text = format!(
+            "procedures:\n  - {{name: a, script: s, completion_marker: a, {first}}}\n  \
+             - {{name: between, script: s, scope: subject, output_dir: z, completion_marker: z, depends_on: [a]}}\n  \
+             - {{name: b, script: s, completion_marker: b, {second}}}\n"
+        );
+        let config = interpret("c.yaml", text.as_bytes()).unwrap();
+        let is_told = config.warnings.iter().any(|warning| {
+            warning
+                .to_string()
+                .contains("procedures[2].name: shares its output_dir with 'a'")
+        });
+        assert_eq!(
+            is_told, is_warned,
+            "{first}; {second}: {:?}",
+            config.warnings
+        );
+    }
+}
+
+#[test]
 fn the_example_loads_and_shows_every_key() {
     let file = Path::new(ROOT).join("config.example.yaml");
     let text = fs::read_to_string(&file).unwrap();

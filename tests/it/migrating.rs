@@ -12,6 +12,7 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// Each difference of `docs/migrating.md`, and the tests that show it and its way back: file and function.
 const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
     ("failed-tasks", &[HERE("failed_tasks")]),
+    ("failed-with-outputs", &[HERE("c12_failed_with_outputs")]),
     (
         "completed-without-outputs",
         &[HERE("completed_without_outputs")],

@@ -6,6 +6,7 @@
     reason = "sets the age of files, and copies jobs"
 )]
 
+mod complete;
 mod living;
 mod renamed;
 mod retry;
@@ -374,8 +375,8 @@ fn force_and_limits() {
     assert!(
         study
             .statuses()
-            .contains(&"convert sub-01 ses-01: running awaiting_output".to_owned()),
-        "the outputs of before prove nothing: {:?}",
+            .contains(&"convert sub-01 ses-01: complete verified".to_owned()),
+        "{:?}",
         study.statuses()
     );
 }

@@ -196,7 +196,8 @@
           return;
         }
         const says = cell.reason ? `${spaced(cell.name)}: ${spaced(cell.reason)}` : spaced(cell.name);
-        const word = cell.group === "failed" && cell.reason ? spaced(cell.reason) : spaced(cell.name);
+        const isReason = cell.group === "failed" || cell.reason === "awaiting_output";
+        const word = isReason && cell.reason ? spaced(cell.reason) : spaced(cell.name);
         const dim = (filter.status && cell.name !== filter.status) || (filter.procedure !== "" && Number(filter.procedure) !== index);
         element.append(make("div", {
           role: "gridcell", class: `g-cell g-col g-${cell.group}${dim ? " g-dim" : ""}`, ...id(column),

@@ -132,6 +132,16 @@ fn cron(study: &Study) -> String {
 }
 
 #[test]
+fn c5_a_task_that_is_complete_by_slurms_word_alone_is_due_with_a_note() {
+    let (study, _) = site("pandas-2.2.parquet");
+    fs::remove_dir_all(study.at("bids/sub-0001/ses-01/func")).unwrap();
+    let said = study.ok(&["run"]);
+    let note = "1 task was recorded as complete by an earlier program, without outputs: submitted again \
+                (bids sub-0001 ses-01)";
+    assert!(said.err.contains(note), "{}", said.err);
+}
+
+#[test]
 fn a_site_goes_on_without_a_change() {
     for state in ["pandas-2.2.parquet", "pandas-3.parquet"] {
         let (study, slurm) = site(state);
