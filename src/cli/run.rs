@@ -14,7 +14,6 @@ use super::manifest::warn_unreadable;
 use super::monitor::{hint_at_failures, tell, tell_newly_failed};
 use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
-use super::unknown::{self, Known};
 use super::views::{self, RunSummary};
 use crate::bids::Discovery;
 use crate::executor::{Executor, JobRequest};
@@ -44,7 +43,7 @@ pub fn run(
 ) -> Result<Exit, Failure> {
     let selection = wanted(context, args)?;
     let is_everything = selection.is_everything();
-    let policy = context.policy(selection, args.force)?;
+    let policy = context.policy(selection.clone(), args.force)?;
     let started = sys::now();
     let (locked, mut state) = open(context, args, printer)?;
     let mut executor = context.executor(match locked {
@@ -56,7 +55,7 @@ pub fn run(
     guard.before_scan(executor.as_mut(), &mut state, printer)?;
     let found = context.discover(printer)?;
     context.tell_odd_names(&found, printer);
-    let is_told = unknown::tell(&Known::in_study(&found), &args.select, printer);
+    context.refuse_no_task(&found, &args.select, &selection)?;
     context.tell_unmatched(&policy, &found, printer);
     let probe = context.probe()?;
     let project = context.project(&state);
@@ -93,9 +92,6 @@ pub fn run(
     }
     if pass.executor.takes_arrays() {
         hint_at_arrays(&decided.batches, &context.config.procedures, printer);
-    }
-    if summary.tasks == 0 && !is_everything && !is_told {
-        printer.warning("no task of the study matches the selection");
     }
     figures.submitted = summary.submitted;
     figures.in_doubt = summary.in_doubt;

@@ -208,7 +208,7 @@ fn each_failure_is_told_with_what_its_log_says() {
         "{csv}"
     );
     assert!(files(&study) == before);
-    let none = study.ok(&["status", "--failed", "--subject", "03"]);
+    let none = study.ok(&["status", "--failed", "--procedure", "prep"]);
     assert!(none.err.contains("no task has failed"), "{}", none.err);
 }
 

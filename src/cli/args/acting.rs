@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::values::{duration, reason, reason_help};
+use super::values::{duration, reason};
 use super::{SelectArgs, WriteArgs};
 use crate::cli::output::Format;
 use crate::state::Reason;
@@ -101,7 +101,7 @@ pub struct RetryArgs {
     #[arg(long, value_enum, default_value_t = RetryStatus::Failed, value_name = "STATUS")]
     pub status: RetryStatus,
     /// Only rows with this reason, such as timeout; repeatable
-    #[arg(long = "reason", value_name = "REASON", value_parser = reason, long_help = reason_help())]
+    #[arg(long = "reason", value_name = "REASON", value_parser = reason())]
     pub reasons: Vec<Reason>,
     /// Tell what would be cleared and change nothing
     #[arg(long)]
