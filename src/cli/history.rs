@@ -9,6 +9,8 @@ use crate::history;
 use crate::history::history_frame;
 use crate::state::TaskRow;
 use crate::state::audit_log::{self, Record};
+use crate::sys;
+use crate::tables::utc_time;
 
 /// What the table shows; the task only if there are several.
 const COLUMNS: [&str; 9] = [
@@ -62,7 +64,11 @@ pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Resu
     if entries.is_empty() {
         context.refuse_unknown_words(everybody, &named)?;
     }
-    let frame = history_frame(&entries)?;
+    let time = match args.format {
+        Format::Table => sys::local_time,
+        Format::Csv | Format::Json => utc_time,
+    };
+    let frame = history_frame(&entries, time)?;
     if args.format != Format::Table {
         printer.frame(&frame, args.format, &[], &[])?;
         return Ok(Exit::Done);

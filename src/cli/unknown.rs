@@ -183,7 +183,7 @@ impl<'a> Known<'a> {
         });
         let hint = hint.unwrap_or_else(|| match named.as_slice() {
             [] => format!("no session is {}: leave it out", self.place),
-            all if !of.is_empty() => format!("its sessions are {}", few(all)),
+            all if !of.is_empty() => format!("its sessions are {}", few(all, SHOWN)),
             _ => "`snbb-scheduler session-status` lists the sessions of the study".to_owned(),
         });
         Failure::Usage {
@@ -242,7 +242,7 @@ pub fn tell_odd_names(found: &Discovery, root: &std::path::Path, printer: &mut P
         .iter()
         .map(|(name, meant)| format!("{name} ({meant}?)"))
         .collect();
-    let (root, few) = (root.display(), few(&names));
+    let (root, few) = (root.display(), few(&names, SHOWN));
     printer.note(&match names.len() {
         1 => format!("1 directory below {root} has nearly a BIDS name and was left alone: {few}"),
         count => format!(
@@ -292,9 +292,10 @@ fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '[', '{'])
 }
 
-fn few<T: AsRef<str>>(names: &[T]) -> String {
-    let shown: Vec<&str> = names.iter().take(SHOWN).map(AsRef::as_ref).collect();
-    let more = match names.len().saturating_sub(SHOWN) {
+/// Lists some names and counts the others.
+pub fn few<T: AsRef<str>>(names: &[T], most: usize) -> String {
+    let shown: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();
+    let more = match names.len().saturating_sub(most) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };

@@ -16,9 +16,12 @@ pub struct RunArgs {
     pub select: SelectArgs,
     #[command(flatten)]
     pub write: WriteArgs,
-    /// Print the exact sbatch lines and submit nothing; writes nothing at all
+    /// Show what would be submitted, with -v the exact sbatch lines; submit and write nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Form of the preview: with csv and json, a row per task and the command line of its job
+    #[arg(long, value_enum, default_value_t = Format::Table, requires = "dry_run")]
+    pub format: Format,
     /// Submit selected tasks even though they are complete or failed; never those in flight
     #[arg(long)]
     pub force: bool,
