@@ -41,7 +41,7 @@ use crate::tables::{decision_cell, decision_text, decision_word, failure_text_fo
 pub use attempts::{Attempt, Retry};
 pub use awaiting::{all_awaiting, awaiting};
 pub use gone::GONE;
-pub use next::Next;
+pub use next::{Next, asks};
 pub use remedy::remedy;
 pub use telling::{silence, telling};
 

@@ -24,7 +24,9 @@ pub use order::{RowOrder, SessionOrder, sort_rows, sort_sessions};
 pub use sessions::{
     decision_counts, in_sessions, selected, session_status, session_status_json, with_words,
 };
-pub use tasks::{failures_frame, ordered_rows_frame, rows_frame, rows_frame_of, status_counts};
+pub use tasks::{
+    failures_frame, ordered_rows_frame, rows_frame, rows_frame_of, status_counts, utc_time,
+};
 pub use words::{decision_cell, decision_text, decision_word, reason_summary};
 
 use crate::manifest::{Decision, Manifest};

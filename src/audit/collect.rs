@@ -161,6 +161,9 @@ fn hand_out(
             session: Arc::clone(&task.session),
             procedure: Arc::clone(&task.procedure),
         };
+        if let Some(job) = task.job.as_mut().filter(|_| read.silent.contains(&key)) {
+            (job.output, job.error) = (None, None);
+        }
         task.log_tail = read.tails.remove(&key).unwrap_or_default();
     }
     unreadable.append(&mut read.unreadable);

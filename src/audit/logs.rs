@@ -1,7 +1,7 @@
 //! The look into the logs of failed tasks: the last telling line of each, and its last lines.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,6 +25,8 @@ const TAILS: usize = 1000;
 pub struct Read {
     pub logs: Logs,
     pub tails: HashMap<TaskKey, Vec<String>>,
+    /// Failed tasks that have no log.
+    pub silent: HashSet<TaskKey>,
     pub unreadable: Vec<UnreadableItem>,
 }
 
@@ -62,6 +64,7 @@ pub fn read(
     for ((row, _), one) in failed.iter().zip(looked) {
         if !one.has_log && one.unreadable.is_empty() {
             read.logs.without_log += 1;
+            read.silent.insert(row.key.clone());
         } else if one.findings.is_empty() {
             read.logs.without_finding += 1;
         }

@@ -9,7 +9,6 @@ use super::context::{Access, Context};
 use super::error::Failure;
 use super::monitor::{open_audit, update_or_read};
 use super::output::Printer;
-use super::unknown::{self, Known};
 use crate::executor::{Answer, Executor, ExecutorError, Question};
 use crate::exit::Exit;
 use crate::job::JobRef;
@@ -42,7 +41,7 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
             row.key
         ));
     }
-    unknown::tell(&Known::on_record(&state), &args.select, printer);
+    context.refuse_off_record(&state, &args.select)?;
     if jobs.is_empty() {
         printer.talk("no job in flight matches: nothing to cancel");
         return Ok(without_doubt(&in_doubt));

@@ -16,7 +16,7 @@ use super::naming::Named;
 use super::output::Printer;
 use super::profile;
 use super::unknown;
-use crate::bids::discover::discover_by;
+use crate::bids::discover::{DiscoverError, discover_by};
 use crate::bids::{Discovery, SessionSource};
 use crate::completion::Completions;
 use crate::completion::probe::Probe;
@@ -208,10 +208,13 @@ impl Context {
         }
     }
 
-    /// Finds the sessions and tells what cannot be read. What is odd about names is [`unknown::tell_odd_names`]'s.
+    pub fn find_sessions(&self) -> Result<Discovery, DiscoverError> {
+        discover_by(&self.reader, &self.config.search())
+    }
+
+    /// Finds the sessions and warns of what cannot be read.
     pub fn discover(&self, printer: &mut Printer) -> Result<Discovery, Failure> {
-        let search = self.config.search();
-        let found = discover_by(&self.reader, &search);
+        let found = self.find_sessions();
         let found = found.map_err(|error| self.no_sessions(error))?;
         for what in &found.unreadable {
             printer.warning(&format!(
@@ -270,25 +273,24 @@ impl Context {
         args: &SelectArgs,
         state: Option<&State>,
     ) -> Result<Selection, Failure> {
-        let mut known: Vec<&str> = self
-            .config
-            .procedures
-            .iter()
-            .map(|(_, procedure)| &*procedure.name)
-            .collect();
-        if let Some(state) = state {
-            for row in state.rows() {
-                if !known.contains(&&*row.key.procedure) {
-                    known.push(&row.key.procedure);
-                }
-            }
-        }
         Ok(Selection::new(
             &args.subjects,
             &args.sessions,
             &args.procedures,
-            &known,
+            &self.procedure_names(state),
         )?)
+    }
+
+    /// The names of the configuration, then those that only the state knows.
+    fn procedure_names<'a>(&'a self, state: Option<&'a State>) -> Vec<&'a str> {
+        let configured = self.config.procedures.iter();
+        let mut names: Vec<&str> = configured.map(|(_, procedure)| &*procedure.name).collect();
+        for row in state.into_iter().flat_map(State::rows) {
+            if !names.contains(&&*row.key.procedure) {
+                names.push(&row.key.procedure);
+            }
+        }
+        names
     }
 
     /// Reads words that name a task, a session or a subject. Procedures that only the state knows
@@ -298,14 +300,7 @@ impl Context {
         words: impl Iterator<Item = &'a str>,
         state: &State,
     ) -> Result<Named, Failure> {
-        let configured = self.config.procedures.iter();
-        let mut known: Vec<&str> = configured.map(|(_, procedure)| &*procedure.name).collect();
-        for row in state.rows() {
-            if !known.contains(&&*row.key.procedure) {
-                known.push(&row.key.procedure);
-            }
-        }
-        Named::new(words, &known)
+        Named::new(words, &self.procedure_names(Some(state)))
     }
 }
 

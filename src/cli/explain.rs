@@ -11,7 +11,7 @@ use super::context::{Access, Context};
 use super::error::Failure;
 use super::naming::Named;
 use super::output::{Printer, Verbosity};
-use super::unknown::{Known, Unknown};
+use super::unknown::Known;
 use crate::bids::{Discovery, Session, SubjectLabel};
 use crate::config::Config;
 use crate::executor::Answer;
@@ -233,8 +233,8 @@ fn has_limits(config: &Config) -> bool {
 }
 
 fn nothing(named: &Named, found: &Discovery) -> Failure {
-    if let Some(Unknown { message, hint }) = Known::in_study(found).unknown_of(named) {
-        return Failure::Usage { message, hint };
+    if let Err(failure) = Known::in_study(found).refuse_words(named) {
+        return failure;
     }
     Failure::Usage {
         message: format!("there is no task {named}"),

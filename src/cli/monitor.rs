@@ -40,7 +40,7 @@ pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Resu
         if redraws {
             printer.clear_screen();
         }
-        printer.line(&sys::now().format("%Y-%m-%d %H:%M:%S UTC").to_string());
+        printer.line(&sys::local_time(sys::now()));
         match looked {
             Ok((looked, state)) => tell_all(&looked, &state, context, printer)?,
             // Another call is at work and may be for minutes; this one only watches.

@@ -11,8 +11,6 @@ use super::context::Context;
 use super::error::Failure;
 use super::manifest::warn_unreadable;
 use super::output::Printer;
-use super::unknown::{self, Known};
-use super::views::RunSummary;
 use crate::bids::{SessionLabel, SubjectLabel};
 use crate::exit::Exit;
 use crate::manifest::{Decision, Planned, Skip};
@@ -30,12 +28,8 @@ struct Listed<'a> {
 
 pub fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let selection = context.selection(&args.select)?;
-    let is_everything = selection.is_everything();
-    let (found, manifest, _) = context.decide(selection, printer)?;
-    let is_told = unknown::tell(&Known::in_study(&found), &args.select, printer);
-    if !is_told && !is_everything && RunSummary::of(0, &manifest).tasks == 0 {
-        printer.warning("no task of the study matches the selection");
-    }
+    let (found, manifest, _) = context.decide(selection.clone(), printer)?;
+    context.refuse_no_task(&found, &args.select, &selection)?;
     let is_complete = |task: &&Planned| {
         matches!(
             task.decision,

@@ -9,7 +9,6 @@ use super::error::Failure;
 use super::monitor;
 use super::output::{Printer, Verbosity};
 use super::pause::tell_what_is_paused;
-use super::unknown::{self, Known};
 use crate::completion::Completions;
 use crate::config::Config;
 use crate::exit::Exit;
@@ -41,7 +40,7 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
         (Some(locked), state)
     };
     let chosen = chosen(context, args, &state)?;
-    unknown::tell(&Known::on_record(&state), &args.select, printer);
+    context.refuse_off_record(&state, &args.select)?;
     if chosen.is_empty() {
         printer.talk("no matching rows: nothing to clear");
         return Ok(Exit::Done);

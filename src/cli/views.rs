@@ -13,6 +13,7 @@ use crate::bids::Session;
 use crate::manifest::Manifest;
 use crate::procedure::ProcedureDag;
 use crate::state::{TaskRow, TaskStatus};
+use crate::sys;
 use crate::tables::words::{first_word, short_cell};
 use crate::tables::{self, RowOrder, SessionOrder, TableError};
 
@@ -116,7 +117,7 @@ pub fn print_status(
             _ if view.shows_changes => put_instead_of_submitted("updated_at", &mut columns),
             _ => {}
         }
-        let frame = tables::rows_frame_of(&rows, view.log_dir, &columns)?;
+        let frame = tables::rows_frame_of(&rows, view.log_dir, &columns, sys::local_time)?;
         printer.frame(&frame, view.format, &["status"], &optional)?;
     } else {
         let frame = tables::ordered_rows_frame(&rows, view.log_dir)?;

@@ -7,7 +7,6 @@ use super::context::Context;
 use super::error::Failure;
 use super::monitor::update_or_read;
 use super::output::Printer;
-use super::unknown::{self, Known};
 use crate::exit::Exit;
 use crate::explain::all_awaiting;
 use crate::manifest::Selection;
@@ -22,8 +21,8 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
     let selection = context.selection_among(&args.select, Some(&state))?;
     let started = sys::now();
     let mut before = count(&state, &selection);
-    let is_told = unknown::tell(&Known::on_record(&state), &args.select, printer);
-    if before.all() == 0 && !is_told {
+    context.refuse_off_record(&state, &args.select)?;
+    if before.all() == 0 {
         printer.warning(if selection.is_everything() {
             "no tasks on record: nothing to wait for"
         } else {

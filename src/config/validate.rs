@@ -8,6 +8,7 @@ use super::Config;
 use super::problem::quote;
 use super::reader::{Context, Fields};
 use super::steps::Step;
+use crate::bids::near;
 use crate::procedure::marker::{Marker, Required};
 use crate::procedure::{Check, DagError, Procedure, ProcedureDag, Scope, SessionsRule};
 
@@ -48,13 +49,9 @@ fn report(error: &DagError, steps: &[Step<'_>]) {
                 .and_then(|step| step.dependencies.get(*dependency));
             if let Some(place) = place {
                 let names = steps.iter().map(|step| &*step.procedure.name);
-                let near = names
-                    .map(|name| (strsim::damerau_levenshtein(missing, name), name))
-                    .min()
-                    .filter(|(distance, _)| *distance <= 1 + missing.chars().count() / 5);
                 let message = format!("{} is not a procedure, there are: {known}", quote(missing));
-                match near {
-                    Some((_, name)) => place
+                match near::nearest(missing, names) {
+                    Some(name) => place
                         .name
                         .problem_with(message, format!("did you mean '{name}'?")),
                     None => place.name.problem(message),

@@ -2,14 +2,13 @@
 //!
 //! All matches are exhaustive, so that a new decision cannot be forgotten here.
 
-use chrono::{DateTime, Utc};
-
 use super::{Explanation, View, awaiting, remedy};
 use crate::completion::explain::Verdict;
 use crate::manifest::{Blocked, Decision, Limit, Outlook, Planned, Skip};
 use crate::request;
 use crate::safety::hints;
 use crate::state::{Reason, TaskKey, TaskRow};
+use crate::sys::local_time;
 
 /// What can be said of a job while the queue does not answer.
 pub(super) const UNKNOWN: &str = "what its job does is not known while Slurm does not answer; the first `run` that Slurm answers finds out";
@@ -121,7 +120,7 @@ fn of_task(
         },
         Skip::Settling { until } => format!(
             "nothing, if no more files come: the first `run` after {} goes on",
-            time(*until)
+            local_time(*until)
         ),
         Skip::TooFewFiles { .. } => match view.dicom(planned) {
             Some(place) => format!(
@@ -229,7 +228,10 @@ fn failed(
     is_complete: bool,
 ) -> String {
     if let Outlook::At(at) = outlook {
-        return format!("nothing, the first `run` after {} tries again", time(at));
+        return format!(
+            "nothing, the first `run` after {} tries again",
+            local_time(at)
+        );
     }
     if outlook == Outlook::Now {
         return "nothing, the next `run` tries again".to_owned();
@@ -287,8 +289,4 @@ pub(super) fn options(key: &TaskKey) -> String {
         }
     }
     options
-}
-
-fn time(at: DateTime<Utc>) -> String {
-    at.format("%Y-%m-%d %H:%M UTC").to_string()
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use super::error::InitError;
 use crate::bids::SessionSource;
 use crate::bids::discover::{DiscoverError, Discovery, Session, discover};
+use crate::bids::near::nearest;
 use crate::config::load::interpret;
 use crate::config::{Config, Overrides};
 
@@ -293,12 +294,7 @@ fn few(names: &[String]) -> Vec<String> {
 fn near(missing: &Path) -> Option<PathBuf> {
     let (parent, name) = (missing.parent()?, missing.file_name()?.to_str()?);
     let names = names_of_directories(parent).ok()?;
-    let (distance, nearest) = names
-        .iter()
-        .map(|other| (strsim::damerau_levenshtein(name, other), other))
-        .min()?;
-    (distance <= 1 + name.chars().count() / 4 && distance < name.chars().count())
-        .then(|| parent.join(nearest))
+    nearest(name, names.iter().map(String::as_str)).map(|nearest| parent.join(nearest))
 }
 
 fn unfit(option: &'static str, path: &Path, found: Place) -> InitError {

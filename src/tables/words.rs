@@ -13,6 +13,7 @@ use crate::manifest::{
     Waiting,
 };
 use crate::state::{Reason, TaskStatus};
+use crate::sys::local_time;
 
 /// All words of [`decision_word`], in the order in which summaries list them.
 pub const WORDS: [&str; 17] = [
@@ -141,7 +142,7 @@ pub fn decision_text(decision: &Decision) -> String {
             Skip::NoDicom => "no DICOM directory".to_owned(),
             Skip::Settling { until } => format!(
                 "DICOM files still arrive; settled at {}",
-                until.format("%Y-%m-%d %H:%M UTC")
+                local_time(*until)
             ),
             Skip::TooFewFiles { files, needed } => {
                 format!("{files} DICOM file(s), at least {needed} are needed")
@@ -350,7 +351,7 @@ pub fn outlook_text_of(outlook: Outlook, attempt: i32) -> String {
     match outlook {
         Outlook::None => "'retry' clears it".to_owned(),
         Outlook::Now => "is tried again".to_owned(),
-        Outlook::At(at) => format!("is tried again from {}", at.format("%Y-%m-%d %H:%M UTC")),
+        Outlook::At(at) => format!("is tried again from {}", local_time(at)),
         Outlook::Spent(budget) => spent_text(budget, attempt),
     }
 }
@@ -392,7 +393,7 @@ fn stale_text(sessions: &[SessionLabel]) -> String {
 }
 
 fn pause_text(pause: &Pause) -> String {
-    let since = pause.since.format("%Y-%m-%d %H:%M UTC");
+    let since = local_time(pause.since);
     match &pause.cause {
         PauseCause::Person { by, note: None } => format!("paused by {by} since {since}"),
         PauseCause::Person {

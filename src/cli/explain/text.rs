@@ -9,6 +9,7 @@ use crate::completion::explain::{
     ANYTHING, Finding, FindingState, Findings, Match, Nearest, Verdict,
 };
 use crate::explain::{Attempt, Explanation, Next};
+use crate::sys;
 
 /// So many dependencies that are ready are named one by one.
 const READY_SHOWN: usize = 3;
@@ -334,6 +335,5 @@ fn upcoming(block: &mut Block, next: &Next) {
 
 /// Prints a time that stays on one line.
 fn time(at: DateTime<Utc>) -> String {
-    let text = at.format("%Y-%m-%d %H:%M UTC").to_string();
-    text.replace(' ', &NO_BREAK.to_string())
+    sys::local_time(at).replace(' ', &NO_BREAK.to_string())
 }

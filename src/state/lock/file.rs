@@ -15,7 +15,7 @@ use chrono::{DateTime, Utc};
 use rustix::fs::OFlags;
 
 use super::heartbeat::touch;
-use super::holder::{Holder, Life, utc};
+use super::holder::{Holder, Life};
 
 /// Holds a lock file as it was at one moment.
 #[derive(Debug, Clone)]
@@ -98,7 +98,7 @@ impl Stamp {
 impl fmt::Display for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match DateTime::from_timestamp(self.seconds, 0) {
-            Some(time) => f.write_str(&utc(time)),
+            Some(time) => f.write_str(&crate::sys::local_time(time)),
             None => write!(f, "{} s", self.seconds),
         }
     }

@@ -123,7 +123,7 @@ fn partitions_and_accounts_are_those_that_slurm_knows() {
     );
     assert!(!said.err.contains("warning"), "{}", said.err);
     let file = study.at("site/config.yaml").display().to_string();
-    let dry = study.ok(&["--config", &file, "run", "--dry-run"]);
+    let dry = study.ok(&["--config", &file, "run", "--dry-run", "-v"]);
     assert!(
         dry.out.contains(&format!("--partition={partition}")),
         "{}",

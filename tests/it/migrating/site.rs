@@ -161,7 +161,7 @@ fn a_site_goes_on_without_a_change() {
             shown.contains("sub-0001,\"\",freesurfer,running"),
             "{shown}"
         );
-        let dry = study.ok(&["run", "--dry-run", "--skip-monitor"]).out;
+        let dry = study.ok(&["run", "--dry-run", "--skip-monitor", "-v"]).out;
         assert_eq!(dry.lines().count(), 1, "{dry}");
         assert_eq!(before, study.read_bytes(".scheduler_state.parquet"));
 

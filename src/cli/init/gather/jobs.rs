@@ -1,6 +1,7 @@
 //! What runs the jobs: Slurm's partitions and accounts as choices, or this machine.
 
 use super::Gatherer;
+use crate::bids::near;
 use crate::cli::args::ExecutorWord;
 use crate::cli::error::Failure;
 use crate::init::{InitError, Jobs};
@@ -188,13 +189,8 @@ fn unknown(what: &str, name: &str, known: &[&str]) -> Option<String> {
     if known.is_empty() || known.contains(&name) {
         return None;
     }
-    let near = known
-        .iter()
-        .map(|other| (strsim::damerau_levenshtein(name, other), other))
-        .min()
-        .filter(|(distance, _)| *distance <= 1 + name.chars().count() / 4);
-    let way_out = match near {
-        Some((_, near)) => format!("did you mean '{near}'?"),
+    let way_out = match near::nearest(name, known.iter().copied()) {
+        Some(near) => format!("did you mean '{near}'?"),
         None => format!("there are: {}", known.join(", ")),
     };
     Some(format!(
