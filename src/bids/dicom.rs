@@ -8,7 +8,7 @@ use chrono::{DateTime, Duration, Utc};
 use walkdir::WalkDir;
 
 use crate::disk::Unreadable;
-use crate::disk::reader::words;
+use crate::disk::reader::{Reader, words};
 
 /// Describes a DICOM directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,7 +26,7 @@ pub struct DicomFiles {
 pub struct Gate {
     /// A session waits while its newest file is younger than this.
     pub settle: Option<Duration>,
-    /// A session with fewer files waits. 0: none does.
+    /// A session with fewer files waits; one without any always does.
     pub min_files: u64,
 }
 
@@ -45,19 +45,25 @@ pub enum Hold {
 }
 
 impl Gate {
-    /// Looks at a session's directory, if this gate holds anything back at all.
+    /// Looks at a session's directory. Without a single file no session is worked on.
     pub fn hold(&self, directory: &Path, now: DateTime<Utc>) -> Option<Hold> {
-        if self.settle.is_none() && self.min_files == 0 {
-            return None;
-        }
-        let found = match look(directory) {
+        let needed = self.min_files.max(1);
+        let looked = match self.settle {
+            // Which file is the newest shows only once all are seen.
+            Some(_) => look(directory),
+            None => count(directory, needed).map(|files| DicomFiles {
+                files,
+                ..DicomFiles::default()
+            }),
+        };
+        let found = match looked {
             Ok(found) => found,
             Err(unreadable) => return Some(Hold::Unreadable(unreadable)),
         };
-        if found.files < self.min_files {
+        if found.files < needed {
             return Some(Hold::TooFewFiles {
                 files: found.files,
-                needed: self.min_files,
+                needed,
             });
         }
         let until = found
@@ -68,25 +74,18 @@ impl Gate {
     }
 }
 
-/// Looks at all files below a DICOM directory. Links are followed, loops and links to nothing are
-/// not.
+/// Looks at all files below a DICOM directory. Links are followed, loops are not.
 ///
 /// # Errors
 /// The first directory or file that could not be looked at: a count without it would be wrong.
 pub fn look(directory: &Path) -> Result<DicomFiles, Unreadable> {
     let mut found = DicomFiles::default();
-    let walk = WalkDir::new(directory).min_depth(1).follow_links(true);
-    let is_visible =
-        |entry: &walkdir::DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
-    for entry in walk.into_iter().filter_entry(is_visible) {
-        let metadata = match entry.and_then(|entry| Ok((entry.metadata()?, entry.depth()))) {
-            Ok((metadata, depth)) => {
-                found.has_subdirectories |= depth == 1 && metadata.is_dir();
-                metadata
-            }
-            Err(error) if is_absence(&error) => continue,
-            Err(error) => return Err(unreadable(directory, error)),
+    for entry in entries(directory) {
+        let looked = entry.and_then(|entry| Ok((entry.metadata()?, entry.depth())));
+        let Some((metadata, depth)) = present(directory, looked)? else {
+            continue;
         };
+        found.has_subdirectories |= depth == 1 && metadata.is_dir();
         if metadata.is_file() {
             found.files += 1;
             let modified = metadata.modified().ok().map(DateTime::<Utc>::from);
@@ -103,42 +102,52 @@ pub fn look(directory: &Path) -> Result<DicomFiles, Unreadable> {
 pub fn count(directory: &Path, enough: u64) -> Result<u64, Unreadable> {
     let mut files = 0;
     let mut problem = None;
-    let walk = WalkDir::new(directory).min_depth(1).follow_links(true);
-    let is_visible =
-        |entry: &walkdir::DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
-    for entry in walk.into_iter().filter_entry(is_visible) {
+    for entry in entries(directory) {
+        match present(directory, entry) {
+            Ok(Some(entry)) => files += u64::from(entry.file_type().is_file()),
+            Ok(None) => {}
+            Err(unreadable) => problem = problem.or(Some(unreadable)),
+        }
         if files >= enough {
             return Ok(files);
         }
-        match entry {
-            Ok(entry) => files += u64::from(entry.file_type().is_file()),
-            Err(error) if is_absence(&error) => {}
-            Err(error) => problem = problem.or(Some(unreadable(directory, error))),
-        }
     }
-    match problem {
-        Some(unreadable) if files < enough => Err(unreadable),
-        _ => Ok(files),
-    }
+    problem.map_or(Ok(files), Err)
 }
 
-/// True for loops, links to nothing and what has vanished meanwhile.
-fn is_absence(error: &walkdir::Error) -> bool {
-    const TOO_MANY_LINKS: i32 = rustix::io::Errno::LOOP.raw_os_error();
-    error.loop_ancestor().is_some()
-        || error.io_error().is_some_and(|error| {
-            error.kind() == std::io::ErrorKind::NotFound
-                || error.raw_os_error() == Some(TOO_MANY_LINKS)
-        })
+/// Walks over what counts: neither hidden entries nor what desktops leave behind. A path that is a file (an archive)
+/// counts itself.
+fn entries(directory: &Path) -> impl Iterator<Item = walkdir::Result<walkdir::DirEntry>> {
+    let walk = WalkDir::new(directory).follow_links(true);
+    walk.into_iter().filter_entry(|entry| {
+        let name = entry.file_name().as_encoded_bytes();
+        entry.depth() == 0
+            || !(name.starts_with(b".") || LITTER.iter().any(|it| name.eq_ignore_ascii_case(it)))
+    })
 }
 
-fn unreadable(directory: &Path, error: walkdir::Error) -> Unreadable {
-    let path = error.path().unwrap_or(directory).to_owned();
-    let error = match error.into_io_error() {
-        Some(error) => words(&error),
-        None => "cannot be read".to_owned(),
+/// Files that file managers leave in any directory.
+const LITTER: [&[u8]; 3] = [b"Thumbs.db", b"desktop.ini", b"__MACOSX"];
+
+/// Takes loops and what has vanished meanwhile for nothing. A link that leads nowhere may be any file.
+fn present<T>(directory: &Path, found: walkdir::Result<T>) -> Result<Option<T>, Unreadable> {
+    let error = match found {
+        Ok(found) => return Ok(Some(found)),
+        Err(error) if error.loop_ancestor().is_some() => return Ok(None),
+        Err(error) => error,
     };
-    Unreadable { path, error }
+    let path = error.path().unwrap_or(directory).to_owned();
+    match error.into_io_error() {
+        Some(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            // Files of git-annex are there as far as this machine can tell.
+            Reader::default().stat(&path).map(|_| None)
+        }
+        Some(error) => Err(Unreadable {
+            path,
+            error: words(&error),
+        }),
+        None => Ok(None),
+    }
 }
 
 #[cfg(test)]

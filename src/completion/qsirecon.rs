@@ -116,7 +116,7 @@ pub(super) fn complete(
     session: &SessionLabel,
     mut newest: Option<&mut Newest>,
 ) -> Result<bool, Unreadable> {
-    let derivatives = subject.derivatives(procedure).join("derivatives");
+    let derivatives = subject.top(procedure).join("derivatives");
     let html = html_name(subject, session);
     let suffixes = subject.probe.suffixes();
     if suffixes.is_empty() {
