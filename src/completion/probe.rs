@@ -133,6 +133,10 @@ impl Probe {
 }
 
 impl Completions for Probe {
+    fn reader(&self) -> Reader {
+        self.reader.clone()
+    }
+
     fn for_subject<'a>(&'a self, subject: &'a SubjectLabel) -> Box<dyn SubjectCompletions + 'a> {
         Box::new(self.subject(subject, false))
     }

@@ -6,6 +6,7 @@
 
 mod cohort;
 pub mod duration;
+mod files;
 pub mod keys;
 pub mod load;
 pub(crate) mod log_patterns;

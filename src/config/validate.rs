@@ -8,8 +8,8 @@ use super::Config;
 use super::problem::quote;
 use super::reader::{Context, Fields};
 use super::steps::Step;
-use crate::procedure::marker::{Marker, Required};
-use crate::procedure::{Check, DagError, Procedure, ProcedureDag, Scope, SessionsRule};
+use crate::procedure::marker::Required;
+use crate::procedure::{Check, DagError, ProcedureDag, Scope, SessionsRule};
 
 /// Makes a pipeline of the procedures; none if they are none, which is reported.
 pub(super) fn pipeline(steps: Vec<Step<'_>>) -> Option<ProcedureDag> {
@@ -129,7 +129,7 @@ fn warn_of_shared_outputs(steps: &[Step<'_>]) {
         let same = earlier
             .iter()
             .filter(shares)
-            .find(|other| same_rule(&other.procedure, procedure));
+            .find(|other| other.procedure.completion == procedure.completion);
         let empty_rule = procedure.check == Check::Markers
             && matches!(procedure.completion.required, Required::NonEmptyDirectory);
         if let Some(other) = same {
@@ -144,22 +144,6 @@ fn warn_of_shared_outputs(steps: &[Step<'_>]) {
                 quote(&other.procedure.name)
             ));
         }
-    }
-}
-
-fn same_rule(one: &Procedure, other: &Procedure) -> bool {
-    match (&one.completion.required, &other.completion.required) {
-        (Required::NonEmptyDirectory, Required::NonEmptyDirectory) => true,
-        (Required::Markers(one), Required::Markers(other)) => {
-            let same = |(a, b): (&Marker, &Marker)| {
-                a.pattern.as_str() == b.pattern.as_str()
-                    && (&a.contains, &a.not_contains) == (&b.contains, &b.not_contains)
-                    && a.when.as_ref().map(|when| when.as_str())
-                        == b.when.as_ref().map(|when| when.as_str())
-            };
-            one.len() == other.len() && one.iter().zip(other).all(same)
-        }
-        _ => false,
     }
 }
 
@@ -191,20 +175,12 @@ pub(super) fn paths(config: &Config, fields: &Fields<'_>, context: &Context<'_>)
             );
         }
     }
-    if config.state_file == config.log_file {
-        problem(
-            fields,
-            context,
-            "log_file",
-            "is the same file as state_file",
-        );
-    }
     if config.state_file.file_name().is_none() {
         problem(fields, context, "state_file", "names no file");
     }
 }
 
-fn problem(fields: &Fields<'_>, context: &Context<'_>, name: &str, message: &str) {
+pub(super) fn problem(fields: &Fields<'_>, context: &Context<'_>, name: &str, message: &str) {
     match fields.get(name) {
         Some(value) => value.problem(message),
         None => context.problem(whole_file(name, message)),
