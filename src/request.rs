@@ -179,21 +179,6 @@ pub fn log_dir(config: &Config, procedure: &Procedure) -> Option<PathBuf> {
     Some(dir.join(&*procedure.name))
 }
 
-/// Returns where a task's outputs are expected.
-pub fn output_dir(config: &Config, procedure: &Procedure, planned: &Planned) -> PathBuf {
-    let root = if procedure.output_dir.as_os_str().is_empty() {
-        config.bids_root.clone()
-    } else {
-        config.derivatives_root.join(&procedure.output_dir)
-    };
-    let subject = root.join(planned.subject.as_str());
-    if planned.session.is_none() {
-        subject
-    } else {
-        subject.join(planned.session.as_str())
-    }
-}
-
 /// Subject scope: the subject. Session scope: subject, session (empty in a dataset without
 /// sessions) and, where there is one, the DICOM path.
 fn arguments(procedure: &Procedure, planned: &Planned) -> Vec<String> {
@@ -226,7 +211,11 @@ fn environment(
             Variable::DicomPath => planned.dicom_path.as_deref().map(path).unwrap_or_default(),
             Variable::BidsRoot => path(&config.bids_root),
             Variable::DerivativesRoot => path(&config.derivatives_root),
-            Variable::OutputDir => path(&output_dir(config, procedure, planned)),
+            Variable::OutputDir => path(&config.output_roots().output(
+                procedure,
+                planned.subject.as_str(),
+                planned.session.as_str(),
+            )),
         };
         env.insert(variable.name().to_owned(), value);
     }

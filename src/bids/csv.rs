@@ -18,7 +18,7 @@ use polars_io::csv::read::CsvReadOptions;
 use super::discover::{Dicom, Discovery, Session};
 use super::labels::{LONGEST, have_room};
 use super::{SessionLabel, SubjectLabel};
-use crate::disk::reader::words;
+use crate::disk::reader::{read_regular, words};
 use crate::threads::with_threads;
 
 /// Column of the DICOM directories.
@@ -100,7 +100,7 @@ impl CsvError {
 /// # Errors
 /// A file that cannot be read or is no table, lacks a column, or holds values that are no labels.
 pub fn read(file: &Path, subject_col: &str, session_col: &str) -> Result<Discovery, CsvError> {
-    let bytes = std::fs::read(file).map_err(|error| CsvError::Unreadable {
+    let bytes = read_regular(file).map_err(|error| CsvError::Unreadable {
         file: file.to_owned(),
         error: words(&error),
     })?;
@@ -148,10 +148,15 @@ fn from_bytes(
         )));
     }
     let column = |name: &str| column(&table, name).map_err(|error| not_a_table(error.to_string()));
-    let mut rows = Rows::default();
-    let values = column(subject_col)?
+    let (subjects, sessions) = (column(subject_col)?, column(session_col)?);
+    let mut rows = Rows {
+        subjects_are_numbers: are_numbers(subjects),
+        sessions_are_numbers: are_numbers(sessions),
+        ..Rows::default()
+    };
+    let values = subjects
         .iter()
-        .zip(column(session_col)?.iter())
+        .zip(sessions.iter())
         .zip(column(DICOM_COL)?.iter());
     for (((subject, session), dicom), line) in values.zip(records.lines) {
         rows.add(line, subject, session, dicom);
@@ -202,6 +207,8 @@ struct First {
 /// Collects rows into sessions and things to report.
 #[derive(Debug, Default)]
 struct Rows {
+    subjects_are_numbers: bool,
+    sessions_are_numbers: bool,
     sessions: BTreeMap<(SubjectLabel, SessionLabel), First>,
     subjects: BTreeMap<SubjectLabel, Written>,
     problems: Vec<String>,
@@ -224,8 +231,11 @@ impl Rows {
             self.without_id.push(line);
             return;
         };
-        let subject = SubjectLabel::new(&label(SubjectLabel::PREFIX, subject_id, SUBJECT_WIDTH));
-        let session = SessionLabel::new(&label(SessionLabel::PREFIX, session_id, SESSION_WIDTH));
+        let subject = bare(subject_id, self.subjects_are_numbers);
+        let session = bare(session_id, self.sessions_are_numbers);
+        let subject = format!("{}{subject:0>SUBJECT_WIDTH$}", SubjectLabel::PREFIX);
+        let session = format!("{}{session:0>SESSION_WIDTH$}", SessionLabel::PREFIX);
+        let (subject, session) = (SubjectLabel::new(&subject), SessionLabel::new(&session));
         let (subject, session) = match (subject, session) {
             (Ok(subject), Ok(session)) => (subject, session),
             (subject, session) => {
@@ -379,23 +389,31 @@ fn value(text: Option<&str>) -> Option<&str> {
     (!text.is_empty() && !NA_WORDS.contains(&text)).then_some(text)
 }
 
-/// Makes a label of an id: without blanks, `-` and `_`, padded with zeros; digits lose their
-/// leading zeros and an empty fraction before.
-fn label(prefix: &str, id: &str, width: usize) -> String {
+/// True if a column holds numbers only. The Python program's reader decided by column, too.
+fn are_numbers(column: &ChunkedArray<StringType>) -> bool {
+    column
+        .iter()
+        .filter_map(value)
+        .all(|id| whole_number(id).is_some())
+}
+
+/// Returns a number's digits without an empty fraction (`12.0`).
+fn whole_number(id: &str) -> Option<&str> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let whole = match id.split_once('.') {
-        Some((whole, fraction)) if is_number(whole) && fraction.bytes().all(|b| b == b'0') => whole,
-        _ => id,
-    };
-    let bare: String = if is_number(whole) {
-        whole.trim_start_matches('0').to_owned()
-    } else {
-        whole
+    let (whole, fraction) = id.split_once('.').unwrap_or((id, ""));
+    (is_number(whole) && fraction.bytes().all(|b| b == b'0')).then_some(whole)
+}
+
+/// Returns an id without what no label holds: blanks, `-` and `_`. A number loses its leading zeros; in a column of
+/// texts they are part of the id.
+fn bare(id: &str, is_number: bool) -> String {
+    match whole_number(id).filter(|_| is_number) {
+        Some(whole) => whole.trim_start_matches('0').to_owned(),
+        None => id
             .chars()
             .filter(|c| !matches!(c, '-' | '_') && !c.is_whitespace())
-            .collect()
-    };
-    format!("{prefix}{bare:0>width$}")
+            .collect(),
+    }
 }
 
 fn quoted(names: &[String]) -> String {

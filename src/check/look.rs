@@ -212,10 +212,6 @@ pub fn outputs(
     if procedure.check != Check::Markers || open.is_empty() {
         return None;
     }
-    let root = match procedure.output_dir.as_os_str().is_empty() {
-        true => config.bids_root.clone(),
-        false => config.derivatives_root.join(&procedure.output_dir),
-    };
     let none = SessionLabel::none();
     let mut tasks: Vec<(&SubjectLabel, &SessionLabel)> = found
         .sessions
@@ -235,10 +231,8 @@ pub fn outputs(
         if is_busy(subject, session) {
             continue;
         }
-        let mut dir = root.join(subject.as_str());
-        if !session.is_none() {
-            dir.push(session.as_str());
-        }
+        let roots = config.output_roots();
+        let dir = roots.output(procedure, subject.as_str(), session.as_str());
         let Dir::There(listing) = reader.dir(&dir) else {
             continue;
         };

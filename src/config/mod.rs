@@ -6,6 +6,7 @@
 
 mod cohort;
 pub mod duration;
+mod files;
 pub mod keys;
 pub mod load;
 pub(crate) mod log_patterns;
@@ -32,7 +33,7 @@ pub use problem::{ConfigError, Problem};
 use crate::bids::dicom::Gate;
 use crate::bids::{CohortSource, Search, SessionSource};
 use crate::disk::annex::Annex;
-use crate::procedure::{MemSize, ProcedureDag, TimeLimit};
+use crate::procedure::{MemSize, OutputRoots, ProcedureDag, TimeLimit};
 
 /// Holds a whole configuration. All paths are absolute; a `Config` in hand has been validated.
 #[derive(Debug, Clone)]
@@ -202,6 +203,14 @@ impl Config {
             bids_root: &self.bids_root,
             sessionless: self.sessionless,
             threads: self.scan_threads,
+        }
+    }
+
+    /// Says where outputs lie.
+    pub fn output_roots(&self) -> OutputRoots<'_> {
+        OutputRoots {
+            bids: &self.bids_root,
+            derivatives: &self.derivatives_root,
         }
     }
 

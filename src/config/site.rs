@@ -10,7 +10,7 @@ use super::reader::{Context, Fields, Value};
 use super::tree::Node;
 use super::{
     AuditConfig, Ceiling, Config, ExecutorKind, Fairness, Overrides, SafetyConfig, Secret,
-    SessionSource, SlurmConfig, cohort, duration, log_patterns, markers, notify, paths, rules,
+    SessionSource, SlurmConfig, cohort, duration, files, log_patterns, markers, notify, paths, rules,
     steps, validate,
 };
 use crate::disk::annex::Annex;
@@ -102,6 +102,7 @@ pub(super) fn read(
         warnings: Vec::new(),
     };
     validate::paths(&config, &top, context);
+    files::check(&config, &top, context);
     notify::check(&config, &top);
     Some(config)
 }

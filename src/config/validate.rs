@@ -9,7 +9,7 @@ use super::problem::quote;
 use super::reader::{Context, Fields};
 use super::steps::Step;
 use crate::bids::near;
-use crate::procedure::marker::{Marker, Required};
+use crate::procedure::marker::Required;
 use crate::procedure::{Check, DagError, Procedure, ProcedureDag, Scope, SessionsRule};
 
 /// Makes a pipeline of the procedures; none if they are none, which is reported.
@@ -126,7 +126,7 @@ fn warn_of_shared_outputs(steps: &[Step<'_>]) {
         let same = earlier
             .iter()
             .filter(shares)
-            .find(|other| same_rule(&other.procedure, procedure));
+            .find(|other| other.procedure.completion == procedure.completion);
         let empty_rule = procedure.check == Check::Markers
             && matches!(procedure.completion.required, Required::NonEmptyDirectory);
         if let Some(other) = same {
@@ -182,22 +182,6 @@ fn waits_for(steps: &[Step<'_>], procedure: &Procedure, other: &str) -> bool {
     false
 }
 
-fn same_rule(one: &Procedure, other: &Procedure) -> bool {
-    match (&one.completion.required, &other.completion.required) {
-        (Required::NonEmptyDirectory, Required::NonEmptyDirectory) => true,
-        (Required::Markers(one), Required::Markers(other)) => {
-            let same = |(a, b): (&Marker, &Marker)| {
-                a.pattern.as_str() == b.pattern.as_str()
-                    && (&a.contains, &a.not_contains) == (&b.contains, &b.not_contains)
-                    && a.when.as_ref().map(|when| when.as_str())
-                        == b.when.as_ref().map(|when| when.as_str())
-            };
-            one.len() == other.len() && one.iter().zip(other).all(same)
-        }
-        _ => false,
-    }
-}
-
 /// Looks at paths that get into each other's way.
 pub(super) fn paths(config: &Config, fields: &Fields<'_>, context: &Context<'_>) {
     let roots: [(&str, &Path); 3] = [
@@ -226,20 +210,12 @@ pub(super) fn paths(config: &Config, fields: &Fields<'_>, context: &Context<'_>)
             );
         }
     }
-    if config.state_file == config.log_file {
-        problem(
-            fields,
-            context,
-            "log_file",
-            "is the same file as state_file",
-        );
-    }
     if config.state_file.file_name().is_none() {
         problem(fields, context, "state_file", "names no file");
     }
 }
 
-fn problem(fields: &Fields<'_>, context: &Context<'_>, name: &str, message: &str) {
+pub(super) fn problem(fields: &Fields<'_>, context: &Context<'_>, name: &str, message: &str) {
     match fields.get(name) {
         Some(value) => value.problem(message),
         None => context.problem(whole_file(name, message)),

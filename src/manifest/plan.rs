@@ -207,6 +207,9 @@ impl Subject<'_> {
         for session in sessions.iter().filter(|s| s.dicom != Dicom::Missing) {
             match self.hold(session) {
                 None => is_one_free = true,
+                Some(Hold::TooFewFiles { files: 0, .. }) => {
+                    too_few.get_or_insert(Skip::NoDicom);
+                }
                 Some(Hold::TooFewFiles { files, needed }) => {
                     too_few.get_or_insert(Skip::TooFewFiles { files, needed });
                 }

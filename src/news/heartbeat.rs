@@ -40,6 +40,9 @@ struct Tasks {
     failed: usize,
 }
 
+/// What each heartbeat holds.
+pub const MARK: &str = "\"last_good_run\"";
+
 /// Returns the content of the file.
 ///
 /// # Errors

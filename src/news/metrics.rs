@@ -27,6 +27,9 @@ pub struct Sources<'a> {
     pub memory: &'a Memory,
 }
 
+/// What each metrics file holds.
+pub const MARK: &str = "snbb_scheduler_build_info";
+
 /// Returns the whole file.
 pub fn render(sources: &Sources<'_>) -> String {
     let mut text = Text::default();

@@ -58,7 +58,7 @@ impl Basis<'_> {
     /// Decides about every task. `tick` is called after each subject.
     pub fn judge(&self, tick: &(dyn Fn() + Sync)) -> Result<Judged, StateError> {
         let (config, state, now) = (self.config, self.state, self.now);
-        let gate = config.gate();
+        let (gate, reader) = (config.gate(), self.completions.reader());
         let none = HashMap::new();
         let read_attempts = || self.store.read_attempts();
         let vanished = Vanished::look(state, &config.procedures, read_attempts)?;
@@ -68,7 +68,7 @@ impl Basis<'_> {
             completions: self.completions,
             jobs_without_row: self.queue.map_or(&none, |queue| queue.jobs_without_row),
             vanished: &vanished,
-            gate: &|path| gate.hold(path, now),
+            gate: &|path| gate.hold(&reader, path, now),
             now,
         };
         let procedures = &config.procedures;

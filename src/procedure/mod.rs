@@ -5,6 +5,7 @@ pub mod clusters;
 pub mod dag;
 pub mod marker;
 pub mod options;
+pub mod place;
 pub mod resources;
 pub mod rules;
 pub(crate) mod testing;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use crate::procedure::marker::CompletionRule;
 pub use dag::{DagError, ProcedureDag, ProcedureId};
+pub use place::OutputRoots;
 pub use resources::{MemSize, Resources, TimeLimit};
 pub use rules::{ArrayMode, RetryRule, RetryRules, SubmitRules};
 

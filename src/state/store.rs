@@ -16,6 +16,8 @@ use super::lock::{Lock, LockError};
 use super::schema::{self, Contents, FORMAT_VERSION, Identity};
 use super::table::{Metadata, Origin};
 use super::{State, TaskRow};
+use crate::disk::annex;
+use crate::disk::reader::open_regular;
 
 mod attempts;
 mod error;
@@ -33,7 +35,7 @@ pub struct StatePaths {
     pub state: PathBuf,
     /// `<state_file>.bak`
     pub backup: PathBuf,
-    /// `<stem>.attempts.parquet`
+    /// `<stem>.attempts.parquet`; the stem is the state file's name without `.parquet`, any other name is whole.
     pub attempts: PathBuf,
     /// `<stem>.journal.jsonl`
     pub journal: PathBuf,
@@ -86,16 +88,17 @@ impl StatePaths {
             path: state_file.to_owned(),
             reason,
         };
-        let (Some(name), Some(stem)) = (state.file_name(), state.file_stem()) else {
+        let Some(name) = state.file_name().map(OsStr::to_owned) else {
             return Err(bad("it has no file name"));
         };
+        let stem = stem_of(&name);
         let beside = |stem: &OsStr, end: &str| {
             let mut name = OsString::from(stem);
             name.push(end);
             state.with_file_name(name)
         };
         let paths = Self {
-            backup: beside(name, ".bak"),
+            backup: beside(&name, ".bak"),
             attempts: beside(stem, ".attempts.parquet"),
             journal: beside(stem, ".journal.jsonl"),
             lock: beside(stem, ".lock"),
@@ -105,11 +108,68 @@ impl StatePaths {
             arrays: beside(stem, ".arrays"),
             state,
         };
-        let others = [&paths.lock, &paths.local, &paths.arrays];
-        if others.contains(&&paths.state) {
+        if paths.beside().contains(&&paths.state) {
             return Err(bad("its name is that of another file of the state"));
         }
+        paths.check_names(stem)?;
         Ok(paths)
+    }
+
+    /// The files beside the state file.
+    pub fn beside(&self) -> [&PathBuf; 6] {
+        [
+            &self.backup,
+            &self.attempts,
+            &self.journal,
+            &self.lock,
+            &self.control,
+            &self.calls,
+        ]
+    }
+
+    /// Refuses a state file whose files beside it may be those of another one.
+    fn check_names(&self, stem: &OsStr) -> Result<(), StateError> {
+        let beside = |stem: &OsStr, end: &str| {
+            let mut name = OsString::from(stem);
+            name.push(end);
+            self.state.with_file_name(name)
+        };
+        let is_there = |path: &Path| path.symlink_metadata().is_ok();
+        let twin = match self.state.file_name() == Some(stem) {
+            true => beside(stem, PARQUET),
+            false => self.state.with_file_name(stem),
+        };
+        if is_there(&twin) {
+            return Err(StateError::Twin {
+                path: self.state.clone(),
+                twin,
+            });
+        }
+        // Earlier versions took any extension off.
+        let before = Path::new(stem).file_stem().filter(|before| *before != stem);
+        if let Some(before) = before
+            && !is_there(&beside(before, PARQUET))
+        {
+            let ends = [".journal.jsonl", ".lock", ".attempts.parquet", ".control.json", ".arrays", ".local"];
+            if let Some(old) = ends.iter().map(|end| beside(before, end)).find(|old| is_there(old)) {
+                return Err(StateError::OldName {
+                    path: self.state.clone(),
+                    old,
+                    stem: stem.to_string_lossy().into_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+const PARQUET: &str = ".parquet";
+
+/// Returns what the names of the files beside a state file begin with: its whole name, but for `.parquet`.
+fn stem_of(name: &OsStr) -> &OsStr {
+    match Path::new(name).extension() {
+        Some(end) if end == "parquet" => Path::new(name).file_stem().unwrap_or(name),
+        _ => name,
     }
 }
 
@@ -321,14 +381,8 @@ fn replace(
 }
 
 fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file: File = durable::open_again(path)?;
+    let mut file = open_regular(path)?;
     let metadata = file.metadata()?;
-    if metadata.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
     let mut bytes = Vec::new();
     // A file of an absurd size is an error with a name, and not the end of the process.
     let size = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
@@ -352,6 +406,9 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf, StateError> {
         match now.symlink_metadata() {
             Ok(metadata) if metadata.is_symlink() => {
                 let target = now.read_link().map_err(failed)?;
+                if annex::elsewhere(target.as_os_str().as_encoded_bytes()).is_some() {
+                    return Err(StateError::Annexed { path: now });
+                }
                 now = match now.parent() {
                     Some(parent) => parent.join(target),
                     None => target,

@@ -139,7 +139,7 @@ pub fn decision_text(decision: &Decision) -> String {
                 format!("job {id} may be this task's and has no row; waits until it ends")
             }
             Skip::Renamed(former) => renamed_text(former),
-            Skip::NoDicom => "no DICOM directory".to_owned(),
+            Skip::NoDicom => "no DICOM files".to_owned(),
             Skip::Settling { until } => format!(
                 "DICOM files still arrive; settled at {}",
                 local_time(*until)
@@ -212,7 +212,7 @@ fn group(skip: &Skip) -> String {
                 former.procedure
             ),
         },
-        Skip::NoDicom => "no DICOM directory".to_owned(),
+        Skip::NoDicom => "no DICOM files".to_owned(),
         Skip::Settling { .. } => "DICOM files still arrive".to_owned(),
         Skip::TooFewFiles { .. } => "too few DICOM files".to_owned(),
         Skip::WaitingFor(waiting) => match &waiting.blocked {

@@ -16,6 +16,7 @@ use rustix::fs::OFlags;
 
 use super::heartbeat::touch;
 use super::holder::{Holder, Life};
+use crate::state::durable;
 
 /// Holds a lock file as it was at one moment.
 #[derive(Debug, Clone)]
@@ -131,7 +132,12 @@ fn try_observe(path: &Path) -> io::Result<Seen> {
     require_file(&metadata)?;
     let mut text = Vec::new();
     file.take(MAX_TEXT).read_to_end(&mut text)?;
-    Ok(Seen::new(&metadata, text))
+    let is_ours = HEAD.starts_with(&text) || text.starts_with(HEAD) || text.iter().all(|&b| b == 0);
+    if is_ours {
+        Ok(Seen::new(&metadata, text))
+    } else {
+        Err(durable::foreign())
+    }
 }
 
 /// Puts a lock file of `me` in place. None: there is one already. Returns the open file.
@@ -291,6 +297,9 @@ pub(super) fn sibling(path: &Path, suffix: &str) -> PathBuf {
     name.push(suffix);
     path.with_file_name(name)
 }
+
+/// What each lock file begins with; a crash may cut it, or leave zeros.
+const HEAD: &[u8] = b"{\"token\":";
 
 /// More than any holder writes.
 const MAX_TEXT: u64 = 64 * 1024;

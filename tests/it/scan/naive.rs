@@ -51,8 +51,9 @@ fn path_matches(glob: &[&str], path: &[&str]) -> bool {
     }
 }
 
-/// True if something below `output` matches. Links in these trees lead to files only.
-fn is_satisfied(output: &Path, glob: &str, min_size: u64, annex: Annex) -> bool {
+/// True if something below `output` matches; `None` if only what leads nowhere may. Links in these trees lead to files
+/// or nowhere.
+fn is_satisfied(output: &Path, glob: &str, min_size: u64, annex: Annex) -> Option<bool> {
     let parts: Vec<&str> = glob.split('/').filter(|part| !part.is_empty()).collect();
     WalkDir::new(output)
         .min_depth(1)
