@@ -53,6 +53,7 @@ pub fn of(records: &[Record], attempts: &[&TaskRow]) -> Vec<Entry> {
         }
         let ended = [
             EventKind::StatusChange,
+            EventKind::ReasonChange,
             EventKind::Adopted,
             EventKind::Repaired,
         ];
@@ -79,12 +80,12 @@ fn entry_of(record: &Record, attempts: &[&TaskRow]) -> Entry {
         Some(said.to_owned())
     });
     let detail = detail.filter(|text| !text.starts_with("asked for by "));
-    let facts = match record.kind {
-        EventKind::StatusChange if record.new_status == Some(TaskStatus::Failed) => told(&row),
-        EventKind::StatusChange if record.new_status == Some(TaskStatus::Complete) => {
+    let facts = match (record.kind, record.new_status) {
+        (EventKind::StatusChange | EventKind::ReasonChange, Some(TaskStatus::Failed)) => told(&row),
+        (EventKind::StatusChange | EventKind::ReasonChange, Some(TaskStatus::Complete)) => {
             used_text(&row)
         }
-        EventKind::Submitted => cause(&record.fields),
+        (EventKind::Submitted, _) => cause(&record.fields),
         _ => None,
     };
     let detail: Vec<String> = [facts, detail].into_iter().flatten().collect();

@@ -238,7 +238,10 @@ fn mailbox(key: &'static str, value: &str) -> Result<Mailbox, MailError> {
     if value.chars().any(char::is_control) {
         return Err(failed("it holds a control character".to_owned()));
     }
-    value
+    // `root` is a user of the mail server.
+    let is_local = !value.is_empty() && !value.contains(['@', '<', '>', ' ']);
+    let host = if is_local { "@localhost" } else { "" };
+    format!("{value}{host}")
         .parse()
         .map_err(|error: lettre::address::AddressError| failed(error.to_string()))
 }

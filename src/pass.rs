@@ -61,6 +61,8 @@ pub struct Wishes {
     pub max_jobs: Option<usize>,
     /// What is paused, as it was read under the same lock as the state.
     pub control: Control,
+    /// For a dry run: tasks are listed although their script is missing.
+    pub is_preview: bool,
 }
 
 /// Holds what a run would do now, and what it found on the way.
@@ -70,7 +72,7 @@ pub struct Decided {
     pub manifest: Manifest,
     /// The figures of the manifest, limits aside, for the safety stop.
     pub counts: Counts,
-    /// The due tasks whose scripts exist, in order; some of them together.
+    /// The due tasks whose scripts exist (for a preview: all), in order; some of them together.
     pub batches: Vec<Batch>,
     pub missing_scripts: MissingScripts,
     pub brakes: Brakes,
@@ -192,7 +194,7 @@ impl Pass<'_> {
             Some(_) => AttemptNumbers::new(&attempts, state),
             None => AttemptNumbers::default(),
         };
-        let (tasks, missing_scripts) = self.prepare(&manifest, &history, state);
+        let (tasks, missing_scripts) = self.prepare(&manifest, &history, state, wishes.is_preview);
         Ok(Decided {
             strays,
             manifest,

@@ -198,7 +198,7 @@ fn matters_of(input: &Input<'_>, selected: &Selected<'_>) -> Matters {
     let orphan_jobs =
         |queue: &[JobReport]| matters::orphan_jobs(queue, input.state.rows(), input.project);
     Matters {
-        stale: matters::stale(rows(), config.audit.stale_job_threshold_hours, input.now),
+        stale: matters::stale(rows(), config.audit.stale_job_threshold, input.now),
         orphans: Orphans {
             rows: matters::orphan_rows(rows(), dag, input.found),
             jobs: input.queue.map(orphan_jobs),

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
@@ -14,19 +15,19 @@ use crate::executor::JobReport;
 use crate::procedure::{ProcedureDag, Scope};
 use crate::state::{Reason, TaskRow, TaskStatus};
 
-/// Finds jobs that have been in flight for longer than `hours`, the oldest first.
+/// Finds jobs that have been in flight for longer than `limit`, the oldest first.
 pub fn stale<'a>(
     rows: impl Iterator<Item = &'a TaskRow>,
-    hours: u64,
+    limit: Duration,
     now: DateTime<Utc>,
 ) -> Vec<StaleJob> {
     let mut stale: Vec<StaleJob> = rows
         .filter(|row| row.is_in_flight())
         .filter_map(|row| {
             let submitted_at = row.submitted_at?;
-            let age = (now - submitted_at).num_hours();
-            let limit = i64::try_from(hours).unwrap_or(i64::MAX);
-            (age >= limit && now > submitted_at).then(|| StaleJob {
+            let age = now - submitted_at;
+            let is_stale = age.to_std().is_ok_and(|age| !age.is_zero() && age >= limit);
+            is_stale.then(|| StaleJob {
                 procedure: Arc::clone(&row.key.procedure),
                 subject: Arc::clone(&row.key.subject),
                 session: Arc::clone(&row.key.session),
@@ -34,7 +35,7 @@ pub fn stale<'a>(
                 status: row.status.as_str(),
                 reason: row.reason.map(Reason::as_str),
                 submitted_at,
-                hours: age,
+                hours: age.num_hours(),
             })
         })
         .collect();
@@ -266,8 +267,15 @@ mod tests {
         let old = row("bids", TaskStatus::Running, Reason::Running);
         let done = row("fs", TaskStatus::Complete, Reason::Verified);
         let rows = [old, done];
-        assert_eq!(stale(rows.iter(), 168, at(60 * 168 - 1)), []);
-        let found = stale(rows.iter(), 168, at(60 * 169));
+        assert_eq!(
+            stale(
+                rows.iter(),
+                Duration::from_secs(168 * 3600),
+                at(60 * 168 - 1)
+            ),
+            []
+        );
+        let found = stale(rows.iter(), Duration::from_secs(168 * 3600), at(60 * 169));
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].hours, &*found[0].procedure), (169, "bids"));
     }

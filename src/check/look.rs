@@ -176,7 +176,33 @@ pub fn script(facts: &mut scripts::Facts<'_>, search_path: Option<&OsStr>) {
             _ => None,
         };
     }
+    if let Ok(script) = &read {
+        let helpers = scripts::imports::helpers(path, &script.text);
+        let small = |path: &PathBuf| {
+            fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() < 1 << 20)
+        };
+        let helpers = helpers.into_iter().filter(small);
+        facts.helpers = helpers
+            .filter_map(|path| Some((path.clone(), fs::read(&path).ok()?)))
+            .collect();
+    }
     facts.text = Some(read.map(|script| script.text));
+}
+
+/// True if this program is in an environment of Python that has its package.
+pub fn is_wheel() -> bool {
+    let program = std::env::current_exe().unwrap_or_default();
+    let lib = program
+        .parent()
+        .and_then(Path::parent)
+        .map(|prefix| prefix.join("lib"));
+    let versions = lib.and_then(|lib| fs::read_dir(lib).ok());
+    versions.into_iter().flatten().flatten().any(|version| {
+        let package = version
+            .path()
+            .join("site-packages/snbb_scheduler/_program.py");
+        package.is_file()
+    })
 }
 
 fn begins_with_mark(path: &Path) -> bool {

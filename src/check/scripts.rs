@@ -2,6 +2,7 @@
 //! configuration says. Pure.
 
 mod header;
+pub mod imports;
 
 use std::path::{Path, PathBuf};
 
@@ -33,6 +34,10 @@ pub struct Facts<'a> {
     pub mode: Option<u32>,
     /// The interpreter of its `#!` line that is not there: `/bin/zsh`, `env: python3`.
     pub missing_interpreter: Option<String>,
+    /// Python files that it names, and what is in them.
+    pub helpers: Vec<(PathBuf, Vec<u8>)>,
+    /// The program comes from a wheel, whose Python package has replaced the Python program.
+    pub is_wheel: bool,
     pub executor: ExecutorKind,
     pub resources: &'a Resources,
     pub has_log_dir: bool,
@@ -133,6 +138,10 @@ fn content(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Vec<Findi
             "save it as UTF-8; names in another encoding are not found by all programs",
         ));
     }
+    let files = facts.helpers.iter().map(|(path, text)| (&**path, &**text));
+    for (path, text) in std::iter::once((path, text)).chain(files) {
+        findings.extend(imports::judge(facts, path, text));
+    }
     if !is_slurm {
         return;
     }
@@ -197,6 +206,8 @@ mod tests {
             byte_order_mark: false,
             mode: Some(0o644),
             missing_interpreter: None,
+            helpers: Vec::new(),
+            is_wheel: true,
             executor: ExecutorKind::Slurm,
             resources: &RESOURCES,
             has_log_dir: true,

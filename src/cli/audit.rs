@@ -1,4 +1,4 @@
-//! `audit`: a report about the whole study. Reads only; writes what `--output` and `--saved_reports` ask for,
+//! `audit`: a report about the whole study. Reads only; writes what `--output` and `--history` ask for,
 //! never below the data roots.
 
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use crate::sys;
 const SHOWN: usize = 10;
 
 pub fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    let destination = destination(context, args)?;
+    let destination = destination(context, args, printer)?;
     let mut report = gather(context, args, printer)?;
     // A full disk is what a report may have to tell of: it goes wherever it can.
     let mut saved = Ok(());
@@ -81,7 +81,11 @@ struct Destination {
 }
 
 /// Judges what was asked for before any work is done.
-fn destination(context: &Context, args: &AuditArgs) -> Result<Destination, Failure> {
+fn destination(
+    context: &Context,
+    args: &AuditArgs,
+    printer: &mut Printer,
+) -> Result<Destination, Failure> {
     let usage = |message: &str, hint: &str| Failure::Usage {
         message: message.to_owned(),
         hint: hint.to_owned(),
@@ -90,17 +94,12 @@ fn destination(context: &Context, args: &AuditArgs) -> Result<Destination, Failu
         // Not only after hours of reading.
         mail::check(&context.config.audit)?;
     }
-    let report_dir = if args.history {
-        let dir = context.config.audit.report_dir.clone();
-        Some(dir.ok_or_else(|| {
-            usage(
-                "--saved_reports needs a directory for the reports",
-                "name one as 'report_dir' in the 'audit' section of the configuration",
-            )
-        })?)
-    } else {
-        None
-    };
+    let report_dir = context.config.audit.report_dir.clone();
+    let report_dir = report_dir.filter(|_| args.history);
+    if args.history && report_dir.is_none() {
+        printer
+            .note("no trend: --history needs `audit.report_dir`, the directory of earlier reports");
+    }
     let output = args.output.clone();
     for path in [&report_dir, &output].into_iter().flatten() {
         if let Some((key, root)) = root_above(&context.config, path) {

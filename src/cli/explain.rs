@@ -138,8 +138,8 @@ fn decide(
 ) -> Result<(Decided, Counts), Failure> {
     let wishes = Wishes {
         policy: context.policy(Selection::default(), false)?,
-        max_jobs: None,
         control,
+        ..Wishes::default()
     };
     let mut decide = |state: &mut State, sessions: &[Session]| {
         pass.decide(&context.store, state, sessions, looked, &wishes, &|| {})

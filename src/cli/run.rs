@@ -17,6 +17,7 @@ use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
 use super::views::{self, RunSummary};
 use crate::bids::Discovery;
+use crate::executor::Answer;
 use crate::exit::Exit;
 use crate::manifest::Selection;
 use crate::news::Figures;
@@ -49,7 +50,10 @@ pub fn run(
         Some(_) => Access::ReadWrite,
         None => Access::ReadOnly,
     })?;
-    executor.preflight()?;
+    match executor.preflight() {
+        Err(error) if args.dry_run => printer.warning(&error.to_string()),
+        ready => ready?,
+    }
     let mut guard = Guard::new(context, args, locked.as_ref());
     guard.before_scan(executor.as_mut(), &mut state, printer)?;
     let found = context.discover(printer)?;
@@ -65,6 +69,7 @@ pub fn run(
         policy,
         max_jobs: args.max_jobs,
         control: context.store.read_control()?,
+        is_preview: args.dry_run,
     };
     let world = (&found, &looked);
     let mut decided = decide(context, &mut pass, &mut state, world, &wishes, printer)?;
@@ -86,7 +91,8 @@ pub fn run(
         let arrays = &locked.store.paths.arrays;
         clean_arrays(arrays, &state, &looked.observation, started);
     } else {
-        summary.submitted = decided.tasks().count();
+        let refused: usize = summary.refused.iter().map(|(_, count)| count).sum();
+        summary.submitted = decided.tasks().count() - refused;
         preview::print(&decided.batches, pass.executor, args.format, printer)?;
     }
     if pass.executor.takes_arrays() {
@@ -97,8 +103,9 @@ pub fn run(
     figures.refused.clone_from(&summary.refused);
     views::print_run_summary(printer, &summary);
     hint_at_failures(&state, context, printer);
-    if looked.accounting_failed.is_some() && exit == Exit::Done {
-        // Submission went on; what the jobs did is not known.
+    let is_silent = looked.accounting_failed.is_some() || looked.queue_failed.is_some();
+    if is_silent && exit == Exit::Done {
+        // Submission, or the preview, went on; what the jobs did is not known.
         exit = Exit::Unreachable;
     }
     Ok(exit)
@@ -130,7 +137,7 @@ fn open(
     Ok((Some(locked), state))
 }
 
-/// Brings the rows up to date, in memory; without the queue's answer a run ends here.
+/// Brings the rows up to date, in memory; without the queue's answer a run ends here, unless it is a dry run.
 fn look(
     context: &Context,
     args: &RunArgs,
@@ -138,15 +145,20 @@ fn look(
     state: &mut State,
     printer: &mut Printer,
 ) -> Result<Looked, Failure> {
-    let looked = if args.skip_monitor {
+    let mut looked = if args.skip_monitor {
         pass.look_at_queue(state)
     } else {
         pass.look(state)
     };
-    if let Some(message) = &looked.queue_failed {
-        return Err(Failure::QueueUnknown {
-            message: message.clone(),
-        });
+    match looked.queue_failed.clone() {
+        Some(message) if args.dry_run => {
+            printer.warning(&format!(
+                "the queue does not answer: {message}; the preview is made from the state file, and `run` would submit nothing"
+            ));
+            looked.observation.queue = Answer::Got(Vec::new());
+        }
+        Some(message) => return Err(Failure::QueueUnknown { message }),
+        None => {}
     }
     tell(&looked, printer);
     tell_newly_failed(&looked, state, context, printer);

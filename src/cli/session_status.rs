@@ -37,12 +37,14 @@ pub fn run(
         .collect();
     context.refuse_unknown_in(&found, &args.select)?;
     let dag = &context.config.procedures;
-    let mut told = tables::in_sessions(&shown, &manifest, dag);
+    let (chosen, hidden) = tables::selected(&manifest, dag, &selection);
+    let mut told = tables::in_sessions(&shown, &chosen, dag);
     if !args.words.is_empty() {
         shown = tables::with_words(&shown, &told, dag, &args.words);
         told = tables::in_sessions(&shown, &told, dag);
     }
     let view = SessionsView {
+        hidden: &hidden,
         is_selection: shown.len() < found.sessions.len(),
         order: args.sort,
         is_reversed: args.length.reverse,

@@ -61,7 +61,9 @@ pub struct RowsView<'a> {
 
 /// Says which rows `session-status` shows, and how.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct SessionsView {
+pub struct SessionsView<'a> {
+    /// Columns of procedures that were not selected.
+    pub hidden: &'a [String],
     /// There are other sessions, which were not asked for.
     pub is_selection: bool,
     pub order: Option<SessionOrder>,
@@ -219,7 +221,7 @@ pub fn print_session_status(
     mut sessions: Vec<Session>,
     manifest: &Manifest,
     dag: &ProcedureDag,
-    view: &SessionsView,
+    view: &SessionsView<'_>,
 ) -> Result<(), TableError> {
     let format = view.format;
     if format == Format::Table && sessions.is_empty() {
@@ -244,14 +246,13 @@ pub fn print_session_status(
         Format::Json => printer.data(&tables::session_status_json(&sessions, manifest, dag)?),
         Format::Csv => {
             let frame = tables::session_status(&sessions, manifest, dag)?;
-            printer.frame(&frame, format, &[], &[])?;
+            printer.frame(&frame.drop_many(view.hidden), format, &[], &[])?;
         }
         Format::Table => {
-            let (selected, hidden) = tables::selected(manifest, dag);
-            let counts = tables::decision_counts(&selected, dag)?.drop_many(&hidden);
+            let counts = tables::decision_counts(manifest, dag)?.drop_many(view.hidden);
             printer.frame(&with_totals(counts)?, format, &["decision"], &[])?;
             printer.line("");
-            let frame = tables::session_status(&sessions, manifest, dag)?.drop_many(&hidden);
+            let frame = tables::session_status(&sessions, manifest, dag)?.drop_many(view.hidden);
             print_sessions(printer, frame)?;
         }
     }

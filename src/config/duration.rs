@@ -4,28 +4,30 @@ use std::time::Duration;
 
 /// Says why a text is no duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a duration: a whole number and s, m, h or d, such as 90s or 10m")]
+#[error("'{0}' is not a duration: a number and s, m, h or d, such as 90s or 1.5h")]
 pub struct DurationError(pub String);
 
-const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
+const UNITS: [(&str, u32); 4] = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
 
-/// Reads a whole number and its unit. A number alone is an error: nobody can tell its unit.
+/// Reads a number and its unit, to the second. A number alone is an error: nobody can tell its unit.
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
     let error = || DurationError(text.to_owned());
     let (number, seconds) = UNITS
         .iter()
         .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?.trim_end(), seconds)))
         .ok_or_else(error)?;
-    if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    if !is_number(whole) || !is_number(fraction) {
         return Err(error());
     }
-    let number: u64 = number.parse().map_err(|_| error())?;
+    let number: f64 = number.parse().map_err(|_| error())?;
+    let total = (number * f64::from(*seconds)).round();
     // A hundred years: more would overflow points in time that are counted from today.
-    let total = number
-        .checked_mul(*seconds)
-        .filter(|total| *total <= 36_525 * 86_400)
-        .ok_or_else(error)?;
-    Ok(Duration::from_secs(total))
+    if total > 36_525.0 * 86_400.0 {
+        return Err(error());
+    }
+    Ok(Duration::from_secs_f64(total))
 }
 
 /// Writes a duration in the largest unit that shows it whole: `10m`, `90s`.
@@ -33,10 +35,10 @@ pub fn format(duration: Duration) -> String {
     let total = duration.as_secs();
     UNITS
         .iter()
-        .find(|(_, seconds)| total > 0 && total.is_multiple_of(*seconds))
+        .find(|(_, seconds)| total > 0 && total.is_multiple_of(u64::from(*seconds)))
         .map_or_else(
             || format!("{total}s"),
-            |(unit, seconds)| format!("{}{unit}", total / seconds),
+            |(unit, seconds)| format!("{}{unit}", total / u64::from(*seconds)),
         )
 }
 
@@ -53,6 +55,8 @@ mod tests {
             ("1d", 86_400),
             ("0s", 0),
             ("5 m", 300),
+            ("1.5h", 5400),
+            ("0.25m", 15),
         ] {
             assert_eq!(parse(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
@@ -61,7 +65,9 @@ mod tests {
             "s",
             "10",
             "-1s",
-            "1.5h",
+            "1.h",
+            ".5h",
+            "1.5.5h",
             "1h30m",
             "10min",
             "10 ",

@@ -152,7 +152,7 @@ pub enum Fairness {
 #[derive(Debug, Clone)]
 pub struct AuditConfig {
     pub dicom_min_files: u64,
-    pub stale_job_threshold_hours: u64,
+    pub stale_job_threshold: Duration,
     pub report_dir: Option<PathBuf>,
     pub email_recipients: Vec<String>,
     pub email_from: String,

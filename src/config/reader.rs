@@ -29,6 +29,7 @@ pub(super) struct Value<'a> {
     node: &'a Node,
     pub(super) at: Position,
     pub(super) key: String,
+    is_lenient: bool,
 }
 
 /// Is a mapping whose keys are all known ones.
@@ -39,6 +40,8 @@ pub(super) struct Fields<'a> {
     /// Empty: the top of the file.
     pub(super) key: String,
     entries: &'a [Entry],
+    /// What is wrong with its values is only warned about.
+    is_lenient: bool,
 }
 
 impl<'a> Context<'a> {
@@ -102,6 +105,7 @@ impl<'a> Fields<'a> {
             at,
             key: String::new(),
             entries: &[],
+            is_lenient: false,
         };
         match root.filter(|node| !node.is_null()) {
             None => empty,
@@ -111,6 +115,7 @@ impl<'a> Fields<'a> {
                     node,
                     at: node.at,
                     key: String::new(),
+                    is_lenient: false,
                 };
                 value.fields(Section::Site).unwrap_or(empty)
             }
@@ -125,10 +130,23 @@ impl<'a> Fields<'a> {
         } else {
             format!("{}.{name}", self.key)
         };
-        Some(Value::new(self.context, &entry.node, entry.at, key))
+        let value = Value::new(self.context, &entry.node, entry.at, key);
+        Some(Value {
+            is_lenient: self.is_lenient,
+            ..value
+        })
     }
 
-    /// Reads a key that has a default: an empty one is a problem, nobody can tell what it means.
+    /// The same fields, for settings that must not stop anything else.
+    pub(super) fn leniently(&self) -> Self {
+        Self {
+            is_lenient: true,
+            key: self.key.clone(),
+            ..*self
+        }
+    }
+
+    /// Reads a key that has a default, which an empty value means too.
     pub(super) fn or<T>(
         &self,
         name: &str,
@@ -136,13 +154,10 @@ impl<'a> Fields<'a> {
         read: impl FnOnce(&Value<'a>) -> Option<T>,
     ) -> T {
         match self.get(name) {
-            None => default,
-            Some(value) if value.is_null() => {
-                let hint = "write one, or leave the key out for the default";
-                value.problem_with("has no value", hint);
-                default
+            Some(value) if !value.is_null() && !value.is_empty_text() => {
+                read(&value).unwrap_or(default)
             }
-            Some(value) => read(&value).unwrap_or(default),
+            _ => default,
         }
     }
 
@@ -203,6 +218,7 @@ impl<'a> Value<'a> {
             node,
             at,
             key,
+            is_lenient: false,
         }
     }
 
@@ -228,12 +244,18 @@ impl<'a> Value<'a> {
     }
 
     pub(super) fn problem(&self, message: impl Into<String>) {
-        self.context.problem(self.remark(message, None));
+        self.report(self.remark(message, None));
     }
 
     pub(super) fn problem_with(&self, message: impl Into<String>, hint: impl Into<String>) {
-        self.context
-            .problem(self.remark(message, Some(hint.into())));
+        self.report(self.remark(message, Some(hint.into())));
+    }
+
+    fn report(&self, remark: Remark) {
+        match self.is_lenient {
+            true => self.context.warning(remark),
+            false => self.context.problem(remark),
+        }
     }
 
     pub(super) fn warn(&self, message: impl Into<String>) {
@@ -273,6 +295,7 @@ impl<'a> Value<'a> {
             at: self.at,
             key: self.key.clone(),
             entries,
+            is_lenient: self.is_lenient,
         })
     }
 
@@ -307,7 +330,10 @@ impl<'a> Value<'a> {
             NodeValue::Sequence(items) => {
                 let item = |(index, node): (usize, &'a std::rc::Rc<Node>)| {
                     let key = format!("{}[{index}]", self.key);
-                    Value::new(self.context, node, node.at, key)
+                    Value {
+                        is_lenient: self.is_lenient,
+                        ..Value::new(self.context, node, node.at, key)
+                    }
                 };
                 Some(items.iter().enumerate().map(item).collect())
             }

@@ -112,10 +112,14 @@ pub fn value_of(key: &Key) -> Option<Value> {
         (_, _, "text") => text(),
         (_, _, "regular expression") => written("^[\\s\\S]"),
         (_, _, "text, or empty for none") => any_of(vec![word(), none()]),
-        (_, _, "address") => pattern("^\\S+@[^\\s@]+$"),
-        (_, _, "list of addresses") => list(pattern("^\\S+@[^\\s@]+$"), true),
+        (_, _, "address") => text(),
+        (_, _, "list of addresses") => list(text(), true),
         (_, _, "yes or no" | "`yes` or `no`" | "`on` or `off`") => flag(),
-        (_, _, "duration") => pattern("^[0-9]+\\s*[smhd]$"),
+        (_, "stale_job_threshold_hours", _) => any_of(vec![
+            json!({"type": "number", "minimum": 0, "maximum": 24 * 36_525}),
+            pattern("^[0-9]+([.][0-9]+)?$"),
+        ]),
+        (_, _, "duration") => pattern("^[0-9]+([.][0-9]+)?\\s*[smhd]$"),
         (_, _, "memory size") => any_of(vec![
             whole(0, None),
             pattern("^[0-9]+([Kk]|[Mm]|[Gg]|[Tt])?[Bb]?$"),
@@ -195,7 +199,6 @@ fn limits(section: Section, name: &str) -> (u64, Option<u64>) {
         (_, "scan_threads") => (1, Some(512)),
         (_, "warmup" | "pause_after_failures") => (0, Some(u32::MAX.into())),
         (_, "dicom_min_files") => (0, None),
-        (_, "stale_job_threshold_hours") => (0, Some(24 * 36_525)),
         (_, "smtp_port") => (1, Some(65_535)),
         (_, "min_sessions") => (1, Some(100_000)),
         (_, "max_attempts") => (1, Some(1000)),
@@ -204,19 +207,14 @@ fn limits(section: Section, name: &str) -> (u64, Option<u64>) {
     }
 }
 
-/// True if an empty value is the same as none, or says "none".
+/// True if an empty value is the same as none, or as the default.
 fn may_be_none(key: &Key) -> bool {
     match (key.section, key.name) {
-        (_, "procedures" | "discover") | (Section::Site, "state_file") => false,
-        (Section::Notify | Section::Retry, "on") | (Section::Dependency, _) => false,
-        (_, "settle_time" | "pause_after_failures" | "warmup" | "array" | "retry") => true,
-        (Section::Procedure, "min_sessions" | "rerun_when_stale" | "accept_outputs") => false,
-        _ => {
-            key.default != "required"
-                && (key.default.is_empty()
-                    || key.default.contains([' ', '`'])
-                    || key.default == "none")
-        }
+        (_, "procedures") | (Section::Dependency, _) => false,
+        (Section::Site, "state_file" | "dicom_root" | "bids_root" | "derivatives_root") => false,
+        (Section::Notify | Section::Retry, "on") => false,
+        (Section::Procedure, "output_dir") => true,
+        _ => key.default != "required",
     }
 }
 

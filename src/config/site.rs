@@ -28,7 +28,11 @@ pub(super) fn read(
     readable_by_all: bool,
 ) -> Option<Config> {
     let top = Fields::top(context, root);
-    let path = |name: &str, default: &str| top.or(name, PathBuf::from(default), Value::path);
+    // Without a value, the default would be another study's data.
+    let path = |name: &str, default: &str| match top.get(name) {
+        Some(value) => value.path().unwrap_or_default(),
+        None => PathBuf::from(default),
+    };
     let duration = |value: &Value<'_>| value.parse("a duration such as 10m", duration::parse);
     let limit = |value: &Value<'_>| value.whole(1, u64::from(u32::MAX));
     let minutes = |n: u64| Duration::from_secs(n * 60);
@@ -276,35 +280,35 @@ fn audit(top: &Fields<'_>, context: &Context<'_>, readable_by_all: bool) -> Audi
         .and_then(|value| value.fields(Section::Audit))
         .unwrap_or_else(|| Fields::top(context, None));
     let local = || "localhost".to_owned();
-    let recipients = fields.get("email_recipients").map(|value| {
+    let week = Duration::from_secs(168 * 3600);
+    // A mistake here must not keep `run` from its work; whoever sends mail says what is wrong.
+    let mail = fields.leniently();
+    let recipients = mail.get("email_recipients").map(|value| {
         let recipients = value.one_or_more();
-        recipients.iter().filter_map(address).collect()
+        recipients.iter().filter_map(Value::text).collect()
     });
     AuditConfig {
         dicom_min_files: fields.or("dicom_min_files", 10, |value| value.whole(0, u64::MAX)),
-        stale_job_threshold_hours: fields.or("stale_job_threshold_hours", 168, |value| {
-            value.whole(0, 24 * 36_525)
+        stale_job_threshold: fields.or("stale_job_threshold_hours", week, |value| {
+            value.parse("a number of hours", |text| {
+                let hours = duration::parse(&format!("{text}h"));
+                hours.map_err(|_| format!("{} is not a number of hours", quote(text)))
+            })
         }),
         report_dir: fields.maybe("report_dir", Value::path),
         email_recipients: recipients.unwrap_or_default(),
-        email_from: fields.or("email_from", "snbb-scheduler@localhost".to_owned(), address),
-        smtp_host: fields.or("smtp_host", local(), Value::word),
-        smtp_port: fields.or("smtp_port", 25, |value| value.whole(1, 65_535)),
-        smtp_tls: fields.or("smtp_tls", false, Value::flag),
-        smtp_username: fields.maybe("smtp_username", Value::text),
-        smtp_password: password(&fields, context, readable_by_all),
+        email_from: mail.or(
+            "email_from",
+            "snbb-scheduler@localhost".to_owned(),
+            Value::text,
+        ),
+        smtp_host: mail.or("smtp_host", local(), Value::word),
+        smtp_port: mail.or("smtp_port", 25, |value| value.whole(1, 65_535)),
+        smtp_tls: mail.or("smtp_tls", false, Value::flag),
+        smtp_username: mail.maybe("smtp_username", Value::text),
+        smtp_password: password(&mail, context, readable_by_all),
         log_patterns: log_patterns::read(&fields),
     }
-}
-
-fn address(value: &Value<'_>) -> Option<String> {
-    let text = value.word()?;
-    let parts = text.rsplit_once('@');
-    if parts.is_none_or(|(user, host)| user.is_empty() || host.is_empty()) {
-        value.problem(format!("{} is not a mail address", quote(&text)));
-        return None;
-    }
-    Some(text)
 }
 
 /// Reads the password without ever showing it.

@@ -40,7 +40,11 @@ pub(super) fn read<'a>(
         Some((procedure_name(value)?, value.clone()))
     });
     let hint = "write the directory below derivatives_root, or \"\" for the bids_root itself";
-    let output_dir = fields.required("output_dir", hint, output_dir);
+    let output_dir = match fields.get("output_dir") {
+        // As the Python program had it: the same as "".
+        Some(value) if value.is_null() => Some(PathBuf::new()),
+        _ => fields.required("output_dir", hint, output_dir),
+    };
     let hint = "write the job script, such as snbb_run_qsiprep.sh";
     let script = fields.required("script", hint, script);
     let scopes = [("session", Scope::Session), ("subject", Scope::Subject)];
@@ -184,17 +188,21 @@ fn depends_on<'a>(fields: &Fields<'a>) -> (Vec<Dependency>, Vec<DependencyPlace<
         let Some((name, name_value)) = name else {
             continue;
         };
-        if dependencies
-            .iter()
-            .any(|earlier| *earlier.procedure == *name)
-        {
-            name_value.problem(format!("{} stands twice", quote(name)));
-            continue;
-        }
-        dependencies.push(Dependency {
+        let dependency = Dependency {
             procedure: Arc::from(name),
             sessions: rule.unwrap_or_default(),
-        });
+        };
+        let earlier = dependencies
+            .iter()
+            .find(|earlier| earlier.procedure == dependency.procedure);
+        if let Some(earlier) = earlier {
+            if *earlier != dependency {
+                let name = quote(name);
+                name_value.problem(format!("{name} appears twice, with different `sessions`"));
+            }
+            continue;
+        }
+        dependencies.push(dependency);
         places.push(DependencyPlace {
             name: name_value,
             sessions,

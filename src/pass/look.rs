@@ -172,6 +172,7 @@ pub(super) fn event(at: DateTime<Utc>, cause: &Cause, old: TaskStatus, row: &Tas
         at,
         kind: match cause {
             Cause::Adoption(_) => EventKind::Adopted,
+            _ if old == row.status => EventKind::ReasonChange,
             _ => EventKind::StatusChange,
         },
         key: Some(row.key.clone()),

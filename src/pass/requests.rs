@@ -16,12 +16,14 @@ use crate::state::State;
 pub type MissingScripts = BTreeMap<Arc<str>, (ExecutorError, usize)>;
 
 impl Pass<'_> {
-    /// Builds the requests of all due tasks whose scripts exist; the others are counted by procedure.
+    /// Builds the requests of all due tasks whose scripts exist; the others are counted by procedure,
+    /// and left out unless this is a preview.
     pub(super) fn prepare(
         &self,
         manifest: &Manifest,
         history: &AttemptNumbers,
         state: &State,
+        is_preview: bool,
     ) -> (Vec<Prepared>, MissingScripts) {
         // Also those of steps that are not due yet: a typing error should not wait for its day.
         let mut missing: MissingScripts = self
@@ -40,7 +42,9 @@ impl Pass<'_> {
             let procedure = self.config.procedures.get(planned.procedure);
             if let Some((_, count)) = missing.get_mut(&procedure.name) {
                 *count += 1;
-                continue;
+                if !is_preview {
+                    continue;
+                }
             }
             let key = request::key(self.config, planned);
             let (attempt, last_reason) = history.next(&key);

@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use rustix::fs::OFlags;
+use serde::Serialize as _;
+use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Map, Value};
 
 use super::{TaskKey, TaskStatus, durable};
@@ -51,6 +53,8 @@ pub struct Event {
 pub enum EventKind {
     Submitted,
     StatusChange,
+    /// Same status, another reason.
+    ReasonChange,
     Error,
     RetryCleared,
     Adopted,
@@ -65,9 +69,10 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Submitted,
         Self::StatusChange,
+        Self::ReasonChange,
         Self::Error,
         Self::RetryCleared,
         Self::Adopted,
@@ -84,6 +89,7 @@ impl EventKind {
         match self {
             Self::Submitted => "submitted",
             Self::StatusChange => "status_change",
+            Self::ReasonChange => "reason_change",
             Self::Error => "error",
             Self::RetryCleared => "retry_cleared",
             Self::Adopted => "adopted",
@@ -148,7 +154,8 @@ impl AuditLog {
             lines.push(b'\n');
         }
         for event in events {
-            serde_json::to_writer(&mut lines, &self.line(event))?;
+            let mut line = Serializer::with_formatter(&mut lines, Spaced);
+            self.line(event).serialize(&mut line)?;
             lines.push(b'\n');
         }
         self.file.write_all(&lines)
@@ -202,6 +209,31 @@ impl AuditLog {
         }
         line.insert("run_id".to_owned(), Value::from(self.run_id.as_str()));
         line
+    }
+}
+
+/// JSON with a space after each comma and colon, as the Python program wrote it: sites search the log with `grep`.
+struct Spaced;
+
+impl Formatter for Spaced {
+    fn begin_array_value<W: ?Sized + io::Write>(
+        &mut self,
+        to: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        to.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(
+        &mut self,
+        to: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        self.begin_array_value(to, first)
+    }
+
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, to: &mut W) -> io::Result<()> {
+        to.write_all(b": ")
     }
 }
 
@@ -302,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_stand_in_the_order_of_the_python_program() {
+    fn c6_lines_have_the_order_and_the_spaces_of_the_python_program() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("new/dir/audit.jsonl");
         let mut log = AuditLog::open(&path, "r1").unwrap();
@@ -311,9 +343,9 @@ mod tests {
         assert_eq!(
             text,
             concat!(
-                r#"{"timestamp":"2026-03-01T04:05:06.000007+00:00","event":"status_change","subject":"sub-0001","session":"ses-01","procedure":"qsiprep","job_id":"12","old_status":"running","new_status":"failed","detail":"exit code 1\nand \"more\"","reason":"exit_code","run_id":"r1"}"#,
+                r#"{"timestamp": "2026-03-01T04:05:06.000007+00:00", "event": "status_change", "subject": "sub-0001", "session": "ses-01", "procedure": "qsiprep", "job_id": "12", "old_status": "running", "new_status": "failed", "detail": "exit code 1\nand \"more\"", "reason": "exit_code", "run_id": "r1"}"#,
                 "\n",
-                r#"{"timestamp":"2026-03-01T04:05:06.000007+00:00","event":"safety_stop","subject":"","session":"","procedure":"","run_id":"r1"}"#,
+                r#"{"timestamp": "2026-03-01T04:05:06.000007+00:00", "event": "safety_stop", "subject": "", "session": "", "procedure": "", "run_id": "r1"}"#,
                 "\n",
             )
         );

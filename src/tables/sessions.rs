@@ -9,7 +9,7 @@ use super::words::{WORDS, decision_cell, decision_text, decision_word};
 use super::{TableError, counts, json_array, texts};
 use crate::bids::{Session, SessionLabel, SubjectLabel};
 use crate::job::JobId;
-use crate::manifest::{Decision, Manifest, Planned, Skip};
+use crate::manifest::{Decision, Manifest, Planned, Selection, Skip};
 use crate::procedure::{ProcedureDag, Scope};
 use crate::state::Reason;
 
@@ -87,18 +87,24 @@ pub fn decision_counts(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFr
     counts(words().zip(names), "decision", &present, &titles)
 }
 
-/// Returns the tasks that are selected, and the titles of the columns in which none stands.
-pub fn selected(manifest: &Manifest, dag: &ProcedureDag) -> (Manifest, Vec<String>) {
-    let is_selected = |task: &&Planned| !matches!(task.decision, Decision::Skip(Skip::NotSelected));
-    let tasks: Vec<Planned> = manifest.tasks.iter().filter(is_selected).cloned().collect();
-    if tasks.len() == manifest.tasks.len() {
-        return (Manifest { tasks }, Vec::new());
-    }
-    let shown: HashSet<usize> = tasks.iter().map(|task| task.procedure.index()).collect();
-    let titles = column_titles(dag).into_iter().enumerate();
-    let hidden = titles.filter(|(at, _)| !shown.contains(at));
+/// The tasks of the selected procedures, and the columns of the others.
+pub fn selected(
+    manifest: &Manifest,
+    dag: &ProcedureDag,
+    selection: &Selection,
+) -> (Manifest, Vec<String>) {
+    let is_selected = |id| selection.contains_procedure(&dag.get(id).name);
+    let titles = dag.iter().zip(column_titles(dag));
+    let hidden = titles.filter(|((id, _), _)| !is_selected(*id));
+    let tasks = manifest.tasks.iter();
+    let tasks = tasks.filter(|task| is_selected(task.procedure)).cloned();
     let hidden = hidden.map(|(_, title)| title).collect();
-    (Manifest { tasks }, hidden)
+    (
+        Manifest {
+            tasks: tasks.collect(),
+        },
+        hidden,
+    )
 }
 
 /// Returns the tasks that stand in the rows of these sessions.

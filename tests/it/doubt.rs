@@ -305,7 +305,7 @@ fn a_lost_answer_of_sbatch_becomes_one_job() {
     let released = site
         .study
         .read("scheduler_audit.jsonl")
-        .matches("\"event\":\"released\"")
+        .matches("\"event\": \"released\"")
         .count();
     assert_eq!(released, 2, "only what was never sent");
 }

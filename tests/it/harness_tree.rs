@@ -175,7 +175,7 @@ pub fn config(root: &Path) -> Config {
         lock_timeout: Duration::from_secs(10),
         audit: AuditConfig {
             dicom_min_files: 10,
-            stale_job_threshold_hours: 168,
+            stale_job_threshold: std::time::Duration::from_secs(168 * 3600),
             report_dir: None,
             email_recipients: Vec::new(),
             email_from: String::new(),

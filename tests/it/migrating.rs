@@ -2,6 +2,7 @@
 
 mod differences;
 mod site;
+mod stays;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -227,7 +227,7 @@ fn one_refused_submission_loses_nothing_and_stops_only_its_procedure() {
     let log = study.read("scheduler_audit.jsonl");
     assert!(
         log.lines()
-            .any(|line| line.contains("\"event\":\"error\"") && line.contains("Invalid qos")),
+            .any(|line| line.contains("\"event\": \"error\"") && line.contains("Invalid qos")),
         "{log}"
     );
 }
@@ -272,7 +272,7 @@ fn a_submission_in_doubt_is_found_again_and_never_doubled() {
     assert!(
         study
             .read("scheduler_audit.jsonl")
-            .contains("\"event\":\"adopted\"")
+            .contains("\"event\": \"adopted\"")
     );
 }
 

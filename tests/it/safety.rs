@@ -133,7 +133,7 @@ impl Complete {
     fn stop_events(&self) -> usize {
         let log = fs::read_to_string(self.study.at("scheduler_audit.jsonl")).unwrap_or_default();
         log.lines()
-            .filter(|line| line.contains("\"event\":\"safety_stop\""))
+            .filter(|line| line.contains("\"event\": \"safety_stop\""))
             .count()
     }
 }

@@ -56,7 +56,7 @@ fn twenty_sessions_and_four_steps_go_from_nothing_to_complete() {
     let submitted = study
         .read("scheduler_audit.jsonl")
         .lines()
-        .filter(|line| line.contains("\"event\":\"submitted\""))
+        .filter(|line| line.contains("\"event\": \"submitted\""))
         .count();
     assert_eq!(submitted, 70);
 }

@@ -97,6 +97,8 @@ pub(super) fn scripts(site: &Site) -> Vec<Finding> {
             byte_order_mark: false,
             mode: None,
             missing_interpreter: None,
+            helpers: Vec::new(),
+            is_wheel: look::is_wheel(),
             executor: config.executor,
             resources: &procedure.resources,
             has_log_dir: config.slurm.log_dir.is_some(),

@@ -68,7 +68,7 @@ fn apply(record: &Record, attempts: &mut Vec<Attempt>) {
             begin(record, Reason::Submitting, attempts);
         }
         EventKind::Adopted => begin(record, Reason::Queued, attempts),
-        EventKind::StatusChange | EventKind::Cancelled => {
+        EventKind::StatusChange | EventKind::ReasonChange | EventKind::Cancelled => {
             if let Some(status) = record.new_status {
                 change(record, status, attempts);
             }

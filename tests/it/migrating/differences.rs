@@ -9,14 +9,14 @@ use crate::fake_slurm::FakeSlurm;
 use crate::harness::{Said, Study};
 
 /// Two steps per session and one per subject, as short as they can be.
-const STEPS: &str = "\
+pub const STEPS: &str = "\
 output_grace: 0s
 procedures:
   - {name: bids, output_dir: '', script: job.sh, completion_marker: 'anat/*_T1w.nii.gz'}
   - {name: prep, output_dir: prep, script: job.sh, depends_on: [bids], completion_marker: '*.html'}
 ";
 
-fn study(config: &str, sessions: &[&str]) -> (Study, FakeSlurm) {
+pub fn study(config: &str, sessions: &[&str]) -> (Study, FakeSlurm) {
     let mut study = Study::new();
     let slurm = FakeSlurm::new(&mut study);
     study.configure(config);

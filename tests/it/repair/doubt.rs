@@ -30,7 +30,7 @@ fn jobs_go_on_while_the_state_is_damaged() {
         study.ok(&["state", "repair", "--yes"]);
         assert_eq!(rows(&study), wanted, "gone: {gone}");
         let log = study.read("scheduler_audit.jsonl");
-        assert!(log.contains("\"event\":\"repaired\""), "{log}");
+        assert!(log.contains("\"event\": \"repaired\""), "{log}");
         assert!(
             log.contains("out_of_memory"),
             "what Slurm said is logged too"
