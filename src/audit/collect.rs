@@ -41,6 +41,8 @@ pub struct Input<'a> {
     pub selection_text: Option<String>,
     /// Tell of every task's markers, also of complete ones.
     pub all_markers: bool,
+    /// Read the logs of running and complete tasks, too.
+    pub all_logs: bool,
     pub state: &'a State,
     /// Earlier attempts.
     pub attempts: &'a [TaskRow],
@@ -131,7 +133,7 @@ fn unreadable(input: &Input<'_>, selected: &Selected<'_>) -> Vec<UnreadableItem>
 fn read_logs(input: &Input<'_>, selected: &Selected<'_>) -> logs::Read {
     let log_dir = input.config.slurm.log_dir.as_deref();
     let threads = input.config.scan_threads;
-    logs::read(&selected.rows, log_dir, input.patterns, threads, input.tick)
+    logs::read(&selected.rows, input.all_logs, log_dir, input.patterns, threads, input.tick)
 }
 
 /// Tells of the tasks that deserve a look; the place of each in the list, by its number in the manifest.

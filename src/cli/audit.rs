@@ -173,6 +173,7 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
         selection: &selection,
         selection_text: selection_text(&args.select),
         all_markers: args.markers,
+        all_logs: args.all_logs,
         state: &state,
         attempts: &attempts,
         found: &found,

@@ -4,5 +4,6 @@ mod entries;
 mod outputs;
 mod pages;
 mod pipeline;
+mod real;
 mod recipes;
 mod site;

@@ -118,7 +118,7 @@ pub fn known_errors(report: &Report) -> Markup {
     html! {
         h3 { "Known errors in logs" }
         p.hint {
-            "Logs of " (plural(logs.tasks, "failed task")) ": " (thousands(logs.without_log)) " without a log, "
+            "Logs of " (plural(logs.tasks, "task")) ": " (thousands(logs.without_log)) " without a log, "
             (thousands(logs.without_finding)) " without a known error."
         }
         @if !rows.is_empty() { (table("Known errors by pattern", &columns, &rows)) }

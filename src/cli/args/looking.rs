@@ -125,6 +125,9 @@ pub struct AuditArgs {
     /// Look at the logs of failed tasks only
     #[arg(long, conflicts_with = "efficiency")]
     pub logs_only: bool,
+    /// Also look at the logs of running and complete tasks
+    #[arg(long, conflicts_with_all = ["dicom_only", "efficiency"])]
+    pub all_logs: bool,
     /// Compare what jobs asked for with what they used, only
     #[arg(long)]
     pub efficiency: bool,

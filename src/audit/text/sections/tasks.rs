@@ -238,7 +238,7 @@ impl Text<'_> {
             self.list("what the logs say", header, rows);
             if !self.has("tasks") || logs.without_log > 0 {
                 self.line(format!(
-                    "logs of {} failed: {} without a log, {} without a known error",
+                    "logs of {}: {} without a log, {} without a known error",
                     plural(logs.tasks, "task"),
                     logs.without_log,
                     logs.without_finding
