@@ -60,7 +60,7 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
     printer.tell_once();
     let question = queue_question(&context.config, &state);
     // Who looks at local jobs for writing starts those that wait: one of them may be to be cancelled.
-    let mut looking = context.executor(Access::ReadOnly)?;
+    let mut looking = context.executor(Access::ReadOnly, &state)?;
     looking.preflight()?;
     looking.set_deadline(context.config.deadline);
     let (own, others) = own_jobs(looking.as_mut(), &question, &jobs)?;
@@ -71,7 +71,7 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
             job_text(row)
         ));
     }
-    let asked = ask_to_end(context, &own)?;
+    let asked = ask_to_end(context, &state, &own)?;
     // Where nobody was asked to end, nothing is to be waited for.
     let looks = if asked.is_ok() { LOOKS } else { 1 };
     let ending = wait_for_end(context, args, &selection, looks, printer)?;
@@ -99,12 +99,16 @@ fn without_doubt(in_doubt: &[TaskRow]) -> Exit {
 }
 
 /// Asks for the end of the jobs, and writes down that it did. The inner error is the executor's.
-fn ask_to_end(context: &Context, own: &[&TaskRow]) -> Result<Result<(), ExecutorError>, Failure> {
+fn ask_to_end(
+    context: &Context,
+    state: &State,
+    own: &[&TaskRow],
+) -> Result<Result<(), ExecutorError>, Failure> {
     let references: Vec<JobRef> = own.iter().filter_map(|row| reference(row)).collect();
     if references.is_empty() {
         return Ok(Ok(()));
     }
-    let mut executor = context.executor(Access::ReadWrite)?;
+    let mut executor = context.executor(Access::ReadWrite, state)?;
     executor.set_deadline(context.config.deadline);
     // Of several clusters, one may have failed: the jobs of the others were asked to end all the same.
     let asked = executor.cancel(&references);

@@ -178,9 +178,13 @@ impl Context {
         configured.unwrap_or_else(|| request::default_project(&self.store.paths.state))
     }
 
-    pub fn executor(&self, access: Access) -> Result<Box<dyn Executor>, Failure> {
+    /// Makes the executor that asks for the jobs of the state's owner.
+    pub fn executor(&self, access: Access, state: &State) -> Result<Box<dyn Executor>, Failure> {
         Ok(match self.config.executor {
-            ExecutorKind::Slurm => Box::new(SlurmExecutor::from_config(&self.config)),
+            ExecutorKind::Slurm => Box::new(SlurmExecutor::from_config(
+                &self.config,
+                state.meta.owner_uid,
+            )),
             ExecutorKind::Local => {
                 let mut settings =
                     LocalSettings::from_config(&self.config, &self.store.paths.local);

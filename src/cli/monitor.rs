@@ -109,7 +109,7 @@ fn look(
 ) -> Result<(Looked, State), Failure> {
     let (locked, mut state) = context.lock_state(command, args, printer)?;
     let outputs = context.outputs(&state, printer)?;
-    let mut executor = context.executor(Access::ReadWrite)?;
+    let mut executor = context.executor(Access::ReadWrite, &state)?;
     let project = context.project(&state);
     let mut pass = context.pass(executor.as_mut(), outputs.as_ref(), &project);
     let looked = pass.look(&mut state);

@@ -233,7 +233,7 @@ fn look(
     if !chosen.iter().any(TaskRow::is_in_flight) {
         return Ok(Looked::default());
     }
-    let mut executor = context.executor(Access::ReadOnly)?;
+    let mut executor = context.executor(Access::ReadOnly, state)?;
     let project = context.project(state);
     let looked = context
         .pass(executor.as_mut(), outputs, &project)

@@ -47,10 +47,11 @@ pub fn run(
     let policy = context.policy(selection, args.force)?;
     let started = sys::now();
     let (locked, mut state) = open(context, args, printer)?;
-    let mut executor = context.executor(match locked {
+    let access = match locked {
         Some(_) => Access::ReadWrite,
         None => Access::ReadOnly,
-    })?;
+    };
+    let mut executor = context.executor(access, &state)?;
     executor.preflight()?;
     let mut guard = Guard::new(context, args, locked.as_ref());
     guard.before_scan(executor.as_mut(), &mut state, printer)?;

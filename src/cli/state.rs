@@ -125,7 +125,7 @@ fn look(
 ) -> Result<Looked, Failure> {
     let outputs = context.outputs(&rebuilt.state, printer)?;
     // Read-only also with `--yes`: a repair starts no local job.
-    let mut executor = context.executor(Access::ReadOnly)?;
+    let mut executor = context.executor(Access::ReadOnly, &rebuilt.state)?;
     let state = &mut rebuilt.state;
     if state.meta.project.is_none() {
         state.meta.project = Some(context.project(state));

@@ -94,7 +94,7 @@ impl SlurmExecutor {
         }
         if has(&report, "squeue") {
             let mut arguments = words(&["-h", "-r", "--format=%i"]);
-            arguments.push(format!("--user={}", self.uid));
+            arguments.push(format!("--user={}", self.users()));
             report.queue = Some(self.ask("squeue", &arguments));
         }
         if has(&report, "sacct") {

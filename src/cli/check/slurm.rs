@@ -167,7 +167,9 @@ fn ask(
         config_dir: config.base_dir().map(Path::to_owned),
         env,
         accounting: config.slurm.accounting,
-        uid: sys::effective_uid(),
+        owner: sys::effective_uid(),
+        caller: sys::effective_uid(),
+        separator: parse::separator(&config.state_file),
         submit_timeout: TRY_LIMIT,
         query_timeout: QUERY_LIMIT,
     });

@@ -230,7 +230,7 @@ fn every_cluster_that_matters_is_asked_for_its_own_jobs() {
     assert_eq!(of("squeue", ""), ["-", "x", "y"]);
     assert_eq!(of("sacct", "--name="), ["-", "x", "y"]);
     assert_eq!(
-        of("sacct", "-X -D -n -P --delimiter=\u{1f} --jobs="),
+        of("sacct", "-X -D -n -p --delimiter=\u{1f} --jobs="),
         ["-", "x"]
     );
     assert_eq!(of("sacct", "MaxRSS"), ["-"], "the job on x runs");
