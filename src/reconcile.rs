@@ -164,6 +164,9 @@ fn finished(
             ..judge.change(to, reason, live_facts(job), None)
         });
     }
+    if row.reason == Some(Reason::Unverified) {
+        return verified_late(&judge);
+    }
     if !may_still_become_complete(row) {
         return None;
     }
@@ -179,6 +182,20 @@ fn finished(
         (Outputs::Missing, None) => Some(judge.change(row.status, row.reason?, facts(), Some(now))),
         _ => None,
     }
+}
+
+/// Judges a row whose job ended well while nobody knew what it should leave, as soon as somebody does.
+fn verified_late(judge: &Judge<'_>) -> Option<Change> {
+    let facts = &judge.row.facts;
+    let ended = facts.ended_at.unwrap_or_default();
+    let (to, reason, since) = match judge.outputs(facts.started_at.or(judge.row.submitted_at)) {
+        Outputs::Complete { .. } => (TaskStatus::Complete, Reason::Verified, None),
+        Outputs::Missing if judge.now - ended >= judge.disk.output_grace(&judge.row.key) => {
+            (TaskStatus::Failed, Reason::NoOutput, Some(judge.now))
+        }
+        Outputs::Missing | Outputs::NoRule | Outputs::Unreadable => return None,
+    };
+    Some(judge.change(to, reason, JobFacts::default(), since))
 }
 
 #[cfg(test)]

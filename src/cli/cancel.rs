@@ -1,6 +1,6 @@
 //! `cancel`: asks for the end of jobs by selection, in one call.
 //!
-//! A row becomes failed (cancelled) only when the executor confirms that its job has ended.
+//! A row becomes failed (cancelled) only when the executor confirms that its job has ended, or does not know it any more.
 
 use std::time::Duration;
 
@@ -14,11 +14,12 @@ use crate::executor::{Answer, Executor, ExecutorError, Question};
 use crate::exit::Exit;
 use crate::job::JobRef;
 use crate::manifest::Selection;
-use crate::pass::queue_question;
+use crate::pass::{Looked, queue_question};
 use crate::reconcile::is_own;
 use crate::state::audit_log::{Event, EventKind};
 use crate::state::store::check_owner;
-use crate::state::{State, TaskRow};
+use crate::state::transition::{Cause, Change};
+use crate::state::{JobFacts, Reason, State, TaskRow, TaskStatus};
 use crate::sys;
 
 /// How often and how long the end of the jobs is waited for; what takes longer is left to `monitor`.
@@ -170,7 +171,10 @@ fn wait_for_end(
         if look > 0 {
             std::thread::sleep(PAUSE);
         }
-        let (looked, state) = update_or_read(context, "cancel", &args.write, printer)?;
+        let (looked, state) =
+            update_or_read(context, "cancel", &args.write, printer, |state, looked| {
+                end_forgotten(context, selection, state, looked)
+            })?;
         left = chosen(&state, selection).0.len();
         // Without an answer nothing is learned by asking again.
         if left == 0 || looked.is_some_and(|looked| looked.queue_failed.is_some()) {
@@ -178,6 +182,25 @@ fn wait_for_end(
         }
     }
     Ok(left)
+}
+
+/// Ends the rows whose jobs Slurm has forgotten: nothing will ever confirm that these have ended.
+fn end_forgotten(context: &Context, selection: &Selection, state: &mut State, looked: &mut Looked) {
+    let now = sys::now();
+    for row in chosen(state, selection).0 {
+        if looked.has_forgotten(&row, &context.config, now) {
+            let change = Change {
+                key: row.key,
+                about: row.job_id,
+                cause: Cause::Verdict,
+                to: TaskStatus::Failed,
+                reason: Reason::Cancelled,
+                facts: JobFacts::default(),
+                missing_since: None,
+            };
+            looked.apply(state, change, now);
+        }
+    }
 }
 
 /// Asked for, not yet confirmed: the status changes when Slurm says so.

@@ -142,9 +142,7 @@ impl Context {
             let now = u64::try_from(sys::now().timestamp()).unwrap_or_default();
             state.meta.begun_anew = Some(now);
         }
-        if state.meta.project.is_none() {
-            state.meta.project = Some(self.project(&state));
-        }
+        state.meta.project = Some(self.project(&state));
         Ok((locked, state))
     }
 
@@ -164,18 +162,15 @@ impl Context {
 
     /// Returns the word that tells this study's jobs from those of others.
     pub fn project(&self, state: &State) -> String {
-        state
-            .meta
-            .project
-            .clone()
-            .or_else(|| self.store.project_of_copies())
-            .unwrap_or_else(|| self.default_project())
+        let stored = state.meta.project.clone();
+        let stored = stored.or_else(|| self.store.project_of_copies());
+        let known = stored.or_else(|| self.config.project.clone());
+        request::study_word(known, &self.store.paths.state)
     }
 
     /// Returns the same of a study that has not begun.
     pub fn default_project(&self) -> String {
-        let configured = self.config.project.clone();
-        configured.unwrap_or_else(|| request::default_project(&self.store.paths.state))
+        request::study_word(self.config.project.clone(), &self.store.paths.state)
     }
 
     /// Makes the executor that asks for the jobs of the state's owner.
