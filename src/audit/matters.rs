@@ -325,6 +325,7 @@ mod tests {
                 project: project.to_owned(),
                 submission_id: submission.to_owned(),
             }),
+            has_submit_line: false,
         };
         let queue = [
             job("1", "p", "a", Phase::Running),

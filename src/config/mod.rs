@@ -80,6 +80,8 @@ pub struct Config {
     pub settle_time: Option<Duration>,
     pub output_grace: Duration,
     pub lost_grace: Duration,
+    /// How long a job must be missing from the queue before that means anything, where accounting cannot say.
+    pub absence_grace: Duration,
     /// Limit on a whole pass.
     pub deadline: Duration,
     pub lock_timeout: Duration,

@@ -91,6 +91,7 @@ pub(super) fn read(
         settle_time: top.maybe("settle_time", settle_time),
         output_grace: top.or("output_grace", minutes(10), duration),
         lost_grace: top.or("lost_grace", minutes(60), duration),
+        absence_grace: top.or("absence_grace", minutes(5), duration),
         deadline: top.or("deadline", minutes(10), deadline),
         lock_timeout: top.or("lock_timeout", Duration::from_secs(10), duration),
         audit: audit(&top, context, readable_by_all),

@@ -32,6 +32,11 @@ impl JobId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The id without the number of a heterogeneous job's part: `7` of `7+1`.
+    pub fn leader(&self) -> &str {
+        self.0.split('+').next().unwrap_or_default()
+    }
 }
 
 impl fmt::Display for JobId {

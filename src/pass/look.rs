@@ -87,10 +87,10 @@ pub fn look(
     completions: &dyn Completions,
     clock: &dyn Fn() -> DateTime<Utc>,
 ) -> Looked {
-    let question = question(config, state);
-    executor.set_deadline(config.deadline);
     // A second clean answer counts from its beginning.
     let asked_at = clock();
+    let question = question(config, state, asked_at);
+    executor.set_deadline(config.deadline);
     let observation = executor.observe(&question);
     let disk = Disk {
         config,
@@ -98,10 +98,11 @@ pub fn look(
     };
     let patience = Patience {
         lost_grace: chrono_duration(config.lost_grace),
+        absence_grace: chrono_duration(config.absence_grace),
         settle_time: settle_time(config),
     };
     let judge = |outputs: &dyn OutputSource| {
-        reconcile::reconcile(state, &question, &observation, outputs, &patience, asked_at)
+        reconcile::reconcile(state, &observation, outputs, &patience, asked_at)
     };
     // The first time only to learn which outputs it asks for: those are looked at all together.
     let asked = Asked::default();
@@ -145,8 +146,8 @@ pub(super) fn look_at_queue(config: &Config, state: &State, executor: &mut dyn E
 }
 
 /// Makes the question of one pass, about every cluster where a job of this configuration may be.
-fn question(config: &Config, state: &State) -> Question {
-    let mut question = reconcile::question(state);
+fn question(config: &Config, state: &State, now: DateTime<Utc>) -> Question {
+    let mut question = reconcile::question(state, now);
     add_clusters(config, &mut question);
     question
 }
@@ -154,7 +155,7 @@ fn question(config: &Config, state: &State) -> Question {
 /// Makes the question for the queue alone.
 pub fn queue_question(config: &Config, state: &State) -> Question {
     let mut question = Question {
-        clusters: reconcile::question(state).clusters,
+        clusters: reconcile::clusters(state),
         ..Question::default()
     };
     add_clusters(config, &mut question);

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::evidence::job_number;
 use crate::bids::{Session, SessionLabel, SubjectLabel};
 use crate::executor::JobReport;
 use crate::job::{JobId, JobRef, array, is_same_study, name_of_study};
@@ -113,6 +114,8 @@ pub fn compare(
             // The row was edited: the job still writes the outputs of the task that it was made for.
             if let Some(key) = task.filter(|key| *key != row.key) {
                 out.without_row.insert(key, job.id.clone());
+            } else if is_second(row, job) {
+                out.doubled.push((row.key.clone(), reference(job)));
             }
             continue;
         }
@@ -275,6 +278,12 @@ fn hold_back(
         let key = TaskKey::new(session.subject.as_str(), label, &procedure.name);
         out.held_back.entry(key).or_insert_with(|| job.id.clone());
     }
+}
+
+/// True for a further job with the tag of a row: something submitted it twice.
+fn is_second(row: &TaskRow, job: &JobReport) -> bool {
+    let own = row.job_id.as_ref();
+    own.is_some_and(|own| job_number(own) != job_number(&job.id))
 }
 
 /// Ids are recycled: where both carry a tag, the marks decide.

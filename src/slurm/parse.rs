@@ -102,6 +102,7 @@ pub fn queue(text: &str, separator: &str, cluster: Option<&Arc<str>>) -> Parsed 
             req_mem_mb: None,
             elapsed_s: None,
             tag: JobTag::parse(comment),
+            has_submit_line: false,
             name,
             is_whole: true,
         };
@@ -173,6 +174,7 @@ fn record<'a>(
         req_mem_mb: requested_memory(memory, node_count, cpus),
         elapsed_s: elapsed.parse().ok(),
         tag: tag_of_submit_line(submit_line),
+        has_submit_line: known(submit_line).is_some(),
         name,
         is_whole: !memory.contains('?'),
     };
@@ -193,6 +195,7 @@ struct Raw<'a> {
     req_mem_mb: Option<i64>,
     elapsed_s: Option<i64>,
     tag: Option<JobTag>,
+    has_submit_line: bool,
     name: &'a str,
     /// False for a record of accounting's whose first half has not arrived yet: for some seconds its
     /// name is `allocation`, its memory `16?`, and nobody seems to have cancelled it.
@@ -349,6 +352,7 @@ impl Raw<'_> {
                 cluster: None,
             },
             tag: self.tag.clone().map(|tag| tag_of_task(tag, &job)),
+            has_submit_line: self.has_submit_line,
             id: job,
         }
     }
@@ -374,6 +378,7 @@ fn unknown(id: JobId) -> JobReport {
         submitted_at: None,
         facts: JobFacts::default(),
         tag: None,
+        has_submit_line: false,
     }
 }
 

@@ -206,7 +206,8 @@ mod tests {
         );
         assert_eq!(found[&run("5_3", 1_795_827_101)].max_rss_mb, Some(100));
         assert_eq!(found[&run("22", 1_795_827_101)].max_rss_mb, Some(7));
-        assert_eq!(found.len(), 2);
+        assert_eq!(found[&run("22+1", 1_795_827_101)].max_rss_mb, Some(900));
+        assert_eq!(found.len(), 3);
     }
 
     #[test]

@@ -118,11 +118,12 @@ fn a_record_whose_first_half_is_missing_says_nothing() {
 }
 
 #[test]
-fn ids_of_steps_and_of_parts_are_no_jobs_of_their_own() {
-    for text in ["7.batch", "7_3.batch", "7+1.0", "7+1"] {
+fn e22_steps_are_no_jobs_and_parts_are() {
+    for text in ["7.batch", "7_3.batch", "7+1.0"] {
         assert_eq!(ids(text), Some(Ids::Other), "{text}");
     }
     assert_eq!(ids("7+0"), Some(Ids::One(JobId::new("7"))));
+    assert_eq!(ids("7+1"), Some(Ids::One(JobId::new("7+1"))));
     for text in ["x.batch", "7+x.0", "7+x", "x+1", "x+0", ""] {
         assert_eq!(ids(text), None, "{text}");
     }

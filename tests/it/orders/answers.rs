@@ -126,7 +126,7 @@ fn queue(jobs: &[Job], noise: &Noise, now: i64) -> String {
                         ..run.clone()
                     },
                     "other",
-                    "(null)",
+                    "snbb:p:other",
                 );
             }
             continue;
