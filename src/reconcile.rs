@@ -149,6 +149,9 @@ fn finished(judge: &Judge<'_>, evidence: &Evidence<'_>) -> Option<Change> {
             ..judge.change(to, reason, live_facts(job), None)
         });
     }
+    if row.reason == Some(Reason::Unverified) {
+        return verified_late(judge);
+    }
     if may_still_be_corrected(row) {
         match (evidence.recorded(row, &queued), queued) {
             (Recorded::Ended(end), _) | (_, Queued::Ended(end)) => return judge.corrected(end),
@@ -174,6 +177,20 @@ fn finished(judge: &Judge<'_>, evidence: &Evidence<'_>) -> Option<Change> {
         }
         _ => None,
     }
+}
+
+/// Judges a row whose job ended well while nobody knew what it should leave, as soon as somebody does.
+fn verified_late(judge: &Judge<'_>) -> Option<Change> {
+    let facts = &judge.row.facts;
+    let ended = facts.ended_at.unwrap_or_default();
+    let (to, reason, since) = match judge.outputs(facts.started_at.or(judge.row.submitted_at)) {
+        Outputs::Complete { .. } => (TaskStatus::Complete, Reason::Verified, None),
+        Outputs::Missing if judge.now - ended >= judge.disk.output_grace(&judge.row.key) => {
+            (TaskStatus::Failed, Reason::NoOutput, Some(judge.now))
+        }
+        Outputs::Missing | Outputs::NoRule | Outputs::Unreadable => return None,
+    };
+    Some(judge.change(to, reason, JobFacts::default(), since))
 }
 
 #[cfg(test)]

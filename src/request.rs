@@ -240,8 +240,13 @@ fn submission_id(key: &TaskKey, about: &Circumstances<'_>) -> String {
     hex(&hash.finalize()[..8])
 }
 
-/// Returns the project that stands in job comments if neither state nor configuration names one:
-/// 8 hex digits of a hash of the state file's real path.
-pub fn default_project(state_file: &std::path::Path) -> String {
-    hex(&Sha256::digest(state_file.as_os_str().as_encoded_bytes())[..4])
+/// The word that tells a study's jobs from those of all others: `name@mark`, or the mark alone if it has no name. A
+/// mark is 8 hex digits of a hash of the path that the state file had at the study's first run.
+pub fn study_word(known: Option<String>, state_file: &std::path::Path) -> String {
+    let mark = hex(&Sha256::digest(state_file.as_os_str().as_encoded_bytes())[..4]);
+    match known {
+        Some(word) if word.contains('@') || word == mark => word,
+        Some(name) => format!("{name}@{mark}"),
+        None => mark,
+    }
 }

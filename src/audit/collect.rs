@@ -25,6 +25,7 @@ use crate::completion::probe::Probe;
 use crate::config::{Config, ExecutorKind};
 use crate::disk::reader::words;
 use crate::executor::{ExecutorError, JobReport};
+use crate::job::name_of_study;
 use crate::manifest::{Decision, Manifest, Planned, Selection, Skip};
 use crate::request;
 use crate::state::audit_log;
@@ -213,7 +214,7 @@ fn matters_of(input: &Input<'_>, selected: &Selected<'_>) -> Matters {
 fn study(input: &Input<'_>) -> Study {
     let config = input.config;
     Study {
-        project: input.project.to_owned(),
+        project: name_of_study(input.project).to_owned(),
         created_at: input.now,
         version: env!("CARGO_PKG_VERSION"),
         parts: input.parts.words(),

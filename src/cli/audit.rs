@@ -147,7 +147,7 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
     let mut unreadable = Vec::new();
     let attempts = attempts(context, &mut unreadable);
     let project = context.project(&state);
-    let mut executor = context.executor(Access::ReadOnly)?;
+    let mut executor = context.executor(Access::ReadOnly, &state)?;
     let queue = match args.queue && parts.tasks {
         false => None,
         true => match executor.observe(&Question::default()).queue {

@@ -142,9 +142,7 @@ impl Context {
             let now = u64::try_from(sys::now().timestamp()).unwrap_or_default();
             state.meta.begun_anew = Some(now);
         }
-        if state.meta.project.is_none() {
-            state.meta.project = Some(self.project(&state));
-        }
+        state.meta.project = Some(self.project(&state));
         Ok((locked, state))
     }
 
@@ -164,23 +162,24 @@ impl Context {
 
     /// Returns the word that tells this study's jobs from those of others.
     pub fn project(&self, state: &State) -> String {
-        state
-            .meta
-            .project
-            .clone()
-            .or_else(|| self.store.project_of_copies())
-            .unwrap_or_else(|| self.default_project())
+        let stored = state.meta.project.clone();
+        let stored = stored.or_else(|| self.store.project_of_copies());
+        let known = stored.or_else(|| self.config.project.clone());
+        request::study_word(known, &self.store.paths.state)
     }
 
     /// Returns the same of a study that has not begun.
     pub fn default_project(&self) -> String {
-        let configured = self.config.project.clone();
-        configured.unwrap_or_else(|| request::default_project(&self.store.paths.state))
+        request::study_word(self.config.project.clone(), &self.store.paths.state)
     }
 
-    pub fn executor(&self, access: Access) -> Result<Box<dyn Executor>, Failure> {
+    /// Makes the executor that asks for the jobs of the state's owner.
+    pub fn executor(&self, access: Access, state: &State) -> Result<Box<dyn Executor>, Failure> {
         Ok(match self.config.executor {
-            ExecutorKind::Slurm => Box::new(SlurmExecutor::from_config(&self.config)),
+            ExecutorKind::Slurm => Box::new(SlurmExecutor::from_config(
+                &self.config,
+                state.meta.owner_uid,
+            )),
             ExecutorKind::Local => {
                 let mut settings =
                     LocalSettings::from_config(&self.config, &self.store.paths.local);

@@ -51,7 +51,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
     let project = context.project(&state);
     let control = context.store.read_control()?;
     let attempts = context.store.read_attempts()?;
-    let mut executor = context.executor(Access::ReadOnly)?;
+    let mut executor = context.executor(Access::ReadOnly, &state)?;
 
     let mut pass = context.pass(executor.as_mut(), &probe, &project);
     let (looked, mut exit) = look(&mut pass, &mut state, printer);

@@ -196,8 +196,8 @@ fn follow(
     is_live: bool,
     printer: &mut Printer,
 ) -> Result<Exit, Failure> {
-    let mut executor = context.executor(Access::ReadOnly)?;
     let state = context.store.read()?;
+    let mut executor = context.executor(Access::ReadOnly, &state)?;
     let question = queue_question(&context.config, &state);
     // The log that was shown last needs no header.
     let mut shown = followers.len().saturating_sub(1);

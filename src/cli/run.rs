@@ -46,10 +46,11 @@ pub fn run(
     let policy = context.policy(selection.clone(), args.force)?;
     let started = sys::now();
     let (locked, mut state) = open(context, args, printer)?;
-    let mut executor = context.executor(match locked {
+    let access = match locked {
         Some(_) => Access::ReadWrite,
         None => Access::ReadOnly,
-    })?;
+    };
+    let mut executor = context.executor(access, &state)?;
     match executor.preflight() {
         Err(error) if args.dry_run => printer.warning(&error.to_string()),
         ready => ready?,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::args::WaitArgs;
 use super::context::Context;
 use super::error::Failure;
-use super::monitor::update_or_read;
+use super::monitor::{no_more, update_or_read};
 use super::output::Printer;
 use crate::exit::Exit;
 use crate::explain::all_awaiting;
@@ -36,7 +36,7 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
     printer.tell_once();
     printer.detail(&before.text());
     loop {
-        let (_, state) = update_or_read(context, "wait", &args.write, printer)?;
+        let (_, state) = update_or_read(context, "wait", &args.write, printer, no_more)?;
         let counts = count(&state, &selection);
         if counts.in_flight == 0 {
             progress.finish();

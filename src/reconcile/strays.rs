@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::evidence::job_number;
 use crate::bids::{Session, SessionLabel, SubjectLabel};
 use crate::executor::JobReport;
-use crate::job::{JobId, JobRef, array};
+use crate::job::{JobId, JobRef, array, is_same_study, name_of_study};
 use crate::procedure::{ProcedureDag, Scope};
 use crate::state::{State, TaskKey, TaskRow};
 
@@ -22,7 +22,8 @@ pub struct Strays {
     pub doubled: Vec<(TaskKey, JobRef)>,
     /// Jobs with a task's name and without our tag, unknown to rows and audit log: the task waits.
     pub without_row: HashMap<TaskKey, JobId>,
-    /// A tag of such a job, if it is another study's and this one has no state file yet.
+    /// The word in the tag of such a job, or of one of a study with the same name, if it is another study's and this
+    /// one has no state file yet.
     pub other_project: Option<String>,
     /// Jobs with our tag that belong to no task of today.
     pub orphans: Vec<(String, JobRef)>,
@@ -80,7 +81,10 @@ pub fn compare(
         let task = match part_of(job) {
             None => task_of(&job.name, dag, sessions),
             Some(part) => {
-                let is_other = job.tag.as_ref().is_some_and(|tag| tag.project != project);
+                let is_other = job
+                    .tag
+                    .as_ref()
+                    .is_some_and(|tag| !is_same_study(&tag.project, project));
                 if is_other && !is_new {
                     continue;
                 }
@@ -117,11 +121,15 @@ pub fn compare(
         }
         match (&job.tag, task) {
             // A state file that was moved looks like a new study: look twice.
-            (Some(tag), Some(key)) if tag.project != project && is_new => {
+            (Some(tag), Some(key)) if !is_same_study(&tag.project, project) && is_new => {
                 out.other_project = Some(tag.project.clone());
                 out.without_row.insert(key, job.id.clone());
             }
-            (Some(tag), _) if tag.project != project => {}
+            (Some(tag), _) if !is_same_study(&tag.project, project) => {
+                if is_new && name_of_study(&tag.project) == name_of_study(project) {
+                    out.other_project = Some(tag.project.clone());
+                }
+            }
             (Some(_), Some(key)) => by_task.entry(key).or_default().push(job),
             (Some(_), None) => out.orphans.push((job.name.clone(), reference(job))),
             (None, Some(key)) if (records.was_ours)(&job.id) || stands_in_row(rows, &key, job) => {

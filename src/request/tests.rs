@@ -226,5 +226,13 @@ fn no_two_submissions_have_one_id() {
 fn the_word_of_a_study_never_changes() {
     // Jobs that live are known by it, across versions of the program: sha256sum of the path.
     let path = std::path::Path::new("/data/snbb/.scheduler_state.parquet");
-    assert_eq!(default_project(path), "7414cd96");
+    let word = |known: Option<&str>| study_word(known.map(str::to_owned), path);
+    assert_eq!(word(None), "7414cd96");
+    assert_eq!(word(Some("7414cd96")), "7414cd96");
+    assert_eq!(word(Some("memory")), "memory@7414cd96");
+    assert_eq!(
+        word(Some("memory@00000001")),
+        "memory@00000001",
+        "a study that was moved"
+    );
 }

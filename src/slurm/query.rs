@@ -10,7 +10,7 @@ use chrono::{DateTime, Days, Local, Utc};
 
 use super::client::SlurmExecutor;
 use super::command::{End, one_line};
-use super::parse::{self, Parsed, SEPARATOR};
+use super::parse::{self, Parsed};
 use crate::executor::{Answer, JobReport, Question};
 use crate::job::array;
 
@@ -36,6 +36,12 @@ impl SlurmExecutor {
             End::TimedOut { seconds } => {
                 format!("{program} did not answer within {seconds} s and was ended")
             }
+            End::TooLong { bytes } => {
+                format!(
+                    "{program} printed more than {} MiB and was ended",
+                    bytes >> 20
+                )
+            }
             End::Unseen => format!(
                 "the exit status of {program} could not be had (does the calling program ignore SIGCHLD?)"
             ),
@@ -47,13 +53,46 @@ impl SlurmExecutor {
         })
     }
 
+    /// Whose jobs are asked for: the owner's, and those that another caller submits.
+    pub(super) fn users(&self) -> String {
+        match self.owner == self.caller {
+            true => self.owner.to_string(),
+            false => format!("{},{}", self.owner, self.caller),
+        }
+    }
+
+    /// Fails where Slurm hides the owner's jobs from the caller: their absence would mean nothing.
+    fn check_view(&mut self) -> Result<(), String> {
+        if self.owner == self.caller || self.caller == 0 {
+            return Ok(());
+        }
+        let config = self.ask("scontrol", &["show", "config"].map(str::to_owned))?;
+        let is_hidden =
+            config
+                .lines()
+                .filter_map(|line| line.split_once('='))
+                .any(|(key, value)| {
+                    key.trim() == "PrivateData"
+                        && value.split(',').any(|what| what.trim() == "jobs")
+                });
+        match is_hidden {
+            false => Ok(()),
+            true => Err(format!(
+                "Slurm hides the jobs of user {} from user {} (PrivateData=jobs)",
+                self.owner, self.caller
+            )),
+        }
+    }
+
     fn ask_queue(&mut self, cluster: Option<&Arc<str>>) -> Result<Parsed, String> {
-        let format = parse::QUEUE_FORMAT.join(&SEPARATOR.to_string());
+        // One more at the end: what comes between two records is text of something else than Slurm.
+        let format = parse::QUEUE_FORMAT.map(|field| format!("{field}{}", self.separator));
         let mut arguments = cluster_option(cluster);
         arguments.extend(["--all", "-h", "-r", "--states=all"].map(str::to_owned));
-        arguments.push(format!("--user={}", self.uid));
-        arguments.push(format!("--format={format}"));
-        Ok(parse::queue(&self.ask("squeue", &arguments)?, cluster))
+        arguments.push(format!("--user={}", self.users()));
+        arguments.push(format!("--format={}", format.concat()));
+        let text = self.ask("squeue", &arguments)?;
+        Ok(parse::queue(&text, &self.separator, cluster))
     }
 
     /// Asks accounting for these jobs of the user (none: all), with their submit lines, which hold our tag.
@@ -77,17 +116,22 @@ impl SlurmExecutor {
         }
         let mut arguments = cluster_option(cluster);
         // All jobs that ever had an id: ids are recycled, and sacct alone would show the newest only.
-        arguments.extend(["-X", "-D", "-n", "-P"].map(str::to_owned));
-        arguments.push(format!("--delimiter={SEPARATOR}"));
+        arguments.extend(["-X", "-D", "-n", "-p"].map(str::to_owned));
+        arguments.push(format!("--delimiter={}", self.separator));
         // Everybody's jobs are shown otherwise, at least to root.
-        arguments.push(format!("--uid={}", self.uid));
+        arguments.push(format!("--uid={}", self.users()));
         if !ids.is_empty() {
             arguments.push(format!("--jobs={}", ids.join(",")));
         }
         arguments.extend(since_option(since));
         arguments.push(format!("--format={}", fields.join(",")));
         let text = self.ask("sacct", &arguments)?;
-        Ok(parse::accounting(&text, with_submit_line, cluster))
+        Ok(parse::accounting(
+            &text,
+            &self.separator,
+            with_submit_line,
+            cluster,
+        ))
     }
 
     pub(super) fn observe_queue(
@@ -96,6 +140,9 @@ impl SlurmExecutor {
         warnings: &mut Vec<String>,
     ) -> Answer<Vec<JobReport>> {
         let mut jobs = Vec::new();
+        if let Err(text) = self.check_view() {
+            return Answer::Failed(text);
+        }
         for cluster in clusters {
             match self.ask_queue(cluster.as_ref()) {
                 Ok(parsed) => {

@@ -10,8 +10,8 @@ use chrono::{DateTime, Utc};
 
 use super::client::SlurmExecutor;
 use super::job_state::cancelled_by;
+use super::parse;
 use super::parse::steps::{self, Run, Usage};
-use super::parse::{self, SEPARATOR};
 use super::query::{IDS_PER_CALL, cluster_option, since_option};
 use crate::executor::{ACCOUNTING_LAG, JobReport, Phase, Question};
 use crate::job::{JobId, JobRef};
@@ -64,7 +64,7 @@ impl SlurmExecutor {
             let end = record.facts.ended_at;
             let may_still_come =
                 has_failed || end.is_some_and(|end| sys::now() - end < ACCOUNTING_LAG);
-            add(record, usage, self.uid, may_still_come);
+            add(record, usage, self.owner, may_still_come);
         }
     }
 
@@ -81,19 +81,16 @@ impl SlurmExecutor {
                 .collect();
             for chunk in ids.chunks(IDS_PER_CALL) {
                 let mut arguments = cluster_option(cluster.as_ref());
-                arguments.extend(["-D", "-n", "-P"].map(str::to_owned));
-                arguments.push(format!("--delimiter={SEPARATOR}"));
+                arguments.extend(["-D", "-n", "-p"].map(str::to_owned));
+                arguments.push(format!("--delimiter={}", self.separator));
                 arguments.push(format!("--jobs={}", chunk.join(",")));
                 arguments.extend(since_option(since));
                 arguments.push(format!("--format={}", steps::FIELDS.join(",")));
                 let text = self.ask("sacct", &arguments)?;
-                if steps::is_noise(&text) {
-                    return Err("sacct's answer about steps could not be read".to_owned());
-                }
                 known
                     .entry(cluster.clone())
                     .or_default()
-                    .extend(steps::steps(&text));
+                    .extend(steps::steps(&text, &self.separator)?);
             }
         }
         Ok(known)

@@ -50,8 +50,8 @@ pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &
     }
     if let Some(project) = &strays.other_project {
         printer.hint(&format!(
-            "there was no state file at {} yet, and these jobs are of project {project}: if the study's state \
-             was moved, put it there before the next run; if this is another study, the next run goes on",
+            "there was no state file at {} yet, and jobs of the study {project} are in the queue: if its state \
+             was moved, put it there before the next run; if this is another study, give it another `project`",
             context.store.paths.state.display()
         ));
     }

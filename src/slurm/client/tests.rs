@@ -64,7 +64,9 @@ impl Fakes {
             config_dir: None,
             env: vec![("PATH".into(), "/usr/bin:/bin".into())],
             accounting: true,
-            uid: 1000,
+            owner: 1000,
+            caller: 1000,
+            separator: parse::SEPARATOR.to_owned(),
             submit_timeout: SlurmSettings::SUBMIT_TIMEOUT,
             query_timeout: SlurmSettings::QUERY_TIMEOUT,
         }
