@@ -243,6 +243,8 @@ mod tests {
                 byte_order_mark: false,
                 mode: None,
                 missing_interpreter: None,
+                helpers: Vec::new(),
+                is_wheel: false,
                 executor: ExecutorKind::Slurm,
                 resources: &resources,
                 has_log_dir,
