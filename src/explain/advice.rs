@@ -14,7 +14,7 @@ use crate::sys::local_time;
 pub(super) const UNKNOWN: &str = "what its job does is not known while Slurm does not answer; the first `run` that Slurm answers finds out";
 
 /// What can be said of a submission in doubt: there is no job yet that `cancel` could end.
-const IN_DOUBT: &str = "nothing, the next passes find out whether Slurm has accepted the job; \
+const IN_DOUBT: &str = "nothing, the next passes find out whether Slurm has taken the job; \
      if it stays so, submit any other job (sbatch --wrap=true): sacct must list some job to prove that it answers";
 
 /// Says what would have to happen.

@@ -1,7 +1,6 @@
-//! Plugins, scripts and people that rename jobs, and jobs of several parts: each end is that of the task's own job.
+//! Plugins, scripts and people that rename jobs: each end is still that of the task's own job.
 
 use super::*;
-use crate::harness::executable;
 use crate::harness_slurm::{Cluster, private_cluster};
 
 /// Leaves its marker at once (`sub-marker`), waits for `go`, and fails.
@@ -85,7 +84,7 @@ return slurm.SUCCESS
 }
 
 #[test]
-fn e2_e22_renamed_and_heterogeneous_jobs_are_followed_to_their_end() {
+fn e2_renamed_jobs_are_followed_to_their_end() {
     let Some(cluster) = private_cluster("renamed") else {
         return;
     };
@@ -94,15 +93,9 @@ fn e2_e22_renamed_and_heterogeneous_jobs_are_followed_to_their_end() {
         "procedures:
   - {name: many, output_dir: many, script: p.sh, completion_marker: done, array: always}
   - {name: one, output_dir: one, script: p.sh, completion_marker: done}
-  - {name: parts, output_dir: parts, script: parts.sh, completion_marker: done}
 ",
     );
     study.script("p.sh", FAILS_LATE);
-    study.write(
-        "parts.sh",
-        &format!("#!/bin/bash\n#SBATCH hetjob\n{FAILS_LATE}\n"),
-    );
-    executable(&study.at("parts.sh"));
     study.scan(&["sub-marker/ses-1"]);
     study.ok(&["run"]);
     until(&study, &["monitor"], |_, statuses| {
@@ -112,15 +105,13 @@ fn e2_e22_renamed_and_heterogeneous_jobs_are_followed_to_their_end() {
         let job = row["job_id"].as_str().unwrap();
         cluster.scontrol(&["update", &format!("JobId={job}"), "JobName=urgent"]);
     }
-    let running =
-        ["many", "one", "parts"].map(|p| format!("{p} sub-marker ses-1: running running"));
+    let running = ["many", "one"].map(|p| format!("{p} sub-marker ses-1: running running"));
     stays(&study, &running.each_ref().map(String::as_str));
     study.write("go", "");
     wait_until("an empty queue", || is_forgotten(&cluster));
     until(&study, &["run"], |_, statuses| {
         !statuses.iter().any(|s| s.contains("unaccounted"))
     });
-    let failed =
-        ["many", "one", "parts"].map(|p| format!("{p} sub-marker ses-1: failed exit_code"));
+    let failed = ["many", "one"].map(|p| format!("{p} sub-marker ses-1: failed exit_code"));
     stays(&study, &failed.each_ref().map(String::as_str));
 }
