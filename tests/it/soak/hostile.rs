@@ -63,7 +63,7 @@ esac; done
 limit=$(($(date +%s) - LAG))
 copy=$(ls SITE/truth/accounting | awk -F. -v kind=$kind -v limit=$limit '$2 == kind && $1 <= limit' | sort -n | tail -n 1)
 [ -n "$copy" ] || exit 0
-awk -v RS=$'\x1f\n' -v FS=$'\x1f' -v OFS="$wanted" -v ids="$ids" '
+awk -v RS=$'\x1f\x1e\n' -v FS=$'\x1f\x1e' -v OFS="$wanted" -v ids="$ids" '
   BEGIN { some = split(ids, list, ","); for (i in list) asked[list[i]] = 1 }
   { id = $1; sub(/\..*/, "", id); base = id; sub(/[_+].*/, "", base)
     if (!some || id in asked || base in asked) { $1 = $1; printf "%s%s\n", $0, OFS } }
@@ -195,7 +195,7 @@ fn copy_accounting(cluster: &Cluster, study: &Study) {
                 "-D",
                 "-n",
                 "-p",
-                "--delimiter=\u{1f}",
+                "--delimiter=\u{1f}\u{1e}",
             ][..],
             &[&uid, "--starttime=2020-01-01", &format],
             more,
