@@ -6,6 +6,7 @@
 use chrono::{DateTime, Duration, Utc};
 
 use crate::executor::{JobReport, Observation};
+use crate::procedure::SubmitRules;
 use crate::state::transition::{Cause, Change, may_still_be_corrected, may_still_become_complete};
 use crate::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 
@@ -42,9 +43,9 @@ pub trait OutputSource {
     /// How long the task's outputs may take to appear after its job's end.
     fn output_grace(&self, key: &TaskKey) -> Duration;
 
-    /// True if complete outputs count although the job failed.
-    fn accepts_outputs(&self, _: &TaskKey) -> bool {
-        false
+    /// The rules of the task's procedure, if it is in the configuration.
+    fn rules(&self, _: &TaskKey) -> Option<&SubmitRules> {
+        None
     }
 }
 

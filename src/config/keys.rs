@@ -291,7 +291,7 @@ pub const KEYS: &[Key] = &[
     key(RetryRule, "codes", "list of numbers", "all", "Exit codes that are tried again, for `exit_code`; a signal is 128 and its number"),
     key(RetryRule, "delay", "duration", "none; 1m and doubled each time for failures that are not the job's fault", "How long after the failure"),
 
-    key(Safety, "max_drop", "percentage", "10%", "The most by which sessions, or complete tasks of a procedure, may become fewer (fewer than 5 always may); 100% for never"),
+    key(Safety, "max_drop", "percentage", "10%", "The most by which sessions, or complete tasks of a procedure, may become fewer (fewer than 5 may, unless none is left); 100% for never"),
     key(Safety, "min_free", "bytes, or a size such as `64M`", "16M", "What the file systems of state and audit log must have free; 0 for any"),
 
     key(Notify, "email", "yes or no", "no", "Send the digest by mail, to `audit.email_recipients` with the mail settings of `audit`"),

@@ -10,7 +10,7 @@ use crate::bids::{SessionLabel, SubjectLabel};
 use crate::completion::{Completion, Completions};
 use crate::config::Config;
 use crate::parallel;
-use crate::procedure::ProcedureId;
+use crate::procedure::{ProcedureId, SubmitRules};
 use crate::reconcile::{OutputSource, Outputs};
 use crate::state::TaskKey;
 
@@ -91,10 +91,10 @@ impl OutputSource for Disk<'_> {
         chrono_duration(grace)
     }
 
-    fn accepts_outputs(&self, key: &TaskKey) -> bool {
+    fn rules(&self, key: &TaskKey) -> Option<&SubmitRules> {
         let procedures = &self.config.procedures;
-        let own = procedures.find(&key.procedure);
-        own.is_some_and(|own| procedures.get(own).rules.accept_outputs)
+        let own = procedures.find(&key.procedure)?;
+        Some(&procedures.get(own).rules)
     }
 }
 
@@ -121,7 +121,7 @@ impl OutputSource for Ahead<'_> {
         self.disk.output_grace(key)
     }
 
-    fn accepts_outputs(&self, key: &TaskKey) -> bool {
-        self.disk.accepts_outputs(key)
+    fn rules(&self, key: &TaskKey) -> Option<&SubmitRules> {
+        self.disk.rules(key)
     }
 }

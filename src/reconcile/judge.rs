@@ -184,16 +184,19 @@ impl Judge<'_> {
 
     fn accepts_outputs(&self, job: &JobReport) -> bool {
         let started = job.facts.started_at.or(job.submitted_at);
-        self.disk.accepts_outputs(&self.row.key)
+        let rules = self.disk.rules(&self.row.key);
+        rules.is_some_and(|rules| rules.accept_outputs)
             && matches!(self.outputs(started), Outputs::Complete { .. })
     }
 
     /// Looks at the disk after a job that succeeded. Many programs leave results that are complete as they are, so their
-    /// age counts only if they may be those of a failed attempt.
+    /// age counts only if they may be those of a failed attempt, or lack a session that came later.
     fn outputs_after_success(&self, started: Option<DateTime<Utc>>) -> Outputs {
-        match self.row.retry == RetryState::default() {
-            true => self.disk.outputs(&self.row.key, false),
-            false => self.outputs(started),
+        let rules = self.disk.rules(&self.row.key);
+        let may_be_stale = rules.is_some_and(|rules| rules.rerun_when_stale);
+        match may_be_stale || self.row.retry != RetryState::default() {
+            true => self.outputs(started),
+            false => self.disk.outputs(&self.row.key, false),
         }
     }
 

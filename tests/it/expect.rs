@@ -231,7 +231,7 @@ fn a_session_that_comes_later_makes_a_complete_task_stale() {
     let said = study.ok(&["run"]);
     assert!(!said.err.contains("stale"), "{}", said.err);
     study.scan(&["sub-01/ses-3"]);
-    assert_eq!(table(&study)[2], "sub-01 ses-3: due, waiting");
+    assert_eq!(table(&study)[2], "sub-01 ses-3: due, complete");
     convert(&study, "sub-01/ses-3");
     assert_eq!(table(&study)[2], "sub-01 ses-3: complete, complete (stale)");
     let said = study.ok(&["run"]);
