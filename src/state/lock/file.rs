@@ -15,8 +15,8 @@ use chrono::{DateTime, Utc};
 use rustix::fs::OFlags;
 
 use super::heartbeat::touch;
-use crate::state::durable;
 use super::holder::{Holder, Life, utc};
+use crate::state::durable;
 
 /// Holds a lock file as it was at one moment.
 #[derive(Debug, Clone)]
