@@ -1,11 +1,12 @@
 //! The names of a state's files.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use super::StateError;
 use crate::disk::annex;
+use crate::disk::regular::open_regular;
 
 /// Names the files of one study's state. All stand in the directory of the state file itself
 /// (links are followed, so that the link stays).
@@ -44,11 +45,7 @@ impl StatePaths {
             return Err(bad("it has no file name"));
         };
         let stem = stem_of(&name);
-        let beside = |stem: &OsStr, end: &str| {
-            let mut name = OsString::from(stem);
-            name.push(end);
-            state.with_file_name(name)
-        };
+        let beside = |stem: &OsStr, end| beside(&state, stem, end);
         let paths = Self {
             backup: beside(&name, ".bak"),
             attempts: beside(stem, ".attempts.parquet"),
@@ -60,8 +57,9 @@ impl StatePaths {
             arrays: beside(stem, ".arrays"),
             state,
         };
-        if paths.beside().contains(&&paths.state) {
-            return Err(bad("its name is that of another file of the state"));
+        let name = name.as_encoded_bytes();
+        if ENDS.iter().any(|end| name.ends_with(end.as_bytes())) {
+            return Err(bad("its name is that of another file of a state"));
         }
         paths.check_names(stem)?;
         Ok(paths)
@@ -81,40 +79,27 @@ impl StatePaths {
 
     /// Refuses a state file whose files beside it may be those of another one.
     fn check_names(&self, stem: &OsStr) -> Result<(), StateError> {
-        let beside = |stem: &OsStr, end: &str| {
-            let mut name = OsString::from(stem);
-            name.push(end);
-            self.state.with_file_name(name)
-        };
-        let is_there = |path: &Path| path.symlink_metadata().is_ok();
-        let twin = match self.state.file_name() == Some(stem) {
+        let beside = |stem: &OsStr, end| beside(&self.state, stem, end);
+        let is_whole = self.state.file_name() == Some(stem);
+        let twin = match is_whole {
             true => beside(stem, PARQUET),
-            false => self.state.with_file_name(stem),
+            false => beside(stem, ""),
         };
-        if is_there(&twin) {
+        if is_parquet(&twin) {
             return Err(StateError::Twin {
                 path: self.state.clone(),
                 twin,
             });
         }
         // Earlier versions took any extension off.
-        let before = Path::new(stem).file_stem().filter(|before| *before != stem);
+        let before = Path::new(stem)
+            .file_stem()
+            .filter(|before| is_whole && *before != stem);
         if let Some(before) = before
-            && !is_there(&beside(before, PARQUET))
+            && !is_parquet(&beside(before, PARQUET))
         {
-            let ends = [
-                ".journal.jsonl",
-                ".lock",
-                ".attempts.parquet",
-                ".control.json",
-                ".arrays",
-                ".local",
-            ];
-            if let Some(old) = ends
-                .iter()
-                .map(|end| beside(before, end))
-                .find(|old| is_there(old))
-            {
+            let mut old = ENDS.iter().map(|end| beside(before, end));
+            if let Some(old) = old.find(|old| old.symlink_metadata().is_ok()) {
                 return Err(StateError::OldName {
                     path: self.state.clone(),
                     old,
@@ -126,7 +111,31 @@ impl StatePaths {
     }
 }
 
+fn beside(state: &Path, stem: &OsStr, end: &str) -> PathBuf {
+    let mut name = OsString::from(stem);
+    name.push(end);
+    state.with_file_name(name)
+}
+
+/// True for a file that may be a state. What else has such a name is nothing to this program.
+fn is_parquet(path: &Path) -> bool {
+    let mut mark = [0; 4];
+    open_regular(path).is_ok_and(|mut file| file.read_exact(&mut mark).is_ok() && mark == *b"PAR1")
+}
+
 const PARQUET: &str = ".parquet";
+
+/// How the names of the files beside a state file end.
+const ENDS: [&str; 8] = [
+    ".bak",
+    ".attempts.parquet",
+    ".journal.jsonl",
+    ".lock",
+    ".control.json",
+    ".calls.json",
+    ".local",
+    ".arrays",
+];
 
 /// Returns what the names of the files beside a state file begin with: its whole name, but for `.parquet`.
 fn stem_of(name: &OsStr) -> &OsStr {

@@ -181,8 +181,11 @@ fn e8_names_beside_the_state_are_made_of_its_whole_name() {
             .ends_with("scheduler.lock")
     );
     // The two that would still share them.
-    fs::write(dir.path().join("scheduler.parquet"), "").unwrap();
+    fs::create_dir(dir.path().join("other")).unwrap();
+    assert!(of("other.parquet").is_ok());
+    fs::write(dir.path().join("scheduler.parquet"), "PAR1").unwrap();
     assert!(of("scheduler").is_err());
+    assert!(of("scheduler.site1").is_ok());
     fs::remove_file(dir.path().join("scheduler.parquet")).unwrap();
     // What an earlier version may have left for this state is not passed over.
     fs::write(dir.path().join("scheduler.journal.jsonl"), "").unwrap();
