@@ -60,11 +60,7 @@ impl<'a> Outputs<'a> {
 
     /// Returns the task's own directory, and what carries its name beside it: reports, and FreeSurfer's run of each
     /// session (`<sub>_<ses>`, `<sub>_<ses>.long.<sub>`). QSIRecon keeps each workflow in a dataset of its own.
-    fn places(
-        &self,
-        procedure: &Procedure,
-        task: &Planned,
-    ) -> Result<Vec<PathBuf>, OutputError> {
+    fn places(&self, procedure: &Procedure, task: &Planned) -> Result<Vec<PathBuf>, OutputError> {
         let (subject, session) = (task.subject.as_str(), task.session.as_str());
         let roots = self.config.output_roots();
         let top = roots.top(procedure);

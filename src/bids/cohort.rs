@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::{Session, SessionLabel, SubjectLabel};
-use crate::disk::reader::{read_regular, words};
+use crate::disk::reader::words;
+use crate::disk::regular::read_regular;
 
 /// Holds the lists as the configuration has them. The default wants every session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -124,7 +125,9 @@ impl CohortError {
                     "exclude" => "write a comment line if nobody is excluded",
                     _ => "name sessions in it",
                 };
-                format!("{nobody}, or leave '{key}' out; rewrite a list elsewhere and move it into place")
+                format!(
+                    "{nobody}, or leave '{key}' out; rewrite a list elsewhere and move it into place"
+                )
             }
         }
     }

@@ -3,6 +3,7 @@
 //! All values are read as text: a number reading would make `00012` and `12` one subject without a
 //! word, and `1e3` another. The paths are used as they stand; the disk is not looked at.
 
+mod ids;
 mod lines;
 
 use std::collections::BTreeMap;
@@ -18,22 +19,15 @@ use polars_io::csv::read::CsvReadOptions;
 use super::discover::{Dicom, Discovery, Session};
 use super::labels::{LONGEST, have_room};
 use super::{SessionLabel, SubjectLabel};
-use crate::disk::reader::{read_regular, words};
+use crate::disk::reader::words;
+use crate::disk::regular::read_regular;
 use crate::threads::with_threads;
+use ids::{SESSION_WIDTH, SUBJECT_WIDTH, are_numbers, bare, value};
 
 /// Column of the DICOM directories.
 const DICOM_COL: &str = "dicom_path";
-/// Digits of a subject's and of a session's label.
-const SUBJECT_WIDTH: usize = 4;
-const SESSION_WIDTH: usize = 12;
 /// So many lines of a kind are shown in a message.
 const SHOWN: usize = 3;
-
-/// What pandas takes for "no value" (`pandas.read_csv`, `na_values`).
-const NA_WORDS: [&str; 18] = [
-    "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>",
-    "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
-];
 
 /// Says why a sessions file cannot be used. Lines count from 1, the header's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -380,39 +374,6 @@ impl Rows {
             near: Vec::new(),
             unreadable: Vec::new(),
         })
-    }
-}
-
-/// Takes pandas' NA words and blanks for no value.
-fn value(text: Option<&str>) -> Option<&str> {
-    let text = text?.trim();
-    (!text.is_empty() && !NA_WORDS.contains(&text)).then_some(text)
-}
-
-/// True if a column holds numbers only. The Python program's reader decided by column, too.
-fn are_numbers(column: &ChunkedArray<StringType>) -> bool {
-    column
-        .iter()
-        .filter_map(value)
-        .all(|id| whole_number(id).is_some())
-}
-
-/// Returns a number's digits without an empty fraction (`12.0`).
-fn whole_number(id: &str) -> Option<&str> {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let (whole, fraction) = id.split_once('.').unwrap_or((id, ""));
-    (is_number(whole) && fraction.bytes().all(|b| b == b'0')).then_some(whole)
-}
-
-/// Returns an id without what no label holds: blanks, `-` and `_`. A number loses its leading zeros; in a column of
-/// texts they are part of the id.
-fn bare(id: &str, is_number: bool) -> String {
-    match whole_number(id).filter(|_| is_number) {
-        Some(whole) => whole.trim_start_matches('0').to_owned(),
-        None => id
-            .chars()
-            .filter(|c| !matches!(c, '-' | '_') && !c.is_whitespace())
-            .collect(),
     }
 }
 

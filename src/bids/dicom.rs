@@ -208,8 +208,13 @@ mod tests {
             settle: (settle > 0).then(|| Duration::minutes(settle)),
             min_files,
         };
-        let hold =
-            |gate: Gate, minutes| gate.hold(&Reader::default(), tmp.path(), written + Duration::minutes(minutes));
+        let hold = |gate: Gate, minutes| {
+            gate.hold(
+                &Reader::default(),
+                tmp.path(),
+                written + Duration::minutes(minutes),
+            )
+        };
         assert_eq!(hold(gate(0, 0), 0), None);
         let until = written + Duration::minutes(30);
         assert_eq!(hold(gate(30, 0), 29), Some(Hold::Settling { until }));

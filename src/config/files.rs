@@ -56,9 +56,9 @@ pub(super) fn check(config: &Config, fields: &Fields<'_>, context: &Context<'_>)
             is_written,
             identity,
         };
-        let other = known.iter().find(|other| {
-            (other.is_written || is_written) && other.identity == named.identity
-        });
+        let other = known
+            .iter()
+            .find(|other| (other.is_written || is_written) && other.identity == named.identity);
         if let Some(other) = other {
             let key = if is_written { key } else { other.key };
             let message = format!(
@@ -81,7 +81,12 @@ pub(super) fn check(config: &Config, fields: &Fields<'_>, context: &Context<'_>)
         for dir in dirs.into_iter().flatten() {
             let script = dir.join(&procedure.script);
             if script.is_file() {
-                add("procedures", &format!("the script of {}", procedure.name), &script, false);
+                add(
+                    "procedures",
+                    &format!("the script of {}", procedure.name),
+                    &script,
+                    false,
+                );
             }
         }
     }
@@ -89,7 +94,12 @@ pub(super) fn check(config: &Config, fields: &Fields<'_>, context: &Context<'_>)
     if let Ok(paths) = StatePaths::of(&config.state_file) {
         for path in paths.beside() {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            add("state_file", &format!("{name}, which belongs to the state,"), path, true);
+            add(
+                "state_file",
+                &format!("{name}, which belongs to the state,"),
+                path,
+                true,
+            );
         }
     }
     add("log_file", "log_file", &config.log_file, true);
@@ -118,7 +128,12 @@ fn read_only(config: &Config) -> Vec<(&'static str, &Path)> {
             files.push((key, file.as_path()));
         }
     }
-    files.extend(config.qsirecon_spec.as_deref().map(|file| ("qsirecon_spec", file)));
+    files.extend(
+        config
+            .qsirecon_spec
+            .as_deref()
+            .map(|file| ("qsirecon_spec", file)),
+    );
     files
 }
 

@@ -13,7 +13,7 @@ use super::problem::{ConfigError, Position, Problem};
 use super::reader::Context;
 use super::tree::{Node, NodeValue, Remark, Tree};
 use super::{Config, paths, site};
-use crate::disk::reader;
+use crate::disk::regular::open_regular;
 use crate::procedure::MemSize;
 
 /// The environment variable that names the file where `--config` is not given.
@@ -146,7 +146,7 @@ fn says_something(root: Option<&Node>, context: &Context<'_>) {
 
 /// Returns the content, and whether every user of the machine may read it.
 fn read(file: &Path) -> io::Result<(Vec<u8>, bool)> {
-    let open = reader::open_regular(file)?;
+    let open = open_regular(file)?;
     let metadata = open.metadata()?;
     let mut bytes = Vec::new();
     open.take(LARGEST + 1).read_to_end(&mut bytes)?;

@@ -260,28 +260,6 @@ pub fn words(error: &std::io::Error) -> String {
     }
 }
 
-/// Opens a regular file for reading; an error for anything else, at once: a pipe would wait for its other end.
-pub fn open_regular(path: &Path) -> std::io::Result<std::fs::File> {
-    let fd = open(path, OFlags::NONBLOCK, &mut 0)?;
-    let file = std::fs::File::from(fd);
-    let metadata = file.metadata()?;
-    if metadata.is_dir() {
-        return Err(std::io::ErrorKind::IsADirectory.into());
-    }
-    if metadata.is_file() {
-        Ok(file)
-    } else {
-        Err(std::io::Error::other("it is not a regular file"))
-    }
-}
-
-/// Reads a whole regular file.
-pub fn read_regular(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    std::io::Read::read_to_end(&mut open_regular(path)?, &mut bytes)?;
-    Ok(bytes)
-}
-
 /// True if the error says that there is nothing of that kind at the path.
 pub(super) fn is_absence(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)

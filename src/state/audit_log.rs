@@ -5,22 +5,24 @@
 
 pub mod archive;
 mod facts;
+mod opening;
 mod reading;
 mod strangers;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufRead as _, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use rustix::fs::OFlags;
 use serde::Serialize as _;
 use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Map, Value};
 
-use super::{TaskKey, TaskStatus, durable};
+use super::{TaskKey, TaskStatus};
 use crate::job::JobId;
+
+use opening::{MARK, open_for_appending};
 
 pub use facts::{extras_of, extras_of_intent, fill};
 pub use reading::{Contents, Record, parse, read};
@@ -237,42 +239,6 @@ impl Formatter for Spaced {
     }
 }
 
-fn open_for_appending(path: &Path) -> io::Result<File> {
-    durable::make_directory_of(path)?;
-    // Also read: whether the last line is whole.
-    let mut file = OpenOptions::new()
-        .read(true)
-        .append(true)
-        .create(true)
-        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
-        .open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    if !is_log(&mut file)? {
-        return Err(durable::foreign());
-    }
-    Ok(file)
-}
-
-/// What each event begins with.
-const MARK: &[u8] = b"{\"timestamp\"";
-
-/// True if a file is empty, or its beginning or end holds an event: a crash may have spoilt one of them.
-fn is_log(file: &mut File) -> io::Result<bool> {
-    const PART: u64 = 64 * 1024;
-    let length = file.metadata()?.len();
-    for from in [0, length.saturating_sub(PART)] {
-        let mut part = Vec::new();
-        file.seek(SeekFrom::Start(from))?;
-        io::Read::by_ref(file).take(PART).read_to_end(&mut part)?;
-        if part.is_empty() || durable::holds(&part, MARK) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 /// True if a log or one of its archives holds a `submitted` or `adopted` event of a job. What cannot be
 /// read knows nothing: the job then is treated as somebody else's, which submits nothing.
 pub fn knows_job(log: &Path, id: &JobId) -> bool {
@@ -429,8 +395,15 @@ mod tests {
         assert!(AuditLog::open(&path, "r1").is_err());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         // A damaged beginning is still a log.
-        std::fs::write(&path, format!("{}\n{}\n", "\0".repeat(99), r#"{"timestamp": "x"}"#)).unwrap();
-        AuditLog::open(&path, "r1").unwrap().append(&[event()]).unwrap();
+        std::fs::write(
+            &path,
+            format!("{}\n{}\n", "\0".repeat(99), r#"{"timestamp": "x"}"#),
+        )
+        .unwrap();
+        AuditLog::open(&path, "r1")
+            .unwrap()
+            .append(&[event()])
+            .unwrap();
     }
 
     #[test]

@@ -10,7 +10,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _};
+use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,9 +18,10 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
+mod ours;
 mod temporary;
 
-use crate::disk::reader::open_regular;
+pub use ours::{foreign, holds, refuse_foreign};
 use temporary::Temporary;
 
 /// Describes a replacement. `I` tells one content of the file from another.
@@ -183,35 +184,10 @@ impl<I: PartialEq> Replacement<'_, I> {
 /// writes.
 pub fn overwrite(target: &Path, bytes: &[u8], mark: &str) -> Result<(), ReplaceError> {
     make_directory_of(target).map_err(|source| failed("make the directory of", target, source))?;
-    refuse_foreign(target, mark).map_err(|source| failed("replace", target, source))?;
-    Temporary::write(target, bytes, None)?.rename(target, || false)?;
+    let old = refuse_foreign(target, mark).map_err(|source| failed("replace", target, source))?;
+    Temporary::write(target, bytes, old.as_ref())?.rename(target, || false)?;
     remove_leftovers(&[target], LEFTOVER_AGE);
     Ok(())
-}
-
-/// Refuses to go on if something stands at a path that this program has not written: its files hold a mark in their
-/// first 64 KiB. An empty file is nobody's.
-pub fn refuse_foreign(path: &Path, mark: &str) -> io::Result<()> {
-    let file = match open_regular(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        file => file?,
-    };
-    let mut beginning = Vec::new();
-    file.take(64 * 1024).read_to_end(&mut beginning)?;
-    if beginning.is_empty() || holds(&beginning, mark.as_bytes()) {
-        Ok(())
-    } else {
-        Err(foreign())
-    }
-}
-
-pub fn holds(text: &[u8], mark: &[u8]) -> bool {
-    text.windows(mark.len()).any(|part| part == mark)
-}
-
-/// The error about a file that is not this program's.
-pub fn foreign() -> io::Error {
-    io::Error::other("it was not written by this program; move it away, or name another file")
 }
 
 /// Opens a file for reading, again if the server has forgotten it meanwhile. Does not wait for
@@ -402,3 +378,6 @@ fn has_no_links(error: &io::Error) -> bool {
             io::ErrorKind::PermissionDenied | io::ErrorKind::TooManyLinks
         )
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! The configuration, through the library: every fixture loads, or tells all that is wrong with it.
 
 mod describe;
+mod files;
 mod properties;
 mod schema;
 mod sources;
@@ -310,6 +311,30 @@ procedures:
 ";
     let config = interpret("c.yaml", text.as_bytes()).unwrap();
     insta::assert_snapshot!(config.warnings.join("\n"));
+}
+
+/// Any difference in the rules of completion makes two procedures different.
+#[test]
+fn b10_procedures_that_differ_in_one_rule_are_two() {
+    for (rule, are_same) in [
+        ("completion_marker: [{glob: x, min_size: 1}]", true),
+        ("completion_marker: [{glob: x, min_size: 2}]", false),
+        (
+            "completion_marker: [{glob: x, min_size: 1}]\n    forbid: [crash*]",
+            false,
+        ),
+    ] {
+        let text = format!(
+            "procedures:\n  - name: a\n    output_dir: a\n    script: a\n    completion_marker: [{{glob: x, min_size: 1}}]\n  \
+             - name: b\n    output_dir: a\n    script: a\n    {rule}\n"
+        );
+        let config = interpret("c.yaml", text.as_bytes()).unwrap();
+        let is_warned = config
+            .warnings
+            .iter()
+            .any(|it| it.contains("when one is complete"));
+        assert_eq!(is_warned, are_same, "{rule}");
+    }
 }
 
 #[test]

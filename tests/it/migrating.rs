@@ -44,6 +44,23 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
         )],
     ),
     (
+        "sessions-without-files",
+        &[(
+            "src/bids/dicom.rs",
+            "b4_a_directory_without_a_real_file_is_held_without_any_gate",
+        )],
+    ),
+    (
+        "files-of-others",
+        &[
+            (
+                "src/state/audit_log.rs",
+                "e9_a_file_that_is_no_log_is_never_appended_to",
+            ),
+            ("tests/it/config/files.rs", "e9_no_two_keys_name_one_file"),
+        ],
+    ),
+    (
         "all-sessions",
         &[
             HERE("all_sessions"),

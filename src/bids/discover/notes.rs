@@ -160,7 +160,7 @@ fn remedy(kind: Kind) -> &'static str {
         Kind::Hollow => "; unpack archives as sub-<label>/ses-<label>",
         Kind::Twin => "; each is worked on by itself: if they are the same, merge them",
         Kind::Copy => "; its data is worked on twice: remove the link, or name it in `exclude`",
-        Kind::Beside => "; move it into a session",
+        Kind::Beside => "; data belongs into a session",
     }
 }
 

@@ -255,8 +255,7 @@ fn children(
         if !is_level && datatype.is_none() {
             let may_be_directory =
                 matches!(entry.kind, listing::Kind::Directory | listing::Kind::Link);
-            if may_be_directory
-                && let Some(meant) = text.and_then(|name| near::meant(name, prefix))
+            if may_be_directory && let Some(meant) = text.and_then(|name| near::meant(name, prefix))
             {
                 children.near.push((shown(name), meant));
             }
@@ -342,7 +341,10 @@ fn follow(reader: &Reader, link: &Path, above: &[&Path]) -> Entry {
             });
             if leads_back {
                 Entry::Odd(Kind::Loop)
-            } else if above.first().is_some_and(|root| leads_to_subject(link, root)) {
+            } else if above
+                .first()
+                .is_some_and(|root| leads_to_subject(link, root))
+            {
                 Entry::Copy
             } else {
                 Entry::Directory

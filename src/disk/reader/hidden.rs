@@ -133,7 +133,11 @@ impl Reader {
     }
 
     /// Returns what `stat` says of a file of git-annex whose content is elsewhere.
-    pub(super) fn elsewhere(&self, path: &Path, file: Elsewhere) -> Result<Option<Stat>, Unreadable> {
+    pub(super) fn elsewhere(
+        &self,
+        path: &Path,
+        file: Elsewhere,
+    ) -> Result<Option<Stat>, Unreadable> {
         let stat = self.file(path, |calls| {
             *calls += 1;
             statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
