@@ -1,13 +1,12 @@
 //! From a due task to the job that is asked for: name, arguments, environment, resources. Pure.
 
 pub mod batch;
-pub mod environment;
 mod resources;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -18,14 +17,13 @@ use crate::config::Config;
 use crate::executor::JobRequest;
 use crate::hex::hex;
 use crate::manifest::{Decision, Due, Planned, retry};
-use crate::procedure::{Procedure, Scope, options};
+use crate::procedure::{Procedure, Scope, Variable, options};
 use crate::state::journal::Intent;
 use crate::state::{Reason, RetryState, TaskKey, TaskRow};
 
 pub use batch::Batch;
 pub use resources::Reduced;
 
-use environment::Variable;
 use resources::Failed;
 
 /// Pairs what is journalled before a submission with what is handed to the executor.
@@ -207,14 +205,18 @@ fn arguments(procedure: &Procedure, planned: &Planned) -> Vec<String> {
     arguments
 }
 
-/// Returns the variables that a job sees: the procedure's own ones and ours.
+/// Returns the variables that a job sees: ours and the procedure's own ones, which win where they may be set.
 fn environment(
     config: &Config,
     procedure: &Procedure,
     planned: &Planned,
     about: &Circumstances<'_>,
 ) -> BTreeMap<String, String> {
-    let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
+    let path = |path: &Path| path.to_string_lossy().into_owned();
+    let seen = |variable: Variable, root: &Path| match procedure.env.get(variable.name()) {
+        Some(own) => PathBuf::from(own),
+        None => root.to_owned(),
+    };
     let mut env = procedure.env.clone();
     for variable in Variable::ALL {
         let value = match variable {
@@ -224,9 +226,22 @@ fn environment(
             Variable::Attempt => about.attempt.to_string(),
             Variable::LastReason => about.last_reason.map_or("", Reason::as_str).to_owned(),
             Variable::DicomPath => planned.dicom_path.as_deref().map(path).unwrap_or_default(),
-            Variable::BidsRoot => path(&config.bids_root),
-            Variable::DerivativesRoot => path(&config.derivatives_root),
-            Variable::OutputDir => path(&output_dir(config, procedure, planned)),
+            Variable::BidsRoot => path(&seen(variable, &config.bids_root)),
+            Variable::DerivativesRoot => path(&seen(variable, &config.derivatives_root)),
+            Variable::OutputDir => {
+                let (variable, root) = if procedure.output_dir.as_os_str().is_empty() {
+                    (Variable::BidsRoot, &config.bids_root)
+                } else {
+                    (Variable::DerivativesRoot, &config.derivatives_root)
+                };
+                let (seen, output) = (seen(variable, root), output_dir(config, procedure, planned));
+                match output.strip_prefix(root) {
+                    // An empty root leaves both to the script.
+                    Ok(_) if seen.as_os_str().is_empty() => String::new(),
+                    Ok(rest) => path(&seen.join(rest)),
+                    Err(_) => path(&output),
+                }
+            }
         };
         env.insert(variable.name().to_owned(), value);
     }

@@ -7,6 +7,7 @@ pub mod marker;
 pub mod options;
 pub mod resources;
 pub mod rules;
+pub mod variable;
 pub(crate) mod testing;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use crate::procedure::marker::CompletionRule;
 pub use dag::{DagError, ProcedureDag, ProcedureId};
 pub use resources::{MemSize, Resources, TimeLimit};
 pub use rules::{ArrayMode, RetryRule, RetryRules, SubmitRules};
+pub use variable::Variable;
 
 /// Describes one processing step (`bids`, `qsiprep`, ...), as the configuration declares it.
 #[derive(Debug, Clone)]

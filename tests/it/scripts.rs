@@ -218,7 +218,7 @@ const BIDS: &[&str] = &[
     "dwi/*dir-PA*_dwi.nii.gz",
     "fmap/*acq-func_dir-AP*epi.nii.gz",
     "fmap/*acq-func_dir-PA*epi.nii.gz",
-    "func/*task-rest_bold.nii.gz",
+    "func/*task-rest*_bold.nii.gz",
 ];
 const BIDS_POST: &[&str] = &["fmap/*acq-dwi*_epi.nii.gz"];
 const DEFACING: &[&str] = &["anat/*acq-defaced*_T1w.nii.gz"];
