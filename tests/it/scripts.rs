@@ -243,6 +243,7 @@ fn the_built_in_markers_find_what_the_scripts_leave() {
 
         site.run("snbb_run_bids.sh", &bids, &args);
         site.assert_markers(&bids, BIDS);
+        assert!(site.path("bids/dataset_description.json").exists());
         site.run("snbb_run_bids_post.sh", &bids, &args);
         site.assert_markers(&bids, BIDS_POST);
         site.run("snbb_run_defacing.sh", &bids, &args);
