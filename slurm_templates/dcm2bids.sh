@@ -39,13 +39,14 @@ images=
 [ -n "$images" ] || { echo "Dcm2Bids converted no series of $part: check $CONFIG and $dicom_path" >&2; exit 1; }
 { echo filename; echo "$images"; } >"$made/${name}_scans.tsv"
 
-# BIDS apps refuse a dataset without this file. It is written once, and never replaced: `ln` fails if another job was faster.
+# BIDS apps refuse a dataset without this file. It is written once and never replaced: `ln` fails if another job was
+# faster.
 describe() {
   local target=$BIDS_ROOT/dataset_description.json hidden=$BIDS_ROOT/.dataset_description.json.$name.tmp
   [ ! -L "$target" ] && [ ! -e "$target" ] || return 0
   mkdir -p "$BIDS_ROOT"
-  echo '{"Name": "Dataset", "BIDSVersion": "1.10.0", "DatasetType": "raw"}' >"$hidden"
-  ln -T "$hidden" "$target" 2>/dev/null || mv -n "$hidden" "$target"
+  echo '{"Name": "Dataset", "BIDSVersion": "1.10.0", "DatasetType": "raw"}' >"$hidden" &&
+    { ln -T "$hidden" "$target" 2>/dev/null || mv -n "$hidden" "$target"; }
   rm -f "$hidden"
   [ -e "$target" ]
 }

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, access};
+
 use super::error::InitError;
 use crate::bids::SessionSource;
 use crate::bids::discover::{DiscoverError, Discovery, Session, discover};
@@ -63,6 +65,11 @@ pub fn place(path: &Path) -> Place {
         }
         Err(error) => Place::Unreadable(error.to_string()),
     }
+}
+
+/// True if this user may make files in a directory.
+pub fn is_writable(dir: &Path) -> bool {
+    access(dir, Access::WRITE_OK | Access::EXEC_OK).is_ok()
 }
 
 /// Expects a directory that is there.

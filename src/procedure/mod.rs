@@ -8,6 +8,7 @@ pub mod options;
 pub mod place;
 pub mod resources;
 pub mod rules;
+pub mod variable;
 pub(crate) mod testing;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ pub use dag::{DagError, ProcedureDag, ProcedureId};
 pub use place::OutputRoots;
 pub use resources::{MemSize, Resources, TimeLimit};
 pub use rules::{ArrayMode, RetryRule, RetryRules, SubmitRules};
+pub use variable::Variable;
 
 /// Describes one processing step (`bids`, `qsiprep`, ...), as the configuration declares it.
 #[derive(Debug, Clone)]

@@ -1,5 +1,6 @@
 //! The catalogue of procedures: entries that load, scripts that leave what the entries look for, pages that tell the truth.
 
+mod description;
 mod entries;
 mod outputs;
 mod pages;

@@ -146,7 +146,7 @@ pub fn look(site: &Arc<Site>, global: &Global) -> Vec<Finding> {
     ];
     let mut findings = settings::judge(&site.config);
     findings.extend(environment::judge(
-        site.is_slurm(),
+        &site.config,
         &|name| Some(sys::env(name)?.to_string_lossy().into_owned()),
         &|path| path.symlink_metadata().is_ok(),
     ));

@@ -13,6 +13,7 @@ use std::process::{Command, Output};
 use snbb_scheduler::audit::patterns::{Patterns, Tail};
 use snbb_scheduler::catalogue::app;
 use snbb_scheduler::completion::Completion;
+use tempfile::TempDir;
 
 use super::site::{ROOT, Site, text};
 use crate::python::environment;
@@ -37,6 +38,8 @@ const PROTOCOLS: [&str; 13] = [
 struct Real {
     site: Site,
     python: PathBuf,
+    /// HeuDiConv cannot work in a path with a blank, such as the site's.
+    scratch: TempDir,
 }
 
 impl Real {
@@ -48,7 +51,12 @@ impl Real {
         for (file, text) in app.files() {
             site.write(file, text.as_bytes());
         }
-        let real = Self { site, python };
+        let scratch = tempfile::tempdir().unwrap();
+        let real = Self {
+            site,
+            python,
+            scratch,
+        };
         for session in sessions {
             let dicom = real.site.at("dicom/sub-01").join(session);
             fs::remove_file(dicom.join("1.dcm")).unwrap();
@@ -68,8 +76,17 @@ impl Real {
         let path = std::env::var("PATH").unwrap();
         let (stub, programs) = (Path::new(ROOT).join("fixtures/bin"), self.python.parent());
         let path = format!("{}:{}:{path}", stub.display(), programs.unwrap().display());
-        command.env("PATH", path).env("STUB_REAL", "yes");
         command
+            .env("PATH", path)
+            .env("STUB_REAL", "yes")
+            .env("SNBB_SCRATCH", self.scratch.path());
+        command
+    }
+
+    fn assert_clean(&self) {
+        let left: Vec<_> = fs::read_dir(self.scratch.path()).unwrap().collect();
+        assert!(left.is_empty(), "{}: {left:?}", self.site.app.name);
+        self.site.assert_clean("real programs");
     }
 
     /// Returns the functional images of the dataset, which pybids and the validator accept.
@@ -131,7 +148,7 @@ fn d1_real_converters_make_datasets_that_pybids_and_the_validator_accept() {
             }
         }
         assert_eq!(real.site.completion(), Completion::Complete, "{name}");
-        real.site.assert_clean("real programs");
+        real.assert_clean();
         let mut expected = Vec::new();
         for session in sessions {
             let prefix = format!("sub-01_{session}_task-");
@@ -179,7 +196,7 @@ fn d1_real_dcm2niix_makes_an_image_of_each_series() {
         .unwrap();
     assert!(output.status.success(), "{}", text(&output));
     assert_eq!(real.site.completion(), Completion::Complete);
-    real.site.assert_clean("real dcm2niix");
+    real.assert_clean();
     let files = fs::read_dir(real.site.at("derivatives/nifti/sub-01/ses-01")).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
     let images = names.filter(|name| name.ends_with(".nii.gz")).count();
@@ -197,7 +214,7 @@ fn d1_real_converters_fail_when_they_convert_nothing() {
         let output = real.command("ses-01").output().unwrap();
         assert!(!output.status.success(), "{name}: {}", text(&output));
         assert_eq!(real.site.completion(), Completion::Incomplete, "{name}");
-        real.site.assert_clean("nothing to convert");
+        real.assert_clean();
         // dcm2niix writes to stdout, the others to stderr.
         let log = [&output.stdout[..], &output.stderr[..]].concat();
         let tail = Tail::new(log, true);
