@@ -23,9 +23,12 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
         .map(|line| {
             let (name, value) = line.rsplit_once(' ').unwrap();
             let name = name.strip_prefix("snbb_scheduler_").unwrap();
-            let name = name
-                .replace("{project=\"news\",", "{")
-                .replace("{project=\"news\"}", "");
+            let (family, labels) = name.split_once("{project=\"").unwrap();
+            let (_, labels) = labels.split_once('"').unwrap();
+            let name = match labels.strip_prefix(',') {
+                Some(labels) => format!("{family}{{{labels}"),
+                None => family.to_owned(),
+            };
             (name, value.parse().unwrap())
         })
         .collect()
@@ -232,7 +235,7 @@ for f in families:
         assert key not in seen, key
         seen.add(key)
 def value(name, **labels):
-    return next(s.value for f in families for s in f.samples if s.name == "snbb_scheduler_" + name and s.labels == labels)
+    return next(s.value for f in families for s in f.samples if s.name == "snbb_scheduler_" + name and s.labels == dict(labels, project="news"))
 assert value("tasks_failed", procedure="prep", reason="out_of_memory") == 1
 assert value("submissions_total") == 2
 assert sum(s.value for f in families for s in f.samples if s.name == "snbb_scheduler_tasks") == 2
