@@ -123,6 +123,8 @@ pub struct DicomPlace {
 pub struct Needed {
     pub procedure: String,
     pub session: String,
+    pub complete: bool,
+    /// The old name of `complete`.
     pub ready: bool,
     pub decision: &'static str,
     pub text: String,
@@ -295,10 +297,12 @@ impl View<'_> {
 
     fn needed(&self, task: &Planned, any_session: bool) -> Needed {
         let key = request::key(self.config, task);
+        let is_complete = self.is_ready(task);
         Needed {
             procedure: key.procedure.to_string(),
             session: key.session.to_string(),
-            ready: self.is_ready(task),
+            complete: is_complete,
+            ready: is_complete,
             decision: decision_word(&task.decision),
             text: self.why(task),
             because: self

@@ -163,7 +163,7 @@ fn show(
         let size = match (end.size, end.is_cut) {
             (0, _) => " (empty)".to_owned(),
             (_, false) => String::new(),
-            (size, true) => format!(" (the end of {})", super::blocks::bytes(size)),
+            (size, true) => format!(" (the end of {})", super::views::size(size)),
         };
         printer.line(&format!("==> {}{size} <==", path.display()));
         for line in &end.lines {

@@ -16,7 +16,9 @@ pub fn run(context: &Context, args: &MetricsArgs, printer: &mut Printer) -> Resu
     if let Some(warning) = warning {
         printer.warning(&warning);
     }
+    let project = context.project(&state);
     let text = render(&Sources {
+        project: &project,
         dag: &context.config.procedures,
         state: Some(&state),
         control: Some(&control),

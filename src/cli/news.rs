@@ -110,7 +110,12 @@ fn tell(context: &Context, call: &Call, printer: &mut Printer) {
         }
     }
     if let Some(path) = &config.metrics_file {
+        let project = match &state {
+            Some(state) => context.project(state),
+            None => context.default_project(),
+        };
         let sources = Sources {
+            project: &project,
             dag: &config.procedures,
             state: state.as_ref(),
             control: control.as_ref(),

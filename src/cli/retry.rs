@@ -173,13 +173,10 @@ fn tell_which(printer: &mut Printer, names: &[String]) {
         false => SHOWN,
     };
     for name in names.iter().take(shown) {
-        printer.talk(&format!("  {name}"));
+        printer.line(name);
     }
     if names.len() > shown {
-        printer.talk(&format!(
-            "  and {} more (-v names all)",
-            names.len() - shown
-        ));
+        printer.talk(&format!("and {} more (-v names all)", names.len() - shown));
     }
 }
 

@@ -374,3 +374,21 @@ fn with_totals(counts: DataFrame) -> Result<DataFrame, TableError> {
         .collect();
     Ok(counts.vstack(&DataFrame::new(1, totals)?)?)
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn sizes_are_short() {
+        for (size, text) in [
+            (0, "0 bytes"),
+            (999, "999 bytes"),
+            (1000, "1.0 kB"),
+            (999_949, "999.9 kB"),
+            (999_950, "1.0 MB"),
+            (12_345_678, "12.3 MB"),
+            (2 << 30, "2.1 GB"),
+        ] {
+            assert_eq!(super::size(size), text);
+        }
+    }
+}

@@ -295,7 +295,7 @@ pub const KEYS: &[Key] = &[
     key(Safety, "min_free", "bytes, or a size such as `64M`", "16M", "What the file systems of state and audit log must have free; 0 for any"),
 
     key(Notify, "email", "yes or no", "no", "Send the digest by mail, to `audit.email_recipients` with the mail settings of `audit`"),
-    key(Notify, "command", "path", "", "A program that gets the digest on its standard input, and the subject as `SNBB_SUBJECT`; called without shell and arguments"),
+    key(Notify, "command", "path", "", "A program that gets the digest on its standard input, and the subject as `SNBB_MESSAGE_SUBJECT`; called without shell and arguments"),
     key(Notify, "on", "list of words, see below", "all of them", "What is told: `failed`, `lost`, `held`, `in_doubt`, `paused`, `safety_stop`, `refused`, `unreachable`, `error`"),
 ];
 

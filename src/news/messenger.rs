@@ -51,7 +51,7 @@ const SAID: u64 = 300;
 /// How much of them is kept in memory.
 const KEPT: u64 = 1 << 20;
 
-/// Runs a program with a digest on its standard input and the subject as `SNBB_SUBJECT`.
+/// Runs a program with a digest on its standard input and the subject as `SNBB_MESSAGE_SUBJECT`.
 ///
 /// # Errors
 /// It did not start, did not end in time, or ended with something else than exit code 0.
@@ -64,8 +64,11 @@ pub fn tell(path: &Path, message: &Message, limit: Duration) -> Result<(), Messe
     // the things that a digest tells of.
     let stdin = filled(message.text.as_bytes()).map_err(start)?;
     let mut stderr = bounded_file().map_err(start)?;
+    let subject = message.subject.replace('\0', " ");
     let mut child = Command::new(path)
-        .env("SNBB_SUBJECT", message.subject.replace('\0', " "))
+        .env("SNBB_MESSAGE_SUBJECT", &subject)
+        // The old name, for one release: elsewhere it is the participant.
+        .env("SNBB_SUBJECT", &subject)
         .current_dir("/")
         .stdin(Stdio::from(stdin))
         .stdout(Stdio::null())

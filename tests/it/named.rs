@@ -122,17 +122,12 @@ fn d18_a_misspelt_word_is_answered_with_the_nearest_one() {
 }
 
 #[test]
-fn names_that_are_nearly_right_are_told_where_sessions_are_made() {
+fn d29_odd_names_are_shown_by_run_and_check_and_counted_elsewhere() {
     let (study, _slurm) = study();
     study.scan(&["sub-0003/ses_1", "sub-0004/Ses-1", "08/ses-01"]);
     let near = "3 directories below ";
     let names = "left alone: 08 (sub-08?), sub-0003/ses_1 (ses-1?), sub-0004/Ses-1 (ses-1?)";
-    for command in [
-        &["run"][..],
-        &["run", "--dry-run"],
-        &["manifest"],
-        &["session-status"],
-    ] {
+    for command in [&["run"][..], &["run", "--dry-run"]] {
         let said = study.ok(command);
         assert!(
             said.err.contains(near) && said.err.contains(names),
@@ -142,6 +137,20 @@ fn names_that_are_nearly_right_are_told_where_sessions_are_made() {
         assert!(
             !said.err.contains("sessionless"),
             "{command:?}: {}",
+            said.err
+        );
+    }
+    for command in ["manifest", "session-status"] {
+        let said = study.ok(&[command]);
+        let notes: Vec<&str> = said
+            .err
+            .lines()
+            .filter(|line| line.starts_with("note:"))
+            .collect();
+        assert_eq!(notes.len(), 1, "{}", said.err);
+        assert!(
+            notes[0].contains("3 notes") && !said.err.contains(names),
+            "{}",
             said.err
         );
     }
@@ -178,7 +187,7 @@ fn names_that_are_nearly_right_are_told_where_sessions_are_made() {
     }
     fs::remove_dir_all(study.at("dicom/08")).unwrap();
     let said = study.ok(&["manifest"]);
-    assert!(said.err.contains("2 directories below"), "{}", said.err);
+    assert!(said.err.contains("2 notes"), "{}", said.err);
 }
 
 #[test]

@@ -65,6 +65,30 @@ fn people_use_it_in_a_browser() {
     }
 }
 
+#[test]
+fn d11_the_page_fits_a_phone() {
+    let Some((python, chromium)) = browser() else {
+        eprintln!("SKIPPED: no Chromium, or no Python with Playwright (scripts/page-env)");
+        return;
+    };
+    let mut report = large::report(60);
+    report.study.config = Some(format!(
+        "/data/{}/config.yaml",
+        "study_of_long_names".repeat(4)
+    ));
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("page.html");
+    std::fs::write(&page, render(&report)).unwrap();
+    let output = Command::new(python)
+        .arg("tests/it/page/phone.py")
+        .args([&chromium, &page])
+        .args(std::env::var_os("SNBB_TEST_PAGE_OUT"))
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+}
+
 /// Returns a Python with Playwright, and Chromium. None: one of them is missing.
 fn browser() -> Option<(PathBuf, PathBuf)> {
     let path = std::env::var_os("PATH")?;

@@ -161,7 +161,6 @@ pub enum StateCommand {
     /// Slurm and the outputs on disk complete them. Damaged files are kept under another name.
     Repair(RepairArgs),
     /// Print where the files of the state are, for scripts; reads none of them
-    #[command(after_help = "Example: cp \"$(snbb-scheduler state path attempts)\" .")]
     Path(PathArgs),
 }
 

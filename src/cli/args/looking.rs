@@ -95,17 +95,11 @@ pub struct SessionStatusArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = METRICS_EXAMPLES)]
 pub struct MetricsArgs {
     /// Write to this file, whole or not at all, instead of printing
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
-
-const METRICS_EXAMPLES: &str = "\
-Examples:
-  snbb-scheduler metrics | grep tasks_failed
-  snbb-scheduler metrics --output /var/lib/node_exporter/snbb_scheduler.prom";
 
 #[derive(Debug, Args)]
 pub struct AuditArgs {

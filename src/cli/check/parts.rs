@@ -142,7 +142,7 @@ pub fn look(site: &Arc<Site>, global: &Global) -> Vec<Finding> {
     let mut running = vec![
         on(("script", ""), gather::scripts),
         on(("state_file", ""), gather::own_places),
-        on(("news", ""), gather::who_is_told),
+        on(("notify", ""), gather::who_is_told),
     ];
     let mut findings = settings::judge(&site.config);
     findings.extend(environment::judge(

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use chrono::{DateTime, Utc};
 
-use crate::cli::blocks::{Block, NO_BREAK, bytes};
+use crate::cli::blocks::{Block, NO_BREAK};
+use crate::cli::views::size;
 use crate::completion::explain::{
     ANYTHING, Finding, FindingState, Findings, Match, Nearest, Verdict,
 };
@@ -205,7 +206,7 @@ fn match_text(found: &Match, base: &Path) -> String {
     if let Some(problem) = &found.problem {
         return format!("{path} {problem}");
     }
-    let size = found.size.map_or_else(|| "directory".to_owned(), bytes);
+    let size = found.size.map_or_else(|| "directory".to_owned(), size);
     match found.modified {
         Some(at) => format!("{path} ({size}, {})", time(at)),
         None => format!("{path} ({size})"),

@@ -157,10 +157,7 @@ fn a_site_goes_on_without_a_change() {
         // Looking first, as the guide says.
         let before = study.read_bytes(".scheduler_state.parquet");
         let shown = study.ok(&["status", "--format", "csv"]).out;
-        assert!(
-            shown.contains("sub-0001,\"\",freesurfer,running"),
-            "{shown}"
-        );
+        assert!(shown.contains("sub-0001,,freesurfer,running"), "{shown}");
         let dry = study.ok(&["run", "--dry-run", "--skip-monitor", "-v"]).out;
         assert_eq!(dry.lines().count(), 1, "{dry}");
         assert_eq!(before, study.read_bytes(".scheduler_state.parquet"));

@@ -95,7 +95,7 @@ fn what_a_newcomer_gets_wrong_is_said() {
         said.err
     );
     std::fs::rename(empty.at("dicom/sub-01"), empty.at("dicom/01")).unwrap();
-    let said = empty.ok(&["manifest"]);
+    let said = empty.ok(&["run", "--dry-run"]);
     assert!(said.err.contains("is named sub-<label>"), "{}", said.err);
 }
 
