@@ -34,9 +34,23 @@ apptainer exec --cleanenv --bind "$dicom_path:$dicom_path:ro,$work,$CONFIG" "$IM
 
 # Dcm2Bids ends well even if no series fits its configuration.
 made=$work/bids/$part
-images=$(cd "$made" 2>/dev/null && find . -mindepth 2 -name '*.nii.gz' -printf '%P\n' | sort)
-[ -n "$images" ] || { echo "Dcm2Bids made no images of $part: does $CONFIG fit?" >&2; exit 1; }
+images=
+[ ! -d "$made" ] || images=$(find "$made" -mindepth 2 -name '*.nii.gz' -printf '%P\n' | sort)
+[ -n "$images" ] || { echo "Dcm2Bids converted no series of $part: check $CONFIG and $dicom_path" >&2; exit 1; }
 { echo filename; echo "$images"; } >"$made/${name}_scans.tsv"
+
+# BIDS apps refuse a dataset without this file. It is written once and never replaced: `ln` fails if another job was
+# faster.
+describe() {
+  local target=$BIDS_ROOT/dataset_description.json hidden=$BIDS_ROOT/.dataset_description.json.$name.tmp
+  [ ! -L "$target" ] && [ ! -e "$target" ] || return 0
+  mkdir -p "$BIDS_ROOT"
+  echo '{"Name": "Dataset", "BIDSVersion": "1.10.0", "DatasetType": "raw"}' >"$hidden" &&
+    { ln -T "$hidden" "$target" 2>/dev/null || mv -n "$hidden" "$target"; }
+  rm -f "$hidden"
+  [ -e "$target" ]
+}
+describe || echo "cannot write $BIDS_ROOT/dataset_description.json, which BIDS apps need" >&2
 
 # Files appear whole, and the list of them last: it is what the marker looks for.
 publish() {

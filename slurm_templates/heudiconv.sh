@@ -32,7 +32,21 @@ apptainer exec --cleanenv --bind "$dicom_path:$dicom_path:ro,$work,$HEURISTIC" "
   --heuristic "$HEURISTIC" --converter dcm2niix --bids notop --minmeta --overwrite
 
 made=$work/bids/$part
-[ -s "$made/${name}_scans.tsv" ] || { echo "HeuDiConv made no $part: does the heuristic fit?" >&2; exit 1; }
+[ -s "$made/${name}_scans.tsv" ] ||
+  { echo "HeuDiConv converted no series of $part: check $HEURISTIC and $dicom_path" >&2; exit 1; }
+
+# BIDS apps refuse a dataset without this file. It is written once and never replaced: `ln` fails if another job was
+# faster.
+describe() {
+  local target=$BIDS_ROOT/dataset_description.json hidden=$BIDS_ROOT/.dataset_description.json.$name.tmp
+  [ ! -L "$target" ] && [ ! -e "$target" ] || return 0
+  mkdir -p "$BIDS_ROOT"
+  echo '{"Name": "Dataset", "BIDSVersion": "1.10.0", "DatasetType": "raw"}' >"$hidden" &&
+    { ln -T "$hidden" "$target" 2>/dev/null || mv -n "$hidden" "$target"; }
+  rm -f "$hidden"
+  [ -e "$target" ]
+}
+describe || echo "cannot write $BIDS_ROOT/dataset_description.json, which BIDS apps need" >&2
 
 # Files appear whole, and the list of them last: it is what the marker looks for.
 publish() {

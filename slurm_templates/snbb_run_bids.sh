@@ -20,6 +20,7 @@ BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
 SCRATCH=${SNBB_SCRATCH:-${SLURM_TMPDIR:-${TMPDIR:-/tmp}}}
 
 part=$subject${session:+/$session}
+name=$subject${session:+_$session}
 work=$(mktemp -d "$SCRATCH/snbb_bids_${subject}_XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
@@ -29,7 +30,21 @@ apptainer exec --cleanenv --bind "$dicom_path","$work","$HEURISTIC" "$IMAGE" \
   --subjects "${subject#sub-}" ${session:+--ses "${session#ses-}"} \
   --heuristic "$HEURISTIC" --converter dcm2niix --bids notop --minmeta --overwrite
 
-[ -d "$work/bids/$part" ] || { echo "heudiconv made no $part: does the heuristic fit?" >&2; exit 1; }
+[ -d "$work/bids/$part" ] ||
+  { echo "HeuDiConv converted no series of $part: check $HEURISTIC and $dicom_path" >&2; exit 1; }
+
+# BIDS apps refuse a dataset without this file. It is written once and never replaced: `ln` fails if another job was
+# faster.
+describe() {
+  local target=$BIDS_ROOT/dataset_description.json hidden=$BIDS_ROOT/.dataset_description.json.$name.tmp
+  [ ! -L "$target" ] && [ ! -e "$target" ] || return 0
+  mkdir -p "$BIDS_ROOT"
+  echo '{"Name": "Dataset", "BIDSVersion": "1.10.0", "DatasetType": "raw"}' >"$hidden" &&
+    { ln -T "$hidden" "$target" 2>/dev/null || mv -n "$hidden" "$target"; }
+  rm -f "$hidden"
+  [ -e "$target" ]
+}
+describe || echo "cannot write $BIDS_ROOT/dataset_description.json, which BIDS apps need" >&2
 
 # Files appear whole, and images last: they are what the markers look for.
 publish() {

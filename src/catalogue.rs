@@ -31,6 +31,9 @@ const NOTHING: &[&[&str]] = &[];
 /// Needs a BIDS dataset. A site with `discover: bids` has it already, and none of these.
 const BIDS: &[&[&str]] = &[&["heudiconv", "dcm2bids"]];
 
+/// What every BIDS dataset must have at its top.
+pub const DESCRIPTION: &str = "dataset_description.json";
+
 /// Returns all apps: converters first, then in the order of their names.
 pub fn apps() -> &'static [App] {
     APPS
@@ -41,7 +44,18 @@ pub fn app(name: &str) -> Option<&'static App> {
     apps().iter().find(|app| app.name == name)
 }
 
+/// A description for a dataset that has none.
+pub fn description(name: &str) -> String {
+    let name = serde_json::Value::from(name);
+    format!("{{\"Name\": {name}, \"BIDSVersion\": \"1.10.0\", \"DatasetType\": \"raw\"}}")
+}
+
 impl App {
+    /// True if it refuses a dataset without [`DESCRIPTION`]: it opens the dataset with pybids.
+    pub fn needs_description(&self) -> bool {
+        ["aslprep", "fmriprep", "mriqc", "qsiprep", "smriprep"].contains(&self.name)
+    }
+
     /// Returns the entry for a site with these procedures: `depends_on` names those of them that are needed. What is
     /// needed and not among them is left out.
     pub fn entry_for(&self, chosen: &[&str]) -> String {

@@ -71,7 +71,7 @@ pub const TOPICS: [&str; 24] = [
     "submission",
     "executor",
     "safety",
-    "news",
+    "notify",
     "cron",
 ];
 

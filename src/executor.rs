@@ -8,11 +8,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::job::{JobId, JobRef, JobTag};
 use crate::procedure::Resources;
 use crate::state::{JobFacts, Reason, TaskKey};
+
+/// How long after a job's end accounting may lack its record or those of its steps.
+pub const ACCOUNTING_LAG: TimeDelta = TimeDelta::seconds(60);
 
 /// Submits jobs, tells what became of them, cancels them.
 pub trait Executor {
@@ -131,8 +134,9 @@ pub enum Refusal {
 pub struct Question {
     /// Jobs of rows that are in flight.
     pub jobs: Vec<JobRef>,
-    /// Submissions whose outcome is not known.
-    pub in_doubt: Vec<Doubt>,
+    /// Submissions whose job is not known may be this old: accounting is asked for all jobs of the user since then,
+    /// whatever they are called now.
+    pub search_from: Option<DateTime<Utc>>,
     /// Further clusters where jobs may be, beside the default one and those of the jobs.
     pub clusters: Vec<Arc<str>>,
     /// A finished job that accounting must know: proves that it answers.
@@ -141,20 +145,12 @@ pub struct Question {
     pub since: Option<DateTime<Utc>>,
 }
 
-/// Describes a submission to be looked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Doubt {
-    pub submission_id: Arc<str>,
-    pub job_name: Arc<str>,
-    pub intent_at: DateTime<Utc>,
-}
-
 /// Holds the answers of one pass.
 #[derive(Debug, Clone, Default)]
 pub struct Observation {
     /// All jobs of this user that the queue shows, finished ones that it still remembers included.
     pub queue: Answer<Vec<JobReport>>,
-    /// What accounting knows of the jobs asked for (and of the canary, and by name of those in doubt).
+    /// What accounting knows of the jobs asked for, and of all others if it was searched.
     pub accounting: Answer<Vec<JobReport>>,
     /// Things a person should hear of once (an unknown state word).
     pub warnings: Vec<String>,
@@ -183,6 +179,8 @@ pub struct JobReport {
     pub facts: JobFacts,
     /// From the job's comment or its submit line.
     pub tag: Option<JobTag>,
+    /// The whole submit line is known, so a job without a tag was probably not submitted by this program.
+    pub has_submit_line: bool,
 }
 
 /// Says where a job stands, in neutral words.

@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use crate::bids::SessionSource;
 use crate::bids::{Dicom, Session, SessionLabel, SubjectLabel};
-use crate::completion::explain::{Explainer, Findings, Verdict};
+use crate::completion::explain::{Explainer, Findings};
 use crate::config::Config;
 use crate::executor::{Executor, JobReport};
 use crate::job::JobId;
@@ -34,14 +34,14 @@ use crate::request::Batch;
 use crate::safety::SafetyStop;
 use crate::state::control::Control;
 use crate::state::store::Store;
-use crate::state::{State, TaskRow, TaskStatus};
+use crate::state::{State, TaskRow};
 use crate::tables::words::outlook_text_of;
 use crate::tables::{decision_cell, decision_text, decision_word, failure_text_for};
 
 pub use attempts::{Attempt, Retry};
 pub use awaiting::{all_awaiting, awaiting};
 pub use gone::GONE;
-pub use next::Next;
+pub use next::{Next, asks};
 pub use remedy::remedy;
 pub use telling::{silence, telling};
 
@@ -123,6 +123,8 @@ pub struct DicomPlace {
 pub struct Needed {
     pub procedure: String,
     pub session: String,
+    pub complete: bool,
+    /// The old name of `complete`.
     pub ready: bool,
     pub decision: &'static str,
     pub text: String,
@@ -277,11 +279,13 @@ impl View<'_> {
         for &(id, rule) in dag.dependencies(planned.procedure) {
             let is_of_sessions = (dag.get(id).scope, scope) == (Scope::Session, Scope::Subject);
             let tasks: Vec<&Planned> = if is_of_sessions {
-                // Sessions without DICOM files do not count.
-                let counting = self.sessions.iter().filter(|s| s.dicom != Dicom::Missing);
-                counting
-                    .filter_map(|session| self.task(id, &session.session))
-                    .collect()
+                // A session without DICOM files counts only if the dependency is complete there.
+                let sessions = self.sessions.iter();
+                let tasks = sessions.filter_map(|it| Some((it, self.task(id, &it.session)?)));
+                let counting = tasks.filter(|(session, task)| {
+                    session.dicom != Dicom::Missing || self.is_ready(task)
+                });
+                counting.map(|(_, task)| task).collect()
             } else {
                 self.task(id, &planned.session).into_iter().collect()
             };
@@ -293,10 +297,12 @@ impl View<'_> {
 
     fn needed(&self, task: &Planned, any_session: bool) -> Needed {
         let key = request::key(self.config, task);
+        let is_complete = self.is_ready(task);
         Needed {
             procedure: key.procedure.to_string(),
             session: key.session.to_string(),
-            ready: self.is_ready(task),
+            complete: is_complete,
+            ready: is_complete,
             decision: decision_word(&task.decision),
             text: self.why(task),
             because: self
@@ -308,22 +314,9 @@ impl View<'_> {
         }
     }
 
-    /// True if what depends on a task may begin. Its own inputs may be gone by then.
+    /// True if what depends on a task may begin.
     fn is_ready(&self, task: &Planned) -> bool {
-        match decision_word(&task.decision) {
-            "complete" | "not-applicable" => true,
-            "waiting" | "blocked" | "no-dicom" => {
-                let row = self.state.get(&request::key(self.config, task));
-                let is_failed = |row: &TaskRow| {
-                    row.status == TaskStatus::Failed
-                        && row.reason.is_some()
-                        && !self.config.resubmit_failed
-                };
-                let found = self.outputs.findings(task.procedure, &task.session);
-                found.verdict == Verdict::Complete && !row.is_some_and(is_failed)
-            }
-            _ => false,
-        }
+        matches!(decision_word(&task.decision), "complete" | "not-applicable")
     }
 
     fn live_job(&self, planned: &Planned, row: Option<&TaskRow>) -> Option<LiveJob> {

@@ -121,6 +121,9 @@ fn cause(fields: &Map<String, Value>) -> Option<String> {
     }
     Some(match text("cause")? {
         "outputs_gone" => "it was complete, and its outputs were gone".to_owned(),
+        "never_verified" => {
+            "an earlier program recorded it as complete, and its outputs were missing".to_owned()
+        }
         "failed_before" => "failed before, and resubmit_failed is on".to_owned(),
         "stale" => "sessions had come since it was complete".to_owned(),
         "forced" => "asked for with --force".to_owned(),

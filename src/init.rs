@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 pub use error::InitError;
 
-use crate::catalogue::App;
+use crate::catalogue::{self, App};
 use crate::procedure::MemSize;
 
 /// The configuration's name in the directory of a study.
@@ -36,6 +36,8 @@ pub struct Answers {
     pub sessions: Sessions,
     pub bids_root: PathBuf,
     pub derivatives_root: PathBuf,
+    /// Write the dataset's description, which is missing.
+    pub describes: bool,
     pub state_file: PathBuf,
     pub log_dir: PathBuf,
     /// None: a hash of the state file's path.
@@ -80,7 +82,7 @@ pub enum Jobs {
 /// Is a file that is to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewFile {
-    /// Relative to the directory of the study.
+    /// Relative to the directory of the study, or absolute.
     pub path: PathBuf,
     pub text: String,
     pub is_executable: bool,
@@ -113,6 +115,15 @@ pub fn files(answers: &Answers, dir: &Path) -> Result<Vec<NewFile>, InitError> {
     ];
     for app in apps {
         files.extend(entry::files(app, dir)?);
+    }
+    if answers.describes {
+        let name = answers.bids_root.file_name().unwrap_or_default();
+        let name = answers.project.clone().unwrap_or_else(|| name.to_string_lossy().into_owned());
+        files.push(NewFile {
+            path: answers.bids_root.join(catalogue::DESCRIPTION),
+            text: catalogue::description(&name) + "\n",
+            is_executable: false,
+        });
     }
     Ok(files)
 }

@@ -43,7 +43,8 @@ pub struct World<'a> {
     pub completions: &'a dyn Completions,
     /// Live jobs with a task's name that are not ours: the task waits while they live.
     pub jobs_without_row: &'a HashMap<TaskKey, JobId>,
-    /// Rows in flight of procedures that are not in the configuration: a renamed procedure waits for them.
+    /// Rows in flight that are no tasks of the configuration: a procedure whose name or scope was changed waits for
+    /// them.
     pub vanished: &'a Vanished,
     /// Looks at a session's DICOM directory and says why the session is held back, if it is.
     pub gate: &'a (dyn Fn(&Path) -> Option<Hold> + Sync),
@@ -105,6 +106,9 @@ pub enum Due {
     New,
     /// The row says complete, the disk says otherwise.
     OutputsGone,
+    /// The same of a row of the Python program, which believed Slurm's word alone: that there ever were outputs is
+    /// not known.
+    NeverVerified,
     /// Failed before, and `resubmit_failed` is on.
     FailedBefore,
     /// Complete, a session has come since, and `rerun_when_stale` is on: outputs will be replaced.
@@ -122,6 +126,7 @@ impl Due {
         match self {
             Self::New => None,
             Self::OutputsGone => Some("outputs_gone"),
+            Self::NeverVerified => Some("never_verified"),
             Self::FailedBefore => Some("failed_before"),
             Self::Stale => Some("stale"),
             Self::Retry { .. } => Some("retry"),
@@ -150,7 +155,7 @@ pub enum Skip {
     /// A live job of exactly this task's name that is not ours may be writing the same outputs.
     JobWithoutRow(JobId),
     /// A job in flight of a procedure that is not in the configuration may be writing the same outputs: this may be
-    /// its procedure's new name.
+    /// its procedure's new name. Or it is of this procedure, from before its scope was changed.
     Renamed(Box<Former>),
     NoDicom,
     /// DICOM files still arrive.
@@ -185,7 +190,7 @@ pub struct Waiting {
     pub session: Option<SessionLabel>,
     /// How many sessions are not ready, for a subject-scoped task that waits for several.
     pub sessions_missing: usize,
-    /// Set if the dependency failed or cannot be read: it does not get ready by itself.
+    /// Set if the dependency failed, cannot be read or applies nowhere: it does not get ready on its own.
     pub blocked: Option<Blocked>,
 }
 
@@ -194,6 +199,8 @@ pub struct Waiting {
 pub enum Blocked {
     Failed(Option<Reason>),
     Unreadable(PathBuf),
+    /// It applies to none of the subject's sessions, so it never becomes complete.
+    NotApplicable,
 }
 
 /// Names the limit that holds a due task back.

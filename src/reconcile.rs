@@ -5,8 +5,9 @@
 
 use chrono::{DateTime, Duration, Utc};
 
-use crate::executor::{JobReport, Observation, Phase, Question};
-use crate::state::transition::{Cause, Change, may_still_become_complete};
+use crate::executor::{JobReport, Observation};
+use crate::procedure::SubmitRules;
+use crate::state::transition::{Cause, Change, may_still_be_corrected, may_still_become_complete};
 use crate::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 
 mod adopt;
@@ -15,9 +16,9 @@ mod judge;
 mod question;
 pub mod strays;
 
-pub use question::question;
+pub use question::{clusters, question};
 
-use evidence::{Evidence, Source};
+use evidence::{Evidence, Queued, Recorded};
 use judge::{Judge, live_facts, live_status};
 
 /// Says what the disk shows of a task whose job is gone.
@@ -41,13 +42,21 @@ pub trait OutputSource {
 
     /// How long the task's outputs may take to appear after its job's end.
     fn output_grace(&self, key: &TaskKey) -> Duration;
+
+    /// The rules of the task's procedure, if it is in the configuration.
+    fn rules(&self, _: &TaskKey) -> Option<&SubmitRules> {
+        None
+    }
 }
 
-/// Holds the times of patience.
+/// Times of patience.
 #[derive(Debug, Clone)]
 pub struct Patience {
-    /// How long a job may be unknown to queue, accounting and disk before it counts as lost.
+    /// How long queue and accounting must both have answered without the end of a job before its
+    /// outputs decide alone.
     pub lost_grace: Duration,
+    /// The same where there is no accounting: longer than any cache of the queue.
+    pub absence_grace: Duration,
     /// How long after a first clean answer a second one may release a submission in doubt.
     pub settle_time: Duration,
 }
@@ -62,107 +71,93 @@ pub struct Reconciled {
 
 /// True if a job that has a row's id is the row's own and not a later one with a recycled id.
 pub fn is_own(row: &TaskRow, job: &JobReport) -> bool {
-    evidence::fits(row, job)
+    evidence::is_own(row, job)
 }
 
 /// Judges every row that is in flight, and those finished ones that may still change.
 pub fn reconcile(
     rows: &State,
-    question: &Question,
     observation: &Observation,
     disk: &dyn OutputSource,
     patience: &Patience,
     now: DateTime<Utc>,
 ) -> Reconciled {
-    let evidence = Evidence::new(rows, question, observation);
+    let evidence = Evidence::new(observation);
     let mut out = Reconciled::default();
     for row in rows.rows() {
+        let judge = Judge {
+            row,
+            disk,
+            patience,
+            now,
+        };
         if row.is_in_doubt() {
-            adopt::judge(row, &evidence, patience, now, &mut out);
+            adopt::judge(row, rows, &evidence, patience, now, &mut out);
         } else if row.is_in_flight() {
-            out.changes
-                .extend(in_flight(row, &evidence, disk, patience, now));
+            out.changes.extend(in_flight(&judge, &evidence));
         } else {
-            out.changes.extend(finished(row, &evidence, disk, now));
+            out.changes.extend(finished(&judge, &evidence));
         }
     }
     out
 }
 
-fn in_flight(
-    row: &TaskRow,
-    evidence: &Evidence<'_>,
-    disk: &dyn OutputSource,
-    patience: &Patience,
-    now: DateTime<Utc>,
-) -> Option<Change> {
-    let judge = Judge { row, disk, now };
+/// The decision table. There is no end without evidence, and a failed query is none.
+fn in_flight(judge: &Judge<'_>, evidence: &Evidence<'_>) -> Option<Change> {
+    let (row, patience, now) = (judge.row, judge.patience, judge.now);
     // Without the queue's answer nobody knows whether the job lives.
-    let queued = evidence.in_queue(row)?;
-    if let Some(job) = queued.filter(|job| job.phase.is_live()) {
-        return judge.live(job);
+    let queued = evidence.queued(row)?;
+    if let Some(job) = evidence.under_another_id(row) {
+        return Some(adopt::adoption(row, job.id.clone(), job));
     }
-    let known = evidence.in_accounting(row);
-    let record = known.filter(|record| !is_of_earlier_run(record, row, queued));
-    // One that has only half arrived (its name is not the job's yet) may stay so: the controller died before
-    // it sent the rest. One that could not be read (it has no name) says nothing.
-    let is_unsure =
-        record.is_some_and(|r| r.phase == Phase::Unknown && (is_own(row, r) || r.name.is_empty()));
-    match (record.filter(|r| !r.phase.is_live()), queued) {
-        (Some(ended), _) if evidence.may_be_half_told(ended, now) => None,
+    let recorded = evidence.recorded(row, &queued);
+    match (queued, recorded) {
+        (Queued::Live(job), Recorded::Open(record)) => judge.live(job, record),
+        (Queued::Live(job), _) => judge.live(job, None),
+        (_, Recorded::Ended(record)) if evidence.may_be_half_told(record, now) => None,
         // Accounting knows more (exit code, node, memory) than the queue's memory of a finished job.
-        (Some(ended), _) => judge.ended(ended),
-        // It also knows whether a cancelled job was ever launched; the queue does not.
-        (None, Some(ended)) if ended.phase == Phase::Failed(Reason::Cancelled) && is_unsure => None,
-        (None, Some(ended)) if evidence.may_still_come(ended, now) => judge.started_at_least(ended),
-        (None, Some(ended)) => judge.ended(ended),
-        (None, None) if is_unsure => None,
-        (None, None) if matches!(evidence.accounting, Source::Failed) => judge.gone_from_queue(),
-        // The two contradict each other, and the queue's answer may have been cut.
-        (None, None) if record.is_some() && judge.has_outputs_for_the_first_time() => {
-            Some(judge.unknown_for_now(row.missing_since))
-        }
-        // An accounting that is not proven to answer may lack a task that ran between two passes.
-        (None, None)
-            if evidence.accounting_alive
-                && judge.has_vanished(record)
-                && evidence.knows_array_of(row) =>
+        (_, Recorded::Ended(record)) => judge.ended(record),
+        (Queued::Ended(job), _) if evidence.may_still_come(job, now) => judge.started_at_least(job),
+        (Queued::Ended(job), _) => judge.ended(job),
+        // An earlier pass saw its end.
+        (Queued::Absent, _) if row.reason == Some(Reason::AwaitingOutput) => judge.awaited(),
+        (Queued::Absent, Recorded::Failed) => None,
+        (Queued::Absent, Recorded::Open(record))
+            if evidence.was_cancelled_in_array(row, record) =>
         {
             judge.cancelled_while_it_waited()
         }
-        (None, None) => judge.unaccounted(evidence.accounting_alive, patience, known),
+        (Queued::Absent, Recorded::Open(record)) if evidence.is_proven() => {
+            judge.absent(record, patience.lost_grace, patience.lost_grace)
+        }
+        (Queued::Absent, Recorded::Open(_)) => Some(judge.unknown_for_now()),
+        (Queued::Absent, Recorded::Off) => {
+            let lost_after = patience.lost_grace.max(patience.absence_grace);
+            judge.absent(None, patience.absence_grace, lost_after)
+        }
     }
 }
 
-/// True for the end of a run after which the job came back: accounting may know of the later run much
-/// later than the queue.
-fn is_of_earlier_run(record: &JobReport, row: &TaskRow, queued: Option<&JobReport>) -> bool {
-    let was_submitted_again = queued
-        .is_some_and(|job| record.submitted_at.is_some() && job.submitted_at > record.submitted_at);
-    // Its own end can lie before its own start, when a clock was set back meanwhile.
-    let has_started_again = row.facts.started_at.is_some_and(|started| {
-        record.facts.ended_at.is_some_and(|ended| started > ended)
-            && record.facts.started_at != Some(started)
-    });
-    !record.phase.is_live() && (was_submitted_again || has_started_again)
-}
-
-/// A finished row changes only if its job lives again, or if outputs that were missed stand now.
-fn finished(
-    row: &TaskRow,
-    evidence: &Evidence<'_>,
-    disk: &dyn OutputSource,
-    now: DateTime<Utc>,
-) -> Option<Change> {
-    let judge = Judge { row, disk, now };
-    let queued = evidence.in_queue(row)?;
-    if let Some(job) = queued.filter(|job| job.phase.is_live()) {
-        let requeued = job.submitted_at >= row.submitted_at;
+/// A finished row changes only if its job is alive again, if the end arrives that it was judged without, or
+/// if outputs that were missed are there now.
+fn finished(judge: &Judge<'_>, evidence: &Evidence<'_>) -> Option<Change> {
+    let row = judge.row;
+    let queued = evidence.queued(row)?;
+    if let Queued::Live(job) = queued {
         let (to, reason) = live_status(job.phase)?;
-        return requeued.then(|| Change {
+        return Some(Change {
             cause: Cause::Requeue,
             ..judge.change(to, reason, live_facts(job), None)
         });
+    }
+    if row.reason == Some(Reason::Unverified) {
+        return verified_late(judge);
+    }
+    if may_still_be_corrected(row) {
+        match (evidence.recorded(row, &queued), queued) {
+            (Recorded::Ended(end), _) | (_, Queued::Ended(end)) => return judge.corrected(end),
+            _ => {}
+        }
     }
     if !may_still_become_complete(row) {
         return None;
@@ -174,11 +169,29 @@ fn finished(
             Some(judge.change(row.status, row.reason?, facts(), None))
         }
         (Outputs::Complete { .. }, None) => {
-            Some(judge.change(TaskStatus::Complete, Reason::Verified, facts(), None))
+            let without_end = row.facts.ended_at.is_none().then_some(judge.now);
+            let (to, reason) = (TaskStatus::Complete, Reason::Verified);
+            Some(judge.change(to, reason, facts(), without_end))
         }
-        (Outputs::Missing, None) => Some(judge.change(row.status, row.reason?, facts(), Some(now))),
+        (Outputs::Missing, None) => {
+            Some(judge.change(row.status, row.reason?, facts(), Some(judge.now)))
+        }
         _ => None,
     }
+}
+
+/// Judges a row whose job ended well while nobody knew what it should leave, as soon as somebody does.
+fn verified_late(judge: &Judge<'_>) -> Option<Change> {
+    let facts = &judge.row.facts;
+    let ended = facts.ended_at.unwrap_or_default();
+    let (to, reason, since) = match judge.outputs(facts.started_at.or(judge.row.submitted_at)) {
+        Outputs::Complete { .. } => (TaskStatus::Complete, Reason::Verified, None),
+        Outputs::Missing if judge.now - ended >= judge.disk.output_grace(&judge.row.key) => {
+            (TaskStatus::Failed, Reason::NoOutput, Some(judge.now))
+        }
+        Outputs::Missing | Outputs::NoRule | Outputs::Unreadable => return None,
+    };
+    Some(judge.change(to, reason, JobFacts::default(), since))
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! From a due task to the job that is asked for: name, arguments, environment, resources. Pure.
 
 pub mod batch;
-pub mod environment;
 mod resources;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -18,14 +17,13 @@ use crate::config::Config;
 use crate::executor::JobRequest;
 use crate::hex::hex;
 use crate::manifest::{Decision, Due, Planned, retry};
-use crate::procedure::{Procedure, Scope, options};
+use crate::procedure::{OutputRoots, Procedure, Scope, Variable, options};
 use crate::state::journal::Intent;
 use crate::state::{Reason, RetryState, TaskKey, TaskRow};
 
 pub use batch::Batch;
 pub use resources::Reduced;
 
-use environment::Variable;
 use resources::Failed;
 
 /// Pairs what is journalled before a submission with what is handed to the executor.
@@ -179,21 +177,6 @@ pub fn log_dir(config: &Config, procedure: &Procedure) -> Option<PathBuf> {
     Some(dir.join(&*procedure.name))
 }
 
-/// Returns where a task's outputs are expected.
-pub fn output_dir(config: &Config, procedure: &Procedure, planned: &Planned) -> PathBuf {
-    let root = if procedure.output_dir.as_os_str().is_empty() {
-        config.bids_root.clone()
-    } else {
-        config.derivatives_root.join(&procedure.output_dir)
-    };
-    let subject = root.join(planned.subject.as_str());
-    if planned.session.is_none() {
-        subject
-    } else {
-        subject.join(planned.session.as_str())
-    }
-}
-
 /// Subject scope: the subject. Session scope: subject, session (empty in a dataset without
 /// sessions) and, where there is one, the DICOM path.
 fn arguments(procedure: &Procedure, planned: &Planned) -> Vec<String> {
@@ -207,14 +190,25 @@ fn arguments(procedure: &Procedure, planned: &Planned) -> Vec<String> {
     arguments
 }
 
-/// Returns the variables that a job sees: the procedure's own ones and ours.
+/// Returns the variables that a job sees: ours and the procedure's own ones, which win where they may be set.
 fn environment(
     config: &Config,
     procedure: &Procedure,
     planned: &Planned,
     about: &Circumstances<'_>,
 ) -> BTreeMap<String, String> {
-    let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
+    let path = |path: &Path| path.to_string_lossy().into_owned();
+    // A procedure may see the data under other names, as in a container.
+    let seen = |variable: Variable, root: &Path| match procedure.env.get(variable.name()) {
+        Some(own) => PathBuf::from(own),
+        None => root.to_owned(),
+    };
+    let bids = seen(Variable::BidsRoot, &config.bids_root);
+    let derivatives = seen(Variable::DerivativesRoot, &config.derivatives_root);
+    let roots = OutputRoots {
+        bids: &bids,
+        derivatives: &derivatives,
+    };
     let mut env = procedure.env.clone();
     for variable in Variable::ALL {
         let value = match variable {
@@ -224,9 +218,20 @@ fn environment(
             Variable::Attempt => about.attempt.to_string(),
             Variable::LastReason => about.last_reason.map_or("", Reason::as_str).to_owned(),
             Variable::DicomPath => planned.dicom_path.as_deref().map(path).unwrap_or_default(),
-            Variable::BidsRoot => path(&config.bids_root),
-            Variable::DerivativesRoot => path(&config.derivatives_root),
-            Variable::OutputDir => path(&output_dir(config, procedure, planned)),
+            Variable::BidsRoot => path(&bids),
+            Variable::DerivativesRoot => path(&derivatives),
+            Variable::OutputDir => {
+                let (subject, session) = (planned.subject.as_str(), planned.session.as_str());
+                let root = match procedure.output_dir.as_os_str().is_empty() {
+                    true => &bids,
+                    false => &derivatives,
+                };
+                // An empty root leaves both to the script.
+                match root.as_os_str().is_empty() {
+                    true => String::new(),
+                    false => path(&roots.output(procedure, subject, session)),
+                }
+            }
         };
         env.insert(variable.name().to_owned(), value);
     }
@@ -251,8 +256,13 @@ fn submission_id(key: &TaskKey, about: &Circumstances<'_>) -> String {
     hex(&hash.finalize()[..8])
 }
 
-/// Returns the project that stands in job comments if neither state nor configuration names one:
-/// 8 hex digits of a hash of the state file's real path.
-pub fn default_project(state_file: &std::path::Path) -> String {
-    hex(&Sha256::digest(state_file.as_os_str().as_encoded_bytes())[..4])
+/// The word that tells a study's jobs from those of all others: `name@mark`, or the mark alone if it has no name. A
+/// mark is 8 hex digits of a hash of the path that the state file had at the study's first run.
+pub fn study_word(known: Option<String>, state_file: &std::path::Path) -> String {
+    let mark = hex(&Sha256::digest(state_file.as_os_str().as_encoded_bytes())[..4]);
+    match known {
+        Some(word) if word.contains('@') || word == mark => word,
+        Some(name) => format!("{name}@{mark}"),
+        None => mark,
+    }
 }

@@ -12,11 +12,21 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use chrono::{DateTime, SubsecRound, Utc};
+use chrono::{DateTime, Local, SubsecRound, Utc};
 
 /// Returns the time of the system clock, cut to the microseconds that the state file stores.
 pub fn now() -> DateTime<Utc> {
     Utc::now().trunc_subsecs(6)
+}
+
+/// Writes a time for people, in their time zone: `2026-01-02 04:04 +01:00`. Files, CSV and JSON have UTC.
+pub fn local_time(at: DateTime<Utc>) -> String {
+    let local = at.with_timezone(&Local);
+    let zone = match local.offset().local_minus_utc() {
+        0 => "UTC".to_owned(),
+        _ => local.format("%:z").to_string(),
+    };
+    format!("{} {zone}", local.format("%Y-%m-%d %H:%M"))
 }
 
 /// Returns a number that no other process has: the time and the pid can be the same on two hosts.

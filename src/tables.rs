@@ -24,7 +24,9 @@ pub use order::{RowOrder, SessionOrder, sort_rows, sort_sessions};
 pub use sessions::{
     decision_counts, in_sessions, selected, session_status, session_status_json, with_words,
 };
-pub use tasks::{failures_frame, ordered_rows_frame, rows_frame, rows_frame_of, status_counts};
+pub use tasks::{
+    failures_frame, ordered_rows_frame, rows_frame, rows_frame_of, status_counts, utc_time,
+};
 pub use words::{decision_cell, decision_text, decision_word, reason_summary};
 
 use crate::manifest::{Decision, Manifest};
@@ -93,13 +95,23 @@ pub fn outputs(
 }
 
 /// Writes a frame as CSV (RFC 4180 quoting, line ends `\n`) with a line of column names. A missing
-/// value is an empty field, an empty text is `""`.
+/// value and an empty text are an empty field.
 pub fn to_csv(frame: &DataFrame) -> Result<Vec<u8>, TableError> {
     let mut bytes = Vec::new();
+    let columns = frame.columns().iter().map(|column| match column.str() {
+        Ok(cells) => {
+            let cells = cells
+                .iter()
+                .map(|cell| cell.filter(|text| !text.is_empty()));
+            texts(column.name(), cells)
+        }
+        Err(_) => column.clone(),
+    });
+    let mut frame = DataFrame::new(frame.height(), columns.collect())?;
     with_threads(|| {
         CsvWriter::new(&mut bytes)
             .with_quote_style(QuoteStyle::Necessary)
-            .finish(&mut frame.clone())
+            .finish(&mut frame)
     })?;
     Ok(bytes)
 }
@@ -168,4 +180,20 @@ fn counts<'a, R: AsRef<str>, C: AsRef<str>>(
 
 fn with_threads<T>(work: impl FnOnce() -> PolarsResult<T>) -> Result<T, TableError> {
     Ok(threads::with_threads(work).map_err(TableError::Threads)??)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d23_an_empty_text_is_an_empty_field_of_csv() {
+        let columns = vec![
+            texts("a", [Some("x"), Some(""), None].into_iter()),
+            texts("b", [Some("1,2"), Some("y"), Some("\"")].into_iter()),
+        ];
+        let frame = DataFrame::new(3, columns).unwrap();
+        let csv = String::from_utf8(to_csv(&frame).unwrap()).unwrap();
+        assert_eq!(csv, "a,b\nx,\"1,2\"\n,y\n,\"\"\"\"\n");
+    }
 }

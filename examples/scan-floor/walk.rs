@@ -3,10 +3,12 @@
 //! A second, bare implementation of the built-in pipeline: it shares no code with the program, so
 //! that what the program reads can be held against it. It does what must be done and counts it:
 //! four calls for a directory (open, two reads, close), one for a directory that is not there, one
-//! for the size of a file, three for a text (open, read, close).
+//! for the size of a file, three for a text (open, read, close). What is not there may hide behind a link that leads
+//! nowhere: one call asks for that, and one for each directory above that was not asked about before.
 
+use std::collections::HashSet;
 use std::ffi::CString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::fd::{AsFd, OwnedFd};
@@ -18,6 +20,8 @@ pub struct Cost {
     pub directories: u64,
     /// Directories and texts that are not there.
     pub absent: u64,
+    /// Looks for links that lead nowhere: at what is not there, and once at each directory above it.
+    pub links: u64,
     pub stats: u64,
     pub texts: u64,
     /// Tasks that are due.
@@ -26,12 +30,13 @@ pub struct Cost {
 
 impl Cost {
     pub fn calls(&self) -> u64 {
-        4 * self.directories + self.absent + self.stats + 3 * self.texts
+        4 * self.directories + self.absent + self.links + self.stats + 3 * self.texts
     }
 
     fn add(&mut self, other: &Self) {
         self.directories += other.directories;
         self.absent += other.absent;
+        self.links += other.links;
         self.stats += other.stats;
         self.texts += other.texts;
         self.due += other.due;
@@ -119,6 +124,7 @@ const QSIPREP: [Glob; 4] = [
 struct Walker<'a> {
     root: &'a str,
     cost: Cost,
+    asked: HashSet<PathBuf>,
     buffer: Vec<u8>,
 }
 
@@ -127,6 +133,7 @@ struct Session {
     label: String,
     post: bool,
     qsiprep: bool,
+    is_due: bool,
     has_t1w: bool,
 }
 
@@ -135,6 +142,7 @@ impl<'a> Walker<'a> {
         Self {
             root,
             cost: Cost::default(),
+            asked: HashSet::new(),
             buffer: Vec::with_capacity(32 * 1024),
         }
     }
@@ -150,18 +158,22 @@ impl<'a> Walker<'a> {
             .into_iter()
             .map(|label| self.session(subject, label))
             .collect();
-        let is_qsiprep_done = sessions.iter().any(|session| session.qsiprep);
         let all_post = sessions.iter().all(|session| session.post);
-        let freesurfer = (all_post || is_qsiprep_done) && self.freesurfer(subject, &sessions);
+        let freesurfer = self.freesurfer(subject, &sessions);
         self.cost.due += u64::from(all_post && !freesurfer);
-        for session in sessions.iter().filter(|session| session.qsiprep) {
+        for session in &sessions {
             let html = format!("{subject}_{}.html", session.label);
             let reported = || {
                 reports
                     .iter()
                     .any(|names| names.iter().any(|name| name == html.as_bytes()))
             };
-            self.cost.due += u64::from(freesurfer && !reported());
+            let is_reconned = !(session.qsiprep && freesurfer) || reported();
+            self.cost.due += u64::from(!is_reconned);
+            // Nothing is due without DICOM files.
+            if session.is_due || !is_reconned || (all_post && !freesurfer) {
+                self.names(&format!("dicom/{subject}/{}", session.label));
+            }
         }
     }
 
@@ -185,26 +197,28 @@ impl<'a> Walker<'a> {
             }
         }
         self.cost.due += u64::from(!bids);
-        // Tasks that wait for bids_post ask for its file, whatever it waits for itself.
+        // Each task's own outputs are looked at, whatever it waits for.
         let path = format!("{dir}/fmap");
         let fmap = fmap.unwrap_or_else(|| self.names(&path));
         let post = fmap.is_some_and(|names| self.all(&path, &names, &POST));
         self.cost.due += u64::from(bids && !post);
+        let mut is_due = !bids || !post;
         let anat = anat.flatten();
-        if post {
-            let path = format!("{dir}/anat");
-            let defaced = anat
-                .as_ref()
-                .is_some_and(|names| self.all(&path, names, &DEFACED));
-            self.cost.due += u64::from(!defaced);
-        }
+        let path = format!("{dir}/anat");
+        let defaced = anat
+            .as_ref()
+            .is_some_and(|names| self.all(&path, names, &DEFACED));
+        self.cost.due += u64::from(post && !defaced);
+        is_due |= post && !defaced;
         let qsiprep = self.qsiprep(&format!("derivatives/qsiprep/{subject}/{label}"));
         self.cost.due += u64::from(post && !qsiprep);
+        is_due |= post && !qsiprep;
         let is_image = |name: &[u8]| name.ends_with(b"_T1w.nii.gz") && !contains(name, "defaced");
         Session {
             label,
             post,
             qsiprep,
+            is_due,
             has_t1w: anat.is_some_and(|names| names.iter().any(is_image)),
         }
     }
@@ -271,7 +285,7 @@ impl<'a> Walker<'a> {
 
     fn names(&mut self, dir: &str) -> Option<Names> {
         let Some(fd) = self.open(dir, OFlags::DIRECTORY) else {
-            self.cost.absent += 1;
+            self.absent(dir);
             return None;
         };
         self.cost.directories += 1;
@@ -291,7 +305,7 @@ impl<'a> Walker<'a> {
     /// Reads the beginning of a file.
     fn text(&mut self, file: &str) -> Option<Vec<u8>> {
         let Some(fd) = self.open(file, OFlags::empty()) else {
-            self.cost.absent += 1;
+            self.absent(file);
             return None;
         };
         self.cost.texts += 1;
@@ -299,6 +313,22 @@ impl<'a> Walker<'a> {
         let len = rustix::io::read(&fd, &mut text).expect("a text that can be read");
         text.truncate(len);
         Some(text)
+    }
+
+    fn absent(&mut self, path: &str) {
+        self.cost.absent += 1;
+        self.cost.links += 1;
+        let mut above = Path::new(path);
+        while let Some(parent) = above.parent() {
+            if !self.asked.insert(parent.to_owned()) {
+                return;
+            }
+            self.cost.links += 1;
+            if Path::new(self.root).join(parent).is_dir() {
+                return;
+            }
+            above = parent;
+        }
     }
 
     fn open(&self, path: &str, flags: OFlags) -> Option<OwnedFd> {

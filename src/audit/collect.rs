@@ -25,6 +25,7 @@ use crate::completion::probe::Probe;
 use crate::config::{Config, ExecutorKind};
 use crate::disk::reader::words;
 use crate::executor::{ExecutorError, JobReport};
+use crate::job::name_of_study;
 use crate::manifest::{Decision, Manifest, Planned, Selection, Skip};
 use crate::request;
 use crate::state::audit_log;
@@ -41,6 +42,8 @@ pub struct Input<'a> {
     pub selection_text: Option<String>,
     /// Tell of every task's markers, also of complete ones.
     pub all_markers: bool,
+    /// Read the logs of running and complete tasks, too.
+    pub all_logs: bool,
     pub state: &'a State,
     /// Earlier attempts.
     pub attempts: &'a [TaskRow],
@@ -131,7 +134,7 @@ fn unreadable(input: &Input<'_>, selected: &Selected<'_>) -> Vec<UnreadableItem>
 fn read_logs(input: &Input<'_>, selected: &Selected<'_>) -> logs::Read {
     let log_dir = input.config.slurm.log_dir.as_deref();
     let threads = input.config.scan_threads;
-    logs::read(&selected.rows, log_dir, input.patterns, threads, input.tick)
+    logs::read(&selected.rows, input.all_logs, log_dir, input.patterns, threads, input.tick)
 }
 
 /// Tells of the tasks that deserve a look; the place of each in the list, by its number in the manifest.
@@ -161,6 +164,9 @@ fn hand_out(
             session: Arc::clone(&task.session),
             procedure: Arc::clone(&task.procedure),
         };
+        if let Some(job) = task.job.as_mut().filter(|_| read.silent.contains(&key)) {
+            (job.output, job.error) = (None, None);
+        }
         task.log_tail = read.tails.remove(&key).unwrap_or_default();
     }
     unreadable.append(&mut read.unreadable);
@@ -208,7 +214,7 @@ fn matters_of(input: &Input<'_>, selected: &Selected<'_>) -> Matters {
 fn study(input: &Input<'_>) -> Study {
     let config = input.config;
     Study {
-        project: input.project.to_owned(),
+        project: name_of_study(input.project).to_owned(),
         created_at: input.now,
         version: env!("CARGO_PKG_VERSION"),
         parts: input.parts.words(),

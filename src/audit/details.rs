@@ -90,7 +90,7 @@ impl Details<'_> {
             Decision::Skip(Skip::Failed { .. } | Skip::InFlight { .. } | Skip::Unreadable(_)) => {
                 Worth::Yes
             }
-            Decision::Submit(Due::OutputsGone) => Worth::Yes,
+            Decision::Submit(Due::OutputsGone | Due::NeverVerified) => Worth::Yes,
             Decision::Submit(_) | Decision::Skip(Skip::OverLimit(_) | Skip::Paused(_)) => {
                 match self.row(task) {
                     Some(_) => Worth::Yes,
@@ -106,7 +106,11 @@ impl Details<'_> {
 
     fn detail(&self, task: &Planned, markers: Vec<MarkerResult>) -> TaskDetail {
         let procedure = self.config.procedures.get(task.procedure);
-        let output = request::output_dir(self.config, procedure, task);
+        let output = self.config.output_roots().output(
+            procedure,
+            task.subject.as_str(),
+            task.session.as_str(),
+        );
         TaskDetail {
             procedure: procedure.name.clone(),
             subject: task.subject.shared(),

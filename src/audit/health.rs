@@ -2,6 +2,7 @@
 
 use super::report::{Band, Health, HealthSummary};
 use crate::manifest::{Decision, Skip};
+use crate::tables::decision_word;
 
 /// Rates a share, in whole numbers so that 4 of 5 is exactly 0.8.
 pub fn band(complete: usize, of: usize) -> Band {
@@ -15,10 +16,11 @@ pub fn band(complete: usize, of: usize) -> Band {
 }
 
 /// Rates the tasks of one session. Tasks that do not apply to it do not count, nor do those whose jobs are
-/// under way: nothing is wrong with them. None: nothing is left.
+/// under way: nothing is wrong with them. A session with a stuck task is never good. None: nothing is left.
 pub fn of<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Option<Health> {
-    let (mut complete, mut of) = (0, 0);
+    let (mut complete, mut of, mut has_stuck) = (0, 0, false);
     for decision in decisions {
+        has_stuck |= is_stuck(decision_word(decision));
         match decision {
             Decision::Skip(
                 Skip::NotApplicable | Skip::NotSelected | Skip::Excluded | Skip::InFlight { .. },
@@ -34,8 +36,16 @@ pub fn of<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Option<Health> {
         complete,
         of,
         share: complete as f64 / of as f64,
-        band: band(complete, of),
+        band: match band(complete, of) {
+            Band::Good if has_stuck => Band::Fair,
+            band => band,
+        },
     })
+}
+
+/// True for the word of a task that does not go on without a person.
+pub fn is_stuck(word: &str) -> bool {
+    matches!(word, "failed" | "blocked" | "unreadable")
 }
 
 /// Prints a share; rounds down, so that only all is 100 %.
@@ -68,7 +78,7 @@ pub fn summary(sessions: impl Iterator<Item = Option<Health>>) -> HealthSummary 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::Due;
+    use crate::manifest::{Blocked, Due, Outlook, Waiting};
     use crate::state::TaskStatus;
 
     #[test]
@@ -114,6 +124,31 @@ mod tests {
             [percent(0.888), percent(0.9999), percent(1.0)],
             ["88 %", "99 %", "100 %"]
         );
+    }
+
+    #[test]
+    fn d12_a_session_with_a_stuck_task_is_never_good() {
+        let failed = Decision::Skip(Skip::Failed {
+            reason: None,
+            attempt: 1,
+            outlook: Outlook::None,
+        });
+        let blocked = Decision::Skip(Skip::WaitingFor(Box::new(Waiting {
+            procedure: "a".into(),
+            session: None,
+            sessions_missing: 0,
+            blocked: Some(Blocked::NotApplicable),
+        })));
+        for (last, band) in [
+            (Decision::Submit(Due::New), Band::Good),
+            (failed, Band::Fair),
+            (blocked, Band::Fair),
+        ] {
+            let mut decisions = vec![Decision::Skip(Skip::Complete); 4];
+            decisions.push(last);
+            let health = of(decisions.iter()).unwrap();
+            assert_eq!((health.complete, health.of, health.band), (4, 5, band));
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::report::{Dicom, DicomFinding, DicomProblem, ScriptFinding, ScriptLine, ScriptProblem};
 use crate::bids::{self, Session, dicom};
-use crate::disk::reader::words;
+use crate::disk::reader::{Reader, words};
 use crate::executor::ExecutorError;
 use crate::parallel;
 use crate::procedure::Procedure;
@@ -62,7 +62,7 @@ fn dicom_of(session: &Session, min_files: u64) -> Option<DicomFinding> {
         }
         Err(error) => return Some(unreadable(words(&error))),
     }
-    match dicom::count(path, min_files) {
+    match dicom::count(&Reader::default(), path, min_files) {
         Ok(files) if files < min_files => Some(DicomFinding {
             files: Some(files),
             ..finding(DicomProblem::FewFiles, Some(path))

@@ -1,7 +1,7 @@
-//! The look into the logs of failed tasks: the last telling line of each, and its last lines.
+//! The look into the logs of failed tasks, or of all: the last telling line of each, and its last lines.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,27 +25,30 @@ const TAILS: usize = 1000;
 pub struct Read {
     pub logs: Logs,
     pub tails: HashMap<TaskKey, Vec<String>>,
+    /// Failed tasks that have no log.
+    pub silent: HashSet<TaskKey>,
     pub unreadable: Vec<UnreadableItem>,
 }
 
-/// Reads the logs of the failed rows, several at a time.
+/// Reads the logs of the failed rows, or of `all`, several at a time.
 pub fn read(
     rows: &[&TaskRow],
+    all: bool,
     log_dir: Option<&Path>,
     patterns: &Patterns,
     threads: usize,
     tick: &(dyn Fn() + Sync),
 ) -> Read {
-    let mut failed: Vec<(&TaskRow, [String; 2])> = rows
+    let mut chosen: Vec<(&TaskRow, [String; 2])> = rows
         .iter()
-        .filter(|row| row.status == TaskStatus::Failed)
+        .filter(|row| all || row.status == TaskStatus::Failed)
         .filter_map(|row| {
             let (output, error) = log_files(row, log_dir)?;
             Some((*row, [output, error]))
         })
         .collect();
-    failed.sort_by_key(|(row, _)| Reverse(row.submitted_at));
-    let numbered: Vec<_> = failed.iter().enumerate().collect();
+    chosen.sort_by_key(|(row, _)| Reverse(row.submitted_at));
+    let numbered: Vec<_> = chosen.iter().enumerate().collect();
     let looked = parallel::map(&numbered, threads, |(number, (row, files))| {
         let one = look(row, files, patterns, *number < TAILS);
         tick();
@@ -59,10 +62,11 @@ pub fn read(
         ..Read::default()
     };
     let mut counts: HashMap<Arc<str>, usize> = HashMap::new();
-    for ((row, _), one) in failed.iter().zip(looked) {
+    for ((row, _), one) in chosen.iter().zip(looked) {
         if !one.has_log && one.unreadable.is_empty() {
             read.logs.without_log += 1;
-        } else if one.findings.is_empty() {
+            read.silent.insert(row.key.clone());
+        } else if !one.findings.iter().any(|finding| finding.telling) {
             read.logs.without_finding += 1;
         }
         for finding in one.findings.iter().filter(|finding| finding.telling) {
@@ -134,7 +138,9 @@ fn look(row: &TaskRow, files: &[String; 2], patterns: &Patterns, wants_tail: boo
             once.push((one, file));
         }
     }
-    let telling = telling_of(&once);
+    let is_failed = row.status == TaskStatus::Failed;
+    let telling = telling_of(&once)
+        .filter(|at| !is_failed || once.get(*at).is_some_and(|(found, _)| !found.is_note()));
     let key = &row.key;
     looked.findings = once
         .into_iter()
@@ -196,7 +202,7 @@ mod tests {
         row(procedure, TaskStatus::Failed, Reason::ExitCode)
     }
 
-    fn read_of(files: &[(&str, &str)], rows: &[TaskRow]) -> Read {
+    fn read_of(files: &[(&str, &str)], rows: &[TaskRow], all: bool) -> Read {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in files {
             let path = dir.path().join(name);
@@ -204,7 +210,7 @@ mod tests {
             std::fs::write(path, text).unwrap();
         }
         let rows: Vec<&TaskRow> = rows.iter().collect();
-        read(&rows, Some(dir.path()), Patterns::builtin(), 2, &|| ())
+        read(&rows, all, Some(dir.path()), Patterns::builtin(), 2, &|| ())
     }
 
     #[test]
@@ -223,7 +229,7 @@ mod tests {
             failed("c"),
             row("d", TaskStatus::Complete, Reason::Verified),
         ];
-        let read = read_of(&files, &rows);
+        let read = read_of(&files, &rows, false);
         let logs = &read.logs;
         assert_eq!(
             (logs.tasks, logs.without_log, logs.without_finding),
@@ -252,9 +258,39 @@ mod tests {
     }
 
     #[test]
+    fn c15_logs_of_running_and_complete_tasks_are_read_on_request() {
+        let left_out = "series left out: 14-vibe: no rule of the heuristic knows it\n";
+        let files = [
+            ("a/a_sub-01_ses-01_100.err", left_out),
+            ("b/b_sub-01_ses-01_100.err", "Segmentation fault\n"),
+            ("c/c_sub-01_ses-01_100.err", left_out),
+        ];
+        let rows = [
+            row("a", TaskStatus::Complete, Reason::Verified),
+            row("b", TaskStatus::Running, Reason::Running),
+            failed("c"),
+        ];
+        let counts = |read: Read| -> Vec<(String, usize)> {
+            let counts = read.logs.by_pattern.into_iter();
+            counts.map(|p| (p.pattern.to_string(), p.tasks)).collect()
+        };
+        // A series that was left out is no reason to fail.
+        let only_failed = read_of(&files, &rows, false);
+        assert_eq!(
+            (only_failed.logs.tasks, only_failed.logs.without_finding),
+            (1, 1)
+        );
+        assert_eq!(counts(only_failed), []);
+        let all = read_of(&files, &rows, true);
+        assert_eq!((all.logs.tasks, all.logs.without_finding), (3, 1));
+        let expected = [("segfault".to_owned(), 1), ("left_out".to_owned(), 1)];
+        assert_eq!(counts(all), expected);
+    }
+
+    #[test]
     fn without_a_log_directory_nothing_is_looked_for() {
         let row = failed("a");
-        let read = read(&[&row], None, Patterns::builtin(), 1, &|| ());
+        let read = read(&[&row], true, None, Patterns::builtin(), 1, &|| ());
         assert_eq!(read.logs, Logs::default());
     }
 }

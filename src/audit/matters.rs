@@ -12,6 +12,7 @@ use super::report::{
 };
 use crate::bids::Discovery;
 use crate::executor::JobReport;
+use crate::job::is_same_study;
 use crate::procedure::{ProcedureDag, Scope};
 use crate::state::{Reason, TaskRow, TaskStatus};
 
@@ -120,7 +121,10 @@ pub fn orphan_jobs(queue: &[JobReport], rows: &[TaskRow], project: &str) -> Vec<
         .iter()
         .filter(|job| job.phase.is_live())
         .filter(|job| {
-            let tag = job.tag.as_ref().filter(|tag| tag.project == project);
+            let tag = job
+                .tag
+                .as_ref()
+                .filter(|tag| is_same_study(&tag.project, project));
             tag.is_some_and(|tag| {
                 !ids.contains(job.id.as_str()) && !submissions.contains(tag.submission_id.as_str())
             })
@@ -329,6 +333,7 @@ mod tests {
                 project: project.to_owned(),
                 submission_id: submission.to_owned(),
             }),
+            has_submit_line: false,
         };
         let queue = [
             job("1", "p", "a", Phase::Running),

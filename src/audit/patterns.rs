@@ -9,7 +9,7 @@ mod tail;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use regex::bytes::RegexSet;
+use regex::bytes::{Regex, RegexSet};
 
 use crate::config::{LogPattern, log_patterns};
 use crate::disk::Unreadable;
@@ -43,12 +43,16 @@ enum Rank {
     Surroundings,
     /// The program says that it failed.
     Program,
+    /// Worth counting, but no reason to fail.
+    Note,
 }
 
 /// Holds patterns, ready to search.
 #[derive(Debug, Clone)]
 pub struct Patterns {
     set: RegexSet,
+    /// What is taken out of a line before the built-in patterns judge it.
+    success: Option<Regex>,
     /// In the order of the set.
     meanings: Vec<Meaning>,
 }
@@ -63,6 +67,14 @@ pub struct Found<'p> {
     pub number: Option<u64>,
     /// Place in the part that was read.
     at: usize,
+}
+
+impl Found<'_> {
+    /// True if the line is worth counting, but no reason to fail.
+    pub fn is_note(&self) -> bool {
+        self.meaning
+            .is_some_and(|meaning| meaning.rank == Rank::Note)
+    }
 }
 
 /// Says why a pattern of the configuration cannot be used.
@@ -102,13 +114,32 @@ impl Patterns {
                 error,
             }
         })?;
-        Ok(Self { set, meanings })
+        Ok(Self {
+            set,
+            success: Regex::new(table::SUCCESS).ok(),
+            meanings,
+        })
     }
 
     fn none() -> Self {
         Self {
             set: RegexSet::empty(),
+            success: None,
             meanings: Vec::new(),
+        }
+    }
+
+    /// The first pattern that matches a line. Success in the words of a failure ("without error") is none, except to a
+    /// pattern of the site.
+    fn first(&self, line: &[u8]) -> Option<usize> {
+        let first = self.set.matches(line).iter().next()?;
+        let is_of_site = |at: usize| self.meanings.get(at).is_some_and(|m| m.rank == Rank::Site);
+        match &self.success {
+            Some(success) if !is_of_site(first) && success.is_match(line) => {
+                let rest = success.replace_all(line, &b""[..]);
+                self.set.matches(&rest).iter().find(|at| !is_of_site(*at))
+            }
+            _ => Some(first),
         }
     }
 
@@ -116,7 +147,7 @@ impl Patterns {
     pub fn scan(&self, tail: &Tail) -> Vec<Found<'_>> {
         let mut last: Vec<Option<(usize, &[u8])>> = vec![None; self.meanings.len()];
         for (at, line) in tail.lines() {
-            if let Some(first) = self.set.matches(line).iter().next()
+            if let Some(first) = self.first(line)
                 && let Some(slot) = last.get_mut(first)
             {
                 *slot = Some((at, line));
@@ -136,9 +167,10 @@ impl Patterns {
             .collect()
     }
 
-    /// Chooses the line of a log that tells most; without any match the last line with text.
+    /// Chooses the line of a failed job's log that tells most; without any match the last line with text.
     pub fn telling(&self, tail: &Tail) -> Option<Found<'_>> {
-        let found = self.scan(tail);
+        let mut found = self.scan(tail);
+        found.retain(|found| !found.is_note());
         most_telling(&found).cloned().or_else(|| {
             let mut lines = tail.lines().collect::<Vec<_>>().into_iter().rev();
             let (at, line) = lines.find(|(_, line)| !line.trim_ascii().is_empty())?;

@@ -11,8 +11,10 @@ mod markers;
 use std::path::Path;
 use std::sync::Arc;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
+
+use crate::tables::utc_time;
 
 pub use figures::{
     Backlog, CpuUse, Day, Efficiency, MatterTrend, Percentiles, ProcedureProgress, ProcedureTrend,
@@ -253,13 +255,8 @@ pub fn signed(change: i128) -> String {
     }
 }
 
-/// Prints `2026-01-02T03:04:05Z`.
-pub fn time_text(at: DateTime<Utc>) -> String {
-    at.to_rfc3339_opts(SecondsFormat::Secs, true)
-}
-
 fn time<S: Serializer>(at: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&time_text(*at))
+    serializer.serialize_str(&utc_time(*at))
 }
 
 fn maybe_time<S: Serializer>(at: &Option<DateTime<Utc>>, serializer: S) -> Result<S::Ok, S::Error> {

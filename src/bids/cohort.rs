@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::{Session, SessionLabel, SubjectLabel};
-use crate::disk::reader::{Reader, words};
+use crate::disk::reader::words;
+use crate::disk::regular::read_regular;
 
 /// Holds the lists as the configuration has them. The default wants every session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -96,12 +97,9 @@ pub enum CohortError {
         line: u32,
         error: EntryError,
     },
-    #[error("the list of 'include', {}, names no session: nothing would ever be submitted", .file.display())]
-    Nothing { file: PathBuf },
+    #[error("the list of '{key}', {}, is empty", .file.display())]
+    Empty { key: &'static str, file: PathBuf },
 }
-
-/// More would be another file.
-const LARGEST: usize = 16 << 20;
 
 impl EntryError {
     /// Says what to write instead.
@@ -122,8 +120,14 @@ impl CohortError {
                  a single entry there begins with 'sub-'"
             ),
             Self::Entry { error, .. } => error.hint().to_owned(),
-            Self::Nothing { .. } => {
-                "name sessions in it, or leave 'include' out to include everything".to_owned()
+            Self::Empty { key, .. } => {
+                let nobody = match *key {
+                    "exclude" => "write a comment line if nobody is excluded",
+                    _ => "name sessions in it",
+                };
+                format!(
+                    "{nobody}, or leave '{key}' out; rewrite a list elsewhere and move it into place"
+                )
             }
         }
     }
@@ -139,14 +143,8 @@ impl Cohort {
             let entries = source.as_ref().map(|list| read(key, list)).transpose()?;
             Ok(entries.map(List::new))
         };
-        let include = list("include", &source.include)?;
-        if let (Some(list), Some(ListSource::File(file))) = (&include, &source.include)
-            && list.entries.is_empty()
-        {
-            return Err(CohortError::Nothing { file: file.clone() });
-        }
         Ok(Self {
-            include,
+            include: list("include", &source.include)?,
             exclude: list("exclude", &source.exclude)?.unwrap_or_default(),
         })
     }
@@ -288,25 +286,7 @@ fn read_file(key: &'static str, file: &Path) -> Result<Vec<Entry>, CohortError> 
         file: file.to_owned(),
         error,
     };
-    let bytes = match Reader::default().head(file, LARGEST + 1) {
-        Ok(Some(bytes)) if bytes.len() > LARGEST => {
-            return Err(unreadable(format!(
-                "it is larger than {} MiB",
-                LARGEST >> 20
-            )));
-        }
-        Ok(Some(bytes)) => bytes,
-        Ok(None) => {
-            let not_found = std::io::Error::from(std::io::ErrorKind::NotFound);
-            let error = if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
-                "it is a directory".to_owned()
-            } else {
-                words(&not_found)
-            };
-            return Err(unreadable(error));
-        }
-        Err(error) => return Err(unreadable(error.error)),
-    };
+    let bytes = read_regular(file).map_err(|error| unreadable(words(&error)))?;
     let text = String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8".to_owned()))?;
     let mut entries = Vec::new();
     // Windows' editors begin a file with a mark and end lines with `\r\n`.
@@ -327,6 +307,11 @@ fn read_file(key: &'static str, file: &Path) -> Result<Vec<Entry>, CohortError> 
             line: number,
             ..parsed
         });
+    }
+    // An empty file may be one that is being rewritten; a comment says that nobody is excluded on purpose.
+    if entries.is_empty() && (key == "include" || text.trim().is_empty()) {
+        let file = file.to_owned();
+        return Err(CohortError::Empty { key, file });
     }
     Ok(entries)
 }

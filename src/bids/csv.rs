@@ -3,6 +3,7 @@
 //! All values are read as text: a number reading would make `00012` and `12` one subject without a
 //! word, and `1e3` another. The paths are used as they stand; the disk is not looked at.
 
+mod ids;
 mod lines;
 
 use std::collections::BTreeMap;
@@ -19,21 +20,14 @@ use super::discover::{Dicom, Discovery, Session};
 use super::labels::{LONGEST, have_room};
 use super::{SessionLabel, SubjectLabel};
 use crate::disk::reader::words;
+use crate::disk::regular::read_regular;
 use crate::threads::with_threads;
+use ids::{SESSION_WIDTH, SUBJECT_WIDTH, are_numbers, bare, value};
 
 /// Column of the DICOM directories.
 const DICOM_COL: &str = "dicom_path";
-/// Digits of a subject's and of a session's label.
-const SUBJECT_WIDTH: usize = 4;
-const SESSION_WIDTH: usize = 12;
 /// So many lines of a kind are shown in a message.
 const SHOWN: usize = 3;
-
-/// What pandas takes for "no value" (`pandas.read_csv`, `na_values`).
-const NA_WORDS: [&str; 18] = [
-    "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>",
-    "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
-];
 
 /// Says why a sessions file cannot be used. Lines count from 1, the header's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -100,7 +94,7 @@ impl CsvError {
 /// # Errors
 /// A file that cannot be read or is no table, lacks a column, or holds values that are no labels.
 pub fn read(file: &Path, subject_col: &str, session_col: &str) -> Result<Discovery, CsvError> {
-    let bytes = std::fs::read(file).map_err(|error| CsvError::Unreadable {
+    let bytes = read_regular(file).map_err(|error| CsvError::Unreadable {
         file: file.to_owned(),
         error: words(&error),
     })?;
@@ -148,10 +142,15 @@ fn from_bytes(
         )));
     }
     let column = |name: &str| column(&table, name).map_err(|error| not_a_table(error.to_string()));
-    let mut rows = Rows::default();
-    let values = column(subject_col)?
+    let (subjects, sessions) = (column(subject_col)?, column(session_col)?);
+    let mut rows = Rows {
+        subjects_are_numbers: are_numbers(subjects),
+        sessions_are_numbers: are_numbers(sessions),
+        ..Rows::default()
+    };
+    let values = subjects
         .iter()
-        .zip(column(session_col)?.iter())
+        .zip(sessions.iter())
         .zip(column(DICOM_COL)?.iter());
     for (((subject, session), dicom), line) in values.zip(records.lines) {
         rows.add(line, subject, session, dicom);
@@ -202,6 +201,8 @@ struct First {
 /// Collects rows into sessions and things to report.
 #[derive(Debug, Default)]
 struct Rows {
+    subjects_are_numbers: bool,
+    sessions_are_numbers: bool,
     sessions: BTreeMap<(SubjectLabel, SessionLabel), First>,
     subjects: BTreeMap<SubjectLabel, Written>,
     problems: Vec<String>,
@@ -224,8 +225,11 @@ impl Rows {
             self.without_id.push(line);
             return;
         };
-        let subject = SubjectLabel::new(&label(SubjectLabel::PREFIX, subject_id, SUBJECT_WIDTH));
-        let session = SessionLabel::new(&label(SessionLabel::PREFIX, session_id, SESSION_WIDTH));
+        let subject = bare(subject_id, self.subjects_are_numbers);
+        let session = bare(session_id, self.sessions_are_numbers);
+        let subject = format!("{}{subject:0>SUBJECT_WIDTH$}", SubjectLabel::PREFIX);
+        let session = format!("{}{session:0>SESSION_WIDTH$}", SessionLabel::PREFIX);
+        let (subject, session) = (SubjectLabel::new(&subject), SessionLabel::new(&session));
         let (subject, session) = match (subject, session) {
             (Ok(subject), Ok(session)) => (subject, session),
             (subject, session) => {
@@ -371,31 +375,6 @@ impl Rows {
             unreadable: Vec::new(),
         })
     }
-}
-
-/// Takes pandas' NA words and blanks for no value.
-fn value(text: Option<&str>) -> Option<&str> {
-    let text = text?.trim();
-    (!text.is_empty() && !NA_WORDS.contains(&text)).then_some(text)
-}
-
-/// Makes a label of an id: without blanks, `-` and `_`, padded with zeros; digits lose their
-/// leading zeros and an empty fraction before.
-fn label(prefix: &str, id: &str, width: usize) -> String {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let whole = match id.split_once('.') {
-        Some((whole, fraction)) if is_number(whole) && fraction.bytes().all(|b| b == b'0') => whole,
-        _ => id,
-    };
-    let bare: String = if is_number(whole) {
-        whole.trim_start_matches('0').to_owned()
-    } else {
-        whole
-            .chars()
-            .filter(|c| !matches!(c, '-' | '_') && !c.is_whitespace())
-            .collect()
-    };
-    format!("{prefix}{bare:0>width$}")
 }
 
 fn quoted(names: &[String]) -> String {

@@ -2,13 +2,15 @@
 //!
 //! Walks a whole subtree, so it is asked for single sessions, never for a whole study at each pass.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use chrono::{DateTime, Duration, Utc};
-use walkdir::WalkDir;
+use rustix::fs::Stat;
 
 use crate::disk::Unreadable;
-use crate::disk::reader::words;
+use crate::disk::listing::{Dir, Kind};
+use crate::disk::reader::{Reader, is_directory};
 
 /// Describes a DICOM directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,7 +28,7 @@ pub struct DicomFiles {
 pub struct Gate {
     /// A session waits while its newest file is younger than this.
     pub settle: Option<Duration>,
-    /// A session with fewer files waits. 0: none does.
+    /// A session with fewer files waits; one without any always does.
     pub min_files: u64,
 }
 
@@ -45,19 +47,25 @@ pub enum Hold {
 }
 
 impl Gate {
-    /// Looks at a session's directory, if this gate holds anything back at all.
-    pub fn hold(&self, directory: &Path, now: DateTime<Utc>) -> Option<Hold> {
-        if self.settle.is_none() && self.min_files == 0 {
-            return None;
-        }
-        let found = match look(directory) {
+    /// Looks at a session's directory. Without a single file no session is worked on.
+    pub fn hold(&self, reader: &Reader, directory: &Path, now: DateTime<Utc>) -> Option<Hold> {
+        let needed = self.min_files.max(1);
+        let looked = match self.settle {
+            // Which file is the newest shows only once all are seen.
+            Some(_) => look(reader, directory),
+            None => count(reader, directory, needed).map(|files| DicomFiles {
+                files,
+                ..DicomFiles::default()
+            }),
+        };
+        let found = match looked {
             Ok(found) => found,
             Err(unreadable) => return Some(Hold::Unreadable(unreadable)),
         };
-        if found.files < self.min_files {
+        if found.files < needed {
             return Some(Hold::TooFewFiles {
                 files: found.files,
-                needed: self.min_files,
+                needed,
             });
         }
         let until = found
@@ -68,77 +76,121 @@ impl Gate {
     }
 }
 
-/// Looks at all files below a DICOM directory. Links are followed, loops and links to nothing are
-/// not.
+/// Looks at all files below a DICOM directory. Links are followed, loops are not.
 ///
 /// # Errors
 /// The first directory or file that could not be looked at: a count without it would be wrong.
-pub fn look(directory: &Path) -> Result<DicomFiles, Unreadable> {
+pub fn look(reader: &Reader, directory: &Path) -> Result<DicomFiles, Unreadable> {
     let mut found = DicomFiles::default();
-    let walk = WalkDir::new(directory).min_depth(1).follow_links(true);
-    let is_visible =
-        |entry: &walkdir::DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
-    for entry in walk.into_iter().filter_entry(is_visible) {
-        let metadata = match entry.and_then(|entry| Ok((entry.metadata()?, entry.depth()))) {
-            Ok((metadata, depth)) => {
-                found.has_subdirectories |= depth == 1 && metadata.is_dir();
-                metadata
+    let mut problem = None;
+    let unread = walk(reader, directory, &mut |path, kind, depth| {
+        found.has_subdirectories |= depth == 1 && kind == Kind::Directory;
+        if kind == Kind::File {
+            match reader.stat(path) {
+                Ok(Some(stat)) => {
+                    found.files += 1;
+                    found.newest = found.newest.max(modified(&stat));
+                }
+                Ok(None) => {}
+                Err(unreadable) => problem = Some(unreadable),
             }
-            Err(error) if is_absence(&error) => continue,
-            Err(error) => return Err(unreadable(directory, error)),
-        };
-        if metadata.is_file() {
-            found.files += 1;
-            let modified = metadata.modified().ok().map(DateTime::<Utc>::from);
-            found.newest = found.newest.max(modified);
         }
-    }
-    Ok(found)
+        problem.is_none()
+    });
+    problem.or(unread).map_or(Ok(found), Err)
 }
 
 /// Counts the files below a DICOM directory as [`look`] does, but not further than to `enough`.
 ///
 /// # Errors
 /// The first directory or file that could not be looked at, unless there is enough without it.
-pub fn count(directory: &Path, enough: u64) -> Result<u64, Unreadable> {
+pub fn count(reader: &Reader, directory: &Path, enough: u64) -> Result<u64, Unreadable> {
     let mut files = 0;
-    let mut problem = None;
-    let walk = WalkDir::new(directory).min_depth(1).follow_links(true);
-    let is_visible =
-        |entry: &walkdir::DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
-    for entry in walk.into_iter().filter_entry(is_visible) {
-        if files >= enough {
-            return Ok(files);
-        }
-        match entry {
-            Ok(entry) => files += u64::from(entry.file_type().is_file()),
-            Err(error) if is_absence(&error) => {}
-            Err(error) => problem = problem.or(Some(unreadable(directory, error))),
-        }
-    }
-    match problem {
+    let unread = walk(reader, directory, &mut |_, kind, _| {
+        files += u64::from(kind == Kind::File);
+        files < enough
+    });
+    match unread {
         Some(unreadable) if files < enough => Err(unreadable),
         _ => Ok(files),
     }
 }
 
-/// True for loops, links to nothing and what has vanished meanwhile.
-fn is_absence(error: &walkdir::Error) -> bool {
-    const TOO_MANY_LINKS: i32 = rustix::io::Errno::LOOP.raw_os_error();
-    error.loop_ancestor().is_some()
-        || error.io_error().is_some_and(|error| {
-            error.kind() == std::io::ErrorKind::NotFound
-                || error.raw_os_error() == Some(TOO_MANY_LINKS)
-        })
+/// Shows the files and directories below `top` to `see`, with their depth, until that returns false: neither hidden
+/// ones nor what desktops leave behind. A path that is a file (an archive) is its own one file. Returns the first thing
+/// that could not be read.
+fn walk(
+    reader: &Reader,
+    top: &Path,
+    see: &mut dyn FnMut(&Path, Kind, usize) -> bool,
+) -> Option<Unreadable> {
+    let mut problem = None;
+    let mut open = vec![(top.to_owned(), 1)];
+    while let Some((directory, depth)) = open.pop() {
+        let listing = match reader.dir(&directory) {
+            Dir::There(listing) => listing,
+            Dir::Absent if depth == 1 => match reader.stat(top) {
+                Ok(Some(_)) => {
+                    see(top, Kind::File, 0);
+                    return None;
+                }
+                Ok(None) => return None,
+                Err(unreadable) => return Some(unreadable),
+            },
+            Dir::Absent => continue,
+            Dir::Failed(unreadable) => {
+                problem.get_or_insert(unreadable);
+                continue;
+            }
+        };
+        for entry in listing.iter().filter(|entry| !is_litter(entry.name)) {
+            let path = directory.join(entry.name);
+            let kind = match entry.kind {
+                Kind::Link => match reader.stat(&path) {
+                    Ok(Some(stat)) if is_directory(&stat) => Kind::Directory,
+                    Ok(Some(_)) => Kind::File,
+                    Ok(None) => continue,
+                    Err(unreadable) => {
+                        problem.get_or_insert(unreadable);
+                        continue;
+                    }
+                },
+                kind => kind,
+            };
+            if kind == Kind::Directory {
+                if entry.kind == Kind::Link && leads_back(&directory, &path) {
+                    continue;
+                }
+                open.push((path.clone(), depth + 1));
+            }
+            if !see(&path, kind, depth) {
+                return problem;
+            }
+        }
+    }
+    problem
 }
 
-fn unreadable(directory: &Path, error: walkdir::Error) -> Unreadable {
-    let path = error.path().unwrap_or(directory).to_owned();
-    let error = match error.into_io_error() {
-        Some(error) => words(&error),
-        None => "cannot be read".to_owned(),
-    };
-    Unreadable { path, error }
+/// Hidden files, and those that file managers leave in any directory.
+fn is_litter(name: &OsStr) -> bool {
+    const LEFT_BEHIND: [&str; 3] = ["Thumbs.db", "desktop.ini", "__MACOSX"];
+    name.as_encoded_bytes().starts_with(b".")
+        || LEFT_BEHIND
+            .iter()
+            .any(|left| name.eq_ignore_ascii_case(left))
+}
+
+/// True if a link leads to a directory that it lies in.
+fn leads_back(directory: &Path, link: &Path) -> bool {
+    match (directory.canonicalize(), link.canonicalize()) {
+        (Ok(directory), Ok(target)) => directory.starts_with(target),
+        _ => true,
+    }
+}
+
+fn modified(stat: &Stat) -> Option<DateTime<Utc>> {
+    let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
+    DateTime::from_timestamp(stat.st_mtime, nanoseconds)
 }
 
 #[cfg(test)]
@@ -156,8 +208,13 @@ mod tests {
             settle: (settle > 0).then(|| Duration::minutes(settle)),
             min_files,
         };
-        let hold =
-            |gate: Gate, minutes| gate.hold(tmp.path(), written + Duration::minutes(minutes));
+        let hold = |gate: Gate, minutes| {
+            gate.hold(
+                &Reader::default(),
+                tmp.path(),
+                written + Duration::minutes(minutes),
+            )
+        };
         assert_eq!(hold(gate(0, 0), 0), None);
         let until = written + Duration::minutes(30);
         assert_eq!(hold(gate(30, 0), 29), Some(Hold::Settling { until }));
@@ -176,6 +233,9 @@ mod tests {
     fn files_are_counted_at_any_depth() {
         let tmp = tempfile::tempdir().unwrap();
         let at = |name: &str| tmp.path().join("ses-1").join(name);
+        let reader = &Reader::default();
+        let look = |path: &Path| look(reader, path);
+        let count = |path: &Path, enough| count(reader, path, enough);
         assert_eq!(look(&at("")), Ok(DicomFiles::default()), "none is none");
         fs::create_dir_all(at("series/deep")).unwrap();
         for name in [
@@ -184,13 +244,12 @@ mod tests {
             "series/deep/3.dcm",
             ".hidden",
             "series/.4.dcm.Xy",
+            "Thumbs.db",
         ] {
             fs::write(at(name), "x").unwrap();
         }
         symlink("1.dcm", at("5.dcm")).unwrap();
-        symlink("nowhere", at("6.dcm")).unwrap();
         symlink("..", at("series/loop")).unwrap();
-        symlink("self", at("self")).unwrap();
         let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(4_000_000_000);
         let file = fs::File::options()
             .append(true)
@@ -204,5 +263,30 @@ mod tests {
         assert_eq!(count(&at("none"), 2), Ok(0));
         assert!(found.has_subdirectories);
         assert_eq!(found.newest, Some(time.into()));
+        assert_eq!(count(&at("1.dcm"), 9), Ok(1), "an archive");
+        symlink("nowhere", at("6.dcm")).unwrap();
+        assert_eq!(count(&at(""), 4), Ok(4), "enough without it");
+        assert_eq!(count(&at(""), 5).unwrap_err().path, at("6.dcm"));
+        assert_eq!(look(&at("")).unwrap_err().path, at("6.dcm"));
+    }
+
+    #[test]
+    fn b4_a_directory_without_a_real_file_is_held_without_any_gate() {
+        let tmp = tempfile::tempdir().unwrap();
+        let hold = || Gate::default().hold(&Reader::default(), tmp.path(), Utc::now());
+        let empty = Some(Hold::TooFewFiles {
+            files: 0,
+            needed: 1,
+        });
+        assert_eq!(hold(), empty);
+        for name in [".DS_Store", "Thumbs.db", ".nfs0001"] {
+            fs::write(tmp.path().join(name), "x").unwrap();
+        }
+        fs::create_dir(tmp.path().join("series")).unwrap();
+        assert_eq!(hold(), empty);
+        symlink("/nonexistent/1.dcm", tmp.path().join("series/1.dcm")).unwrap();
+        assert!(matches!(hold(), Some(Hold::Unreadable(_))));
+        fs::write(tmp.path().join("series/2.dcm"), "x").unwrap();
+        assert_eq!(hold(), None);
     }
 }

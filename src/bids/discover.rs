@@ -3,6 +3,7 @@
 //! Looks at subject and session directories only, never into them. What cannot be read or has an
 //! odd name is reported and never ends the scan; only a root that cannot be read is an error.
 
+mod notes;
 mod tree;
 
 use std::path::{Path, PathBuf};

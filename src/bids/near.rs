@@ -45,6 +45,21 @@ pub fn similar<'a>(
     near.into_iter().map(|(_, label)| label).collect()
 }
 
+/// Returns the one of some words, names or keys that is spelled most like `wrong`, if a slip explains the difference.
+pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let folded = wrong.to_lowercase();
+    let length = folded.chars().count();
+    let known = known.into_iter();
+    let near = known.map(|name| {
+        (
+            strsim::damerau_levenshtein(&folded, &name.to_lowercase()),
+            name,
+        )
+    });
+    let (distance, name) = near.min()?;
+    (distance <= 1 + length / 4 && distance < length).then_some(name)
+}
+
 fn bare(label: &str) -> &str {
     [SubjectLabel::PREFIX, SessionLabel::PREFIX]
         .into_iter()
@@ -123,6 +138,21 @@ mod tests {
         assert_eq!(meant("sessions", "ses-"), None);
         assert_eq!(meant("sub_01", "ses-"), None);
         assert_eq!(meant("001", "ses-"), None);
+    }
+
+    #[test]
+    fn d18_the_nearest_name_is_found_and_no_other_word() {
+        let names = ["fmriprep", "mriqc", "qc"];
+        for (wrong, expected) in [
+            ("fmriprp", Some("fmriprep")),
+            ("fMRIPrep", Some("fmriprep")),
+            ("mriqcc", Some("mriqc")),
+            ("qv", Some("qc")),
+            ("x", None),
+            ("freesurfer", None),
+        ] {
+            assert_eq!(nearest(wrong, names), expected, "{wrong}");
+        }
     }
 
     #[test]

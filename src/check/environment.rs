@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use super::Finding;
+use crate::config::{Config, ExecutorKind};
+use crate::procedure::Variable;
 
 const TOPIC: &str = "environment";
 
@@ -23,11 +25,31 @@ pub const ZONES: &str = "/usr/share/zoneinfo";
 
 /// Judges an environment. `has_zone`: there is a file of that name below [`ZONES`].
 pub fn judge(
-    is_slurm: bool,
+    config: &Config,
     env: &dyn Fn(&str) -> Option<String>,
     has_zone: &dyn Fn(&Path) -> bool,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let is_slurm = config.executor == ExecutorKind::Slurm;
+    // An exported root may be another study's, and cron does not have it.
+    for (variable, key, root) in [
+        (Variable::BidsRoot, "bids_root", &config.bids_root),
+        (
+            Variable::DerivativesRoot,
+            "derivatives_root",
+            &config.derivatives_root,
+        ),
+    ] {
+        let name = variable.name();
+        if let Some(value) = env(name).filter(|value| Path::new(value) != root) {
+            findings.push(Finding::warning(
+                TOPIC,
+                name,
+                format!("{name}={value} is set, and jobs get {key} instead ({})", root.display()),
+                format!("unset it, or set it in the procedure's `env` if compute nodes see {key} there"),
+            ));
+        }
+    }
     // Inside a job Slurm sets some of them by itself.
     if is_slurm && env("SLURM_JOB_ID").is_none() {
         for (name, key) in CHOOSERS {
@@ -70,14 +92,23 @@ mod tests {
     use super::super::Level;
     use super::*;
 
-    fn told(is_slurm: bool, set: &[(&str, &str)]) -> Vec<String> {
+    fn told(executor: &str, set: &[(&str, &str)]) -> Vec<String> {
+        let config = crate::config::load::interpret(
+            format!("executor: {executor}\nbids_root: /b\n").as_bytes(),
+            Some(Path::new("/s/config.yaml")),
+            false,
+            &|_| None,
+            &crate::config::Overrides::default(),
+            Path::new("/s"),
+        )
+        .unwrap();
         let env = |name: &str| {
             let mut set = set.iter();
             set.find(|(known, _)| *known == name)
                 .map(|(_, value)| (*value).to_owned())
         };
         let has_zone = |path: &Path| path.ends_with("zoneinfo/Europe/Zurich");
-        judge(is_slurm, &env, &has_zone)
+        judge(&config, &env, &has_zone)
             .into_iter()
             .filter(|finding| finding.level != Level::Ok)
             .map(|finding| finding.about)
@@ -99,8 +130,15 @@ mod tests {
             (&[("TZ", "UTC")], None),
         ] {
             let expected: Vec<&str> = expected.into_iter().collect();
-            assert_eq!(told(true, set), expected, "{set:?}");
+            assert_eq!(told("slurm", set), expected, "{set:?}");
         }
-        assert!(told(false, &[("SBATCH_ACCOUNT", "x")]).is_empty());
+        assert!(told("local", &[("SBATCH_ACCOUNT", "x")]).is_empty());
+    }
+
+    #[test]
+    fn c4_a_root_of_the_shell_that_jobs_do_not_get_is_reported() {
+        for (value, expected) in [("/b", &[][..]), ("/nodes/b", &["SNBB_BIDS_ROOT"])] {
+            assert_eq!(told("local", &[("SNBB_BIDS_ROOT", value)]), expected);
+        }
     }
 }

@@ -20,6 +20,7 @@ use crate::bids::{Discovery, SessionLabel, SubjectLabel};
 use crate::config::Config;
 use crate::disk::listing::Dir;
 use crate::disk::reader::{Reader, words};
+use crate::init::look::is_writable;
 use crate::procedure::marker::{Component, Pattern, Required};
 use crate::procedure::{Check, Procedure, Scope};
 use crate::script::Script;
@@ -55,11 +56,6 @@ pub fn place(dir: &Path) -> places::Look {
         },
         Err(error) => places::Look::Unreadable(words(&error)),
     }
-}
-
-/// True if this user may make files in a directory.
-pub fn is_writable(dir: &Path) -> bool {
-    access(dir, Access::WRITE_OK | Access::EXEC_OK).is_ok()
 }
 
 /// Returns the nearest directory above that is there, or the path itself, with links followed.
@@ -154,8 +150,12 @@ pub fn unwritable(root: &Path, output_dirs: &[&Path]) -> Vec<PathBuf> {
     found
 }
 
-/// Looks into a script that was found.
-pub fn script(facts: &mut scripts::Facts<'_>, search_path: Option<&OsStr>) {
+/// Looks into a script that was found. `env`: the variables that its jobs will see.
+pub fn script(
+    facts: &mut scripts::Facts<'_>,
+    search_path: Option<&OsStr>,
+    env: &dyn Fn(&str) -> Option<String>,
+) {
     let Ok(path) = &facts.place else {
         return;
     };
@@ -175,6 +175,14 @@ pub fn script(facts: &mut scripts::Facts<'_>, search_path: Option<&OsStr>) {
             (_, Some(started)) if !on_path(started) => Some(format!("env {started}")),
             _ => None,
         };
+        let needs = scripts::needs::needs(&String::from_utf8_lossy(&script.text), env);
+        let runtime = needs.runtime.filter(|name| !on_path(name));
+        let files = needs.files.iter().filter(|file| !file.path.exists());
+        facts.missing = runtime
+            .map(|name| format!("{name} (not on PATH)"))
+            .into_iter()
+            .chain(files.map(|file| format!("{} ({})", file.path.display(), file.variable)))
+            .collect();
     }
     if let Ok(script) = &read {
         let helpers = scripts::imports::helpers(path, &script.text);
@@ -238,10 +246,6 @@ pub fn outputs(
     if procedure.check != Check::Markers || open.is_empty() {
         return None;
     }
-    let root = match procedure.output_dir.as_os_str().is_empty() {
-        true => config.bids_root.clone(),
-        false => config.derivatives_root.join(&procedure.output_dir),
-    };
     let none = SessionLabel::none();
     let mut tasks: Vec<(&SubjectLabel, &SessionLabel)> = found
         .sessions
@@ -261,10 +265,8 @@ pub fn outputs(
         if is_busy(subject, session) {
             continue;
         }
-        let mut dir = root.join(subject.as_str());
-        if !session.is_none() {
-            dir.push(session.as_str());
-        }
+        let roots = config.output_roots();
+        let dir = roots.output(procedure, subject.as_str(), session.as_str());
         let Dir::There(listing) = reader.dir(&dir) else {
             continue;
         };

@@ -7,7 +7,7 @@ use super::places::Look;
 use crate::config::Config;
 use crate::mail::{self, MailError};
 
-const TOPIC: &str = "news";
+const TOPIC: &str = "notify";
 
 /// Holds what was seen of it.
 #[derive(Debug, Default)]

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Finding;
+use super::{Finding, few};
+use crate::{catalogue, shell};
 
 /// Holds what is known of one root.
 #[derive(Debug, Clone)]
@@ -101,6 +102,27 @@ pub fn judge(root: &Root<'_>) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// Reports that a dataset has no description, which these procedures need.
+pub fn no_description(dataset: &Path, procedures: &[String]) -> Finding {
+    let file = dataset.join(catalogue::DESCRIPTION);
+    let name = dataset.file_name().unwrap_or_default().to_string_lossy();
+    let text = catalogue::description(&name);
+    Finding::warning(
+        "bids_root",
+        dataset.display().to_string(),
+        format!(
+            "has no {}, without which it is no BIDS dataset to {}",
+            catalogue::DESCRIPTION,
+            few(procedures)
+        ),
+        format!(
+            "the catalogue's heudiconv and dcm2bids write one; otherwise: echo {} >{}",
+            shell::quote(&text),
+            shell::quote(&file.to_string_lossy())
+        ),
+    )
 }
 
 #[cfg(test)]

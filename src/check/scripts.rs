@@ -3,6 +3,7 @@
 
 mod header;
 pub mod imports;
+pub mod needs;
 
 use std::path::{Path, PathBuf};
 
@@ -38,6 +39,8 @@ pub struct Facts<'a> {
     pub helpers: Vec<(PathBuf, Vec<u8>)>,
     /// The program comes from a wheel, whose Python package has replaced the Python program.
     pub is_wheel: bool,
+    /// What it needs and this machine does not have: runtimes of containers, images, licences.
+    pub missing: Vec<String>,
     pub executor: ExecutorKind,
     pub resources: &'a Resources,
     pub has_log_dir: bool,
@@ -128,6 +131,21 @@ fn content(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Vec<Findi
             )
         });
     }
+    if !facts.missing.is_empty() {
+        findings.push(Finding::warning(
+            TOPIC,
+            about,
+            format!(
+                "{shown} needs what is not on this machine: {}",
+                few(&facts.missing)
+            ),
+            if is_slurm {
+                "nothing if the compute nodes have it; otherwise set the variables in the procedure's `env`"
+            } else {
+                "install it, or set the variables in the procedure's `env`"
+            },
+        ));
+    }
     if let Err(error) = std::str::from_utf8(text) {
         let before = text.get(..error.valid_up_to()).unwrap_or_default();
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
@@ -208,6 +226,7 @@ mod tests {
             missing_interpreter: None,
             helpers: Vec::new(),
             is_wheel: true,
+            missing: Vec::new(),
             executor: ExecutorKind::Slurm,
             resources: &RESOURCES,
             has_log_dir: true,
@@ -298,6 +317,11 @@ mod tests {
             ..facts(Err(ScriptError::NoInterpreter(path())))
         };
         one(&marked, Level::Error, "byte order mark");
+        let needy = Facts {
+            missing: vec!["apptainer (not on PATH)".to_owned()],
+            ..facts(Ok(good))
+        };
+        one(&needy, Level::Warning, "apptainer (not on PATH)");
         let by_path = Facts {
             by_path_only: true,
             ..facts(Ok(good))

@@ -56,7 +56,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
             paths.len(),
             few(&paths)
         );
-        let advice = "see that its file system is mounted; nothing is submitted for sessions without DICOM files";
+        let advice = "see that its file system is mounted; sessions without DICOM files are held";
         findings.push(Finding::warning(TOPIC, "", text, advice));
     }
     if let Some((message, hint)) = &facts.cohort {

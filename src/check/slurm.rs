@@ -8,6 +8,8 @@ use chrono::TimeDelta;
 
 use super::{Finding, few};
 use crate::config::Config;
+use crate::executor::JobReport;
+use crate::job::{is_same_study, name_of_study};
 use crate::slurm::inspect::Report;
 use site::Site;
 
@@ -36,6 +38,7 @@ pub struct Wanted {
 /// Judges what Slurm said.
 pub fn judge(
     config: &Config,
+    study: &str,
     wanted: &[Wanted],
     canary: Option<&str>,
     report: &Report,
@@ -43,6 +46,7 @@ pub fn judge(
     let mut findings = programs(config, report);
     findings.extend(version(report));
     findings.extend(queue(report));
+    findings.extend(namesake(study, report));
     let site = match &report.config {
         Some(Ok(text)) => site::config(text),
         _ => Site::default(),
@@ -140,12 +144,12 @@ fn shortened(text: &str) -> String {
 fn queue(report: &Report) -> Option<Finding> {
     let topic = "queue";
     Some(match report.queue.as_ref()? {
-        Ok(text) => Finding::ok(
+        Ok(jobs) => Finding::ok(
             topic,
             "",
             format!(
                 "squeue answers; jobs of this user: {}",
-                text.lines().count()
+                living(jobs).count()
             ),
         ),
         Err(error) => Finding::error(
@@ -155,6 +159,30 @@ fn queue(report: &Report) -> Option<Finding> {
             "see whether slurmctld and munge run (scontrol ping); while it is so, nothing is submitted and nothing changes",
         ),
     })
+}
+
+fn living(jobs: &[JobReport]) -> impl Iterator<Item = &JobReport> {
+    jobs.iter().filter(|job| job.phase.is_live())
+}
+
+/// Warns about another study of this user with the same name.
+fn namesake(study: &str, report: &Report) -> Option<Finding> {
+    let jobs = report.queue.as_ref()?.as_ref().ok()?;
+    let name = name_of_study(study);
+    let job = living(jobs).find(|job| {
+        job.tag.as_ref().is_some_and(|tag| {
+            !is_same_study(&tag.project, study) && name_of_study(&tag.project) == name
+        })
+    })?;
+    Some(Finding::warning(
+        "queue",
+        "project",
+        format!(
+            "another study of this user also has `project: {name}` (job {})",
+            job.id
+        ),
+        "set another `project` in one of the two: only a mark in their jobs' comments tells them apart",
+    ))
 }
 
 /// True if Slurm says that there is no accounting.

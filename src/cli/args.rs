@@ -1,6 +1,7 @@
 //! What can be written on the command line.
 
 mod acting;
+mod help;
 #[cfg(test)]
 mod hints;
 mod looking;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
 pub use acting::*;
+pub use help::{command, with_own_help};
 pub use looking::*;
 pub use setup::*;
 
@@ -116,13 +118,10 @@ pub enum Command {
     ///
     /// Asks Slurm and looks at the disk; writes nothing, submits nothing and takes no lock. A task is told in
     /// full, a session or a subject in a few lines per task.
-    #[command(after_help = "Example: snbb-scheduler explain sub-0001 ses-01 qsiprep")]
     Explain(ExplainArgs),
     /// Show the end of a job's logs
-    #[command(after_help = "Example: snbb-scheduler logs sub-0001 ses-01 qsiprep --follow")]
     Logs(LogsArgs),
     /// Show all that happened to a task, in the order of time
-    #[command(after_help = "Example: snbb-scheduler history sub-0001 ses-01 qsiprep")]
     History(HistoryArgs),
     /// List the output directories or files of complete tasks, for rsync, tar, DataLad
     ///

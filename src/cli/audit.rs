@@ -8,7 +8,6 @@ use super::context::{Access, Context};
 use super::error::Failure;
 use super::output::Printer;
 use super::outside::root_above;
-use super::unknown::{self, Known};
 use crate::audit::collect::{Input, collect};
 use crate::audit::patterns::Patterns;
 use crate::audit::report::{Report, UnreadableItem};
@@ -142,22 +141,13 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
     let state = context.read_state(printer)?;
     let selection = context.selection_among(&args.select, Some(&state))?;
     let (found, manifest) = sessions_and_tasks(context, args, parts, printer)?;
-    let is_told =
-        parts.needs_sessions() && unknown::tell(&Known::in_study(&found), &args.select, printer);
-    if !is_told
-        && parts.needs_sessions()
-        && !found.sessions.is_empty()
-        && !found.sessions.iter().any(|session| {
-            selection.contains_subject(session.subject.as_str())
-                && selection.contains_session(session.session.as_str())
-        })
-    {
-        printer.warning("no session of the study matches the selection");
+    if parts.needs_sessions() {
+        context.refuse_unknown_in(&found, &args.select)?;
     }
     let mut unreadable = Vec::new();
     let attempts = attempts(context, &mut unreadable);
     let project = context.project(&state);
-    let mut executor = context.executor(Access::ReadOnly)?;
+    let mut executor = context.executor(Access::ReadOnly, &state)?;
     let queue = match args.queue && parts.tasks {
         false => None,
         true => match executor.observe(&Question::default()).queue {
@@ -183,6 +173,7 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
         selection: &selection,
         selection_text: selection_text(&args.select),
         all_markers: args.markers,
+        all_logs: args.all_logs,
         state: &state,
         attempts: &attempts,
         found: &found,

@@ -126,24 +126,6 @@ pub fn wrap(text: &str, room: usize, hang: usize) -> Vec<String> {
     lines
 }
 
-/// Prints a size as people do: `12.3 MB` (10^6 bytes).
-pub fn bytes(size: u64) -> String {
-    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
-    if size < 1000 {
-        return format!("{size} bytes");
-    }
-    let mut value = size as f64;
-    let mut unit = "bytes";
-    for next in UNITS {
-        if value < 999.95 {
-            break;
-        }
-        value /= 1000.0;
-        unit = next;
-    }
-    format!("{value:.1} {unit}")
-}
-
 /// Returns the colour of a status or decision word, which stands there in any case.
 fn color_of(word: &str) -> Option<AnsiColor> {
     match short_cell(word) {
@@ -189,20 +171,5 @@ bids sub-01: failed (timeout), a
             block.finish(),
             "\u{1b}[1ma\u{1b}[0m: \u{1b}[1m\u{1b}[31mfailed\u{1b}[0m (x)\n  b        c\\u{1b}[31m\n"
         );
-    }
-
-    #[test]
-    fn sizes_are_short() {
-        for (size, text) in [
-            (0, "0 bytes"),
-            (999, "999 bytes"),
-            (1000, "1.0 kB"),
-            (999_949, "999.9 kB"),
-            (999_950, "1.0 MB"),
-            (12_345_678, "12.3 MB"),
-            (2 << 30, "2.1 GB"),
-        ] {
-            assert_eq!(bytes(size), text);
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! `cancel`: asks for the end of jobs by selection, in one call.
 //!
-//! A row becomes failed (cancelled) only when the executor confirms that its job has ended.
+//! A row becomes failed (cancelled) only when the executor confirms that its job has ended, or does not know it any more.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use super::context::{Access, Context};
 use super::error::Failure;
 use super::monitor::{open_audit, update_or_read};
 use super::output::Printer;
-use super::unknown::{self, Known};
 use crate::executor::{Answer, Executor, ExecutorError, Question};
 use crate::exit::Exit;
 use crate::job::JobRef;
 use crate::manifest::Selection;
-use crate::pass::queue_question;
+use crate::pass::{Looked, queue_question};
 use crate::reconcile::is_own;
 use crate::state::audit_log::{Event, EventKind};
 use crate::state::store::check_owner;
-use crate::state::{State, TaskRow};
+use crate::state::transition::{Cause, Change};
+use crate::state::{JobFacts, Reason, State, TaskRow, TaskStatus};
 use crate::sys;
 
 /// How often and how long the end of the jobs is waited for; what takes longer is left to `monitor`.
@@ -42,7 +42,7 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
             row.key
         ));
     }
-    unknown::tell(&Known::on_record(&state), &args.select, printer);
+    context.refuse_off_record(&state, &args.select)?;
     if jobs.is_empty() {
         printer.talk("no job in flight matches: nothing to cancel");
         return Ok(without_doubt(&in_doubt));
@@ -60,7 +60,7 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
     printer.tell_once();
     let question = queue_question(&context.config, &state);
     // Who looks at local jobs for writing starts those that wait: one of them may be to be cancelled.
-    let mut looking = context.executor(Access::ReadOnly)?;
+    let mut looking = context.executor(Access::ReadOnly, &state)?;
     looking.preflight()?;
     looking.set_deadline(context.config.deadline);
     let (own, others) = own_jobs(looking.as_mut(), &question, &jobs)?;
@@ -71,7 +71,7 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
             job_text(row)
         ));
     }
-    let asked = ask_to_end(context, &own)?;
+    let asked = ask_to_end(context, &state, &own)?;
     // Where nobody was asked to end, nothing is to be waited for.
     let looks = if asked.is_ok() { LOOKS } else { 1 };
     let ending = wait_for_end(context, args, &selection, looks, printer)?;
@@ -99,12 +99,16 @@ fn without_doubt(in_doubt: &[TaskRow]) -> Exit {
 }
 
 /// Asks for the end of the jobs, and writes down that it did. The inner error is the executor's.
-fn ask_to_end(context: &Context, own: &[&TaskRow]) -> Result<Result<(), ExecutorError>, Failure> {
+fn ask_to_end(
+    context: &Context,
+    state: &State,
+    own: &[&TaskRow],
+) -> Result<Result<(), ExecutorError>, Failure> {
     let references: Vec<JobRef> = own.iter().filter_map(|row| reference(row)).collect();
     if references.is_empty() {
         return Ok(Ok(()));
     }
-    let mut executor = context.executor(Access::ReadWrite)?;
+    let mut executor = context.executor(Access::ReadWrite, state)?;
     executor.set_deadline(context.config.deadline);
     // Of several clusters, one may have failed: the jobs of the others were asked to end all the same.
     let asked = executor.cancel(&references);
@@ -166,7 +170,10 @@ fn wait_for_end(
         if look > 0 {
             std::thread::sleep(PAUSE);
         }
-        let (looked, state) = update_or_read(context, "cancel", &args.write, printer)?;
+        let (looked, state) =
+            update_or_read(context, "cancel", &args.write, printer, |state, looked| {
+                end_forgotten(context, selection, state, looked)
+            })?;
         left = chosen(&state, selection).0.len();
         // Without an answer nothing is learned by asking again.
         if left == 0 || looked.is_some_and(|looked| looked.queue_failed.is_some()) {
@@ -174,6 +181,25 @@ fn wait_for_end(
         }
     }
     Ok(left)
+}
+
+/// Ends the rows whose jobs Slurm has forgotten: nothing will ever confirm that these have ended.
+fn end_forgotten(context: &Context, selection: &Selection, state: &mut State, looked: &mut Looked) {
+    let now = sys::now();
+    for row in chosen(state, selection).0 {
+        if looked.has_forgotten(&row, &context.config, now) {
+            let change = Change {
+                key: row.key,
+                about: row.job_id,
+                cause: Cause::Verdict,
+                to: TaskStatus::Failed,
+                reason: Reason::Cancelled,
+                facts: JobFacts::default(),
+                missing_since: None,
+            };
+            looked.apply(state, change, now);
+        }
+    }
 }
 
 /// Asked for, not yet confirmed: the status changes when Slurm says so.

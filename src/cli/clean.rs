@@ -247,7 +247,7 @@ fn tell(context: &Context, args: &CleanArgs, found: &Found, printer: &mut Printe
             let reason = row
                 .reason
                 .map_or("reason unknown", |reason| reason.as_str());
-            printer.detail(&format!("    {}: {} ({reason})", row.key, row.status));
+            printer.data_detail(&format!("{}: {} ({reason})", row.key, row.status));
         }
     }
     if files > 0 {
@@ -260,7 +260,7 @@ fn tell(context: &Context, args: &CleanArgs, found: &Found, printer: &mut Printe
         for old in &found.logs {
             for (name, bytes) in &old.files {
                 let path = old.directory.join(name);
-                printer.detail(&format!("    {}, {}", path.display(), size(*bytes)));
+                printer.data_detail(&format!("{}, {}", path.display(), size(*bytes)));
             }
         }
     }

@@ -7,7 +7,6 @@
 mod found;
 mod line;
 
-use std::any::TypeId;
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
@@ -17,10 +16,7 @@ use clap_complete::env::CompleteEnv;
 
 use super::args::Cli;
 use crate::catalogue;
-use crate::state::{Reason, TaskStatus};
 use crate::sys;
-use crate::tables::words::WORDS;
-use crate::tables::{RowOrder, SessionOrder};
 use found::Study;
 use line::Line;
 
@@ -114,13 +110,6 @@ fn completer(arg: &Arg, study: &Arc<Study>) -> Option<ArgValueCompleter> {
         // The words that name a task may stand in any order.
         "session" => study(&[Session, Procedure]),
         "procedure" => study(&[Procedure, Session]),
-        "statuses" => fixed(TaskStatus::ALL.map(TaskStatus::as_str).to_vec()),
-        "reasons" => fixed(Reason::ALL.iter().map(|reason| reason.as_str()).collect()),
-        "words" => fixed(WORDS.to_vec()),
-        "sort" if arg.get_value_parser().type_id() == TypeId::of::<RowOrder>() => {
-            fixed(RowOrder::ALL.map(RowOrder::as_str).to_vec())
-        }
-        "sort" => fixed(SessionOrder::ALL.map(SessionOrder::as_str).to_vec()),
         _ => None,
     }
 }

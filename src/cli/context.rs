@@ -16,7 +16,7 @@ use super::naming::Named;
 use super::output::Printer;
 use super::profile;
 use super::unknown;
-use crate::bids::discover::discover_by;
+use crate::bids::discover::{DiscoverError, discover_by};
 use crate::bids::{Discovery, SessionSource};
 use crate::completion::Completions;
 use crate::completion::probe::Probe;
@@ -142,9 +142,7 @@ impl Context {
             let now = u64::try_from(sys::now().timestamp()).unwrap_or_default();
             state.meta.begun_anew = Some(now);
         }
-        if state.meta.project.is_none() {
-            state.meta.project = Some(self.project(&state));
-        }
+        state.meta.project = Some(self.project(&state));
         Ok((locked, state))
     }
 
@@ -164,23 +162,24 @@ impl Context {
 
     /// Returns the word that tells this study's jobs from those of others.
     pub fn project(&self, state: &State) -> String {
-        state
-            .meta
-            .project
-            .clone()
-            .or_else(|| self.store.project_of_copies())
-            .unwrap_or_else(|| self.default_project())
+        let stored = state.meta.project.clone();
+        let stored = stored.or_else(|| self.store.project_of_copies());
+        let known = stored.or_else(|| self.config.project.clone());
+        request::study_word(known, &self.store.paths.state)
     }
 
     /// Returns the same of a study that has not begun.
     pub fn default_project(&self) -> String {
-        let configured = self.config.project.clone();
-        configured.unwrap_or_else(|| request::default_project(&self.store.paths.state))
+        request::study_word(self.config.project.clone(), &self.store.paths.state)
     }
 
-    pub fn executor(&self, access: Access) -> Result<Box<dyn Executor>, Failure> {
+    /// Makes the executor that asks for the jobs of the state's owner.
+    pub fn executor(&self, access: Access, state: &State) -> Result<Box<dyn Executor>, Failure> {
         Ok(match self.config.executor {
-            ExecutorKind::Slurm => Box::new(SlurmExecutor::from_config(&self.config)),
+            ExecutorKind::Slurm => Box::new(SlurmExecutor::from_config(
+                &self.config,
+                state.meta.owner_uid,
+            )),
             ExecutorKind::Local => {
                 let mut settings =
                     LocalSettings::from_config(&self.config, &self.store.paths.local);
@@ -208,10 +207,13 @@ impl Context {
         }
     }
 
-    /// Finds the sessions and tells what cannot be read. What is odd about names is [`unknown::tell_odd_names`]'s.
+    pub fn find_sessions(&self) -> Result<Discovery, DiscoverError> {
+        discover_by(&self.reader, &self.config.search())
+    }
+
+    /// Finds the sessions and warns of what cannot be read.
     pub fn discover(&self, printer: &mut Printer) -> Result<Discovery, Failure> {
-        let search = self.config.search();
-        let found = discover_by(&self.reader, &search);
+        let found = self.find_sessions();
         let found = found.map_err(|error| self.no_sessions(error))?;
         for what in &found.unreadable {
             printer.warning(&format!(
@@ -270,25 +272,24 @@ impl Context {
         args: &SelectArgs,
         state: Option<&State>,
     ) -> Result<Selection, Failure> {
-        let mut known: Vec<&str> = self
-            .config
-            .procedures
-            .iter()
-            .map(|(_, procedure)| &*procedure.name)
-            .collect();
-        if let Some(state) = state {
-            for row in state.rows() {
-                if !known.contains(&&*row.key.procedure) {
-                    known.push(&row.key.procedure);
-                }
-            }
-        }
         Ok(Selection::new(
             &args.subjects,
             &args.sessions,
             &args.procedures,
-            &known,
+            &self.procedure_names(state),
         )?)
+    }
+
+    /// The names of the configuration, then those that only the state knows.
+    fn procedure_names<'a>(&'a self, state: Option<&'a State>) -> Vec<&'a str> {
+        let configured = self.config.procedures.iter();
+        let mut names: Vec<&str> = configured.map(|(_, procedure)| &*procedure.name).collect();
+        for row in state.into_iter().flat_map(State::rows) {
+            if !names.contains(&&*row.key.procedure) {
+                names.push(&row.key.procedure);
+            }
+        }
+        names
     }
 
     /// Reads words that name a task, a session or a subject. Procedures that only the state knows
@@ -298,14 +299,7 @@ impl Context {
         words: impl Iterator<Item = &'a str>,
         state: &State,
     ) -> Result<Named, Failure> {
-        let configured = self.config.procedures.iter();
-        let mut known: Vec<&str> = configured.map(|(_, procedure)| &*procedure.name).collect();
-        for row in state.rows() {
-            if !known.contains(&&*row.key.procedure) {
-                known.push(&row.key.procedure);
-            }
-        }
-        Named::new(words, &known)
+        Named::new(words, &self.procedure_names(Some(state)))
     }
 }
 

@@ -147,7 +147,7 @@ impl Failure {
         let one = |hint: &str| vec![hint.to_owned()];
         match self {
             Self::Config(error) => error.hint.clone().into_iter().collect(),
-            Self::Selection(_) => Vec::new(),
+            Self::Selection(error) => error.hint().into_iter().collect(),
             Self::Usage { hint, .. } | Self::NotFound { hint, .. } | Self::Safety { hint, .. } => {
                 one(hint)
             }

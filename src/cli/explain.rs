@@ -11,7 +11,7 @@ use super::context::{Access, Context};
 use super::error::Failure;
 use super::naming::Named;
 use super::output::{Printer, Verbosity};
-use super::unknown::{Known, Unknown};
+use super::unknown::Known;
 use crate::bids::{Discovery, Session, SubjectLabel};
 use crate::config::Config;
 use crate::executor::Answer;
@@ -51,7 +51,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
     let project = context.project(&state);
     let control = context.store.read_control()?;
     let attempts = context.store.read_attempts()?;
-    let mut executor = context.executor(Access::ReadOnly)?;
+    let mut executor = context.executor(Access::ReadOnly, &state)?;
 
     let mut pass = context.pass(executor.as_mut(), &probe, &project);
     let (looked, mut exit) = look(&mut pass, &mut state, printer);
@@ -233,8 +233,8 @@ fn has_limits(config: &Config) -> bool {
 }
 
 fn nothing(named: &Named, found: &Discovery) -> Failure {
-    if let Some(Unknown { message, hint }) = Known::in_study(found).unknown_of(named) {
-        return Failure::Usage { message, hint };
+    if let Err(failure) = Known::in_study(found).refuse_words(named) {
+        return failure;
     }
     Failure::Usage {
         message: format!("there is no task {named}"),

@@ -1,12 +1,15 @@
 //! `status --failed`: what is known of each failure, with the line of its log that tells most.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::path::Path;
 
 use super::blocks::Block;
 use super::context::Context;
 use super::error::Failure;
 use super::explain::troubles;
-use super::output::{Format, Printer};
+use super::output::{Format, Printer, Verbosity};
+use super::unknown::few;
 use super::views::{self, RowsView};
 use crate::audit::patterns::Patterns;
 use crate::bids::{SessionLabel, SubjectLabel};
@@ -24,6 +27,10 @@ use crate::tables::{failure_text_for, failures_frame, used_text};
 
 /// So many missing outputs of a task are named.
 const MISSING_SHOWN: usize = 3;
+/// So many tasks of a group are named.
+const TASKS_SHOWN: usize = 10;
+
+type Failed = (TaskRow, FailureNote);
 
 /// Prints failed rows; as text, first the counts per procedure and status of all of them.
 pub fn print(
@@ -44,27 +51,35 @@ pub fn print(
     if is_text {
         views::print_counts(printer, rows.iter().copied(), dag, view.is_filtered)?;
     }
-    let (cut, _) = views::arrange(&mut rows, dag, view, printer);
-    let threads = context.config.scan_threads;
-    // Looks at the disk for what is shown to people only.
-    let probe = if is_text {
-        Some(context.probe()?)
-    } else {
-        None
+    let is_grouped = is_text && printer.verbosity() < Verbosity::Verbose;
+    let view = RowsView {
+        // A group has the same length whatever it counts.
+        limit: view.limit.or(is_grouped.then_some(0)),
+        ..*view
     };
-    let noted: Vec<(TaskRow, FailureNote)> = parallel::map(&rows, threads, |row| {
-        let mut note = note(context, row, state, &patterns);
-        if let Some(probe) = &probe {
-            note.missing = missing(context, probe, row);
-        }
-        ((*row).clone(), note)
+    let (cut, _) = views::arrange(&mut rows, dag, &view, printer);
+    let threads = context.config.scan_threads;
+    let noted: Vec<Failed> = parallel::map(&rows, threads, |row| {
+        ((*row).clone(), note(context, row, state, &patterns))
     });
     if is_text {
-        for (row, note) in &noted {
+        let probe = context.probe()?;
+        let groups = if is_grouped {
+            alike(&noted)
+        } else {
+            noted.iter().map(|failed| vec![failed]).collect()
+        };
+        let missing = parallel::map(&groups, threads, |group| {
+            group.first().map(|(row, _)| missing(context, &probe, row))
+        });
+        for (group, missing) in groups.iter().zip(missing) {
             let mut block = Block::new(printer.width(), printer.is_colored());
             block.gap();
-            tell(&mut block, row, note);
+            tell(&mut block, group, &missing.unwrap_or_default());
             printer.data(block.finish().as_bytes());
+        }
+        if noted.len() > groups.len() {
+            printer.hint("-v shows each task with its own log");
         }
     } else {
         let frame = failures_frame(&noted, view.log_dir)?;
@@ -109,46 +124,104 @@ fn missing(context: &Context, probe: &Probe, row: &TaskRow) -> Vec<String> {
     }
 }
 
-fn tell(block: &mut Block, row: &TaskRow, note: &FailureNote) {
-    let reason = row
-        .reason
-        .map_or("reason unknown", |reason| reason.as_str());
-    let attempt = row.attempt.unwrap_or(1);
-    let job = row.job_id.as_ref();
-    let job = job.map_or_else(String::new, |id| format!(", job {id}"));
-    block.title(
-        &row.key.to_string(),
-        &format!("failed ({reason}), attempt {attempt}{job}"),
+/// Puts together what failed for one reason and left the same line in its log, whatever numbers and labels are in it;
+/// the largest group first.
+fn alike(noted: &[Failed]) -> Vec<Vec<&Failed>> {
+    let mut groups: Vec<Vec<&Failed>> = Vec::new();
+    let mut places = HashMap::new();
+    for failed in noted {
+        let (row, note) = failed;
+        let mut line = note.line.clone().unwrap_or_default();
+        for label in [&row.key.subject, &row.key.session] {
+            if let Some((_, label)) = label.split_once('-') {
+                line = line.replace(label, "");
+            }
+        }
+        line.retain(|c| !c.is_ascii_digit());
+        let key = (&row.key.procedure, row.reason, &row.facts.exit_code, line);
+        let place = *places.entry(key).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(group) => group.push(failed),
+            None => groups.push(vec![failed]),
+        }
+    }
+    groups.sort_by_key(|group| Reverse(group.len()));
+    groups
+}
+
+fn reason(row: &TaskRow) -> &'static str {
+    row.reason.map_or("reason unknown", Reason::as_str)
+}
+
+/// Shows failures that are alike by the first of them; what the others do not share is left out.
+fn tell(block: &mut Block, group: &[&Failed], missing: &[String]) {
+    let Some((row, note)) = group.first() else {
+        return;
+    };
+    let shared = |get: &dyn Fn(&Failed) -> Option<String>| {
+        let mut texts = group.iter().map(|failed| get(failed));
+        let first = texts.next().flatten()?;
+        texts
+            .all(|text| text.as_ref() == Some(&first))
+            .then_some(first)
+    };
+    let reason = reason(row);
+    if group.len() > 1 {
+        block.title(
+            &row.key.procedure,
+            &format!("failed ({reason}), {} tasks", group.len()),
+        );
+    } else {
+        let attempt = row.attempt.unwrap_or(1);
+        let job = row.job_id.as_ref();
+        let job = job.map_or_else(String::new, |id| format!(", job {id}"));
+        block.title(
+            &row.key.to_string(),
+            &format!("failed ({reason}), attempt {attempt}{job}"),
+        );
+    }
+    let entry = |block: &mut Block, label: &str, text: Option<String>| {
+        if let Some(text) = text {
+            block.entry(label, &text);
+        }
+    };
+    let reader = Some(sys::effective_uid());
+    entry(
+        block,
+        "why",
+        shared(&|(row, _)| failure_text_for(row, reader)),
     );
-    if let Some(why) = failure_text_for(row, Some(sys::effective_uid())) {
-        block.entry("why", &why);
+    for text in missing {
+        entry(block, "", Some(text.clone()));
     }
-    for text in &note.missing {
-        block.entry("", text);
-    }
-    if let Some(used) = used_text(row) {
-        block.entry("used", &used);
-    }
-    let ended = row.facts.ended_at.or(row.updated_at);
-    if let Some(ended) = ended {
-        block.entry("ended", &ended.format("%Y-%m-%d %H:%M UTC").to_string());
-    }
-    if let Some(line) = &note.line {
-        block.entry("log says", line);
-    }
-    if let Some(meaning) = &note.meaning {
-        block.entry("", meaning);
-    }
+    entry(block, "used", shared(&|(row, _)| used_text(row)));
+    let ended = |row: &TaskRow| row.facts.ended_at.or(row.updated_at);
+    entry(
+        block,
+        "ended",
+        shared(&|(row, _)| ended(row).map(sys::local_time)),
+    );
+    entry(block, "log says", note.line.clone());
+    entry(block, "", note.meaning.clone());
     if let Some(path) = &note.line_path {
         block.verbatim("log", path);
     }
-    if let Some(silence) = &note.silence {
-        block.entry("", silence);
+    let label = if note.line_path.is_some() { "" } else { "log" };
+    entry(block, label, shared(&|(_, note)| note.silence.clone()));
+    entry(block, "to do", shared(&|(_, note)| note.remedy.clone()));
+    entry(
+        block,
+        "next",
+        shared(&|(_, note)| Some(note.outlook.clone())),
+    );
+    if group.len() > 1 {
+        let labels = group.iter().map(|(row, _)| row.key.labels());
+        entry(
+            block,
+            "tasks",
+            Some(few(&labels.collect::<Vec<_>>(), TASKS_SHOWN)),
+        );
     }
-    if let Some(remedy) = &note.remedy {
-        block.entry("to do", remedy);
-    }
-    block.entry("next", &note.outlook);
 }
 
 fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) -> FailureNote {
@@ -180,9 +253,8 @@ fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) ->
             line: Some(found.line),
             ..note
         },
-        // Where it should be, for whoever looks.
         None => FailureNote {
-            line_path: path(&files.error),
+            line_path: path(&files.error).filter(|_| files.error.symlink_metadata().is_ok()),
             silence: silence(row, &files),
             ..note
         },

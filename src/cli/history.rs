@@ -4,12 +4,13 @@ use super::args::HistoryArgs;
 use super::context::Context;
 use super::error::Failure;
 use super::output::{Format, Printer};
-use super::unknown::Known;
 use crate::exit::Exit;
 use crate::history;
 use crate::history::history_frame;
 use crate::state::TaskRow;
 use crate::state::audit_log::{self, Record};
+use crate::sys;
+use crate::tables::utc_time;
 
 /// What the table shows; the task only if there are several.
 const COLUMNS: [&str; 9] = [
@@ -60,20 +61,16 @@ pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Resu
     let rows = all.iter().copied();
     let rows: Vec<&TaskRow> = rows.filter(|row| named.contains(&row.key)).collect();
     let entries = history::of(&records, &rows);
-    let mut is_told = false;
-    if entries.is_empty()
-        && let Some(unknown) = Known::among(everybody).unknown_of(&named)
-    {
-        printer.warning(&unknown.message);
-        printer.hint(&unknown.hint);
-        is_told = true;
+    if entries.is_empty() {
+        context.refuse_unknown_words(everybody, &named)?;
     }
-    let frame = history_frame(&entries)?;
+    let time = match args.format {
+        Format::Table => sys::local_time,
+        Format::Csv | Format::Json => utc_time,
+    };
+    let frame = history_frame(&entries, time)?;
     if args.format != Format::Table {
         printer.frame(&frame, args.format, &[], &[])?;
-        return Ok(Exit::Done);
-    }
-    if is_told {
         return Ok(Exit::Done);
     }
     if entries.is_empty() {

@@ -8,7 +8,6 @@ use super::context::{Access, Context};
 use super::error::Failure;
 use super::naming::Named;
 use super::output::Printer;
-use super::unknown::Known;
 use crate::executor::{Answer, Executor, Question};
 use crate::exit::Exit;
 use crate::job::JobId;
@@ -102,16 +101,13 @@ fn choose(
         .max_by_key(|row| (number(row), row.submitted_at, row.is_in_flight()));
     match newest {
         Some(row) => Ok((*row).clone()),
-        None if all.is_empty()
-            && let Some(unknown) =
-                Known::among(everybody.map(|row| &row.key)).unknown_of(named) =>
-        {
-            Err(not_found(unknown.message, unknown.hint))
+        None if all.is_empty() => {
+            context.refuse_unknown_words(everybody.map(|row| &row.key), named)?;
+            Err(not_found(
+                format!("{named}: no job is on record"),
+                format!("`snbb-scheduler explain {}` says why", named.words()),
+            ))
         }
-        None if all.is_empty() => Err(not_found(
-            format!("{named}: no job is on record"),
-            format!("`snbb-scheduler explain {}` says why", named.words()),
-        )),
         None => {
             let mut numbers: Vec<i32> = all.iter().map(|row| number(row)).collect();
             numbers.sort_unstable();
@@ -167,7 +163,7 @@ fn show(
         let size = match (end.size, end.is_cut) {
             (0, _) => " (empty)".to_owned(),
             (_, false) => String::new(),
-            (size, true) => format!(" (the end of {})", super::blocks::bytes(size)),
+            (size, true) => format!(" (the end of {})", super::views::size(size)),
         };
         printer.line(&format!("==> {}{size} <==", path.display()));
         for line in &end.lines {
@@ -200,8 +196,8 @@ fn follow(
     is_live: bool,
     printer: &mut Printer,
 ) -> Result<Exit, Failure> {
-    let mut executor = context.executor(Access::ReadOnly)?;
     let state = context.store.read()?;
+    let mut executor = context.executor(Access::ReadOnly, &state)?;
     let question = queue_question(&context.config, &state);
     // The log that was shown last needs no header.
     let mut shown = followers.len().saturating_sub(1);

@@ -1,14 +1,18 @@
 //! `man`: the manual pages, made of what `--help` says and of the table of the configuration's keys.
 
+#![expect(clippy::disallowed_methods, reason = "starts `man`")]
+
 mod keys;
 
+use std::io::{self, Write as _};
 use std::path::Path;
+use std::process;
 
 use clap::{Command, CommandFactory as _};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use super::args::{Cli, ManArgs};
+use super::args::{Cli, ManArgs, with_own_help};
 use super::error::Failure;
 use super::output::Printer;
 use crate::exit::Exit;
@@ -23,10 +27,31 @@ pub fn run(args: &ManArgs, printer: &mut Printer) -> Result<Exit, Failure> {
                 dir.join("snbb-scheduler.1").display()
             ));
         }
-        (None, None) => printer.data(&main_page(&root())),
-        (None, Some(wanted)) => printer.data(&chosen(wanted)?),
+        (None, None) => show(&main_page(&root()), printer),
+        (None, Some(wanted)) => show(&chosen(wanted)?, printer),
     }
     Ok(Exit::Done)
+}
+
+/// Shows a page through `man` on a terminal, as `git help` does; elsewhere, and without `man`, prints its source.
+fn show(page: &[u8], printer: &mut Printer) {
+    if !printer.is_terminal() || through_man(page).is_err() {
+        printer.data(page);
+    }
+}
+
+fn through_man(page: &[u8]) -> io::Result<()> {
+    let mut man = process::Command::new("man")
+        .args(["-l", "-"])
+        .stdin(process::Stdio::piped())
+        .spawn()?;
+    if let Some(mut stdin) = man.stdin.take() {
+        stdin.write_all(page)?;
+    }
+    match man.wait()?.success() {
+        true => Ok(()),
+        false => Err(io::ErrorKind::Unsupported.into()),
+    }
 }
 
 /// Returns the page of a command, such as `run` or `state-verify`, or that of the configuration.
@@ -62,7 +87,7 @@ fn chosen(wanted: &str) -> Result<Vec<u8>, Failure> {
 fn root() -> Command {
     let mut root = Cli::command().disable_help_subcommand(true);
     root.build();
-    root
+    root.mut_subcommands(with_own_help)
 }
 
 /// Writes all pages and returns how many there are.

@@ -4,19 +4,14 @@ use super::args::ManifestArgs;
 use super::context::Context;
 use super::error::Failure;
 use super::output::Printer;
-use super::unknown::{self, Known};
-use super::views::{self, RunSummary};
+use super::views;
 use crate::exit::Exit;
 use crate::manifest::{Decision, Manifest, Skip};
 
 pub fn run(context: &Context, args: &ManifestArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let selection = context.selection(&args.select)?;
-    let is_everything = selection.is_everything();
-    let (found, manifest) = context.plan(selection, printer)?;
-    let is_told = unknown::tell(&Known::in_study(&found), &args.select, printer);
-    if !is_told && !is_everything && RunSummary::of(0, &manifest).tasks == 0 {
-        printer.warning("no task of the study matches the selection");
-    }
+    let (found, manifest) = context.plan(selection.clone(), printer)?;
+    context.refuse_no_task(&found, &args.select, &selection)?;
     views::print_manifest(printer, &manifest, &context.config.procedures, args.format)?;
     Ok(warn_unreadable(
         &manifest,

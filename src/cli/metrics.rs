@@ -6,7 +6,7 @@ use super::error::Failure;
 use super::output::Printer;
 use crate::exit::Exit;
 use crate::news::Memory;
-use crate::news::metrics::{Sources, render};
+use crate::news::metrics::{MARK, Sources, render};
 use crate::state::durable::{self, ReplaceError};
 
 pub fn run(context: &Context, args: &MetricsArgs, printer: &mut Printer) -> Result<Exit, Failure> {
@@ -16,7 +16,9 @@ pub fn run(context: &Context, args: &MetricsArgs, printer: &mut Printer) -> Resu
     if let Some(warning) = warning {
         printer.warning(&warning);
     }
+    let project = context.project(&state);
     let text = render(&Sources {
+        project: &project,
         dag: &context.config.procedures,
         state: Some(&state),
         control: Some(&control),
@@ -24,7 +26,7 @@ pub fn run(context: &Context, args: &MetricsArgs, printer: &mut Printer) -> Resu
     });
     match &args.output {
         None => printer.data(text.as_bytes()),
-        Some(path) => durable::overwrite(path, text.as_bytes()).map_err(|error| {
+        Some(path) => durable::overwrite(path, text.as_bytes(), MARK).map_err(|error| {
             let source = match error {
                 ReplaceError::Io { source, .. } => source,
                 ReplaceError::Changed => std::io::ErrorKind::AlreadyExists.into(),

@@ -45,7 +45,7 @@ mod wait;
 use std::collections::HashSet;
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::FromArgMatches as _;
 
 use crate::exit::Exit;
 use crate::sys;
@@ -62,7 +62,8 @@ pub fn main() -> ExitCode {
     if complete::answer() {
         return ExitCode::from(Exit::Done.code());
     }
-    let cli = match Cli::try_parse() {
+    let matches = args::command().try_get_matches();
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             // clap writes help to stdout and errors to stderr; a closed pipe is nobody's fault.

@@ -21,7 +21,7 @@ use crate::tables::failure_text;
 
 pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let Some(seconds) = args.watch else {
-        let (looked, state) = look(context, "monitor", &args.write, printer)?;
+        let (looked, state) = look(context, "monitor", &args.write, printer, no_more)?;
         tell_all(&looked, &state, context, printer)?;
         let is_silent = looked.queue_failed.is_some() || looked.accounting_failed.is_some();
         return Ok(if is_silent {
@@ -35,12 +35,12 @@ pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Resu
         printer.tell_once();
     }
     while !printer.is_closed() {
-        let looked = look(context, "monitor", &args.write, printer);
+        let looked = look(context, "monitor", &args.write, printer, no_more);
         // Cleared only now: the old picture stands while Slurm is asked.
         if redraws {
             printer.clear_screen();
         }
-        printer.line(&sys::now().format("%Y-%m-%d %H:%M:%S UTC").to_string());
+        printer.line(&sys::local_time(sys::now()));
         match looked {
             Ok((looked, state)) => tell_all(&looked, &state, context, printer)?,
             // Another call is at work and may be for minutes; this one only watches.
@@ -72,27 +72,20 @@ fn tell_all(
     Ok(())
 }
 
-/// Takes the lock, brings the rows up to date, saves them, lets the lock go, and tells what changed.
-pub fn update(
-    context: &Context,
-    command: &str,
-    args: &WriteArgs,
-    printer: &mut Printer,
-) -> Result<(Looked, State), Failure> {
-    let (looked, state) = look(context, command, args, printer)?;
-    tell_queue(&looked, printer);
-    Ok((looked, state))
-}
-
-/// As [`update`]; while another call is at work, the rows on record must do, and nothing was asked.
+/// Brings the rows up to date and prints what changed; `then` may change them further before they are saved. While
+/// another invocation is at work, returns the rows on record, and asks nothing.
 pub fn update_or_read(
     context: &Context,
     command: &str,
     args: &WriteArgs,
     printer: &mut Printer,
+    then: impl FnOnce(&mut State, &mut Looked),
 ) -> Result<(Option<Looked>, State), Failure> {
-    match update(context, command, args, printer) {
-        Ok((looked, state)) => Ok((Some(looked), state)),
+    match look(context, command, args, printer, then) {
+        Ok((looked, state)) => {
+            tell_queue(&looked, printer);
+            Ok((Some(looked), state))
+        }
         Err(failure) if failure.exit() == Exit::Locked => {
             printer.note(&failure.to_string());
             Ok((None, context.read_state(printer)?))
@@ -101,18 +94,23 @@ pub fn update_or_read(
     }
 }
 
+/// For [`update_or_read`]: changes nothing more.
+pub fn no_more(_: &mut State, _: &mut Looked) {}
+
 fn look(
     context: &Context,
     command: &str,
     args: &WriteArgs,
     printer: &mut Printer,
+    then: impl FnOnce(&mut State, &mut Looked),
 ) -> Result<(Looked, State), Failure> {
     let (locked, mut state) = context.lock_state(command, args, printer)?;
     let outputs = context.outputs(&state, printer)?;
-    let mut executor = context.executor(Access::ReadWrite)?;
+    let mut executor = context.executor(Access::ReadWrite, &state)?;
     let project = context.project(&state);
     let mut pass = context.pass(executor.as_mut(), outputs.as_ref(), &project);
-    let looked = pass.look(&mut state);
+    let mut looked = pass.look(&mut state);
+    then(&mut state, &mut looked);
     pass.save(&locked, &mut state, &looked.events)?;
     Ok((looked, state))
 }

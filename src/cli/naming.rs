@@ -3,7 +3,7 @@
 //! In any order, with or without prefixes, so that what other commands print can be copied.
 
 use super::error::Failure;
-use crate::bids::{SessionLabel, SubjectLabel};
+use crate::bids::{SessionLabel, SubjectLabel, near};
 use crate::state::TaskKey;
 
 /// Names tasks; what is not given stands for all.
@@ -50,10 +50,17 @@ impl Named {
             session = rest.next().map(|label| format!("ses-{label}"));
         }
         if let Some(word) = rest.next() {
-            let known = procedures.join(", ");
-            return Err(usage(format!(
-                "there is no procedure '{word}', there are: {known}"
-            )));
+            let message = format!(
+                "there is no procedure '{word}', there are: {}",
+                procedures.join(", ")
+            );
+            return Err(match near::nearest(word, procedures.iter().copied()) {
+                Some(name) => Failure::Usage {
+                    message,
+                    hint: format!("did you mean {name}?"),
+                },
+                None => usage(message),
+            });
         }
         let Some(subject) = subject else {
             return Err(usage("no subject is named".to_owned()));

@@ -105,12 +105,17 @@ fn tell(context: &Context, call: &Call, printer: &mut Printer) {
         && call.command == news::Command::Run
     {
         match heartbeat::render(call, &memory, state.as_ref(), &host) {
-            Ok(bytes) => put("heartbeat_file", path, &bytes, printer),
+            Ok(bytes) => put("heartbeat_file", path, &bytes, heartbeat::MARK, printer),
             Err(error) => printer.warning(&format!("heartbeat_file: {error}")),
         }
     }
     if let Some(path) = &config.metrics_file {
+        let project = match &state {
+            Some(state) => context.project(state),
+            None => context.default_project(),
+        };
         let sources = Sources {
+            project: &project,
             dag: &config.procedures,
             state: state.as_ref(),
             control: control.as_ref(),
@@ -120,6 +125,7 @@ fn tell(context: &Context, call: &Call, printer: &mut Printer) {
             "metrics_file",
             path,
             metrics::render(&sources).as_bytes(),
+            metrics::MARK,
             printer,
         );
     }
@@ -135,8 +141,8 @@ fn tell(context: &Context, call: &Call, printer: &mut Printer) {
     }
 }
 
-fn put(key: &str, path: &Path, bytes: &[u8], printer: &mut Printer) {
-    if let Err(error) = durable::overwrite(path, bytes) {
+fn put(key: &str, path: &Path, bytes: &[u8], mark: &str, printer: &mut Printer) {
+    if let Err(error) = durable::overwrite(path, bytes, mark) {
         printer.warning(&format!("{key}: {error}"));
     }
 }

@@ -177,6 +177,13 @@ impl Printer {
         }
     }
 
+    /// Writes a line of data that only `-v` asks for.
+    pub fn data_detail(&mut self, text: &str) {
+        if self.options.verbosity >= Verbosity::Verbose {
+            self.line(&printable(text));
+        }
+    }
+
     /// Tells something that is worth knowing and needs no action; not with `-q`.
     pub fn note(&mut self, text: &str) {
         if self.options.verbosity >= Verbosity::Normal {

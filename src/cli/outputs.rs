@@ -11,15 +11,10 @@ use super::context::Context;
 use super::error::Failure;
 use super::manifest::warn_unreadable;
 use super::output::Printer;
-use super::unknown::{self, Known};
-use super::views::RunSummary;
-use crate::bids::{SessionLabel, SubjectLabel};
 use crate::exit::Exit;
 use crate::manifest::{Decision, Planned, Skip};
-use crate::outputs::{self, OutputError};
+use crate::outputs::Outputs;
 use crate::parallel;
-use crate::procedure::Scope;
-use crate::request::output_dir;
 use crate::tables;
 
 /// Is one path of one task's outputs.
@@ -30,12 +25,8 @@ struct Listed<'a> {
 
 pub fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let selection = context.selection(&args.select)?;
-    let is_everything = selection.is_everything();
-    let (found, manifest, _) = context.decide(selection, printer)?;
-    let is_told = unknown::tell(&Known::in_study(&found), &args.select, printer);
-    if !is_told && !is_everything && RunSummary::of(0, &manifest).tasks == 0 {
-        printer.warning("no task of the study matches the selection");
-    }
+    let (found, manifest, _) = context.decide(selection.clone(), printer)?;
+    context.refuse_no_task(&found, &args.select, &selection)?;
     let is_complete = |task: &&Planned| {
         matches!(
             task.decision,
@@ -45,8 +36,9 @@ pub fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) -> Resu
     let tasks: Vec<&Planned> = manifest.tasks.iter().filter(is_complete).collect();
     let mut exit = warn_unreadable(&manifest, found.unreadable.is_empty(), printer);
     let mut listed = Vec::new();
+    let outputs = Outputs::new(&context.config);
     let looked = parallel::map(&tasks, context.config.scan_threads, |task| {
-        look(context, task, args.files)
+        outputs.of(task, args.files)
     });
     for (task, outcome) in tasks.into_iter().zip(looked) {
         match outcome {
@@ -66,19 +58,6 @@ pub fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) -> Resu
         );
     }
     Ok(exit)
-}
-
-fn look(context: &Context, task: &Planned, files: bool) -> Result<Vec<PathBuf>, OutputError> {
-    let config = &context.config;
-    let places = outputs::places(config, config.procedures.get(task.procedure), task)?;
-    if !files {
-        return Ok(places);
-    }
-    let mut all = Vec::new();
-    for place in places {
-        all.extend(outputs::files(&place)?);
-    }
-    Ok(all)
 }
 
 /// Makes paths relative, where that was asked for.
@@ -130,34 +109,23 @@ fn warn_of_writers(
 ) -> Result<(), Failure> {
     let config = &context.config;
     let state = context.store.read()?;
+    let roots = config.output_roots();
     let mut writers = Vec::new();
     let places: HashSet<PathBuf> = listed
         .iter()
         .map(|listed| {
             let procedure = config.procedures.get(listed.task.procedure);
-            output_dir(config, procedure, listed.task)
+            let task = listed.task;
+            roots.output(procedure, task.subject.as_str(), task.session.as_str())
         })
         .collect();
     for row in state.rows().iter().filter(|row| row.is_in_flight()) {
         let Some(id) = config.procedures.find(&row.key.procedure) else {
             continue;
         };
-        let session = match config.procedures.get(id).scope {
-            Scope::Session => SessionLabel::new(&row.key.session).ok(),
-            Scope::Subject => None,
-        };
-        let Ok(subject) = SubjectLabel::new(&row.key.subject) else {
-            continue;
-        };
-        let task = Planned {
-            procedure: id,
-            subject,
-            session: session.unwrap_or_else(SessionLabel::none),
-            dicom_path: None,
-            input_sessions: None,
-            decision: Decision::Skip(Skip::NotSelected),
-        };
-        if places.contains(&output_dir(config, config.procedures.get(id), &task)) {
+        let procedure = config.procedures.get(id);
+        let place = roots.output(procedure, &row.key.subject, &row.key.session);
+        if places.contains(&place) {
             writers.push(row.key.to_string());
         }
     }

@@ -4,8 +4,6 @@
 
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
-
 use super::args::{PauseArgs, ResumeArgs};
 use super::context::Context;
 use super::error::Failure;
@@ -204,13 +202,13 @@ pub fn tell_pauses(
                     .map_or_else(String::new, |note| format!(": {note}"));
                 printer.note(&format!(
                     "{title} is paused by {by} since {}{note}{held}; `{resume}` goes on",
-                    time(pause.since)
+                    sys::local_time(pause.since)
                 ));
             }
             PauseCause::Failures { count } => {
                 let is_new = name.is_some_and(|name| brakes.tripped.contains(name));
                 let paused = match (is_new, tense) {
-                    (false, _) => format!("is paused since {}", time(pause.since)),
+                    (false, _) => format!("is paused since {}", sys::local_time(pause.since)),
                     (true, Tense::Now) => "is paused from now on".to_owned(),
                     (true, Tense::Would) => "would be paused now".to_owned(),
                     (true, Tense::NextRun) => "will be paused by the next `run`".to_owned(),
@@ -268,8 +266,4 @@ fn logs(context: &Context, name: Option<&Arc<str>>) -> String {
         (Some(dir), Some(name)) => format!("the logs below {}", dir.join(&**name).display()),
         _ => "their logs".to_owned(),
     }
-}
-
-fn time(at: DateTime<Utc>) -> String {
-    at.format("%Y-%m-%d %H:%M UTC").to_string()
 }

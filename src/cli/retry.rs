@@ -9,7 +9,6 @@ use super::error::Failure;
 use super::monitor;
 use super::output::{Printer, Verbosity};
 use super::pause::tell_what_is_paused;
-use super::unknown::{self, Known};
 use crate::completion::Completions;
 use crate::config::Config;
 use crate::exit::Exit;
@@ -41,7 +40,7 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
         (Some(locked), state)
     };
     let chosen = chosen(context, args, &state)?;
-    unknown::tell(&Known::on_record(&state), &args.select, printer);
+    context.refuse_off_record(&state, &args.select)?;
     if chosen.is_empty() {
         printer.talk("no matching rows: nothing to clear");
         return Ok(Exit::Done);
@@ -52,7 +51,7 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
         completions: outputs.as_ref(),
     };
     let looked = look(context, &mut state, &chosen, outputs.as_ref(), printer)?;
-    let done = clear(&mut state, &chosen, looked, &disk, args.accept_outputs);
+    let done = clear(&mut state, &chosen, &looked, &disk, args.accept_outputs);
     for why in &done.kept {
         printer.warning(why);
     }
@@ -125,13 +124,12 @@ struct Done {
 fn clear(
     state: &mut State,
     chosen: &[TaskRow],
-    looked: Looked,
+    looked: &Looked,
     disk: &Disk<'_>,
     accept_outputs: bool,
 ) -> Done {
-    let has_queue = looked.queue_failed.is_none();
     let mut done = Done {
-        events: looked.events,
+        events: looked.events.clone(),
         ..Done::default()
     };
     for chosen in chosen {
@@ -145,7 +143,7 @@ fn clear(
         }
         let found = disk.outputs(&row.key, false);
         let on_disk = matches!(found, Outputs::Complete { .. });
-        let is_gone = has_queue && is_gone(&row, disk.config);
+        let is_gone = looked.queue_failed.is_none() && is_gone(&row, looked, disk.config);
         match judge(&row, found, accept_outputs, is_gone) {
             Verdict::MayLive => done.kept.push(may_live(&row)),
             Verdict::Unread => done.kept.push(format!(
@@ -175,13 +173,10 @@ fn tell_which(printer: &mut Printer, names: &[String]) {
         false => SHOWN,
     };
     for name in names.iter().take(shown) {
-        printer.talk(&format!("  {name}"));
+        printer.line(name);
     }
     if names.len() > shown {
-        printer.talk(&format!(
-            "  and {} more (-v names all)",
-            names.len() - shown
-        ));
+        printer.talk(&format!("and {} more (-v names all)", names.len() - shown));
     }
 }
 
@@ -233,7 +228,7 @@ fn look(
     if !chosen.iter().any(TaskRow::is_in_flight) {
         return Ok(Looked::default());
     }
-    let mut executor = context.executor(Access::ReadOnly)?;
+    let mut executor = context.executor(Access::ReadOnly, state)?;
     let project = context.project(state);
     let looked = context
         .pass(executor.as_mut(), outputs, &project)
@@ -242,10 +237,10 @@ fn look(
     Ok(looked)
 }
 
-/// True if the job of a row in flight is known to have ended, or has been unknown to Slurm for so long that a pass
-/// would give it up, were it not for an accounting that does not answer. That one look does not find it means
-/// nothing: squeue can be silent for a moment.
-fn is_gone(row: &TaskRow, config: &Config) -> bool {
+/// True if the job of a row in flight is known to have ended, if queue and accounting both answer and do not know it, or
+/// if it has been missing from the queue for so long that a pass would give it up, were it not for an accounting that
+/// does not answer.
+fn is_gone(row: &TaskRow, looked: &Looked, config: &Config) -> bool {
     let has_waited = |since: chrono::DateTime<chrono::Utc>| {
         (sys::now() - since)
             .to_std()
@@ -254,8 +249,8 @@ fn is_gone(row: &TaskRow, config: &Config) -> bool {
     row.job_id.is_some()
         && match row.reason {
             Some(Reason::AwaitingOutput) => true,
-            Some(Reason::Unaccounted) => row.missing_since.is_some_and(has_waited),
-            _ => false,
+            Some(Reason::Unaccounted) if row.missing_since.is_some_and(has_waited) => true,
+            _ => looked.has_forgotten(row, config, sys::now()),
         }
 }
 
@@ -279,9 +274,9 @@ fn judge(row: &TaskRow, found: Outputs, accept_outputs: bool, is_gone: bool) -> 
 fn may_live(row: &TaskRow) -> String {
     match &row.job_id {
         Some(id) if row.reason == Some(Reason::Unaccounted) => format!(
-            "{}: Slurm does not know job {id} at the moment, and it was not cleared: it counts as gone after lost_grace; \
-             to be sure that it has ended: snbb-scheduler cancel --procedure {} --subject {}",
-            row.key, row.key.procedure, row.key.subject
+            "{}: job {id} is not in the queue, but accounting does not confirm its end, or it was submitted a moment ago; \
+             it was not cleared (it counts as gone after lost_grace)",
+            row.key
         ),
         Some(id) => format!(
             "{}: job {id} may be alive and was not cleared; end it first: snbb-scheduler cancel --procedure {} --subject {}",

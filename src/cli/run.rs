@@ -2,6 +2,7 @@
 //!
 //! A dry run goes the same way up to the submission, takes no lock and writes nothing.
 
+mod preview;
 mod told;
 
 use chrono::{DateTime, Utc};
@@ -14,17 +15,15 @@ use super::manifest::warn_unreadable;
 use super::monitor::{hint_at_failures, tell, tell_newly_failed};
 use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
-use super::unknown::{self, Known};
 use super::views::{self, RunSummary};
 use crate::bids::Discovery;
-use crate::executor::{Answer, Executor, JobRequest};
+use crate::executor::Answer;
 use crate::exit::Exit;
 use crate::manifest::Selection;
 use crate::news::Figures;
 use crate::pass::{Decided, Looked, Pass, Wishes, clean_arrays};
 use crate::procedure::{ArrayMode, ProcedureDag};
 use crate::request::{Batch, batch};
-use crate::shell;
 use crate::state::State;
 use crate::state::store::LockedStore;
 use crate::submit::Submitted;
@@ -44,13 +43,14 @@ pub fn run(
 ) -> Result<Exit, Failure> {
     let selection = wanted(context, args)?;
     let is_everything = selection.is_everything();
-    let policy = context.policy(selection, args.force)?;
+    let policy = context.policy(selection.clone(), args.force)?;
     let started = sys::now();
     let (locked, mut state) = open(context, args, printer)?;
-    let mut executor = context.executor(match locked {
+    let access = match locked {
         Some(_) => Access::ReadWrite,
         None => Access::ReadOnly,
-    })?;
+    };
+    let mut executor = context.executor(access, &state)?;
     match executor.preflight() {
         Err(error) if args.dry_run => printer.warning(&error.to_string()),
         ready => ready?,
@@ -59,7 +59,7 @@ pub fn run(
     guard.before_scan(executor.as_mut(), &mut state, printer)?;
     let found = context.discover(printer)?;
     context.tell_odd_names(&found, printer);
-    let is_told = unknown::tell(&Known::in_study(&found), &args.select, printer);
+    context.refuse_no_task(&found, &args.select, &selection)?;
     context.tell_unmatched(&policy, &found, printer);
     let probe = context.probe()?;
     let project = context.project(&state);
@@ -94,13 +94,10 @@ pub fn run(
     } else {
         let refused: usize = summary.refused.iter().map(|(_, count)| count).sum();
         summary.submitted = decided.tasks().count() - refused;
-        show(&decided.batches, pass.executor, printer);
+        preview::print(&decided.batches, pass.executor, args.format, printer)?;
     }
     if pass.executor.takes_arrays() {
         hint_at_arrays(&decided.batches, &context.config.procedures, printer);
-    }
-    if summary.tasks == 0 && !is_everything && !is_told {
-        printer.warning("no task of the study matches the selection");
     }
     figures.submitted = summary.submitted;
     figures.in_doubt = summary.in_doubt;
@@ -230,29 +227,6 @@ fn submit(
         }
     }
     Ok(submitted?)
-}
-
-/// Prints the command lines that would be run; below that of an array, its tasks as comments.
-fn show(batches: &[Batch], executor: &dyn Executor, printer: &mut Printer) {
-    for Batch { tasks, array } in batches {
-        for task in tasks {
-            if let Some(text) = task.notes.retry_text(task.intent.attempt) {
-                printer.line(&format!("# {}: {text}", task.intent.key));
-            }
-        }
-        let requests: Vec<&JobRequest> = tasks.iter().map(|task| &task.request).collect();
-        let Some(array) = array else {
-            for request in requests {
-                printer.line(&shell::join(&executor.command_line(request)));
-            }
-            continue;
-        };
-        printer.line(&shell::join(&executor.array_command_line(array, &requests)));
-        for (index, request) in requests.iter().enumerate() {
-            let arguments = shell::join(&request.arguments).replace('\n', "\\n");
-            printer.line(&format!("#   {index}: {} {arguments}", request.script));
-        }
-    }
 }
 
 /// Says once that there are arrays, where they would have spared the controller many jobs.

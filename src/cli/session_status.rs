@@ -5,7 +5,6 @@ use super::context::Context;
 use super::error::Failure;
 use super::manifest::warn_unreadable;
 use super::output::Printer;
-use super::unknown::{self, Known};
 use super::views::{self, SessionsView};
 use crate::bids::Session;
 use crate::exit::Exit;
@@ -36,10 +35,7 @@ pub fn run(
         })
         .cloned()
         .collect();
-    let is_told = unknown::tell(&Known::in_study(&found), &args.select, printer);
-    if !is_told && shown.is_empty() && !found.sessions.is_empty() {
-        printer.warning("no session of the study matches the selection");
-    }
+    context.refuse_unknown_in(&found, &args.select)?;
     let dag = &context.config.procedures;
     let (chosen, hidden) = tables::selected(&manifest, dag, &selection);
     let mut told = tables::in_sessions(&shown, &chosen, dag);

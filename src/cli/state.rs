@@ -125,11 +125,9 @@ fn look(
 ) -> Result<Looked, Failure> {
     let outputs = context.outputs(&rebuilt.state, printer)?;
     // Read-only also with `--yes`: a repair starts no local job.
-    let mut executor = context.executor(Access::ReadOnly)?;
+    let mut executor = context.executor(Access::ReadOnly, &rebuilt.state)?;
     let state = &mut rebuilt.state;
-    if state.meta.project.is_none() {
-        state.meta.project = Some(context.project(state));
-    }
+    state.meta.project = Some(context.project(state));
     let mut looked = pass::look(
         &context.config,
         state,
@@ -271,9 +269,7 @@ fn save(
 ) -> Result<(), Failure> {
     let now = sys::now();
     let state = &mut rebuilt.state;
-    if state.meta.project.is_none() {
-        state.meta.project = Some(context.project(state));
-    }
+    state.meta.project = Some(context.project(state));
     state.meta.begun_anew = None;
     safety::drop::derive(state);
     let mut events = looked.map_or_else(Vec::new, |looked| looked.events.clone());

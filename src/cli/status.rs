@@ -6,7 +6,6 @@ use super::error::Failure;
 use super::failed;
 use super::output::Printer;
 use super::pause::tell_what_is_paused;
-use super::unknown::{self, Known};
 use super::views::{self, RowsView};
 use crate::bids::Cohort;
 use crate::exit::Exit;
@@ -27,7 +26,7 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
         printer.hint("'snbb-scheduler run --dry-run' says what is wrong, and changes nothing");
     }
     let selection = context.selection_among(&args.select, Some(&state))?;
-    unknown::tell(&Known::on_record(&state), &args.select, printer);
+    context.refuse_off_record(&state, &args.select)?;
     tell_what_is_paused(context, &state, printer);
     tell_stale(context, &state, &selection, printer);
     let since = args.since.map(|time| sys::now() - time);

@@ -1,39 +1,113 @@
-//! What is said of subjects, sessions and procedures that are named and are not there: the same in every command.
+//! Names on the command line that match nothing: refused with the nearest names, alike in every command.
 
 use std::collections::BTreeSet;
 
 use super::args::SelectArgs;
+use super::context::Context;
 use super::error::Failure;
 use super::naming::Named;
 use super::output::Printer;
 use crate::bids::{Discovery, SessionLabel, SubjectLabel, near};
 use crate::manifest::Selection;
 use crate::manifest::selection::SelectionError;
+use crate::procedure::Scope;
 use crate::state::{State, TaskKey};
 
 /// So many names are shown of many.
 const SHOWN: usize = 3;
 
-/// Holds the subjects and sessions that a command knows of.
+/// The subjects and sessions that can be named.
 pub struct Known<'a> {
-    /// Some of them several times, in no order: of most calls nothing more is wanted than this list.
+    /// In no order, some of them several times.
     sessions: Vec<(&'a str, &'a str)>,
     /// Directories that are nearly labels, and what they were meant to be.
     near: &'a [(String, String)],
     place: &'static str,
-    /// False: there may be others.
-    is_all: bool,
+    /// There may be others: something is unreadable.
+    is_partial: bool,
 }
 
-/// Says that something is not there, and what may have been meant.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Unknown {
-    pub message: String,
-    pub hint: String,
+impl Context {
+    /// Refuses a selection that matches nothing in the data. A study without any session refuses nothing: the data of a
+    /// new study is still to come, and its cron line must not fail.
+    pub fn refuse_unknown_in(&self, found: &Discovery, args: &SelectArgs) -> Result<(), Failure> {
+        Known::in_study(found).refuse(&args.subjects, &args.sessions)
+    }
+
+    /// The same for commands about tasks: those of subject scope have no session that could be selected.
+    pub fn refuse_no_task(
+        &self,
+        found: &Discovery,
+        args: &SelectArgs,
+        selection: &Selection,
+    ) -> Result<(), Failure> {
+        self.refuse_unknown_in(found, args)?;
+        let any_task = found.sessions.iter().any(|session| {
+            self.config.procedures.iter().any(|(_, procedure)| {
+                let label = match procedure.scope {
+                    Scope::Session => session.session.as_str(),
+                    Scope::Subject => "",
+                };
+                selection.contains(session.subject.as_str(), label, &procedure.name)
+            })
+        });
+        if any_task || found.sessions.is_empty() || !found.unreadable.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::Usage {
+            message: "no task of the study matches the selection".to_owned(),
+            hint: "procedures of scope `subject` have no session: leave out --session".to_owned(),
+        })
+    }
+
+    pub fn refuse_off_record(&self, state: &State, args: &SelectArgs) -> Result<(), Failure> {
+        let keys = state.rows().iter().map(|row| &row.key);
+        self.refuse_unknown(keys, &args.subjects, &args.sessions)
+    }
+
+    /// Refuses names that are neither among these tasks nor in the study, which is read only if they are not.
+    fn refuse_unknown<'a>(
+        &self,
+        keys: impl Iterator<Item = &'a TaskKey>,
+        subjects: &[String],
+        sessions: &[String],
+    ) -> Result<(), Failure> {
+        let mut known = Known {
+            sessions: keys.map(|key| (&*key.subject, &*key.session)).collect(),
+            near: &[],
+            place: "on record",
+            is_partial: false,
+        };
+        let Err(failure) = known.refuse(subjects, sessions) else {
+            return Ok(());
+        };
+        let Ok(found) = self.find_sessions() else {
+            return Err(failure);
+        };
+        let study = Known::in_study(&found);
+        known.sessions.extend(study.sessions);
+        known = Known {
+            sessions: known.sessions,
+            ..study
+        };
+        known.refuse(subjects, sessions)
+    }
+
+    /// The same for words that name a task.
+    pub fn refuse_unknown_words<'a>(
+        &self,
+        keys: impl Iterator<Item = &'a TaskKey>,
+        named: &Named,
+    ) -> Result<(), Failure> {
+        self.refuse_unknown(
+            keys,
+            std::slice::from_ref(&named.subject),
+            named.session.as_slice(),
+        )
+    }
 }
 
 impl<'a> Known<'a> {
-    /// For commands that look at the data.
     pub fn in_study(found: &'a Discovery) -> Self {
         let sessions = found.sessions.iter();
         Self {
@@ -42,65 +116,38 @@ impl<'a> Known<'a> {
                 .collect(),
             near: &found.near,
             place: "in the study",
-            // What could not be read may hold them.
-            is_all: found.unreadable.is_empty(),
+            is_partial: !found.unreadable.is_empty(),
         }
     }
 
-    /// For commands that look at rows only.
-    pub fn on_record(state: &'a State) -> Self {
-        Self::among(state.rows().iter().map(|row| &row.key))
-    }
-
-    /// For commands that look at what was.
-    pub fn among(keys: impl IntoIterator<Item = &'a TaskKey>) -> Self {
-        let sessions = keys.into_iter().map(|key| (&*key.subject, &*key.session));
-        let sessions: Vec<_> = sessions.collect();
-        Self {
-            near: &[],
-            place: "on record",
-            // Before the first job nobody is on record.
-            is_all: !sessions.is_empty(),
-            sessions,
+    /// Fails for the first value that matches nothing.
+    pub fn refuse(&self, subjects: &[String], sessions: &[String]) -> Result<(), Failure> {
+        if self.is_partial || self.sessions.is_empty() {
+            return Ok(());
         }
-    }
-
-    /// Returns what a selection names and nobody knows.
-    pub fn unknown(&self, subjects: &[String], sessions: &[String]) -> Vec<Unknown> {
-        if !self.is_all {
-            return Vec::new();
-        }
-        let mut unknown: Vec<Unknown> = subjects
-            .iter()
-            .filter(|value| {
-                let selected = selection(std::slice::from_ref(value), &[]);
-                !self.any(|subject, _| selected.contains_subject(subject))
-            })
-            .map(|value| self.no_subject(value))
-            .collect();
-        if !unknown.is_empty() {
-            return unknown;
+        for value in subjects {
+            let selected = selection(std::slice::from_ref(value), &[]);
+            if !self.any(|subject, _| selected.contains_subject(subject)) {
+                return Err(self.no_subject(value));
+            }
         }
         let of_subjects = selection(subjects, &[]);
-        unknown.extend(
-            sessions
-                .iter()
-                .filter(|value| {
-                    let selected = selection(&[], std::slice::from_ref(value));
-                    !self.any(|subject, session| {
-                        of_subjects.contains_subject(subject) && selected.contains_session(session)
-                    })
-                })
-                .map(|value| self.no_session(value, subjects, &of_subjects)),
-        );
-        unknown
+        for value in sessions {
+            let selected = selection(&[], std::slice::from_ref(value));
+            if !self.any(|subject, session| {
+                of_subjects.contains_subject(subject) && selected.contains_session(session)
+            }) {
+                return Err(self.no_session(value, subjects, &of_subjects));
+            }
+        }
+        Ok(())
     }
 
-    /// The same of words that name a task.
-    pub fn unknown_of(&self, named: &Named) -> Option<Unknown> {
-        let session: Vec<String> = named.session.iter().cloned().collect();
-        let unknown = self.unknown(std::slice::from_ref(&named.subject), &session);
-        unknown.into_iter().next()
+    pub fn refuse_words(&self, named: &Named) -> Result<(), Failure> {
+        self.refuse(
+            std::slice::from_ref(&named.subject),
+            named.session.as_slice(),
+        )
     }
 
     fn any(&self, is_meant: impl Fn(&str, &str) -> bool) -> bool {
@@ -108,11 +155,11 @@ impl<'a> Known<'a> {
         sessions.any(|(subject, session)| is_meant(subject, session))
     }
 
-    fn no_subject(&self, value: &str) -> Unknown {
+    fn no_subject(&self, value: &str) -> Failure {
         let labels = self.sessions.iter().map(|(subject, _)| *subject);
         let label = label(value, SubjectLabel::PREFIX);
         let hint = self.meant(&label, labels, |_| true);
-        Unknown {
+        Failure::Usage {
             message: self.none("subject", &label, ""),
             hint: hint.unwrap_or_else(|| {
                 "`snbb-scheduler session-status` lists the subjects and sessions of the study"
@@ -121,7 +168,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    fn no_session(&self, value: &str, subjects: &[String], of_subjects: &Selection) -> Unknown {
+    fn no_session(&self, value: &str, subjects: &[String], of_subjects: &Selection) -> Failure {
         let sessions = self.sessions.iter();
         let sessions = sessions.filter(|(subject, _)| of_subjects.contains_subject(subject));
         let labels: BTreeSet<&str> = sessions.map(|(_, session)| *session).collect();
@@ -136,10 +183,10 @@ impl<'a> Known<'a> {
         });
         let hint = hint.unwrap_or_else(|| match named.as_slice() {
             [] => format!("no session is {}: leave it out", self.place),
-            all if !of.is_empty() => format!("its sessions are {}", few(all)),
+            all if !of.is_empty() => format!("its sessions are {}", few(all, SHOWN)),
             _ => "`snbb-scheduler session-status` lists the sessions of the study".to_owned(),
         });
-        Unknown {
+        Failure::Usage {
             message: self.none("session", &label, &of),
             hint,
         }
@@ -182,16 +229,6 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Tells which subjects and sessions of a selection there are not. True if there was something to tell.
-pub fn tell(known: &Known<'_>, select: &SelectArgs, printer: &mut Printer) -> bool {
-    let unknown = known.unknown(&select.subjects, &select.sessions);
-    for Unknown { message, hint } in &unknown {
-        printer.warning(message);
-        printer.hint(hint);
-    }
-    !unknown.is_empty()
-}
-
 /// Tells what is odd about the names in the data: for commands that show or work on all sessions.
 pub fn tell_odd_names(found: &Discovery, root: &std::path::Path, printer: &mut Printer) {
     for note in &found.notes {
@@ -205,7 +242,7 @@ pub fn tell_odd_names(found: &Discovery, root: &std::path::Path, printer: &mut P
         .iter()
         .map(|(name, meant)| format!("{name} ({meant}?)"))
         .collect();
-    let (root, few) = (root.display(), few(&names));
+    let (root, few) = (root.display(), few(&names, SHOWN));
     printer.note(&match names.len() {
         1 => format!("1 directory below {root} has nearly a BIDS name and was left alone: {few}"),
         count => format!(
@@ -214,41 +251,29 @@ pub fn tell_odd_names(found: &Discovery, root: &std::path::Path, printer: &mut P
     });
 }
 
-/// Says what is known of a procedure that is selected and is not in the configuration.
+/// The error for a selected procedure that is not in the configuration: it may have rows.
 pub fn removed(error: SelectionError, state: &State) -> Failure {
     let SelectionError::UnknownProcedure { value, .. } = &error else {
         return error.into();
     };
-    let selected = Selection::new(
-        &[],
-        &[],
-        std::slice::from_ref(value),
-        std::slice::from_ref(&value.as_str()),
-    );
-    let Ok(selected) = selected else {
-        return error.into();
-    };
     let rows = state.rows().iter();
-    let rows = rows.filter(|row| selected.contains_procedure(&row.key.procedure));
-    match rows.count() {
-        0 => error.into(),
-        count => Failure::Usage {
-            message: error.to_string(),
-            hint: removed_hint(value, count),
-        },
+    let rows = rows.filter(|row| *row.key.procedure == **value).count();
+    if rows == 0 {
+        return error.into();
     }
-}
-
-/// Says what can be done about rows of a procedure that left the configuration.
-fn removed_hint(procedure: &str, rows: usize) -> String {
-    let stand = match rows {
-        1 => "1 row of it stands".to_owned(),
-        rows => format!("{rows} rows of it stand"),
+    let are = if rows == 1 {
+        "row of it is"
+    } else {
+        "rows of it are"
     };
-    format!(
-        "{stand} in the state, from before it left the configuration: `snbb-scheduler status --procedure '{procedure}'` \
-         shows them, `snbb-scheduler clean --rows --older-than 90d` puts old ones aside; to work with it again, put it back"
-    )
+    Failure::Usage {
+        message: error.to_string(),
+        hint: format!(
+            "it was removed from the configuration, and {rows} {are} in the state: `snbb-scheduler status --procedure \
+             '{value}'` shows them, `snbb-scheduler clean --rows --older-than 90d` clears old ones; to work with it again, \
+             put it back"
+        ),
+    }
 }
 
 fn selection(subjects: &[String], sessions: &[String]) -> Selection {
@@ -267,9 +292,10 @@ fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '[', '{'])
 }
 
-fn few<T: AsRef<str>>(names: &[T]) -> String {
-    let shown: Vec<&str> = names.iter().take(SHOWN).map(AsRef::as_ref).collect();
-    let more = match names.len().saturating_sub(SHOWN) {
+/// Lists some names and counts the others.
+pub fn few<T: AsRef<str>>(names: &[T], most: usize) -> String {
+    let shown: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();
+    let more = match names.len().saturating_sub(most) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
@@ -290,7 +316,7 @@ mod tests {
             .into(),
             near,
             place: "in the study",
-            is_all: true,
+            is_partial: false,
         }
     }
 
@@ -380,25 +406,27 @@ mod tests {
                     .into_iter()
                     .collect()
             };
-            let unknown = known(&near).unknown(&values(subjects), &values(sessions));
-            assert_eq!(unknown.len(), 1, "{subjects} {sessions}: {unknown:?}");
-            assert_eq!(unknown[0].message, message);
-            assert!(unknown[0].hint.contains(hint), "{}", unknown[0].hint);
+            let refused = known(&near).refuse(&values(subjects), &values(sessions));
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.to_string(), message);
+            assert!(refused.hints()[0].contains(hint), "{refused:?}");
         }
     }
 
     #[test]
-    fn what_is_there_or_may_be_is_not_told() {
+    fn d19_what_may_be_there_is_not_refused() {
         let values = |text: &str| vec![text.to_owned()];
         let all = known(&[]);
-        assert_eq!(all.unknown(&[], &[]), []);
-        assert_eq!(all.unknown(&values("0001"), &values("02")), []);
-        assert_eq!(all.unknown(&values("*"), &values("0*")), []);
-        let some = Known {
-            is_all: false,
-            ..all
-        };
-        assert_eq!(some.unknown(&values("99"), &[]), []);
-        assert_eq!(Known::among([]).unknown(&values("99"), &[]), []);
+        assert!(all.refuse(&[], &[]).is_ok());
+        assert!(all.refuse(&values("0001"), &values("02")).is_ok());
+        assert!(all.refuse(&values("*"), &values("0*")).is_ok());
+        let [some, none] =
+            [(true, vec![("sub-1", "")]), (false, vec![])].map(|(is_partial, sessions)| Known {
+                is_partial,
+                sessions,
+                ..known(&[])
+            });
+        assert!(some.refuse(&values("99"), &[]).is_ok());
+        assert!(none.refuse(&values("99"), &[]).is_ok());
     }
 }

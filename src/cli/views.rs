@@ -13,6 +13,7 @@ use crate::bids::Session;
 use crate::manifest::Manifest;
 use crate::procedure::ProcedureDag;
 use crate::state::{TaskRow, TaskStatus};
+use crate::sys;
 use crate::tables::words::{first_word, short_cell};
 use crate::tables::{self, RowOrder, SessionOrder, TableError};
 
@@ -118,7 +119,7 @@ pub fn print_status(
             _ if view.shows_changes => put_instead_of_submitted("updated_at", &mut columns),
             _ => {}
         }
-        let frame = tables::rows_frame_of(&rows, view.log_dir, &columns)?;
+        let frame = tables::rows_frame_of(&rows, view.log_dir, &columns, sys::local_time)?;
         printer.frame(&frame, view.format, &["status"], &optional)?;
     } else {
         let frame = tables::ordered_rows_frame(&rows, view.log_dir)?;
@@ -372,4 +373,22 @@ fn with_totals(counts: DataFrame) -> Result<DataFrame, TableError> {
         })
         .collect();
     Ok(counts.vstack(&DataFrame::new(1, totals)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn sizes_are_short() {
+        for (size, text) in [
+            (0, "0 bytes"),
+            (999, "999 bytes"),
+            (1000, "1.0 kB"),
+            (999_949, "999.9 kB"),
+            (999_950, "1.0 MB"),
+            (12_345_678, "12.3 MB"),
+            (2 << 30, "2.1 GB"),
+        ] {
+            assert_eq!(super::size(size), text);
+        }
+    }
 }

@@ -5,9 +5,8 @@ use std::time::Duration;
 use super::args::WaitArgs;
 use super::context::Context;
 use super::error::Failure;
-use super::monitor::update_or_read;
+use super::monitor::{no_more, update_or_read};
 use super::output::Printer;
-use super::unknown::{self, Known};
 use crate::exit::Exit;
 use crate::explain::all_awaiting;
 use crate::manifest::Selection;
@@ -22,8 +21,8 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
     let selection = context.selection_among(&args.select, Some(&state))?;
     let started = sys::now();
     let mut before = count(&state, &selection);
-    let is_told = unknown::tell(&Known::on_record(&state), &args.select, printer);
-    if before.all() == 0 && !is_told {
+    context.refuse_off_record(&state, &args.select)?;
+    if before.all() == 0 {
         printer.warning(if selection.is_everything() {
             "no tasks on record: nothing to wait for"
         } else {
@@ -37,7 +36,7 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
     printer.tell_once();
     printer.detail(&before.text());
     loop {
-        let (_, state) = update_or_read(context, "wait", &args.write, printer)?;
+        let (_, state) = update_or_read(context, "wait", &args.write, printer, no_more)?;
         let counts = count(&state, &selection);
         if counts.in_flight == 0 {
             progress.finish();

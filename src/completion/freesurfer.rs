@@ -29,7 +29,7 @@ pub(super) fn complete(
 ) -> Result<bool, Unreadable> {
     let reader = subject.reader();
     let mut is_good = |dir: &Path| is_good(reader, dir, newest.as_deref_mut());
-    let out = subject.derivatives(procedure);
+    let out = subject.top(procedure);
     let name = subject.subject.as_str();
     let sessions = match scanned(subject)? {
         Scanned::Nothing => return Ok(false),

@@ -15,6 +15,7 @@ use chrono::{DateTime, Utc};
 
 use crate::bids::{SessionLabel, SubjectLabel};
 use crate::disk::Unreadable;
+use crate::disk::reader::Reader;
 use crate::procedure::ProcedureId;
 
 /// Says what the disk shows of one task's output.
@@ -31,6 +32,11 @@ pub enum Completion {
 /// Answers questions about outputs, one subject at a time, so that what was read for a subject can
 /// be shared between its tasks and forgotten afterwards. May be asked from several threads.
 pub trait Completions: Sync {
+    /// Returns what reads the trees: DICOM directories are looked at on the same account.
+    fn reader(&self) -> Reader {
+        Reader::default()
+    }
+
     fn for_subject<'a>(&'a self, subject: &'a SubjectLabel) -> Box<dyn SubjectCompletions + 'a>;
 
     /// Does the same for a subject that is asked about again later in the pass: what was read is
@@ -55,4 +61,9 @@ pub trait SubjectCompletions {
         procedure: ProcedureId,
         session: &SessionLabel,
     ) -> Option<DateTime<Utc>>;
+
+    /// True if a forbidden file makes the task incomplete, whatever outputs may still appear.
+    fn is_forbidden(&self, _: ProcedureId, _: &SessionLabel) -> bool {
+        false
+    }
 }

@@ -22,7 +22,7 @@ use crate::disk::Unreadable;
 use crate::disk::listing::{Dir, Listings, SharedListings};
 use crate::disk::reader::Reader;
 use crate::procedure::marker::{CompletionRule, Marker, Required};
-use crate::procedure::{Check, Procedure, ProcedureDag, ProcedureId, Scope};
+use crate::procedure::{Check, OutputRoots, Procedure, ProcedureDag, ProcedureId};
 
 /// Answers questions about outputs for one pass. Make a new one for each pass: it remembers.
 #[derive(Debug)]
@@ -93,6 +93,7 @@ impl Probe {
 
     /// Reads by this reader, which keeps account.
     pub fn reading_by(self, reader: Reader) -> Self {
+        let reader = reader.anew();
         Self { reader, ..self }
     }
 
@@ -111,6 +112,13 @@ impl Probe {
         }
     }
 
+    fn output_roots(&self) -> OutputRoots<'_> {
+        OutputRoots {
+            bids: &self.bids_root,
+            derivatives: &self.derivatives_root,
+        }
+    }
+
     pub(super) fn procedures(&self) -> &ProcedureDag {
         &self.procedures
     }
@@ -125,6 +133,10 @@ impl Probe {
 }
 
 impl Completions for Probe {
+    fn reader(&self) -> Reader {
+        self.reader.clone()
+    }
+
     fn for_subject<'a>(&'a self, subject: &'a SubjectLabel) -> Box<dyn SubjectCompletions + 'a> {
         Box::new(self.subject(subject, false))
     }
@@ -179,6 +191,11 @@ impl SubjectCompletions for SubjectProbe<'_> {
         .ok()?;
         newest.time()
     }
+
+    fn is_forbidden(&self, procedure: ProcedureId, session: &SessionLabel) -> bool {
+        let procedure = self.probe.procedures.get(procedure);
+        self.holds_forbidden(procedure, session).unwrap_or(false)
+    }
 }
 
 impl SubjectProbe<'_> {
@@ -192,7 +209,7 @@ impl SubjectProbe<'_> {
             Check::Qsirecon => qsirecon::complete(self, procedure, session, None)?,
             Check::Markers => return self.judge_markers(procedure, session),
         };
-        Ok(if complete && !self.is_forbidden(procedure, session)? {
+        Ok(if complete && !self.holds_forbidden(procedure, session)? {
             Completion::Complete
         } else {
             Completion::Incomplete
@@ -230,7 +247,7 @@ impl SubjectProbe<'_> {
                 }
             }
         }
-        Ok(if self.is_forbidden(procedure, session)? {
+        Ok(if self.holds_forbidden(procedure, session)? {
             Completion::Incomplete
         } else {
             Completion::Complete
@@ -238,7 +255,7 @@ impl SubjectProbe<'_> {
     }
 
     /// True if the output holds something that a complete one never has (crash files).
-    fn is_forbidden(
+    fn holds_forbidden(
         &self,
         procedure: &Procedure,
         session: &SessionLabel,
@@ -328,31 +345,21 @@ impl SubjectProbe<'_> {
     }
 
     pub(super) fn output(&self, procedure: &Procedure, session: &SessionLabel) -> PathBuf {
-        if procedure.output_dir.as_os_str().is_empty() {
-            self.path(&self.probe.bids_root, procedure, session)
-        } else {
-            self.path(&self.derivatives(procedure), procedure, session)
-        }
+        self.probe
+            .output_roots()
+            .output(procedure, self.subject.as_str(), session.as_str())
     }
 
     /// Returns the directory below `bids_root` that a marker's `when` looks into.
     pub(super) fn input(&self, procedure: &Procedure, session: &SessionLabel) -> PathBuf {
-        self.path(&self.probe.bids_root, procedure, session)
+        self.probe
+            .output_roots()
+            .input(procedure, self.subject.as_str(), session.as_str())
     }
 
-    /// Returns `<root>/<sub>[/<ses>]`, with the session part for session scope only.
-    fn path(&self, root: &Path, procedure: &Procedure, session: &SessionLabel) -> PathBuf {
-        let subject = root.join(self.subject);
-        if procedure.scope == Scope::Subject || session.is_none() {
-            subject
-        } else {
-            subject.join(session)
-        }
-    }
-
-    /// Returns `<derivatives_root>/<output_dir>`.
-    pub(super) fn derivatives(&self, procedure: &Procedure) -> PathBuf {
-        self.probe.derivatives_root.join(&procedure.output_dir)
+    /// Returns the directory that holds the outputs of all subjects.
+    pub(super) fn top(&self, procedure: &Procedure) -> PathBuf {
+        self.probe.output_roots().top(procedure)
     }
 
     pub(super) fn reader(&self) -> &Reader {

@@ -14,6 +14,7 @@ use crate::bids::SessionLabel;
 use crate::disk::Unreadable;
 use crate::disk::listing::{Dir, Kind};
 use crate::disk::reader::words;
+use crate::disk::regular::read_regular;
 use crate::procedure::Procedure;
 
 /// Says why a QSIRecon workflow file tells no suffixes. "No suffix" is no error.
@@ -44,11 +45,11 @@ impl SpecError {
 /// Reads the distinct `qsirecon_suffix` values of a workflow file, in their order.
 pub fn suffixes(file: &Path) -> Result<Vec<String>, SpecError> {
     let path = || file.to_owned();
-    let text = std::fs::read_to_string(file).map_err(|error| SpecError::Unreadable {
+    let text = read_regular(file).map_err(|error| SpecError::Unreadable {
         path: path(),
         error: words(&error),
     })?;
-    let spec: Value = serde_yaml::from_str(&text).map_err(|error| SpecError::NotYaml {
+    let spec: Value = serde_yaml::from_slice(&text).map_err(|error| SpecError::NotYaml {
         path: path(),
         error: error.to_string(),
     })?;
@@ -116,7 +117,7 @@ pub(super) fn complete(
     session: &SessionLabel,
     mut newest: Option<&mut Newest>,
 ) -> Result<bool, Unreadable> {
-    let derivatives = subject.derivatives(procedure).join("derivatives");
+    let derivatives = subject.top(procedure).join("derivatives");
     let html = html_name(subject, session);
     let suffixes = subject.probe.suffixes();
     if suffixes.is_empty() {

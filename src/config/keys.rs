@@ -211,7 +211,8 @@ pub const KEYS: &[Key] = &[
     key(Site, "dicom_gate", "`yes` or `no`", "no", "Hold sessions back that have fewer DICOM files than `audit.dicom_min_files`"),
     key(Site, "scan_threads", "number", "16", "How many threads wait for the file system at a time"),
     key(Site, "output_grace", "duration", "10m", "How long outputs may take to appear after a job's end"),
-    key(Site, "lost_grace", "duration", "1h", "How long a job may be unknown to Slurm before it counts as lost"),
+    key(Site, "lost_grace", "duration", "1h", "How long Slurm may show no end of a job that left the queue before its outputs decide: complete or lost"),
+    key(Site, "absence_grace", "duration", "5m", "How long a job must be missing from the queue before its outputs are trusted without accounting; must exceed any cache of `squeue`"),
     key(Site, "settle_time", "duration", "5m", "How long a submission whose outcome is unknown is looked for before it is given up"),
     key(Site, "deadline", "duration", "10m", "How long one call may take; what is left waits for the next one"),
     key(Site, "lock_timeout", "duration", "10s", "How long a call waits for another one that writes the state"),
@@ -262,6 +263,7 @@ pub const KEYS: &[Key] = &[
 
     key(Procedure, "min_sessions", "number", "1", "For `scope: subject`: the subject needs so many sessions that are ready before the task is due"),
     key(Procedure, "rerun_when_stale", "yes or no", "no", "For `scope: subject`: a complete task runs again when the subject has a session that it did not work on"),
+    key(Procedure, "accept_outputs", "yes or no", "no", "A task whose job failed is complete if its outputs are; `no`: it waits for `retry`"),
     key(Procedure, "retry", "mapping, see below, or `off`", "the site's", "Failures that are tried again without a person"),
     key(Procedure, "pause_after_failures", "number, 0 for never", "the site's", "So many failures in a row without a success pause the procedure, until `resume`"),
     key(Procedure, "warmup", "number", "the site's", "So many jobs must succeed before more are submitted"),
@@ -289,11 +291,11 @@ pub const KEYS: &[Key] = &[
     key(RetryRule, "codes", "list of numbers", "all", "Exit codes that are tried again, for `exit_code`; a signal is 128 and its number"),
     key(RetryRule, "delay", "duration", "none; 1m and doubled each time for failures that are not the job's fault", "How long after the failure"),
 
-    key(Safety, "max_drop", "percentage", "10%", "The most by which sessions, or complete tasks of a procedure, may become fewer (fewer than 5 always may); 100% for never"),
+    key(Safety, "max_drop", "percentage", "10%", "The most by which sessions, or complete tasks of a procedure, may become fewer (fewer than 5 may, unless none is left); 100% for never"),
     key(Safety, "min_free", "bytes, or a size such as `64M`", "16M", "What the file systems of state and audit log must have free; 0 for any"),
 
     key(Notify, "email", "yes or no", "no", "Send the digest by mail, to `audit.email_recipients` with the mail settings of `audit`"),
-    key(Notify, "command", "path", "", "A program that gets the digest on its standard input, and the subject as `SNBB_SUBJECT`; called without shell and arguments"),
+    key(Notify, "command", "path", "", "A program that gets the digest on its standard input, and the subject as `SNBB_MESSAGE_SUBJECT`; called without shell and arguments"),
     key(Notify, "on", "list of words, see below", "all of them", "What is told: `failed`, `lost`, `held`, `in_doubt`, `paused`, `safety_stop`, `refused`, `unreachable`, `error`"),
 ];
 

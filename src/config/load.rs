@@ -4,7 +4,6 @@
 //! the file itself (and whether directories on a relative path are symbolic links).
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,7 @@ use super::problem::{ConfigError, Position, Problem};
 use super::reader::Context;
 use super::tree::{Node, NodeValue, Remark, Tree};
 use super::{Config, paths, site};
+use crate::disk::regular::open_regular;
 use crate::procedure::MemSize;
 
 /// The environment variable that names the file where `--config` is not given.
@@ -146,11 +146,8 @@ fn says_something(root: Option<&Node>, context: &Context<'_>) {
 
 /// Returns the content, and whether every user of the machine may read it.
 fn read(file: &Path) -> io::Result<(Vec<u8>, bool)> {
-    let open = File::open(file)?;
+    let open = open_regular(file)?;
     let metadata = open.metadata()?;
-    if metadata.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
     let mut bytes = Vec::new();
     open.take(LARGEST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LARGEST {

@@ -6,6 +6,7 @@
 
 mod cohort;
 pub mod duration;
+mod files;
 pub mod keys;
 pub mod load;
 pub(crate) mod log_patterns;
@@ -32,7 +33,7 @@ pub use problem::{ConfigError, Problem};
 use crate::bids::dicom::Gate;
 use crate::bids::{CohortSource, Search, SessionSource};
 use crate::disk::annex::Annex;
-use crate::procedure::{MemSize, ProcedureDag, TimeLimit};
+use crate::procedure::{MemSize, OutputRoots, ProcedureDag, TimeLimit};
 
 /// Holds a whole configuration. All paths are absolute; a `Config` in hand has been validated.
 #[derive(Debug, Clone)]
@@ -80,6 +81,8 @@ pub struct Config {
     pub settle_time: Option<Duration>,
     pub output_grace: Duration,
     pub lost_grace: Duration,
+    /// How long a job must be missing from the queue before that means anything, where accounting cannot say.
+    pub absence_grace: Duration,
     /// Limit on a whole pass.
     pub deadline: Duration,
     pub lock_timeout: Duration,
@@ -200,6 +203,14 @@ impl Config {
             bids_root: &self.bids_root,
             sessionless: self.sessionless,
             threads: self.scan_threads,
+        }
+    }
+
+    /// Says where outputs lie.
+    pub fn output_roots(&self) -> OutputRoots<'_> {
+        OutputRoots {
+            bids: &self.bids_root,
+            derivatives: &self.derivatives_root,
         }
     }
 

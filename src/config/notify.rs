@@ -157,10 +157,5 @@ pub(super) fn check(config: &Config, top: &Fields<'_>) {
                 "nothing is ever written there; name a place beside the state file",
             );
         }
-        if [&config.state_file, &config.log_file].contains(&file)
-            || (key == "metrics_file" && config.heartbeat_file.as_ref() == Some(file))
-        {
-            value.problem("is the path of another file of this program");
-        }
     }
 }

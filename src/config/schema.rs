@@ -7,7 +7,18 @@ use serde_json::{Map, Value, json};
 
 use super::keys::{Key, Section};
 use super::notify::Occasion;
+use crate::procedure::Variable;
 use crate::state::{Reason, TaskStatus};
+
+/// The names that `env` may set.
+fn variable_names() -> String {
+    let reserved = Variable::ALL.iter().filter(|variable| !variable.may_be_set());
+    let reserved: Vec<&str> = reserved.map(|variable| variable.name()).collect();
+    format!(
+        "^(?!SLURM_|SBATCH_|({})$)[A-Za-z_][A-Za-z0-9_]*$",
+        reserved.join("|")
+    )
+}
 
 /// Makes the whole schema (draft 7, which all editors know).
 pub fn schema() -> Value {
@@ -95,7 +106,7 @@ pub fn value_of(key: &Key) -> Option<Value> {
         (_, "notify", "mapping") => section(Section::Notify),
         (_, "env", "mapping") => json!({
             "type": "object",
-            "propertyNames": {"pattern": "^(?!SNBB_|SLURM_|SBATCH_)[A-Za-z_][A-Za-z0-9_]*$"},
+            "propertyNames": {"pattern": variable_names()},
             "additionalProperties": scalar(),
         }),
         (_, _, "path") => text(),

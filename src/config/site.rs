@@ -10,8 +10,8 @@ use super::reader::{Context, Fields, Value};
 use super::tree::Node;
 use super::{
     AuditConfig, Ceiling, Config, ExecutorKind, Fairness, Overrides, SafetyConfig, Secret,
-    SessionSource, SlurmConfig, cohort, duration, log_patterns, markers, notify, paths, rules,
-    steps, validate,
+    SessionSource, SlurmConfig, cohort, duration, files, log_patterns, markers, notify, paths,
+    rules, steps, validate,
 };
 use crate::disk::annex::Annex;
 use crate::procedure::{MemSize, ProcedureDag, Resources, SubmitRules, TimeLimit, builtin};
@@ -95,6 +95,7 @@ pub(super) fn read(
         settle_time: top.maybe("settle_time", settle_time),
         output_grace: top.or("output_grace", minutes(10), duration),
         lost_grace: top.or("lost_grace", minutes(60), duration),
+        absence_grace: top.or("absence_grace", minutes(5), duration),
         deadline: top.or("deadline", minutes(10), deadline),
         lock_timeout: top.or("lock_timeout", Duration::from_secs(10), duration),
         audit: audit(&top, context, readable_by_all),
@@ -105,6 +106,7 @@ pub(super) fn read(
         warnings: Vec::new(),
     };
     validate::paths(&config, &top, context);
+    files::check(&config, &top, context);
     notify::check(&config, &top);
     Some(config)
 }

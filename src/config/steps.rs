@@ -10,6 +10,7 @@ use super::reader::{Fields, Value};
 use super::{markers, paths, rules, sbatch_args};
 use crate::procedure::{
     Check, Dependency, MemSize, Procedure, Resources, Scope, SessionsRule, SubmitRules, TimeLimit,
+    Variable,
 };
 
 /// Is a procedure together with where its parts stand in the file.
@@ -63,6 +64,7 @@ pub(super) fn read<'a>(
         max_in_flight: fields.maybe("max_in_flight", |value| value.whole(1, u64::from(u32::MAX))),
         min_sessions: fields.or("min_sessions", 1, |value| value.whole(1, 100_000)),
         rerun_when_stale: fields.or("rerun_when_stale", false, Value::flag),
+        accept_outputs: fields.or("accept_outputs", false, Value::flag),
         ..rules::read(&fields, site_rules)
     };
     if known_scope == Some(Scope::Session) {
@@ -289,7 +291,7 @@ pub(super) fn cpus(value: &Value<'_>) -> Option<u32> {
 }
 
 fn environment(value: &Value<'_>) -> BTreeMap<String, String> {
-    const RESERVED: [&str; 3] = ["SNBB_", "SLURM_", "SBATCH_"];
+    const RESERVED: [&str; 2] = ["SLURM_", "SBATCH_"];
     let mut variables = BTreeMap::new();
     if value.is_null() {
         return variables;
@@ -302,8 +304,10 @@ fn environment(value: &Value<'_>) -> BTreeMap<String, String> {
             ));
         } else if let Some(prefix) = RESERVED.iter().find(|prefix| name.starts_with(**prefix)) {
             value.problem(format!(
-                "names that begin with {prefix} are set by the scheduler and Slurm"
+                "names that begin with {prefix} are set by Slurm"
             ));
+        } else if Variable::is_reserved(name) {
+            value.problem("is set by the scheduler for each job");
         } else if value.is_null() {
             value.problem_with("has no value", "write \"\" for an empty one");
         } else if let Some(text) = value.raw("a text") {

@@ -8,7 +8,8 @@ use super::Config;
 use super::problem::quote;
 use super::reader::{Context, Fields};
 use super::steps::Step;
-use crate::procedure::marker::{Marker, Required};
+use crate::bids::near;
+use crate::procedure::marker::Required;
 use crate::procedure::{Check, DagError, Procedure, ProcedureDag, Scope, SessionsRule};
 
 /// Makes a pipeline of the procedures; none if they are none, which is reported.
@@ -48,13 +49,9 @@ fn report(error: &DagError, steps: &[Step<'_>]) {
                 .and_then(|step| step.dependencies.get(*dependency));
             if let Some(place) = place {
                 let names = steps.iter().map(|step| &*step.procedure.name);
-                let near = names
-                    .map(|name| (strsim::damerau_levenshtein(missing, name), name))
-                    .min()
-                    .filter(|(distance, _)| *distance <= 1 + missing.chars().count() / 5);
                 let message = format!("{} is not a procedure, there are: {known}", quote(missing));
-                match near {
-                    Some((_, name)) => place
+                match near::nearest(missing, names) {
+                    Some(name) => place
                         .name
                         .problem_with(message, format!("did you mean '{name}'?")),
                     None => place.name.problem(message),
@@ -129,7 +126,7 @@ fn warn_of_shared_outputs(steps: &[Step<'_>]) {
         let same = earlier
             .iter()
             .filter(shares)
-            .find(|other| same_rule(&other.procedure, procedure));
+            .find(|other| other.procedure.completion == procedure.completion);
         let empty_rule = procedure.check == Check::Markers
             && matches!(procedure.completion.required, Required::NonEmptyDirectory);
         if let Some(other) = same {
@@ -143,24 +140,46 @@ fn warn_of_shared_outputs(steps: &[Step<'_>]) {
                  as soon as the other has written anything",
                 quote(&other.procedure.name)
             ));
+        } else if let Some(other) = earlier.iter().find(|other| {
+            other.procedure.output_dir == procedure.output_dir
+                && both_write_below(&other.procedure, procedure)
+                && !waits_for(steps, &other.procedure, &procedure.name)
+                && !waits_for(steps, procedure, &other.procedure.name)
+        }) {
+            step.name.warn(format!(
+                "shares its output_dir with {}, and neither waits for the other: their jobs may write to the same \
+                 directory at the same time (depends_on would keep them apart)",
+                quote(&other.procedure.name)
+            ));
         }
     }
 }
 
-fn same_rule(one: &Procedure, other: &Procedure) -> bool {
-    match (&one.completion.required, &other.completion.required) {
-        (Required::NonEmptyDirectory, Required::NonEmptyDirectory) => true,
-        (Required::Markers(one), Required::Markers(other)) => {
-            let same = |(a, b): (&Marker, &Marker)| {
-                a.pattern.as_str() == b.pattern.as_str()
-                    && (&a.contains, &a.not_contains) == (&b.contains, &b.not_contains)
-                    && a.when.as_ref().map(|when| when.as_str())
-                        == b.when.as_ref().map(|when| when.as_str())
-            };
-            one.len() == other.len() && one.iter().zip(other).all(same)
+/// True if two procedures with one `output_dir` fill a subject's directory side by side. Steps that add to the sessions
+/// of the dataset itself are made for that.
+fn both_write_below(one: &Procedure, other: &Procedure) -> bool {
+    let is_dataset = one.output_dir.as_os_str().is_empty();
+    !is_dataset || (one.scope, other.scope) == (Scope::Subject, Scope::Subject)
+}
+
+/// True if a procedure waits for another one, or for one that does.
+fn waits_for(steps: &[Step<'_>], procedure: &Procedure, other: &str) -> bool {
+    let mut seen: Vec<&str> = Vec::new();
+    let mut left: Vec<&Procedure> = vec![procedure];
+    while let Some(next) = left.pop() {
+        for dependency in &next.depends_on {
+            let name = &*dependency.procedure;
+            if name == other {
+                return true;
+            }
+            if !seen.contains(&name) {
+                seen.push(name);
+                let found = steps.iter().map(|step| &step.procedure);
+                left.extend(found.filter(|step| *step.name == *name));
+            }
         }
-        _ => false,
     }
+    false
 }
 
 /// Looks at paths that get into each other's way.
@@ -191,20 +210,12 @@ pub(super) fn paths(config: &Config, fields: &Fields<'_>, context: &Context<'_>)
             );
         }
     }
-    if config.state_file == config.log_file {
-        problem(
-            fields,
-            context,
-            "log_file",
-            "is the same file as state_file",
-        );
-    }
     if config.state_file.file_name().is_none() {
         problem(fields, context, "state_file", "names no file");
     }
 }
 
-fn problem(fields: &Fields<'_>, context: &Context<'_>, name: &str, message: &str) {
+pub(super) fn problem(fields: &Fields<'_>, context: &Context<'_>, name: &str, message: &str) {
     match fields.get(name) {
         Some(value) => value.problem(message),
         None => context.problem(whole_file(name, message)),

@@ -10,7 +10,7 @@ pub enum Annex {
     /// As a file of the size that git-annex notes, or of unknown size.
     #[default]
     Present,
-    /// As any link that leads nowhere: not at all.
+    /// Not at all.
     Absent,
 }
 

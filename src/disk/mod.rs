@@ -7,6 +7,7 @@ pub mod annex;
 pub mod cost;
 pub mod listing;
 pub mod reader;
+pub mod regular;
 
 use std::path::PathBuf;
 

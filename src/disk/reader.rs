@@ -2,7 +2,9 @@
 //!
 //! The one place where the trees are touched for discovery and completion. A directory costs four calls (open,
 //! two reads, close). Only absences are absences: no such file, a file where a directory was
-//! expected, a loop of links. Everything else is [`Unreadable`].
+//! expected. Everything else is [`Unreadable`], a link that leads nowhere too.
+
+mod hidden;
 
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
@@ -12,13 +14,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, openat, readlinkat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
 use rustix::io::Errno;
 
 use super::Unreadable;
-use super::annex::{self, Annex};
+use super::annex::Annex;
 use super::cost::{ScanCost, Visit};
 use super::listing::{Dir, Dirs, Kind, Listing};
+use hidden::Hidden;
 
 /// How much of a file is searched for a text at most, bytes: the logs of whole pipelines have some megabytes, and
 /// a file without end must not hold up a call that holds the lock.
@@ -31,14 +34,22 @@ pub struct Reader {
     /// What discovery has read and rules may need; each is taken once.
     handed: Option<Arc<Mutex<Dirs>>>,
     annex: Annex,
+    hidden: Arc<Hidden>,
 }
 
 impl Reader {
     pub fn new(cost: Option<Arc<ScanCost>>) -> Self {
         Self {
             cost,
-            handed: None,
-            annex: Annex::default(),
+            ..Self::default()
+        }
+    }
+
+    /// Forgets what an earlier pass has learnt of paths that are not there.
+    pub fn anew(self) -> Self {
+        Self {
+            hidden: Arc::default(),
+            ..self
         }
     }
 
@@ -93,45 +104,28 @@ impl Reader {
                 result
             }
         };
-        match classify(path, result) {
-            Ok(Some(listing)) => Dir::There(listing),
-            Ok(None) => Dir::Absent,
-            Err(unreadable) => Dir::Failed(unreadable),
-        }
-    }
-
-    /// Asks for a file's size, type and times, through links; none if it is not there or the link
-    /// leads nowhere. A file of git-annex whose content is elsewhere is a regular one with the
-    /// link's times and the size that git-annex notes (the greatest, if it does not know it),
-    /// unless it is to count as absent.
-    pub fn stat(&self, path: &Path) -> Result<Option<Stat>, Unreadable> {
-        match classify(path, self.raw_stat(path))? {
-            None if self.annex == Annex::Present => {
-                classify(path, self.elsewhere(path)).map(Option::flatten)
+        let found = match result {
+            Ok(listing) if listing.is_empty() => {
+                self.check_empty(path).map(|()| Dir::There(listing))
             }
-            found => Ok(found),
-        }
+            Ok(listing) => Ok(Dir::There(listing)),
+            Err(errno) if is_absence(errno) => self.behind(path).map(|_| Dir::Absent),
+            Err(errno) => Err(unreadable(path, errno)),
+        };
+        found.unwrap_or_else(Dir::Failed)
     }
 
-    fn elsewhere(&self, path: &Path) -> Result<Option<Stat>, Errno> {
-        self.file(path, |calls| {
-            *calls += 1;
-            let target = match readlinkat(CWD, path, Vec::new()) {
-                Ok(target) => target,
-                // It is no link.
-                Err(Errno::INVAL) => return Ok(None),
-                Err(errno) => return Err(errno),
-            };
-            let Some(file) = annex::elsewhere(target.as_bytes()) else {
-                return Ok(None);
-            };
-            *calls += 1;
-            let mut stat = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
-            stat.st_mode = FileType::RegularFile.as_raw_mode() | 0o444;
-            let size = file.size.and_then(|size| i64::try_from(size).ok());
-            stat.st_size = size.unwrap_or(i64::MAX);
-            Ok(Some(stat))
-        })
+    /// Asks for a file's size, type and times, through links; `None` if it is not there. A file of git-annex whose
+    /// content is elsewhere is a regular one with the link's times and the size that git-annex notes (the greatest, if
+    /// it does not know it), unless it is to count as absent.
+    pub fn stat(&self, path: &Path) -> Result<Option<Stat>, Unreadable> {
+        match self.raw_stat(path) {
+            Err(errno) if is_absence(errno) => match self.behind(path)? {
+                Some(file) if self.annex == Annex::Present => self.elsewhere(path, file),
+                _ => Ok(None),
+            },
+            found => classify(path, found),
+        }
     }
 
     /// Does the same, and tells apart the ways of not being there.
@@ -171,7 +165,7 @@ impl Reader {
         });
         match text {
             Err(Errno::ISDIR) => Ok(None),
-            other => classify(path, other),
+            other => self.classify_text(path, other),
         }
     }
 
@@ -212,7 +206,7 @@ impl Reader {
                     MAX_TEXT >> 20
                 ),
             }),
-            other => Ok(classify(path, other)?.is_some()),
+            other => Ok(self.classify_text(path, other)?.is_some()),
         }
     }
 
@@ -275,10 +269,14 @@ fn classify<T>(path: &Path, result: Result<T, Errno>) -> Result<Option<T>, Unrea
     match result {
         Ok(value) => Ok(Some(value)),
         Err(errno) if is_absence(errno) => Ok(None),
-        Err(errno) => Err(Unreadable {
-            path: path.to_owned(),
-            error: words(&errno.into()),
-        }),
+        Err(errno) => Err(unreadable(path, errno)),
+    }
+}
+
+fn unreadable(path: &Path, errno: Errno) -> Unreadable {
+    Unreadable {
+        path: path.to_owned(),
+        error: words(&errno.into()),
     }
 }
 

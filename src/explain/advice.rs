@@ -2,20 +2,20 @@
 //!
 //! All matches are exhaustive, so that a new decision cannot be forgotten here.
 
-use chrono::{DateTime, Utc};
-
 use super::{Explanation, View, awaiting, remedy};
 use crate::completion::explain::Verdict;
-use crate::manifest::{Decision, Limit, Outlook, Planned, Skip};
+use crate::manifest::{Blocked, Decision, Limit, Outlook, Planned, Skip};
 use crate::request;
 use crate::safety::hints;
 use crate::state::{Reason, TaskKey, TaskRow};
+use crate::sys::local_time;
 
 /// What can be said of a job while the queue does not answer.
 pub(super) const UNKNOWN: &str = "what its job does is not known while Slurm does not answer; the first `run` that Slurm answers finds out";
 
 /// What can be said of a submission in doubt: there is no job yet that `cancel` could end.
-const IN_DOUBT: &str = "nothing, the next passes find out whether Slurm has taken the job";
+const IN_DOUBT: &str = "nothing, the next passes find out whether Slurm has taken the job; \
+     if it stays so, submit any other job (sbatch --wrap=true): sacct must list some job to prove that it answers";
 
 /// Says what would have to happen.
 pub(super) fn todo(
@@ -96,6 +96,12 @@ fn of_task(
         Skip::Renamed(former) if former.job_id.is_none() => IN_DOUBT.to_owned(),
         Skip::Renamed(former) => {
             let old = TaskKey::new(&key.subject, &former.session, &former.procedure);
+            if former.is_old_scope {
+                return format!(
+                    "nothing, that job has to end first, also with --force; if it is not wanted: snbb-scheduler cancel{}",
+                    options(&old)
+                );
+            }
             format!(
                 "if {} is the new name of {}, nothing: that job has to end first, also with --force. If it is not, wait \
                  for the job, or end it: snbb-scheduler cancel{}",
@@ -114,7 +120,7 @@ fn of_task(
         },
         Skip::Settling { until } => format!(
             "nothing, if no more files come: the first `run` after {} goes on",
-            time(*until)
+            local_time(*until)
         ),
         Skip::TooFewFiles { .. } => match view.dicom(planned) {
             Some(place) => format!(
@@ -123,6 +129,10 @@ fn of_task(
             ),
             None => "more DICOM files have to come".to_owned(),
         },
+        Skip::WaitingFor(waiting) if waiting.blocked == Some(Blocked::NotApplicable) => format!(
+            "nothing, unless a session with input for {} arrives; a `when` in the markers of {} makes it not applicable too",
+            waiting.procedure, key.procedure
+        ),
         Skip::WaitingFor(waiting) => format!("{} has to be complete first", waiting.procedure),
         Skip::Unreadable(what) => format!(
             "{} has to become readable for the user who runs this; nothing is submitted until then",
@@ -181,7 +191,7 @@ fn in_flight(row: Option<&TaskRow>, pending_reason: Option<&str>) -> String {
             "nothing yet, its job has ended well and its outputs are waited for (output_grace)".to_owned()
         }
         Some(Reason::Unaccounted) => {
-            "nothing yet, Slurm does not know its job at the moment; it is given up after lost_grace".to_owned()
+            "nothing yet, Slurm shows no end of its job at the moment; after lost_grace its outputs decide".to_owned()
         }
         Some(Reason::Running) => "nothing, its job runs".to_owned(),
         _ => match pending_reason {
@@ -218,7 +228,10 @@ fn failed(
     is_complete: bool,
 ) -> String {
     if let Outlook::At(at) = outlook {
-        return format!("nothing, the first `run` after {} tries again", time(at));
+        return format!(
+            "nothing, the first `run` after {} tries again",
+            local_time(at)
+        );
     }
     if outlook == Outlook::Now {
         return "nothing, the next `run` tries again".to_owned();
@@ -276,8 +289,4 @@ pub(super) fn options(key: &TaskKey) -> String {
         }
     }
     options
-}
-
-fn time(at: DateTime<Utc>) -> String {
-    at.format("%Y-%m-%d %H:%M UTC").to_string()
 }

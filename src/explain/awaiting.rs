@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 
 use crate::config::{Config, duration};
 use crate::state::{Reason, TaskRow};
+use crate::sys::local_time;
 
 /// Says of a row whose job ended well what is waited for, and until when. None: it is not such a row.
 pub fn awaiting(config: &Config, row: &TaskRow) -> Option<String> {
@@ -15,7 +16,7 @@ pub fn awaiting(config: &Config, row: &TaskRow) -> Option<String> {
     Some(match until(config, row) {
         Some((at, grace)) => format!(
             "its job ended well; its outputs are waited for until {} (output_grace {})",
-            time(at),
+            local_time(at),
             duration::format(grace)
         ),
         None => "its job ended well; its outputs could not be looked at so far".to_owned(),
@@ -43,10 +44,10 @@ pub fn all_awaiting<'a>(
     Some(match (ends, waiting.len()) {
         (Some((at, grace)), 1) => format!(
             "{what} until {} (output_grace {})",
-            time(at),
+            local_time(at),
             duration::format(grace)
         ),
-        (Some((at, _)), _) => format!("{what} until {} at most (output_grace)", time(at)),
+        (Some((at, _)), _) => format!("{what} until {} at most (output_grace)", local_time(at)),
         (None, _) => format!("{what}, and could not be looked at so far"),
     })
 }
@@ -61,8 +62,4 @@ fn until(config: &Config, row: &TaskRow) -> Option<(DateTime<Utc>, Duration)> {
     let grace = own.unwrap_or(config.output_grace);
     let at = since.checked_add_signed(chrono::Duration::from_std(grace).ok()?)?;
     Some((at, grace))
-}
-
-fn time(at: DateTime<Utc>) -> String {
-    at.format("%Y-%m-%d %H:%M UTC").to_string()
 }

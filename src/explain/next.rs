@@ -133,7 +133,8 @@ fn due(
     })
 }
 
-fn asks(resources: &Resources) -> Vec<String> {
+/// What a job asks for, as options of sbatch.
+pub fn asks(resources: &Resources) -> Vec<String> {
     let option = |name: &str, value: Option<String>| {
         let value = value.filter(|value| !value.is_empty())?;
         Some(format!("--{name}={value}"))

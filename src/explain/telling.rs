@@ -23,19 +23,20 @@ pub fn telling<'f, 'p>(
     }
 }
 
-/// Says what it may mean that a job that ran and failed has left no log, or an empty one. None: it has
-/// left one, or never ran as far as that.
+/// Says that a failed job has left no log, or an empty one, and what that may mean. None: it has left one, or that is
+/// not known.
 pub fn silence(row: &TaskRow, files: &LogFiles) -> Option<String> {
-    let has_run = row.status == TaskStatus::Failed && row.facts.started_at.is_some();
-    let reason = row.reason.filter(|_| has_run)?;
+    if row.status != TaskStatus::Failed {
+        return None;
+    }
     let sizes = files.iter().map(|(_, path)| size(path));
-    let sizes: Vec<u64> = sizes
-        .collect::<Option<Vec<_>>>()?
-        .into_iter()
-        .flatten()
-        .collect();
+    let sizes = sizes.collect::<Option<Vec<_>>>()?;
+    let sizes: Vec<u64> = sizes.into_iter().flatten().collect();
     let dir = files.output.parent().unwrap_or(&files.output).display();
-    match reason {
+    match row.reason? {
+        _ if sizes.is_empty() && row.facts.started_at.is_none() => {
+            Some("there is none: the job never ran".to_owned())
+        }
         Reason::ExitCode | Reason::NoOutput | Reason::OutOfMemory | Reason::Timeout
             if sizes.is_empty() =>
         {
@@ -43,6 +44,7 @@ pub fn silence(row: &TaskRow, files: &LogFiles) -> Option<String> {
                 "no log was written: is {dir} full, or not to be reached from the node?"
             ))
         }
+        _ if sizes.is_empty() => Some("there is none".to_owned()),
         // What is killed need not have said anything.
         Reason::ExitCode | Reason::NoOutput if sizes.iter().all(|size| *size == 0) => Some(
             format!("its logs are empty: the job said nothing, or {dir} was full"),
@@ -84,9 +86,10 @@ mod tests {
                 .unwrap()
                 .starts_with("no log was written")
         );
-        assert_eq!(said(Reason::Cancelled), None);
-        let never = row("p", TaskStatus::Failed, Reason::ExitCode);
-        assert_eq!(silence(&never, &files), None);
+        assert_eq!(said(Reason::Cancelled).unwrap(), "there is none");
+        let never = row("p", TaskStatus::Failed, Reason::Cancelled);
+        let never = |files| silence(&never, files);
+        assert_eq!(never(&files).unwrap(), "there is none: the job never ran");
         std::fs::write(&files.output, "").unwrap();
         std::fs::write(&files.error, "").unwrap();
         assert!(

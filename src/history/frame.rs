@@ -1,19 +1,22 @@
 //! The table of what happened to tasks.
 
+use chrono::{DateTime, Utc};
 use polars::prelude::*;
 
 use super::Entry;
-use crate::tables::tasks::time_text;
 use crate::tables::{TableError, numbers, texts};
 
 /// Returns one row per event: `time, subject, session, procedure, event, attempt, job_id, old_status,
-/// new_status, reason, by, detail, source`.
-pub fn history_frame(entries: &[Entry]) -> Result<DataFrame, TableError> {
+/// new_status, reason, by, detail, source`. `time` writes times.
+pub fn history_frame(
+    entries: &[Entry],
+    time: fn(DateTime<Utc>) -> String,
+) -> Result<DataFrame, TableError> {
     let text = |name: &str, get: fn(&Entry) -> Option<&str>| {
         texts(name, entries.iter().map(|entry| get(entry)))
     };
     let columns = vec![
-        texts("time", entries.iter().map(|entry| entry.at.map(time_text))),
+        texts("time", entries.iter().map(|entry| entry.at.map(time))),
         text("subject", |e| Some(&e.key.subject)),
         text("session", |e| Some(&e.key.session)),
         text("procedure", |e| Some(&e.key.procedure)),

@@ -91,6 +91,41 @@ impl InitError {
         !matches!(self, Self::Exists(_) | Self::Io { .. })
     }
 
+    /// The error and what to do, to somebody who is asked and typed no option.
+    pub fn in_dialogue(&self) -> String {
+        let hint = match self {
+            Self::NotInBidsLayout { .. } => "name the directories sub-<label>/ses-<label> (links will do); for another \
+                layout, begin again and choose a CSV file"
+                .to_owned(),
+            Self::NoDataset { .. } => "a dataset that is converted already holds sub-<label> directories with anat, \
+                func, dwi, ...; if it is still to be made from DICOM files, begin again and choose those"
+                .to_owned(),
+            Self::Needs { one_of, .. } => format!("add {}", one_of.join(" or ")),
+            Self::Value { option: "--procedures", .. } => "leave it out".to_owned(),
+            _ => self.hint(),
+        };
+        let text = self.to_string();
+        let without_option = text
+            .strip_prefix("--")
+            .and_then(|rest| rest.split_once(' '))
+            .map_or(text.as_str(), |(_, rest)| rest);
+        format!("{without_option} ({hint})")
+    }
+
+    /// The path that was probably meant.
+    pub fn meant(&self) -> Option<String> {
+        match self {
+            Self::RootMissing { near, .. } => Some(near.as_ref()?.to_str()?.to_owned()),
+            Self::ParentMissing {
+                path, first, near, ..
+            } => {
+                let rest = path.strip_prefix(first).ok()?;
+                Some(near.as_ref()?.join(rest).to_str()?.to_owned())
+            }
+            _ => None,
+        }
+    }
+
     /// Says what to do.
     pub fn hint(&self) -> String {
         match self {

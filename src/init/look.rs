@@ -8,9 +8,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, access};
+
 use super::error::InitError;
 use crate::bids::SessionSource;
 use crate::bids::discover::{DiscoverError, Discovery, Session, discover};
+use crate::bids::near::nearest;
 use crate::config::load::interpret;
 use crate::config::{Config, Overrides};
 
@@ -62,6 +65,11 @@ pub fn place(path: &Path) -> Place {
         }
         Err(error) => Place::Unreadable(error.to_string()),
     }
+}
+
+/// True if this user may make files in a directory.
+pub fn is_writable(dir: &Path) -> bool {
+    access(dir, Access::WRITE_OK | Access::EXEC_OK).is_ok()
 }
 
 /// Expects a directory that is there.
@@ -293,12 +301,7 @@ fn few(names: &[String]) -> Vec<String> {
 fn near(missing: &Path) -> Option<PathBuf> {
     let (parent, name) = (missing.parent()?, missing.file_name()?.to_str()?);
     let names = names_of_directories(parent).ok()?;
-    let (distance, nearest) = names
-        .iter()
-        .map(|other| (strsim::damerau_levenshtein(name, other), other))
-        .min()?;
-    (distance <= 1 + name.chars().count() / 4 && distance < name.chars().count())
-        .then(|| parent.join(nearest))
+    nearest(name, names.iter().map(String::as_str)).map(|nearest| parent.join(nearest))
 }
 
 fn unfit(option: &'static str, path: &Path, found: Place) -> InitError {

@@ -64,6 +64,7 @@ fn answers(root: &str) -> Answers {
         },
         bids_root: at("bids"),
         derivatives_root: at("derivatives"),
+        describes: false,
         state_file: at("state/s.parquet"),
         log_dir: at("logs"),
         project: None,

@@ -17,7 +17,7 @@ pub struct JobRef {
     pub cluster: Option<Arc<str>>,
 }
 
-/// Holds our tag on a job: `snbb:<project>:<submission id>`.
+/// Holds our tag on a job: `snbb:<study's word>:<submission id>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobTag {
     pub project: String,
@@ -31,6 +31,11 @@ impl JobId {
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The id without the number of a heterogeneous job's part: `7` of `7+1`.
+    pub fn leader(&self) -> &str {
+        self.0.split('+').next().unwrap_or_default()
     }
 }
 
@@ -72,6 +77,16 @@ impl fmt::Display for JobTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", Self::WORD, self.project, self.submission_id)
     }
+}
+
+/// True for the word of a study, and for its name alone, which releases without marks wrote.
+pub fn is_same_study(word: &str, own: &str) -> bool {
+    word == own || own.split_once('@').is_some_and(|(name, _)| name == word)
+}
+
+/// The name of a study: its word without the mark.
+pub fn name_of_study(word: &str) -> &str {
+    word.split('@').next().unwrap_or(word)
 }
 
 impl JobRef {

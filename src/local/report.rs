@@ -36,6 +36,7 @@ pub(super) fn report(job: &Job, standing: JobStanding, now: DateTime<Utc>) -> Jo
             project: job.record.project.clone(),
             submission_id: job.record.submission_id.clone(),
         }),
+        has_submit_line: false,
     }
 }
 

@@ -14,7 +14,7 @@ use crate::completion::{Completion, SubjectCompletions};
 use crate::job::JobId;
 use crate::parallel;
 use crate::procedure::{ProcedureDag, ProcedureId, Scope};
-use crate::state::{Reason, TaskKey, TaskRow, TaskStatus};
+use crate::state::{TaskKey, TaskRow, TaskStatus};
 use target::Target;
 
 /// Gives each task of each session its one decision, in order of priority, subject and session.
@@ -116,6 +116,7 @@ enum TaskStanding {
 }
 
 impl Subject<'_> {
+    /// Decides about one task: who may be writing its outputs, what the disk shows, and only then what it waits for.
     fn decide(&self, procedure: ProcedureId, target: Target<'_>) -> Decision {
         let session = target.label();
         let name = &self.dag.get(procedure).name;
@@ -130,34 +131,65 @@ impl Subject<'_> {
         if let Some(row) = row.filter(|row| row.is_in_flight()) {
             return Decision::Skip(in_flight(row));
         }
+        // Nothing is read about a session that the site excludes, and nothing builds on it.
         if self.is_excluded(target) {
             return Decision::Skip(Skip::Excluded);
         }
-        if let Some(job) = self.job_without_row(procedure, &session) {
-            return Decision::Skip(Skip::JobWithoutRow(job.clone()));
-        }
-        if let Some(row) = row
-            && let Some(outlook) = self.blocks(procedure, row)
-            && outlook != Outlook::Now
-        {
-            return Decision::Skip(failed(row, outlook));
-        }
+        let due = match self.standing(procedure, &session) {
+            TaskStanding::InFlight(skip) | TaskStanding::Failed(skip) => {
+                // What waits anyway names what it waits for, not a job that may have nothing to do with it.
+                let is_guess = matches!(*skip, Skip::Renamed(_));
+                let waits = is_guess.then(|| self.waits_for(procedure, target));
+                return Decision::Skip(waits.flatten().unwrap_or(*skip));
+            }
+            TaskStanding::Retry(due) => Some(due),
+            TaskStanding::Disk(Completion::Unreadable(what)) => {
+                return Decision::Skip(Skip::Unreadable(what));
+            }
+            TaskStanding::Disk(Completion::Complete) if !self.policy.force => {
+                return Decision::Skip(match self.came_since(procedure, row) {
+                    None => Skip::Complete,
+                    Some(_) if self.is_rerun(procedure, target) => {
+                        return Decision::Submit(Due::Stale);
+                    }
+                    Some(sessions) => Skip::Stale(sessions),
+                });
+            }
+            TaskStanding::Disk(Completion::NotApplicable) => None,
+            TaskStanding::Disk(completion) => {
+                Some(self.due(completion == Completion::Complete, row))
+            }
+        };
         if !self.has_dicom(target) {
             return Decision::Skip(Skip::NoDicom);
         }
-        // The outputs of a task that waits are not looked at: that is what makes a pass cheap.
-        if let Some(waiting) = self.waits_for(procedure, target) {
-            return Decision::Skip(waiting);
+        let Some(due) = due else {
+            let awaited = self.awaits_input(procedure, target);
+            return Decision::Skip(awaited.unwrap_or(Skip::NotApplicable));
+        };
+        // DICOM files are counted only for what would be submitted now: it takes a walk.
+        let waits = self.waits_for(procedure, target);
+        let held = waits.or_else(|| self.held(target));
+        held.map_or(Decision::Submit(due), Decision::Skip)
+    }
+
+    /// Returns why a task that is incomplete or forced is due.
+    fn due(&self, complete: bool, row: Option<&TaskRow>) -> Due {
+        match row {
+            _ if self.policy.force => Due::Forced { complete },
+            None => Due::New,
+            Some(row) if row.status == TaskStatus::Failed => Due::FailedBefore,
+            Some(row) if row.reason.is_none() => Due::NeverVerified,
+            Some(_) => Due::OutputsGone,
         }
-        if let Some(renamed) = self.renamed(procedure, &session) {
-            return Decision::Skip(renamed);
-        }
-        let decision = self.by_disk(procedure, &session, row);
-        match decision {
-            // DICOM files are counted only for what would be submitted now: it takes a walk.
-            Decision::Submit(_) => self.held(target).map_or(decision, Decision::Skip),
-            Decision::Skip(_) => decision,
-        }
+    }
+
+    /// True if a complete task that sessions came after runs again now.
+    fn is_rerun(&self, procedure: ProcedureId, target: Target<'_>) -> bool {
+        self.dag.get(procedure).rules.rerun_when_stale
+            && self.has_dicom(target)
+            && self.waits_for(procedure, target).is_none()
+            && self.held(target).is_none()
     }
 
     /// Returns why the target's DICOM files are not ready to be worked on.
@@ -175,6 +207,9 @@ impl Subject<'_> {
         for session in sessions.iter().filter(|s| s.dicom != Dicom::Missing) {
             match self.hold(session) {
                 None => is_one_free = true,
+                Some(Hold::TooFewFiles { files: 0, .. }) => {
+                    too_few.get_or_insert(Skip::NoDicom);
+                }
                 Some(Hold::TooFewFiles { files, needed }) => {
                     too_few.get_or_insert(Skip::TooFewFiles { files, needed });
                 }
@@ -198,60 +233,23 @@ impl Subject<'_> {
             .clone()
     }
 
-    fn by_disk(
+    /// Returns the sessions that a complete task of a subject did not work on. Rows that do not list the sessions
+    /// that they worked on are not judged.
+    fn came_since(
         &self,
         procedure: ProcedureId,
-        session: &SessionLabel,
         row: Option<&TaskRow>,
-    ) -> Decision {
-        let completion = match self.standing(procedure, session) {
-            TaskStanding::InFlight(skip) | TaskStanding::Failed(skip) if !self.policy.force => {
-                return Decision::Skip(*skip);
-            }
-            TaskStanding::InFlight(_) | TaskStanding::Failed(_) => {
-                self.disk.completion(procedure, session)
-            }
-            TaskStanding::Retry(due) => return Decision::Submit(due),
-            TaskStanding::Disk(completion) => completion,
-        };
-        let failed_before = row.is_some_and(|row| row.status == TaskStatus::Failed);
-        match completion {
-            Completion::Unreadable(what) => Decision::Skip(Skip::Unreadable(what)),
-            Completion::NotApplicable => Decision::Skip(Skip::NotApplicable),
-            Completion::Complete if self.policy.force => {
-                Decision::Submit(Due::Forced { complete: true })
-            }
-            Completion::Complete => self.complete(procedure, row),
-            Completion::Incomplete if self.policy.force => {
-                Decision::Submit(Due::Forced { complete: false })
-            }
-            Completion::Incomplete if failed_before => Decision::Submit(Due::FailedBefore),
-            Completion::Incomplete if row.is_some() => Decision::Submit(Due::OutputsGone),
-            Completion::Incomplete => Decision::Submit(Due::New),
-        }
-    }
-
-    /// Judges a task whose outputs are complete: a subject may have sessions since that it did not
-    /// work on. Rows that do not say on which ones it did are not judged.
-    fn complete(&self, procedure: ProcedureId, row: Option<&TaskRow>) -> Decision {
+    ) -> Option<Vec<SessionLabel>> {
         let known = row
             .filter(|row| row.status == TaskStatus::Complete)
-            .and_then(|row| row.input_sessions.as_deref());
-        let declared = self.dag.get(procedure);
-        let (Some(known), Scope::Subject) = (known, declared.scope) else {
-            return Decision::Skip(Skip::Complete);
-        };
+            .filter(|_| self.dag.get(procedure).scope == Scope::Subject)?
+            .input_sessions
+            .as_deref()?;
         let known: HashSet<&str> = known.split(' ').collect();
         let later = self.ready_sessions(procedure, |session| {
             !session.is_none() && !known.contains(session.as_str())
         });
-        if later.is_empty() {
-            Decision::Skip(Skip::Complete)
-        } else if declared.rules.rerun_when_stale {
-            Decision::Submit(Due::Stale)
-        } else {
-            Decision::Skip(Skip::Stale(later))
-        }
+        (!later.is_empty()).then_some(later)
     }
 
     /// Returns where a task stands by itself; found out at most once.
@@ -264,68 +262,57 @@ impl Subject<'_> {
             return standing.clone();
         }
         let row = self.row(procedure, session);
-        let without_row = self.job_without_row(procedure, session);
-        let standing = match row {
-            _ if let Some(job) = without_row => {
-                TaskStanding::InFlight(Box::new(Skip::JobWithoutRow(job.clone())))
-            }
-            Some(row) if row.is_in_flight() => TaskStanding::InFlight(Box::new(in_flight(row))),
-            _ if let Some(renamed) = self.renamed(procedure, session) => {
-                TaskStanding::InFlight(Box::new(renamed))
-            }
-            Some(row) if let Some(outlook) = self.blocks(procedure, row) => match row.reason {
-                Some(reason) if outlook == Outlook::Now => self.retry(procedure, session, reason),
-                _ => TaskStanding::Failed(Box::new(failed(row, outlook))),
-            },
-            _ => match (self.disk.completion(procedure, session), row) {
-                // The Python program's failed rows have no reason: the disk decides about them.
-                (Completion::Incomplete, Some(row))
-                    if row.status == TaskStatus::Failed && !self.policy.resubmit_failed =>
-                {
-                    TaskStanding::Failed(Box::new(failed(row, Outlook::None)))
-                }
-                (completion, _) => TaskStanding::Disk(completion),
-            },
+        let standing = if let Some(row) = row.filter(|row| row.is_in_flight()) {
+            TaskStanding::InFlight(Box::new(in_flight(row)))
+        } else if let Some(job) = self.job_without_row(procedure, session) {
+            TaskStanding::InFlight(Box::new(Skip::JobWithoutRow(job.clone())))
+        } else if let Some(renamed) = self.renamed(procedure, session) {
+            TaskStanding::InFlight(Box::new(renamed))
+        } else if let Some(row) = row.filter(|row| self.blocks(row)) {
+            self.failed(procedure, session, row)
+        } else {
+            TaskStanding::Disk(self.disk.completion(procedure, session))
         };
         self.standings.borrow_mut().insert(known, standing.clone());
         standing
     }
 
-    /// Returns where a failed task stands that is tried again. Whether its input is there and its
-    /// directory can be read does not depend on what the failed attempt left.
-    fn retry(
+    /// Returns where a task stands whose newest attempt failed.
+    fn failed(
         &self,
         procedure: ProcedureId,
         session: &SessionLabel,
-        reason: Reason,
+        row: &TaskRow,
     ) -> TaskStanding {
-        match self.disk.completion(procedure, session) {
-            Completion::Complete => TaskStanding::Retry(Due::Retry {
-                reason,
-                complete: true,
-            }),
-            Completion::Incomplete => TaskStanding::Retry(Due::Retry {
-                reason,
-                complete: false,
-            }),
-            other => TaskStanding::Disk(other),
+        let rules = &self.dag.get(procedure).rules;
+        // The Python program's failed rows have no reason: the disk decides about them.
+        if rules.accept_outputs || row.reason.is_none() {
+            let completion = self.disk.completion(procedure, session);
+            if completion != Completion::Incomplete {
+                return TaskStanding::Disk(completion);
+            }
         }
+        let own_uid = self.world.rows.meta.owner_uid;
+        let outlook = retry::outlook(rules.retry.as_ref(), row, own_uid, self.world.now);
+        let (Some(reason), Outlook::Now) = (row.reason, outlook) else {
+            return TaskStanding::Failed(Box::new(Skip::Failed {
+                reason: row.reason,
+                attempt: row.attempt.unwrap_or(1),
+                outlook,
+            }));
+        };
+        // Whether its input is there and its directory can be read does not depend on what the failed attempt left.
+        let complete = match self.disk.completion(procedure, session) {
+            Completion::Complete => true,
+            Completion::Incomplete => false,
+            other => return TaskStanding::Disk(other),
+        };
+        TaskStanding::Retry(Due::Retry { reason, complete })
     }
 
-    /// Returns what becomes of a failed row, if it keeps its task's outputs from being believed.
-    fn blocks(&self, procedure: ProcedureId, row: &TaskRow) -> Option<Outlook> {
-        let blocks = row.status == TaskStatus::Failed
-            && row.reason.is_some()
-            && !self.policy.resubmit_failed
-            && !self.is_forced(row);
-        blocks.then(|| {
-            retry::outlook(
-                self.dag.get(procedure).rules.retry.as_ref(),
-                row,
-                self.world.rows.meta.owner_uid,
-                self.world.now,
-            )
-        })
+    /// True for a failed row that keeps its task's outputs from being believed.
+    fn blocks(&self, row: &TaskRow) -> bool {
+        row.status == TaskStatus::Failed && !self.policy.resubmit_failed && !self.is_forced(row)
     }
 
     fn is_forced(&self, row: &TaskRow) -> bool {
@@ -398,14 +385,6 @@ fn in_flight(row: &TaskRow) -> Skip {
         job_id: row.job_id.clone(),
         status: row.status,
         reason: row.reason,
-    }
-}
-
-fn failed(row: &TaskRow, outlook: Outlook) -> Skip {
-    Skip::Failed {
-        reason: row.reason,
-        attempt: row.attempt.unwrap_or(1),
-        outlook,
     }
 }
 

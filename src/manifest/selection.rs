@@ -2,7 +2,7 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use crate::bids::{SessionLabel, SubjectLabel};
+use crate::bids::{SessionLabel, SubjectLabel, near};
 
 /// Says which tasks a command is about. Nothing given: all.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +23,17 @@ pub enum SelectionError {
     },
     #[error("--procedure '{value}' matches none of the procedures ({known})")]
     UnknownProcedure { value: String, known: String },
+}
+
+impl SelectionError {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Pattern { .. } => None,
+            Self::UnknownProcedure { value, known } => {
+                near::nearest(value, known.split(", ")).map(|name| format!("did you mean {name}?"))
+            }
+        }
+    }
 }
 
 impl Selection {

@@ -1,4 +1,6 @@
-//! Jobs in flight of procedures that are no longer in the configuration: whose outputs may they be writing? Pure.
+//! Jobs in flight that are no tasks of the configuration: whose outputs may they be writing? Pure.
+//!
+//! A procedure whose scope was changed waits for its own jobs of the old scope.
 //!
 //! A procedure that was renamed looks like one that is gone and one that is new; both may write to the same places.
 //! So a task waits for such a job of its session, or of its subject, unless the records prove that both procedures
@@ -12,16 +14,16 @@ use chrono::{DateTime, Utc};
 
 use crate::bids::{SessionLabel, SubjectLabel};
 use crate::job::JobId;
-use crate::procedure::{ProcedureDag, ProcedureId};
+use crate::procedure::{ProcedureDag, ProcedureId, Scope};
 use crate::state::{State, TaskRow};
 
-/// Holds the rows in flight whose procedures are not in the configuration, for the decision.
+/// Rows in flight whose procedure is not in the configuration, or has another scope there.
 #[derive(Debug, Clone, Default)]
 pub struct Vanished {
     by_subject: HashMap<Arc<str>, Vec<Row>>,
 }
 
-/// Names a row in flight whose procedure is not in the configuration.
+/// A row in flight that is no task of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Former {
     pub procedure: Arc<str>,
@@ -29,6 +31,8 @@ pub struct Former {
     pub session: Arc<str>,
     /// None while its submission is in doubt.
     pub job_id: Option<JobId>,
+    /// True if its procedure is in the configuration, with another scope.
+    pub is_old_scope: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -51,11 +55,22 @@ impl Vanished {
         dag: &ProcedureDag,
         attempts: impl FnOnce() -> Result<Vec<TaskRow>, E>,
     ) -> Result<Self, E> {
-        let is_vanished =
-            |row: &&TaskRow| row.is_in_flight() && dag.find(&row.key.procedure).is_none();
-        let vanished: Vec<&TaskRow> = rows.rows().iter().filter(is_vanished).collect();
+        let mut found = Self::default();
+        let mut vanished: Vec<&TaskRow> = Vec::new();
+        for row in rows.rows().iter().filter(|row| row.is_in_flight()) {
+            match dag.find(&row.key.procedure) {
+                None => vanished.push(row),
+                Some(own) => {
+                    let is_subject = dag.get(own).scope == Scope::Subject;
+                    if is_subject != row.key.session.is_empty() {
+                        let others = dag.iter().map(|(id, _)| id).filter(|id| *id != own);
+                        found.add(row, true, Arc::new(others.collect()));
+                    }
+                }
+            }
+        }
         if vanished.is_empty() {
-            return Ok(Self::default());
+            return Ok(found);
         }
         let attempts = attempts()?;
         let records = || rows.rows().iter().chain(rows.superseded()).chain(&attempts);
@@ -84,20 +99,25 @@ impl Vanished {
             .into_iter()
             .map(|(name, others)| (name, Arc::new(others)))
             .collect();
-        let mut by_subject: HashMap<Arc<str>, Vec<Row>> = HashMap::new();
         for row in vanished {
-            let key = &row.key;
-            let entry = by_subject.entry(Arc::clone(&key.subject)).or_default();
-            entry.push(Row {
-                former: Former {
-                    procedure: Arc::clone(&key.procedure),
-                    session: Arc::clone(&key.session),
-                    job_id: row.job_id.clone(),
-                },
-                others: others.get(&*key.procedure).cloned().unwrap_or_default(),
-            });
+            let others = others.get(&*row.key.procedure).cloned();
+            found.add(row, false, others.unwrap_or_default());
         }
-        Ok(Self { by_subject })
+        Ok(found)
+    }
+
+    fn add(&mut self, row: &TaskRow, is_old_scope: bool, others: Arc<HashSet<ProcedureId>>) {
+        let key = &row.key;
+        let entry = self.by_subject.entry(Arc::clone(&key.subject));
+        entry.or_default().push(Row {
+            former: Former {
+                procedure: Arc::clone(&key.procedure),
+                session: Arc::clone(&key.session),
+                job_id: row.job_id.clone(),
+                is_old_scope,
+            },
+            others,
+        });
     }
 
     /// Returns the row that a task has to wait for, if there is one.

@@ -9,6 +9,7 @@ use super::matters::Matter;
 use crate::config::Occasion;
 use crate::mail::Message;
 use crate::state::{State, TaskStatus};
+use crate::sys::local_time;
 
 /// Holds what a digest is made of.
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +60,7 @@ fn text(digest: &Digest<'_>) -> String {
         "snbb-scheduler {} on {}, {}, exit code {}",
         call.command.as_str(),
         digest.host,
-        call.ended_at.format("%Y-%m-%d %H:%M UTC"),
+        local_time(call.ended_at),
         call.exit
     );
     match digest.config {

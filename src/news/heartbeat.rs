@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{Call, Memory};
 use crate::state::{State, TaskStatus};
+use crate::tables::utc_time;
 
 /// The version of the file's form. It is raised when a key changes its meaning or goes.
 const FORMAT: u32 = 1;
@@ -39,6 +40,9 @@ struct Tasks {
     failed: usize,
 }
 
+/// What each heartbeat holds.
+pub const MARK: &str = "\"last_good_run\"";
+
 /// Returns the content of the file.
 ///
 /// # Errors
@@ -49,8 +53,6 @@ pub fn render(
     state: Option<&State>,
     host: &str,
 ) -> Result<Vec<u8>, serde_json::Error> {
-    let time =
-        |at: chrono::DateTime<chrono::Utc>| at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
     let figures = call.figures.as_ref();
     let tasks = state.map(|state| {
         let count = |status| {
@@ -66,14 +68,14 @@ pub fn render(
     });
     let heartbeat = Heartbeat {
         format: FORMAT,
-        time: time(call.ended_at),
+        time: utc_time(call.ended_at),
         time_s: call.ended_at.timestamp(),
         command: call.command.as_str(),
         exit_code: call.exit,
         error: call.error.as_deref(),
-        started_at: time(call.started_at),
+        started_at: utc_time(call.started_at),
         duration_s: call.seconds(),
-        last_good_run: memory.last_good_run.map(time),
+        last_good_run: memory.last_good_run.map(utc_time),
         host,
         version: env!("CARGO_PKG_VERSION"),
         sessions: figures.map(|figures| figures.sessions),

@@ -13,6 +13,7 @@ use crate::safety;
 use crate::slurm::job_state::cancelled_by;
 use crate::state::control::Control;
 use crate::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
+use crate::sys::local_time;
 use crate::tables::failure_text;
 
 /// Is one thing that somebody should know.
@@ -212,7 +213,7 @@ fn of_state(world: &World<'_>, list: &mut Vec<Matter>) {
             reason: "",
             text: format!(
                 "{procedure} is paused since {}: {count} jobs in a row failed",
-                pause.since.format("%Y-%m-%d %H:%M UTC")
+                local_time(pause.since)
             ),
         });
     }

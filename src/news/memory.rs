@@ -67,6 +67,9 @@ pub struct Sums {
     pub undelivered: u64,
 }
 
+/// What the file always holds.
+const MARK: &[u8] = b"\"sums\"";
+
 /// Exit codes that matter here.
 const LOCKED: u8 = Exit::Locked.code();
 const UNREACHABLE: u8 = Exit::Unreachable.code();
@@ -89,7 +92,10 @@ impl Memory {
                 (Self::default(), Some(warning))
             }
         };
-        memory.origin = Some(bytes);
+        // What is not this program's has no origin: it is never replaced.
+        if bytes.is_empty() || durable::holds(&bytes, MARK) {
+            memory.origin = Some(bytes);
+        }
         (memory, warning)
     }
 
@@ -249,7 +255,7 @@ mod tests {
     fn what_is_damaged_begins_anew_with_a_word() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.calls.json");
-        for text in ["", "{", "3", r#"{"sums": 3}"#, "\u{0}"] {
+        for text in ["", r#"{"sums": 3}"#, r#"{"sums": "#] {
             std::fs::write(&path, text).unwrap();
             let (mut memory, warning) = Memory::read(&path);
             assert!(warning.unwrap().contains("begins anew"), "{text}");
@@ -257,6 +263,12 @@ mod tests {
             memory.save(&path).unwrap();
             assert_eq!(Memory::read(&path).1, None);
         }
+        // E9: what is not this program's is never replaced.
+        std::fs::write(&path, "3").unwrap();
+        let (mut memory, warning) = Memory::read(&path);
+        assert!(warning.is_some());
+        memory.add(&call(Command::Run, 0));
+        assert_eq!(memory.save(&path), Err(SaveError::Changed));
         // Keys of a later version are no reason to begin anew.
         std::fs::write(&path, r#"{"later": 1, "locked_in_a_row": 3}"#).unwrap();
         let (memory, warning) = Memory::read(&path);

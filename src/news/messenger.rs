@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::mail::Message;
@@ -48,7 +48,10 @@ impl MessengerError {
 /// How much of the program's own words is repeated.
 const SAID: u64 = 300;
 
-/// Runs a program with a digest on its standard input and the subject as `SNBB_SUBJECT`.
+/// How much of them is kept in memory.
+const KEPT: u64 = 1 << 20;
+
+/// Runs a program with a digest on its standard input and the subject as `SNBB_MESSAGE_SUBJECT`.
 ///
 /// # Errors
 /// It did not start, did not end in time, or ended with something else than exit code 0.
@@ -60,9 +63,12 @@ pub fn tell(path: &Path, message: &Message, limit: Duration) -> Result<(), Messe
     // Files in memory, not pipes: neither side can then wait for the other, and a full disk is one of
     // the things that a digest tells of.
     let stdin = filled(message.text.as_bytes()).map_err(start)?;
-    let mut stderr = memory_file().map_err(start)?;
+    let mut stderr = bounded_file().map_err(start)?;
+    let subject = message.subject.replace('\0', " ");
     let mut child = Command::new(path)
-        .env("SNBB_SUBJECT", message.subject.replace('\0', " "))
+        .env("SNBB_MESSAGE_SUBJECT", &subject)
+        // The old name, for one release: elsewhere it is the participant.
+        .env("SNBB_SUBJECT", &subject)
         .current_dir("/")
         .stdin(Stdio::from(stdin))
         .stdout(Stdio::null())
@@ -112,8 +118,20 @@ fn filled(bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
+/// Makes a file that takes no more than [`KEPT`] bytes.
+fn bounded_file() -> io::Result<File> {
+    let file = memory_file()?;
+    file.set_len(KEPT)?;
+    fcntl_add_seals(&file, SealFlags::GROW)?;
+    Ok(file)
+}
+
 fn memory_file() -> io::Result<File> {
-    Ok(memfd_create("snbb-scheduler", MemfdFlags::CLOEXEC)?.into())
+    Ok(memfd_create(
+        "snbb-scheduler",
+        MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
+    )?
+    .into())
 }
 
 fn last_words(file: &mut File) -> String {
@@ -122,7 +140,7 @@ fn last_words(file: &mut File) -> String {
         .rewind()
         .and_then(|()| file.take(SAID).read_to_end(&mut bytes));
     let text = String::from_utf8_lossy(&bytes);
-    match (read, text.trim()) {
+    match (read, text.trim_matches(['\0', ' ', '\n', '\r', '\t'])) {
         (Ok(_), words) if !words.is_empty() => format!(": {}", words.replace('\n', " ")),
         _ => String::new(),
     }

@@ -20,6 +20,7 @@ use text::{Kind, Text};
 /// Holds what the figures are made of.
 #[derive(Debug, Clone, Copy)]
 pub struct Sources<'a> {
+    pub project: &'a str,
     pub dag: &'a ProcedureDag,
     /// None: it could not be read.
     pub state: Option<&'a State>,
@@ -27,9 +28,12 @@ pub struct Sources<'a> {
     pub memory: &'a Memory,
 }
 
+/// What each metrics file holds.
+pub const MARK: &str = "snbb_scheduler_build_info";
+
 /// Returns the whole file.
 pub fn render(sources: &Sources<'_>) -> String {
-    let mut text = Text::default();
+    let mut text = Text::new(sources.project);
     text.family(
         "build_info",
         Kind::Gauge,

@@ -58,7 +58,7 @@ impl Basis<'_> {
     /// Decides about every task. `tick` is called after each subject.
     pub fn judge(&self, tick: &(dyn Fn() + Sync)) -> Result<Judged, StateError> {
         let (config, state, now) = (self.config, self.state, self.now);
-        let gate = config.gate();
+        let (gate, reader) = (config.gate(), self.completions.reader());
         let none = HashMap::new();
         let read_attempts = || self.store.read_attempts();
         let vanished = Vanished::look(state, &config.procedures, read_attempts)?;
@@ -68,15 +68,16 @@ impl Basis<'_> {
             completions: self.completions,
             jobs_without_row: self.queue.map_or(&none, |queue| queue.jobs_without_row),
             vanished: &vanished,
-            gate: &|path| gate.hold(path, now),
+            gate: &|path| gate.hold(&reader, path, now),
             now,
         };
         let procedures = &config.procedures;
         let threads = config.scan_threads;
         let mut manifest = plan(procedures, &world, self.policy, threads, tick);
-        let counts = Counts::of(procedures, &manifest, state, Some(self.sessions.len()));
         let is_due = manifest.due().next().is_some();
         let attempts = Brakes::attempts(self.store, state, self.control, is_due, now)?;
+        let mut counts = Counts::of(procedures, &manifest, state, &attempts, now);
+        counts.sessions = Some(self.sessions.len() as u64);
         let brakes = Brakes::judge(config, self.control, &attempts, state, now);
         pause::apply(&mut manifest, &brakes.control, procedures);
         if let Some(queue) = self.queue {

@@ -10,6 +10,7 @@ use crate::bids::{SessionLabel, SubjectLabel};
 use crate::completion::{Completion, Completions};
 use crate::config::Config;
 use crate::parallel;
+use crate::procedure::{ProcedureId, SubmitRules};
 use crate::reconcile::{OutputSource, Outputs};
 use crate::state::TaskKey;
 
@@ -48,21 +49,22 @@ impl Disk<'_> {
     }
 }
 
+impl Disk<'_> {
+    /// Returns what a key names. None: nothing of today's configuration.
+    fn task(&self, key: &TaskKey) -> Option<(ProcedureId, SubjectLabel, SessionLabel)> {
+        let session = match &*key.session {
+            "" => SessionLabel::none(),
+            label => SessionLabel::new(label).ok()?,
+        };
+        let procedure = self.config.procedures.find(&key.procedure)?;
+        Some((procedure, SubjectLabel::new(&key.subject).ok()?, session))
+    }
+}
+
 impl OutputSource for Disk<'_> {
     fn outputs(&self, key: &TaskKey, wants_age: bool) -> Outputs {
-        let Some(procedure) = self.config.procedures.find(&key.procedure) else {
+        let Some((procedure, subject, session)) = self.task(key) else {
             return Outputs::NoRule;
-        };
-        let Ok(subject) = SubjectLabel::new(&key.subject) else {
-            return Outputs::NoRule;
-        };
-        let session = if key.session.is_empty() {
-            SessionLabel::none()
-        } else {
-            match SessionLabel::new(&key.session) {
-                Ok(session) => session,
-                Err(_) => return Outputs::NoRule,
-            }
         };
         let disk = self.completions.for_subject_now_and_later(&subject);
         match disk.completion(procedure, &session) {
@@ -77,12 +79,22 @@ impl OutputSource for Disk<'_> {
     }
 
     fn output_grace(&self, key: &TaskKey) -> Duration {
-        let own = self
-            .config
-            .procedures
-            .find(&key.procedure)
-            .and_then(|procedure| self.config.procedures.get(procedure).output_grace);
-        chrono_duration(own.unwrap_or(self.config.output_grace))
+        let mut grace = self.config.output_grace;
+        if let Some((procedure, subject, session)) = self.task(key) {
+            let own = self.config.procedures.get(procedure).output_grace;
+            grace = own.unwrap_or(grace);
+            let disk = self.completions.for_subject_now_and_later(&subject);
+            if !grace.is_zero() && disk.is_forbidden(procedure, &session) {
+                return Duration::zero();
+            }
+        }
+        chrono_duration(grace)
+    }
+
+    fn rules(&self, key: &TaskKey) -> Option<&SubmitRules> {
+        let procedures = &self.config.procedures;
+        let own = procedures.find(&key.procedure)?;
+        Some(&procedures.get(own).rules)
     }
 }
 
@@ -107,5 +119,9 @@ impl OutputSource for Ahead<'_> {
 
     fn output_grace(&self, key: &TaskKey) -> Duration {
         self.disk.output_grace(key)
+    }
+
+    fn rules(&self, key: &TaskKey) -> Option<&SubmitRules> {
+        self.disk.rules(key)
     }
 }

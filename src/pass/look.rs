@@ -11,11 +11,11 @@ use super::disk::{Asked, Disk};
 use crate::completion::Completions;
 use crate::config::Config;
 use crate::executor::{Answer, Executor, Observation, Phase, Question};
-use crate::job::JobId;
+use crate::job::{JobId, array};
 use crate::procedure::clusters;
 use crate::reconcile::{self, OutputSource, Patience};
 use crate::state::audit_log::{self, Event, EventKind};
-use crate::state::transition::{self, Cause, Outcome};
+use crate::state::transition::{self, Cause, Change, Outcome};
 use crate::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
 
 /// Least time between the two clean answers that release a submission in doubt, if the site says
@@ -41,6 +41,44 @@ pub struct Looked {
     pub observation: Observation,
 }
 
+impl Looked {
+    /// Applies a change to the rows, if it is allowed, and notes it.
+    pub fn apply(&mut self, state: &mut State, change: Change, at: DateTime<Utc>) {
+        let cause = change.cause.clone();
+        if let Outcome::Changed { old, row } = transition::apply(state, change, at) {
+            self.events.push(event(at, &cause, old.0, &row));
+            self.changed.push((old, *row));
+        }
+    }
+
+    /// True if queue and accounting both answered, neither has the row's job, and it was not submitted a moment ago.
+    /// One such look proves no end, since a queue can be silent for a moment; with a person's word it is enough.
+    pub fn has_forgotten(&self, row: &TaskRow, config: &Config, now: DateTime<Utc>) -> bool {
+        let (Answer::Got(queue), Answer::Got(records)) =
+            (&self.observation.queue, &self.observation.accounting)
+        else {
+            return false;
+        };
+        let Some(id) = &row.job_id else {
+            return false;
+        };
+        // Of an array, the whole may be shown in place of its tasks.
+        let array = array::split_job_id(id).map(|(array, _)| array);
+        let is_known = queue.iter().chain(records).any(|job| {
+            (job.id == *id || Some(job.id.as_str()) == array)
+                && job.facts.cluster == row.facts.cluster
+        });
+        !is_known
+            && row
+                .submitted_at
+                .is_none_or(|at| now - at >= settle_time(config))
+    }
+}
+
+fn settle_time(config: &Config) -> Duration {
+    config.settle_time.map_or(SETTLE_TIME, chrono_duration)
+}
+
 /// Asks the executor about the rows in flight and brings them up to date, in memory.
 pub fn look(
     config: &Config,
@@ -49,10 +87,10 @@ pub fn look(
     completions: &dyn Completions,
     clock: &dyn Fn() -> DateTime<Utc>,
 ) -> Looked {
-    let question = question(config, state);
-    executor.set_deadline(config.deadline);
     // A second clean answer counts from its beginning.
     let asked_at = clock();
+    let question = question(config, state, asked_at);
+    executor.set_deadline(config.deadline);
     let observation = executor.observe(&question);
     let disk = Disk {
         config,
@@ -60,10 +98,11 @@ pub fn look(
     };
     let patience = Patience {
         lost_grace: chrono_duration(config.lost_grace),
-        settle_time: config.settle_time.map_or(SETTLE_TIME, chrono_duration),
+        absence_grace: chrono_duration(config.absence_grace),
+        settle_time: settle_time(config),
     };
     let judge = |outputs: &dyn OutputSource| {
-        reconcile::reconcile(state, &question, &observation, outputs, &patience, asked_at)
+        reconcile::reconcile(state, &observation, outputs, &patience, asked_at)
     };
     // The first time only to learn which outputs it asks for: those are looked at all together.
     let asked = Asked::default();
@@ -77,11 +116,7 @@ pub fn look(
         ..Looked::default()
     };
     for change in found.changes {
-        let cause = change.cause.clone();
-        if let Outcome::Changed { old, row } = transition::apply(state, change, asked_at) {
-            looked.events.push(event(asked_at, &cause, old.0, &row));
-            looked.changed.push((old, *row));
-        }
+        looked.apply(state, change, asked_at);
     }
     for key in found.released {
         if let Some(row) = state.forget(&key) {
@@ -111,8 +146,8 @@ pub(super) fn look_at_queue(config: &Config, state: &State, executor: &mut dyn E
 }
 
 /// Makes the question of one pass, about every cluster where a job of this configuration may be.
-fn question(config: &Config, state: &State) -> Question {
-    let mut question = reconcile::question(state);
+fn question(config: &Config, state: &State, now: DateTime<Utc>) -> Question {
+    let mut question = reconcile::question(state, now);
     add_clusters(config, &mut question);
     question
 }
@@ -120,7 +155,7 @@ fn question(config: &Config, state: &State) -> Question {
 /// Makes the question for the queue alone.
 pub fn queue_question(config: &Config, state: &State) -> Question {
     let mut question = Question {
-        clusters: reconcile::question(state).clusters,
+        clusters: reconcile::clusters(state),
         ..Question::default()
     };
     add_clusters(config, &mut question);

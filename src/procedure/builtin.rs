@@ -33,7 +33,7 @@ const BUILTIN: [Builtin; 6] = [
             "dwi/*dir-PA*_dwi.nii.gz",
             "fmap/*acq-func_dir-AP*epi.nii.gz",
             "fmap/*acq-func_dir-PA*epi.nii.gz",
-            "func/*task-rest_bold.nii.gz",
+            "func/*task-rest*_bold.nii.gz",
         ],
     },
     Builtin {

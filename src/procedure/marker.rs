@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use globset::{GlobBuilder, GlobMatcher};
 
 /// Says when a task's output directory holds a complete result.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct CompletionRule {
     pub required: Required,
     /// None of these may match anything (crash files).
@@ -14,7 +14,7 @@ pub struct CompletionRule {
 }
 
 /// Says what must be there.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub enum Required {
     /// The output directory exists and has at least one entry.
     #[default]
@@ -24,7 +24,7 @@ pub enum Required {
 }
 
 /// Describes one required file or group of files.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Marker {
     pub pattern: Pattern,
     /// A match counts only from this size on, in bytes. 0: the size is not looked at.
@@ -43,6 +43,12 @@ pub struct Pattern {
     text: String,
     components: Vec<Component>,
     directories_only: bool,
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
 }
 
 /// Is one level of a [`Pattern`].

@@ -5,8 +5,10 @@ pub mod clusters;
 pub mod dag;
 pub mod marker;
 pub mod options;
+pub mod place;
 pub mod resources;
 pub mod rules;
+pub mod variable;
 pub(crate) mod testing;
 
 use std::collections::BTreeMap;
@@ -17,8 +19,10 @@ use std::time::Duration;
 
 use crate::procedure::marker::CompletionRule;
 pub use dag::{DagError, ProcedureDag, ProcedureId};
+pub use place::OutputRoots;
 pub use resources::{MemSize, Resources, TimeLimit};
 pub use rules::{ArrayMode, RetryRule, RetryRules, SubmitRules};
+pub use variable::Variable;
 
 /// Describes one processing step (`bids`, `qsiprep`, ...), as the configuration declares it.
 #[derive(Debug, Clone)]

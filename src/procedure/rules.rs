@@ -25,6 +25,8 @@ pub struct SubmitRules {
     pub min_sessions: usize,
     /// For subject scope: a complete task is due again when a session has come since.
     pub rerun_when_stale: bool,
+    /// A task whose job failed is complete if its outputs are.
+    pub accept_outputs: bool,
 }
 
 /// Says when due tasks of a procedure become one job array.
@@ -85,6 +87,7 @@ impl Default for SubmitRules {
             array_throttle: None,
             min_sessions: 1,
             rerun_when_stale: false,
+            accept_outputs: false,
         }
     }
 }

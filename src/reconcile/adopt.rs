@@ -2,23 +2,24 @@
 
 use chrono::{DateTime, Utc};
 
-use super::evidence::{Evidence, Source};
-use super::{Patience, Reconciled, live_facts};
-use crate::executor::{JobReport, Phase};
+use super::evidence::{Accounting, Evidence, is_owned, shares_array};
+use super::{Patience, Reconciled, live_facts, live_status};
+use crate::executor::JobReport;
 use crate::job::JobId;
 use crate::job::array::{split_job_id, split_task_id};
 use crate::state::transition::{Cause, Change};
-use crate::state::{CLOCK_SLACK, JobFacts, Reason, TaskRow, TaskStatus};
+use crate::state::{CLOCK_SLACK, JobFacts, Reason, State, TaskRow, TaskStatus};
 
 /// Judges one row whose submission is in doubt.
 pub(super) fn judge(
     row: &TaskRow,
+    rows: &State,
     evidence: &Evidence<'_>,
     patience: &Patience,
     now: DateTime<Utc>,
     out: &mut Reconciled,
 ) {
-    if let Some(job) = find(row, evidence) {
+    if let Some(job) = find(row, rows, evidence) {
         out.changes.push(adoption(row, job.id.clone(), job));
         return;
     }
@@ -36,9 +37,10 @@ pub(super) fn judge(
         return;
     }
     // Only two clean answers of both sources, far enough apart, prove that there is no job: the
-    // first answer of a frozen controller proves nothing.
-    let clean = evidence.queue.is_some() && !matches!(evidence.accounting, Source::Failed);
-    if !clean {
+    // first answer of a frozen controller proves nothing, and neither does an accounting that knows
+    // no job at all.
+    let is_off = matches!(evidence.accounting, Accounting::Off);
+    if evidence.queue.is_none() || !(is_off || evidence.is_proven()) {
         return;
     }
     match row.missing_since {
@@ -56,15 +58,16 @@ pub(super) fn judge(
     }
 }
 
-/// An adopted job is judged like any other at the next look; here it only gets its id back.
-fn adoption(row: &TaskRow, id: JobId, job: &JobReport) -> Change {
-    let (to, reason) = match job.phase {
-        Phase::Running | Phase::Suspended => (TaskStatus::Running, Reason::Running),
-        _ => (TaskStatus::Pending, Reason::Queued),
+/// A job that was found is judged like any other at the next pass; here the row only gets its id.
+pub(super) fn adoption(row: &TaskRow, id: JobId, job: &JobReport) -> Change {
+    let (to, reason) = match (live_status(job.phase), row.reason) {
+        (Some(known), _) => known,
+        (None, Some(reason)) if !row.is_in_doubt() => (row.status, reason),
+        (None, _) => (TaskStatus::Pending, Reason::Queued),
     };
     Change {
         key: row.key.clone(),
-        about: None,
+        about: row.job_id.clone(),
         cause: Cause::Adoption(id),
         to,
         reason,
@@ -73,80 +76,54 @@ fn adoption(row: &TaskRow, id: JobId, job: &JobReport) -> Change {
     }
 }
 
-/// Finds the job of a submission: by its unique id; else, in records that carry no tag (Slurm
-/// before 21.08), by exact name and time; then never one that another row owns. A mark needs no such
-/// care: ids are recycled, and the other row's job may be long gone.
-fn find<'a>(row: &TaskRow, evidence: &Evidence<'a>) -> Option<&'a JobReport> {
-    let id = row.submission_id.as_deref()?;
-    let in_queue = || {
-        evidence
-            .queue
-            .iter()
-            .flat_map(|queue| queue.values().copied())
-    };
-    let records = || {
-        let by_place = match &evidence.accounting {
-            Source::Got(by_place) => Some(by_place),
-            Source::Failed | Source::Off => None,
-        };
-        by_place
-            .into_iter()
-            .flat_map(|by_place| by_place.values().flatten().copied())
-    };
-    let free = |job: &&'a JobReport| !evidence.is_owned(job);
-    let tagged = |job: &&JobReport| job.tag.as_ref().is_some_and(|tag| tag.submission_id == id);
-    let index = split_task_id(id).map(|(_, index)| index);
-    let named = |job: &&JobReport| {
-        job.tag.is_none()
+/// Finds the job of a submission by its tag. Only records of a Slurm that shows no command lines (before
+/// 21.08) are found by exact name and time; then never one that another row owns.
+fn find<'a>(row: &TaskRow, rows: &State, evidence: &Evidence<'a>) -> Option<&'a JobReport> {
+    let index = split_task_id(row.submission_id.as_deref()?).map(|(_, index)| index);
+    let is_named = |job: &&JobReport| {
+        has_name_only(row, job)
             // The tasks of an array share their name.
             && (index.is_none() || split_job_id(&job.id).map(|(_, index)| index) == index)
-            && row.job_name.as_deref() == Some(&*job.name)
-            && job.submitted_at.is_some_and(|submitted| {
-                row.submitted_at
-                    .is_some_and(|intent| submitted >= intent - CLOCK_SLACK)
+            && row.submitted_at.is_some_and(|intent| {
+                job.submitted_at.is_some_and(|submitted| submitted >= intent - CLOCK_SLACK)
             })
     };
-    // The queue always shows comments: an untagged job there is not ours.
-    let known_to_queue = |job: &&JobReport| {
-        in_queue().any(|queued| queued.id == job.id && queued.facts.cluster == job.facts.cluster)
+    let records = match &evidence.accounting {
+        Accounting::Got(records) => records.reports,
+        Accounting::Failed | Accounting::Off => &[],
     };
-    in_queue()
-        .chain(records())
-        .filter(tagged)
-        .min_by_key(|job| job.submitted_at)
-        .or_else(|| {
-            records()
-                .filter(free)
-                .filter(named)
-                .filter(|job| !known_to_queue(job))
-                // The task's attempt before may be one of them.
-                .min_by_key(|job| Some((job.submitted_at? - row.submitted_at?).abs()))
-        })
+    // The queue always shows comments: an untagged job there is not ours.
+    let is_queued = |job: &JobReport| {
+        let queue = evidence.queue.iter().flat_map(|queue| queue.reports);
+        queue
+            .into_iter()
+            .any(|queued| queued.id == job.id && queued.facts.cluster == job.facts.cluster)
+    };
+    let tagged = evidence.indexes().flat_map(|index| index.tagged(row));
+    tagged.min_by_key(|job| job.submitted_at).or_else(|| {
+        let named = records.iter().filter(is_named);
+        named
+            .filter(|job| !is_queued(job) && !is_owned(rows, job))
+            // The task's attempt before may be one of them.
+            .min_by_key(|job| Some((job.submitted_at? - row.submitted_at?).abs()))
+    })
 }
 
-/// Finds the array of a task whose own job is not shown: by the mark that all its tasks share; else, in records
+/// True for a record with a row's job name whose command line, and so its tag, nobody knows.
+fn has_name_only(row: &TaskRow, job: &JobReport) -> bool {
+    job.tag.is_none() && !job.has_submit_line && row.job_name.as_deref() == Some(&*job.name)
+}
+
+/// Finds the array of a task whose own job is not shown: by the tag that all its tasks share; else, in records
 /// that carry none, by the name, which no other array has. Returns the id that the task's job must have.
 fn find_array<'a>(row: &TaskRow, evidence: &Evidence<'a>) -> Option<(JobId, &'a JobReport)> {
-    let (array, index) = split_task_id(row.submission_id.as_deref()?)?;
-    let records = match &evidence.accounting {
-        Source::Got(by_id) => Some(by_id),
-        Source::Failed | Source::Off => None,
-    };
+    let (_, index) = split_task_id(row.submission_id.as_deref()?)?;
     evidence
-        .queue
-        .iter()
-        .flat_map(|queue| queue.values().copied())
-        .chain(
-            records
-                .into_iter()
-                .flat_map(|by_id| by_id.values().flatten().copied()),
-        )
+        .indexes()
+        .flat_map(|index| index.reports)
         .filter(|job| match &job.tag {
-            Some(tag) => {
-                tag.submission_id == array
-                    || split_task_id(&tag.submission_id).is_some_and(|(other, _)| other == array)
-            }
-            None => row.job_name.as_deref() == Some(&*job.name),
+            Some(tag) => shares_array(row, &tag.submission_id),
+            None => has_name_only(row, job),
         })
         .map(|job| {
             let base = split_job_id(&job.id).map_or(job.id.as_str(), |(base, _)| base);

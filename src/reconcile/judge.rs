@@ -1,4 +1,4 @@
-//! The verdict about one row whose job was asked about: what each combination of answers means.
+//! What each combination of answers means for one row.
 
 use chrono::{DateTime, Duration, Utc};
 
@@ -6,28 +6,37 @@ use super::evidence;
 use super::{OutputSource, Outputs, Patience};
 use crate::executor::{JobReport, Phase};
 use crate::state::transition::{Cause, Change};
-use crate::state::{JobFacts, Reason, TaskRow, TaskStatus};
-
-/// How long a waiting task of an array must be missing from the queue, at two looks, to count as cancelled.
-const VANISHED_AFTER: Duration = Duration::seconds(5);
+use crate::state::{JobFacts, Reason, RetryState, TaskRow, TaskStatus};
 
 /// The clock of a file server may be behind that of Slurm by this much.
 const FILE_CLOCK_SLACK: Duration = Duration::seconds(5);
 
-/// Judges one row in flight whose job was asked about.
+/// One row that is judged.
 pub(super) struct Judge<'a> {
     pub(super) row: &'a TaskRow,
     pub(super) disk: &'a dyn OutputSource,
+    pub(super) patience: &'a Patience,
     pub(super) now: DateTime<Utc>,
 }
 
 impl Judge<'_> {
-    pub(super) fn live(&self, job: &JobReport) -> Option<Change> {
-        let (to, reason) = live_status(job.phase)?;
-        Some(self.change(to, reason, live_facts(job), None))
+    /// A job that waits again after a run that accounting knows keeps that run's start: its end proves nothing.
+    pub(super) fn live(&self, job: &JobReport, record: Option<&JobReport>) -> Option<Change> {
+        let (to, reason) = match live_status(job.phase) {
+            Some(known) => known,
+            None => (self.row.status, self.row.reason?),
+        };
+        let mut facts = live_facts(job);
+        if let Some(record) = record
+            && to == TaskStatus::Pending
+            && evidence::is_resubmission(record, job)
+        {
+            facts.started_at = record.facts.started_at;
+        }
+        Some(self.change(to, reason, facts, None))
     }
 
-    /// Notes the start of a run whose end is not judged yet: the queue will soon forget it. One that was
+    /// Notes the start of a run whose end is not judged yet: the queue will soon forget it. A job that was
     /// cancelled before it ran has its end as its start.
     pub(super) fn started_at_least(&self, job: &JobReport) -> Option<Change> {
         let started = job.facts.started_at;
@@ -36,144 +45,124 @@ impl Judge<'_> {
             started_at: Some(started.filter(|_| !is_cancelled || started != job.facts.ended_at)?),
             ..JobFacts::default()
         };
-        Some(self.change(
-            self.row.status,
-            self.row.reason?,
-            facts,
-            self.row.missing_since,
-        ))
+        Some(self.change(TaskStatus::Running, Reason::Running, facts, None))
     }
 
     pub(super) fn ended(&self, job: &JobReport) -> Option<Change> {
         match job.phase {
+            Phase::Failed(_) if self.accepts_outputs(job) => {
+                let facts = job.facts.clone();
+                Some(self.change(TaskStatus::Complete, Reason::Verified, facts, None))
+            }
             Phase::Failed(reason) => {
                 Some(self.change(TaskStatus::Failed, reason, job.facts.clone(), None))
             }
-            Phase::Completed => self.ended_well(job),
+            Phase::Completed => {
+                let started = job.facts.started_at.or(job.submitted_at);
+                Some(self.ended_well(job.facts.clone(), started))
+            }
             _ => None,
         }
     }
 
-    pub(super) fn ended_well(&self, job: &JobReport) -> Option<Change> {
-        let facts = job.facts.clone();
-        let started = facts.started_at.or(job.submitted_at);
-        match self.outputs(started) {
+    /// The end of a job that an earlier pass saw.
+    pub(super) fn awaited(&self) -> Option<Change> {
+        let facts = JobFacts {
+            ended_at: self.row.facts.ended_at,
+            ..JobFacts::default()
+        };
+        Some(self.ended_well(facts, self.started()))
+    }
+
+    /// The end of a job whose row was judged without it.
+    pub(super) fn corrected(&self, job: &JobReport) -> Option<Change> {
+        if (self.row.status, job.phase) == (TaskStatus::Complete, Phase::Completed) {
+            return Some(self.change(self.row.status, self.row.reason?, job.facts.clone(), None));
+        }
+        // Outputs that are not visible yet change nothing.
+        self.ended(job).filter(|change| !change.to.is_in_flight())
+    }
+
+    fn ended_well(&self, facts: JobFacts, started: Option<DateTime<Utc>>) -> Change {
+        match self.outputs_after_success(started) {
             Outputs::Complete { .. } => {
-                Some(self.change(TaskStatus::Complete, Reason::Verified, facts, None))
+                self.change(TaskStatus::Complete, Reason::Verified, facts, None)
             }
-            Outputs::NoRule => {
-                Some(self.change(TaskStatus::Complete, Reason::Unverified, facts, None))
-            }
+            Outputs::NoRule => self.change(TaskStatus::Complete, Reason::Unverified, facts, None),
             // The job has ended, so the row says so, but nothing can be said of its outputs.
-            Outputs::Unreadable => Some(self.change(
+            Outputs::Unreadable => self.change(
                 TaskStatus::Running,
                 Reason::AwaitingOutput,
                 facts,
                 self.row.missing_since,
-            )),
+            ),
             Outputs::Missing => {
                 let since = self.row.missing_since.unwrap_or(self.now);
                 let ended = facts.ended_at.unwrap_or(since);
-                if self.now - ended < self.disk.output_grace(&self.row.key) {
-                    Some(self.change(
-                        TaskStatus::Running,
-                        Reason::AwaitingOutput,
-                        facts,
-                        Some(since),
-                    ))
-                } else {
-                    Some(self.change(TaskStatus::Failed, Reason::NoOutput, facts, Some(since)))
-                }
+                let (to, reason) = match self.now - ended < self.disk.output_grace(&self.row.key) {
+                    true => (TaskStatus::Running, Reason::AwaitingOutput),
+                    false => (TaskStatus::Failed, Reason::NoOutput),
+                };
+                self.change(to, reason, facts, Some(since))
             }
         }
     }
 
-    /// Queue and accounting answered, and neither has the job (or accounting still calls it alive, or knows
-    /// only an end that seems to be that of an earlier run: `known`).
-    pub(super) fn unaccounted(
+    /// The queue does not have the job and accounting has no end of it (`record`: what else it has). After a
+    /// while outputs decide alone, and a little later their absence does.
+    pub(super) fn absent(
         &self,
-        accounting_alive: bool,
-        patience: &Patience,
-        known: Option<&JobReport>,
+        record: Option<&JobReport>,
+        outputs_after: Duration,
+        lost_after: Duration,
     ) -> Option<Change> {
-        match self.outputs(self.row.facts.started_at.or(self.row.submitted_at)) {
-            Outputs::Complete { .. } => Some(self.change(
-                TaskStatus::Complete,
-                Reason::Verified,
-                JobFacts::default(),
-                None,
-            )),
+        if !self.has_been_missing_for(outputs_after) {
+            return Some(self.unknown_for_now());
+        }
+        let without_end =
+            |to, reason| self.change(to, reason, JobFacts::default(), self.row.missing_since);
+        match self.outputs(self.started()) {
+            Outputs::Complete { .. } => Some(without_end(TaskStatus::Complete, Reason::Verified)),
             Outputs::Unreadable => None,
-            Outputs::Missing | Outputs::NoRule => match self.row.missing_since {
-                // Nothing newer came within the grace: then that end is the job's, and the clocks were wrong.
-                Some(since) if accounting_alive && self.now - since >= patience.lost_grace => {
-                    known.and_then(|job| self.ended(job)).or_else(|| {
-                        Some(self.change(
-                            TaskStatus::Failed,
-                            Reason::Lost,
-                            JobFacts::default(),
-                            Some(since),
-                        ))
-                    })
-                }
-                since => Some(self.unknown_for_now(since)),
-            },
-        }
-    }
-
-    /// The queue no longer has the job and accounting does not answer: only outputs that stand at a pass after
-    /// the one that found the job gone mean anything.
-    pub(super) fn gone_from_queue(&self) -> Option<Change> {
-        match self.outputs(self.row.facts.started_at.or(self.row.submitted_at)) {
-            Outputs::Complete { .. } if self.row.reason == Some(Reason::Unaccounted) => {
-                Some(self.change(
-                    TaskStatus::Complete,
-                    Reason::Verified,
-                    JobFacts::default(),
-                    None,
-                ))
+            Outputs::Missing | Outputs::NoRule if !self.has_been_missing_for(lost_after) => {
+                Some(self.unknown_for_now())
             }
-            Outputs::Complete { .. } => Some(self.unknown_for_now(self.row.missing_since)),
-            _ => None,
+            // Nothing newer came meanwhile: then the end of an earlier run is the job's, and clocks were wrong.
+            Outputs::Missing | Outputs::NoRule => record
+                .and_then(|record| self.ended(record))
+                .or_else(|| Some(without_end(TaskStatus::Failed, Reason::Lost))),
         }
     }
 
-    /// True if outputs stand, and no pass before has found the job gone.
-    pub(super) fn has_outputs_for_the_first_time(&self) -> bool {
-        self.row.reason != Some(Reason::Unaccounted)
-            && matches!(
-                self.outputs(self.row.facts.started_at.or(self.row.submitted_at)),
-                Outputs::Complete { .. }
-            )
-    }
-
-    /// True for a task of an array that never started for all we know, and that the queue lacked before.
-    pub(super) fn has_vanished(&self, record: Option<&JobReport>) -> bool {
-        evidence::never_started(self.row)
-            // Accounting keeps the list of waiting tasks as it was when one of them last started.
-            && record.is_none_or(|record| matches!(record.phase, Phase::Queued | Phase::Held))
-            && self
-                .row
-                .missing_since
-                .is_some_and(|since| self.now - since >= VANISHED_AFTER)
-    }
-
+    /// A waiting task of an array that Slurm has forgotten.
     pub(super) fn cancelled_while_it_waited(&self) -> Option<Change> {
+        if !self.has_been_missing_for(self.patience.absence_grace) {
+            return Some(self.unknown_for_now());
+        }
         let (status, reason) = match self.outputs(self.row.submitted_at) {
             Outputs::Complete { .. } => (TaskStatus::Complete, Reason::Verified),
             Outputs::Unreadable => return None,
             Outputs::Missing | Outputs::NoRule => (TaskStatus::Failed, Reason::Cancelled),
         };
-        Some(self.change(status, reason, JobFacts::default(), None))
+        Some(self.change(status, reason, JobFacts::default(), self.row.missing_since))
     }
 
-    pub(super) fn unknown_for_now(&self, since: Option<DateTime<Utc>>) -> Change {
+    pub(super) fn unknown_for_now(&self) -> Change {
         self.change(
             self.row.status,
             Reason::Unaccounted,
             JobFacts::default(),
-            since.or(Some(self.now)),
+            self.row.missing_since.or(Some(self.now)),
         )
+    }
+
+    fn has_been_missing_for(&self, grace: Duration) -> bool {
+        let missing_since = self.row.missing_since;
+        missing_since.is_some_and(|since| self.now - since >= grace)
+    }
+
+    fn started(&self) -> Option<DateTime<Utc>> {
+        self.row.facts.started_at.or(self.row.submitted_at)
     }
 
     /// Looks at the disk. Outputs that were there before the job prove nothing unless one of them
@@ -190,6 +179,24 @@ impl Judge<'_> {
                 _ => Outputs::Missing,
             },
             other => other,
+        }
+    }
+
+    fn accepts_outputs(&self, job: &JobReport) -> bool {
+        let started = job.facts.started_at.or(job.submitted_at);
+        let rules = self.disk.rules(&self.row.key);
+        rules.is_some_and(|rules| rules.accept_outputs)
+            && matches!(self.outputs(started), Outputs::Complete { .. })
+    }
+
+    /// Looks at the disk after a job that succeeded. Many programs leave results that are complete as they are, so their
+    /// age counts only if they may be those of a failed attempt, or lack a session that came later.
+    fn outputs_after_success(&self, started: Option<DateTime<Utc>>) -> Outputs {
+        let rules = self.disk.rules(&self.row.key);
+        let may_be_stale = rules.is_some_and(|rules| rules.rerun_when_stale);
+        match may_be_stale || self.row.retry != RetryState::default() {
+            true => self.outputs(started),
+            false => self.disk.outputs(&self.row.key, false),
         }
     }
 

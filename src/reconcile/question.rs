@@ -1,39 +1,43 @@
-//! What a pass asks Slurm about: the jobs in flight, the submissions in doubt, and a job that accounting must know.
+//! What a pass asks Slurm about: the jobs in flight, the submissions whose job is not known, and a job that
+//! accounting must know.
+
+use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
 
-use crate::executor::{Doubt, Question};
+use crate::executor::Question;
 use crate::job::JobRef;
-use crate::state::{State, TaskRow};
+use crate::state::transition::may_still_be_corrected;
+use crate::state::{Reason, State, TaskRow};
 
 /// A job that ended longer ago than this before the newest submission proves nothing: sites purge old
 /// records, some after two weeks. With an older one every answer would be taken for that of a broken database.
 const CANARY_AGE: Duration = Duration::days(7);
 
-/// Makes the question of one pass: one queue call, accounting for what is in flight. Of rows in doubt
-/// nobody knows on which cluster their job may be: who asks adds those that the configuration names.
-pub fn question(rows: &State) -> Question {
-    let mut question = Question::default();
+/// How long accounting is asked for the end of a job whose row was judged without it.
+const CORRECTION_TIME: Duration = Duration::days(7);
+
+/// Makes the question of one pass: one queue call, accounting for what is in flight. The cluster of a job that is
+/// not known is not known either: the caller adds those that the configuration names.
+pub fn question(rows: &State, now: DateTime<Utc>) -> Question {
+    let mut question = Question {
+        clusters: clusters(rows),
+        ..Question::default()
+    };
     let mut canary: Option<&TaskRow> = None;
     let mut newest: Option<DateTime<Utc>> = None;
     for row in rows.rows() {
-        if row.is_in_doubt() {
-            question.in_doubt.extend(doubt(row));
-            newest = newest.max(row.submitted_at);
-            question.since = earlier(question.since, row.submitted_at);
-        } else if row.is_in_flight() {
+        if row.is_in_flight() || is_to_be_corrected(row, now) {
             question.jobs.extend(job_ref(row));
             newest = newest.max(row.submitted_at);
             question.since = earlier(question.since, row.submitted_at);
+            if row.is_in_doubt() || is_unaccounted(row) {
+                question.search_from = earlier(question.search_from, row.submitted_at);
+            }
         } else if is_known_to_accounting(row)
             && canary.is_none_or(|best| best.facts.ended_at < row.facts.ended_at)
         {
             canary = Some(row);
-        }
-    }
-    for cluster in question.jobs.iter().filter_map(|job| job.cluster.clone()) {
-        if !question.clusters.contains(&cluster) {
-            question.clusters.push(cluster);
         }
     }
     if let Some(newest) = newest {
@@ -43,6 +47,30 @@ pub fn question(rows: &State) -> Question {
         question.since = earlier(question.since, canary.and_then(|row| row.submitted_at));
     }
     question
+}
+
+/// The clusters of the jobs in flight.
+pub fn clusters(rows: &State) -> Vec<Arc<str>> {
+    let in_flight = rows.rows().iter().filter(|row| row.is_in_flight());
+    let mut clusters: Vec<Arc<str>> = Vec::new();
+    for cluster in in_flight.filter_map(|row| row.facts.cluster.as_ref()) {
+        if !clusters.contains(cluster) {
+            clusters.push(Arc::clone(cluster));
+        }
+    }
+    clusters
+}
+
+fn is_to_be_corrected(row: &TaskRow, now: DateTime<Utc>) -> bool {
+    may_still_be_corrected(row)
+        && row
+            .updated_at
+            .is_some_and(|updated| now - updated < CORRECTION_TIME)
+}
+
+/// True if a job may be found by its tag only: Slurm does not know the row's job id.
+fn is_unaccounted(row: &TaskRow) -> bool {
+    row.reason == Some(Reason::Unaccounted) && row.submission_id.is_some()
 }
 
 /// The queue's memory of an end tells no exit code: that came from accounting itself.
@@ -55,14 +83,6 @@ fn earlier(a: Option<DateTime<Utc>>, b: Option<DateTime<Utc>>) -> Option<DateTim
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
     }
-}
-
-fn doubt(row: &TaskRow) -> Option<Doubt> {
-    Some(Doubt {
-        submission_id: row.submission_id.clone()?,
-        job_name: row.job_name.clone()?,
-        intent_at: row.submitted_at?,
-    })
 }
 
 fn job_ref(row: &TaskRow) -> Option<JobRef> {
@@ -110,13 +130,13 @@ mod tests {
         for (number, one) in rows.into_iter().enumerate() {
             state.put(session(one, number));
         }
-        question(&state)
+        question(&state, at(60))
     }
 
     #[test]
     fn nothing_in_flight_asks_nothing() {
         let question = ask(vec![ended(0, "1")]);
-        assert!(question.jobs.is_empty() && question.in_doubt.is_empty());
+        assert!(question.jobs.is_empty() && question.search_from.is_none());
         assert_eq!((question.since, question.canary), (None, None));
     }
 
@@ -133,12 +153,42 @@ mod tests {
         assert_eq!(jobs, ["9", "8"]);
         assert_eq!(question.clusters, ["big".into()]);
         assert_eq!(question.since, Some(at(10)));
-        let doubt: Vec<_> = question
-            .in_doubt
-            .iter()
-            .map(|doubt| (&*doubt.submission_id, &*doubt.job_name, doubt.intent_at))
-            .collect();
-        assert_eq!(doubt, [("0123456789abcdef", "a_sub-01_ses-01", at(10))]);
+        assert_eq!(question.search_from, Some(at(10)));
+    }
+
+    /// Whatever the job is called now, and whatever its id: accounting shows the tag.
+    #[test]
+    fn e7_a_job_that_slurm_does_not_know_is_searched_for_by_its_tag() {
+        let unaccounted = |change: fn(&mut TaskRow)| {
+            let mut row = submitted(30, Some("9"));
+            row.reason = Some(Reason::Unaccounted);
+            change(&mut row);
+            ask(vec![submitted(10, Some("8")), row]).search_from
+        };
+        assert_eq!(unaccounted(|_| ()), Some(at(30)));
+        assert_eq!(unaccounted(|row| row.reason = Some(Reason::Queued)), None);
+        assert_eq!(unaccounted(|row| row.submission_id = None), None);
+    }
+
+    #[test]
+    fn e17_the_end_of_a_job_that_was_judged_without_it_is_asked_for_for_a_week() {
+        let judged = |status, reason| {
+            let mut row = row("b", status, reason);
+            row.missing_since = Some(at(-60));
+            row.updated_at = Some(at(0));
+            row
+        };
+        let asked = |row: TaskRow| !ask(vec![row]).jobs.is_empty();
+        let complete = || judged(TaskStatus::Complete, Reason::Verified);
+        assert!(asked(complete()));
+        assert!(asked(judged(TaskStatus::Failed, Reason::Lost)));
+        assert!(!asked(judged(TaskStatus::Failed, Reason::Timeout)));
+        let mut ended = complete();
+        ended.facts.ended_at = Some(at(-60));
+        assert!(!asked(ended));
+        let mut old = complete();
+        old.updated_at = Some(at(60) - CORRECTION_TIME);
+        assert!(!asked(old));
     }
 
     /// Whether accounting answers at all shows by a job that it must know: the newest, but no older one than sites keep.

@@ -6,9 +6,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::evidence::job_number;
 use crate::bids::{Session, SessionLabel, SubjectLabel};
 use crate::executor::JobReport;
-use crate::job::{JobId, JobRef, array};
+use crate::job::{JobId, JobRef, array, is_same_study, name_of_study};
 use crate::procedure::{ProcedureDag, Scope};
 use crate::state::{State, TaskKey, TaskRow};
 
@@ -21,7 +22,8 @@ pub struct Strays {
     pub doubled: Vec<(TaskKey, JobRef)>,
     /// Jobs with a task's name and without our tag, unknown to rows and audit log: the task waits.
     pub without_row: HashMap<TaskKey, JobId>,
-    /// A tag of such a job, if it is another study's and this one has no state file yet.
+    /// The word in the tag of such a job, or of one of a study with the same name, if it is another study's and this
+    /// one has no state file yet.
     pub other_project: Option<String>,
     /// Jobs with our tag that belong to no task of today.
     pub orphans: Vec<(String, JobRef)>,
@@ -79,7 +81,10 @@ pub fn compare(
         let task = match part_of(job) {
             None => task_of(&job.name, dag, sessions),
             Some(part) => {
-                let is_other = job.tag.as_ref().is_some_and(|tag| tag.project != project);
+                let is_other = job
+                    .tag
+                    .as_ref()
+                    .is_some_and(|tag| !is_same_study(&tag.project, project));
                 if is_other && !is_new {
                     continue;
                 }
@@ -109,16 +114,22 @@ pub fn compare(
             // The row was edited: the job still writes the outputs of the task that it was made for.
             if let Some(key) = task.filter(|key| *key != row.key) {
                 out.without_row.insert(key, job.id.clone());
+            } else if is_second(row, job) {
+                out.doubled.push((row.key.clone(), reference(job)));
             }
             continue;
         }
         match (&job.tag, task) {
             // A state file that was moved looks like a new study: look twice.
-            (Some(tag), Some(key)) if tag.project != project && is_new => {
+            (Some(tag), Some(key)) if !is_same_study(&tag.project, project) && is_new => {
                 out.other_project = Some(tag.project.clone());
                 out.without_row.insert(key, job.id.clone());
             }
-            (Some(tag), _) if tag.project != project => {}
+            (Some(tag), _) if !is_same_study(&tag.project, project) => {
+                if is_new && name_of_study(&tag.project) == name_of_study(project) {
+                    out.other_project = Some(tag.project.clone());
+                }
+            }
             (Some(_), Some(key)) => by_task.entry(key).or_default().push(job),
             (Some(_), None) => out.orphans.push((job.name.clone(), reference(job))),
             (None, Some(key)) if (records.was_ours)(&job.id) || stands_in_row(rows, &key, job) => {
@@ -267,6 +278,12 @@ fn hold_back(
         let key = TaskKey::new(session.subject.as_str(), label, &procedure.name);
         out.held_back.entry(key).or_insert_with(|| job.id.clone());
     }
+}
+
+/// True for a further job with the tag of a row: something submitted it twice.
+fn is_second(row: &TaskRow, job: &JobReport) -> bool {
+    let own = row.job_id.as_ref();
+    own.is_some_and(|own| job_number(own) != job_number(&job.id))
 }
 
 /// Ids are recycled: where both carry a tag, the marks decide.

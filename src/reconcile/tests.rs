@@ -7,8 +7,8 @@ mod judging;
 use proptest::prelude::*;
 
 use super::*;
-use crate::executor::Answer;
-use crate::job::{JobId, JobRef, JobTag};
+use crate::executor::{Answer, Phase};
+use crate::job::{JobId, JobTag};
 use crate::state::testing::{at, row};
 use crate::state::transition::{self, Outcome};
 use doubt::tagged;
@@ -48,6 +48,7 @@ const HERE: Outputs = Outputs::Complete { newest: None };
 fn patience() -> Patience {
     Patience {
         lost_grace: Duration::hours(1),
+        absence_grace: Duration::minutes(5),
         settle_time: Duration::minutes(2),
     }
 }
@@ -67,6 +68,7 @@ fn report(phase: Phase) -> JobReport {
             ..JobFacts::default()
         },
         tag: None,
+        has_submit_line: false,
     }
 }
 
@@ -76,6 +78,7 @@ struct Case {
     accounting: Answer<Vec<JobReport>>,
     disk: Outputs,
     row: TaskRow,
+    /// Accounting shows some other job: it answers.
     canary: bool,
     /// Minutes after submission.
     now: i64,
@@ -115,19 +118,22 @@ impl Case {
 
     /// Returns what queue and accounting say of the row's own job.
     fn evidence_of_row(self) -> (Option<Phase>, Option<Phase>) {
-        let mut state = State::default();
-        state.put(self.row.clone());
         let observation = Observation {
             queue: self.queue,
             accounting: self.accounting,
             warnings: vec![],
         };
-        let question = question(&state);
-        let evidence = Evidence::new(&state, &question, &observation);
-        (
-            evidence.in_queue(&self.row).flatten().map(|job| job.phase),
-            evidence.in_accounting(&self.row).map(|job| job.phase),
-        )
+        let evidence = Evidence::new(&observation);
+        let queued = evidence.queued(&self.row).unwrap();
+        let recorded = match evidence.recorded(&self.row, &queued) {
+            Recorded::Ended(record) | Recorded::Open(Some(record)) => Some(record.phase),
+            _ => None,
+        };
+        let queued = match queued {
+            Queued::Live(job) | Queued::Ended(job) => Some(job.phase),
+            Queued::Absent => None,
+        };
+        (queued, recorded)
     }
 
     /// Runs one pass and says what the row is then: `running unaccounted`.
@@ -140,13 +146,6 @@ impl Case {
     fn pass(self) -> (State, Reconciled) {
         let mut state = State::default();
         state.put(self.row);
-        let mut question = question(&state);
-        if self.canary {
-            question.canary = Some(JobRef {
-                id: JobId::new("1"),
-                cluster: None,
-            });
-        }
         let mut accounting = self.accounting;
         if let (true, Answer::Got(records)) = (self.canary, &mut accounting) {
             let mut canary = report(Phase::Completed);
@@ -159,19 +158,13 @@ impl Case {
             accounting,
             warnings: vec![],
         };
-        let live = observation.queue.got().is_none_or(|jobs| {
-            jobs.iter()
-                .any(|job| job.phase.is_live() && job.id.as_str() == "100")
-        });
+        let row = &state.rows()[0];
+        let live = match Evidence::new(&observation).queued(row) {
+            None | Some(Queued::Live(_)) => !row.is_in_doubt(),
+            Some(_) => false,
+        };
         let disk: &dyn OutputSource = if live { &Untouchable } else { &Disk(self.disk) };
-        let out = reconcile(
-            &state,
-            &question,
-            &observation,
-            disk,
-            &patience(),
-            at(self.now),
-        );
+        let out = reconcile(&state, &observation, disk, &patience(), at(self.now));
         for change in &out.changes {
             let outcome = transition::apply(&mut state, change.clone(), at(self.now));
             assert_ne!(
@@ -279,14 +272,15 @@ fn a_job_that_nobody_knows_is_lost_only_after_its_grace_and_with_living_accounti
     assert_eq!(unknown(Some(41), true).verdict(), "running unaccounted");
     assert_eq!(unknown(Some(40), true).verdict(), "failed lost");
     assert_eq!(unknown(Some(0), false).verdict(), "running unaccounted");
-    assert_eq!(
-        unknown(Some(0), true).disk(HERE).verdict(),
-        "complete verified"
-    );
-    assert_eq!(
-        unknown(None, false).disk(HERE).verdict(),
-        "complete verified"
-    );
+    for (since, proven, expected) in [
+        (Some(40), true, "complete verified"),
+        (Some(41), true, "running unaccounted"),
+        (None, true, "running unaccounted"),
+        (Some(0), false, "running unaccounted"),
+    ] {
+        let verdict = unknown(since, proven).disk(HERE).verdict();
+        assert_eq!(verdict, expected, "{since:?} {proven}");
+    }
     assert_eq!(
         unknown(Some(0), true).disk(Outputs::Unreadable).verdict(),
         "running running"
@@ -304,20 +298,60 @@ fn a_job_that_nobody_knows_is_lost_only_after_its_grace_and_with_living_accounti
     let off = |since| unknown(since, false).with(|c| c.accounting = Answer::Off);
     assert_eq!(off(None).verdict(), "running unaccounted");
     assert_eq!(off(Some(0)).verdict(), "failed lost");
+    assert_eq!(off(Some(95)).verdict(), "running unaccounted");
+}
+
+/// A cache of the queue may lack a job that is alive.
+#[test]
+fn e3_without_accounting_outputs_count_only_after_a_long_absence() {
+    let off = |since: Option<i64>, reason| {
+        Case::new()
+            .with(|c| {
+                c.accounting = Answer::Off;
+                c.row.reason = Some(reason);
+                c.row.missing_since = since.map(at);
+                c.now = 100;
+            })
+            .disk(HERE)
+            .verdict()
+    };
+    assert_eq!(off(None, Reason::Running), "running unaccounted");
+    assert_eq!(off(Some(96), Reason::Unaccounted), "running unaccounted");
+    assert_eq!(off(Some(95), Reason::Unaccounted), "complete verified");
 }
 
 #[test]
-fn with_accounting_down_outputs_must_stand_at_two_passes() {
-    let first = Case::new().with(|c| c.accounting = failed()).disk(HERE);
-    let (state, _) = first.pass();
-    assert_eq!(state.rows()[0].reason, Some(Reason::Unaccounted));
-    let second = Case::new()
-        .with(|c| {
+fn e17_a_failed_accounting_ends_nothing_however_long_the_queue_lacks_the_job() {
+    for disk in [HERE, Outputs::Missing, Outputs::NoRule] {
+        let case = Case::new().with(|c| {
             c.accounting = failed();
-            c.row = state.rows()[0].clone();
-        })
-        .disk(HERE);
-    assert_eq!(second.verdict(), "complete verified");
+            c.row.reason = Some(Reason::Unaccounted);
+            c.row.missing_since = Some(at(0));
+            c.now = 10_000;
+        });
+        assert_eq!(case.disk(disk).pass().1, Reconciled::default());
+    }
+}
+
+/// An earlier pass saw that it ended well; only its outputs are awaited.
+#[test]
+fn an_end_that_was_seen_stays_seen() {
+    for accounting in [failed(), Answer::Got(vec![]), Answer::Off] {
+        let awaiting = |disk, now| {
+            Case::new()
+                .with(|c| {
+                    c.accounting = accounting.clone();
+                    c.row.reason = Some(Reason::AwaitingOutput);
+                    c.row.facts.ended_at = Some(at(5));
+                    c.now = now;
+                })
+                .disk(disk)
+                .verdict()
+        };
+        assert_eq!(awaiting(HERE, 6), "complete verified");
+        assert_eq!(awaiting(Outputs::Missing, 14), "running awaiting_output");
+        assert_eq!(awaiting(Outputs::Missing, 15), "failed no_output");
+    }
 }
 
 #[test]
@@ -391,7 +425,8 @@ proptest! {
                 let alive = matches!(queue, Some(Some(phase)) if phase.is_live());
                 let late = before.status == TaskStatus::Failed && row.status == TaskStatus::Complete
                     && matches!(before.reason, Some(Reason::NoOutput | Reason::Lost)) && disk == HERE;
-                prop_assert!(alive || late, "{:?} -> {:?}", before, row);
+                let corrected = before.facts.ended_at.is_none() && row.facts.ended_at.is_some();
+                prop_assert!(alive || late || corrected, "{:?} -> {:?}", before, row);
             }
             if row.reason == Some(Reason::Lost) && before.reason != Some(Reason::Lost) {
                 prop_assert!(at(now) - before.missing_since.unwrap() >= Duration::hours(1));

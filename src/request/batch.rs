@@ -9,7 +9,7 @@ use crate::hex::hex;
 use crate::job::array::{array_id, job_name, task_id};
 use crate::procedure::ArrayMode;
 use crate::request::Prepared;
-use crate::request::environment::may_differ;
+use crate::procedure::variable::may_differ;
 
 /// Holds what one sbatch submits.
 #[derive(Debug, Clone, PartialEq)]

@@ -34,9 +34,13 @@ procedures:
 ";
 
 fn site() -> Config {
+    configured(SITE)
+}
+
+fn configured(text: &str) -> Config {
     let env = |_: &str| None;
     let read = interpret(
-        SITE.as_bytes(),
+        text.as_bytes(),
         Some(Path::new("/s/config.yaml")),
         false,
         &env,
@@ -48,7 +52,16 @@ fn site() -> Config {
 
 /// Prepares a task of the procedure with this number in the file.
 fn prepared(procedure: usize, due: Due, attempt: i32, row: Option<&TaskRow>) -> Prepared {
-    let config = site();
+    prepared_by(&site(), procedure, due, attempt, row)
+}
+
+fn prepared_by(
+    config: &Config,
+    procedure: usize,
+    due: Due,
+    attempt: i32,
+    row: Option<&TaskRow>,
+) -> Prepared {
     let (id, it) = config.procedures.iter().nth(procedure).unwrap();
     let session = match it.scope {
         Scope::Session => SessionLabel::new("ses-02").unwrap(),
@@ -67,7 +80,7 @@ fn prepared(procedure: usize, due: Due, attempt: i32, row: Option<&TaskRow>) -> 
         decision: Decision::Submit(due),
     };
     prepare(
-        &config,
+        config,
         &planned,
         &Circumstances {
             project: "p",
@@ -226,5 +239,47 @@ fn no_two_submissions_have_one_id() {
 fn the_word_of_a_study_never_changes() {
     // Jobs that live are known by it, across versions of the program: sha256sum of the path.
     let path = std::path::Path::new("/data/snbb/.scheduler_state.parquet");
-    assert_eq!(default_project(path), "7414cd96");
+    let word = |known: Option<&str>| study_word(known.map(str::to_owned), path);
+    assert_eq!(word(None), "7414cd96");
+    assert_eq!(word(Some("7414cd96")), "7414cd96");
+    assert_eq!(word(Some("memory")), "memory@7414cd96");
+    assert_eq!(
+        word(Some("memory@00000001")),
+        "memory@00000001",
+        "a study that was moved"
+    );
+}
+
+/// A root that `env` names is where the nodes see it, outputs included; an empty one leaves it to the script.
+#[test]
+fn c4_d13_the_variables_of_a_procedure_win_where_they_may() {
+    for (env, procedure, expected) in [
+        (
+            "SNBB_BIDS_ROOT: /nodes/bids, SNBB_FMRIPREP_IMAGE: /i.sif",
+            1,
+            ["/nodes/bids", "/e", "/nodes/bids/sub-01", "/i.sif"],
+        ),
+        (
+            "SNBB_DERIVATIVES_ROOT: /nodes/out, SNBB_FMRIPREP_IMAGE: ''",
+            0,
+            ["/b", "/nodes/out", "/nodes/out/prep/sub-01/ses-02", ""],
+        ),
+        (
+            "SNBB_BIDS_ROOT: '', SNBB_FMRIPREP_IMAGE: /i.sif",
+            1,
+            ["", "/e", "", "/i.sif"],
+        ),
+    ] {
+        let text = SITE
+            .replace("env: {OWN: value}", &format!("env: {{{env}}}"))
+            .replace("output_dir: '',", &format!("output_dir: '', env: {{{env}}},"));
+        let asked = prepared_by(&configured(&text), procedure, Due::New, 1, None).request;
+        let names = [
+            "SNBB_BIDS_ROOT",
+            "SNBB_DERIVATIVES_ROOT",
+            "SNBB_OUTPUT_DIR",
+            "SNBB_FMRIPREP_IMAGE",
+        ];
+        assert_eq!(names.map(|name| asked.env[name].as_str()), expected, "{env}");
+    }
 }

@@ -1,11 +1,13 @@
 //! Sudden drops: fewer sessions, or fewer complete tasks, than there were.
 //!
-//! Only what was judged on disk counts: a task that waits, runs or cannot be read is neither. The
-//! number of sessions is kept as the most there ever were; the number of complete tasks of a
-//! procedure falls with those that the program itself works on anew.
+//! Only what was judged on disk counts: a task that waits or cannot be read is neither. The number of sessions is kept
+//! as the most there ever were; the number of complete tasks of a procedure falls with those whose outputs the program
+//! itself replaces. Losses of one day add up: those that earlier runs submitted again count as well.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
+use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest, Sha256};
 
 use super::{Baselines, SafetyStop};
@@ -14,10 +16,16 @@ use crate::config::Config;
 use crate::manifest::{Decision, Due, Manifest, Skip};
 use crate::procedure::marker::{Marker, Required};
 use crate::procedure::{Procedure, ProcedureDag};
-use crate::state::{State, TaskStatus};
+use crate::state::{State, TaskKey, TaskRow, TaskStatus};
 
-/// A drop of fewer than this is no alarm, whatever part it is.
+/// A drop of fewer than this is no alarm, unless nothing is left.
 const LEAST: u64 = 5;
+
+/// A procedure that had so many results and has none left is an alarm.
+const LEAST_OF_ALL: u64 = 2;
+
+/// Losses within this time add up.
+const WINDOW: TimeDelta = TimeDelta::days(1);
 
 const SESSIONS: &str = "sessions";
 const ROOTS: &str = "roots";
@@ -41,38 +49,71 @@ pub struct Figures {
     pub incomplete: u64,
     /// Of the incomplete ones, those whose row says complete.
     pub gone: u64,
+    /// Not incomplete now, but submitted within the last day because their outputs had gone.
+    pub lately: u64,
+    /// In flight, failed or about to be tried again, by an attempt that replaces nothing.
+    pub begun: u64,
     /// In flight, failed, about to be tried again or replaced: not complete by the program's own
     /// doing.
     pub ours: u64,
-    /// Rows that say complete.
+    /// Rows that say complete, of this program.
     pub known: u64,
 }
 
 impl Counts {
-    /// Counts the tasks of a manifest that no limit was applied to yet. `sessions`: how many there
-    /// are, if all could be read.
+    /// Counts the tasks of a manifest that no limit was applied to yet. `attempts`: the earlier ones, if a task is due.
     pub fn of(
         dag: &ProcedureDag,
         manifest: &Manifest,
         state: &State,
-        sessions: Option<usize>,
+        attempts: &[TaskRow],
+        now: DateTime<Utc>,
     ) -> Self {
         let mut procedures = vec![Figures::default(); dag.len()];
+        let mut gone: HashSet<TaskKey> = HashSet::new();
         for task in &manifest.tasks {
+            let key = || TaskKey {
+                subject: task.subject.shared(),
+                session: task.session.shared(),
+                procedure: Arc::clone(&dag.get(task.procedure).name),
+            };
+            if task.decision == Decision::Submit(Due::OutputsGone) {
+                gone.insert(key());
+            }
             if let Some(figures) = procedures.get_mut(task.procedure.index()) {
-                figures.add(&task.decision);
+                figures.add(&task.decision, || {
+                    let row = state.get(&key());
+                    row.is_none_or(|row| row.replaces_outputs != Some(false))
+                });
             }
         }
-        for row in state.rows() {
-            if row.status == TaskStatus::Complete
-                && let Some(id) = dag.find(&row.key.procedure)
-                && let Some(figures) = procedures.get_mut(id.index())
+        let mut figures = |row: &TaskRow, count: fn(&mut Figures)| {
+            let id = dag.find(&row.key.procedure);
+            if let Some(figures) = id.and_then(|id| procedures.get_mut(id.index())) {
+                count(figures);
+            }
+        };
+        for row in state.rows().iter().filter(|row| is_proven(row)) {
+            figures(row, |figures| figures.known += 1);
+        }
+        let earlier = || state.superseded().iter().chain(attempts);
+        let proven = earlier().filter(|row| is_proven(row));
+        let proven: HashSet<(&TaskKey, i32)> = proven
+            .filter_map(|row| Some((&row.key, row.attempt?)))
+            .collect();
+        for row in state.rows().iter().chain(earlier()) {
+            let is_new = row.submitted_at.is_some_and(|at| at >= now - WINDOW);
+            let before = row.attempt.map_or(0, |attempt| attempt - 1);
+            if is_new
+                && row.replaces_outputs == Some(false)
+                && proven.contains(&(&row.key, before))
+                && gone.insert(row.key.clone())
             {
-                figures.known += 1;
+                figures(row, |figures| figures.lately += 1);
             }
         }
         Self {
-            sessions: sessions.map(|count| count as u64),
+            sessions: None,
             procedures,
         }
     }
@@ -88,12 +129,18 @@ impl Counts {
 }
 
 impl Figures {
-    fn add(&mut self, decision: &Decision) {
+    /// `replaces`: whether the newest attempt replaces complete outputs.
+    fn add(&mut self, decision: &Decision, replaces: impl Fn() -> bool) {
         self.tasks += 1;
         match decision {
             Decision::Skip(Skip::Complete | Skip::Stale(_)) => self.complete += 1,
-            Decision::Skip(Skip::InFlight { .. } | Skip::Renamed(_) | Skip::Failed { .. })
-            | Decision::Submit(
+            Decision::Skip(Skip::InFlight { .. } | Skip::Renamed(_) | Skip::Failed { .. }) => {
+                match replaces() {
+                    true => self.ours += 1,
+                    false => self.begun += 1,
+                }
+            }
+            Decision::Submit(
                 Due::Stale | Due::Forced { .. } | Due::FailedBefore | Due::Retry { .. },
             ) => self.ours += 1,
             Decision::Submit(due) => {
@@ -107,10 +154,26 @@ impl Figures {
     /// Counts the tasks that were complete and are not any more. Rows tell it exactly; what was
     /// complete without a row is missed only if the rest cannot make up for it.
     fn lost(&self, baseline: u64) -> u64 {
-        let possible = self.tasks - self.incomplete;
-        let vanished = baseline.saturating_sub(possible).min(self.incomplete);
-        self.gone.max(vanished)
+        self.gone.max(self.missing(baseline, self.incomplete))
     }
+
+    /// The same with those that runs of the last day have submitted again.
+    fn lost_lately(&self, baseline: u64) -> u64 {
+        let missing = self.missing(baseline, self.incomplete + self.begun);
+        (self.gone + self.lately).max(missing)
+    }
+
+    /// Counts how many of `baseline` tasks cannot be complete if these are not.
+    fn missing(&self, baseline: u64, incomplete: u64) -> u64 {
+        let possible = self.tasks.saturating_sub(incomplete);
+        baseline.saturating_sub(possible).min(incomplete)
+    }
+}
+
+/// True for a complete row of this program. The Python program's have no reason: it believed Slurm's word alone, so
+/// nobody knows whether there ever were outputs.
+fn is_proven(row: &TaskRow) -> bool {
+    row.status == TaskStatus::Complete && row.reason.is_some()
 }
 
 /// Returns a stop for each number that fell by more than the configuration allows.
@@ -119,12 +182,16 @@ pub fn judge(config: &Config, counts: &Counts, baselines: &Baselines) -> Vec<Saf
     let known = |name: &str| baselines.get(name).copied().unwrap_or(0);
     let is_sudden = |lost: u64, before: u64| {
         // Far below 2^52.
-        lost >= LEAST && lost as f64 * 100.0 > percent * before as f64
+        let is_all = lost >= LEAST_OF_ALL && lost >= before;
+        (lost >= LEAST || is_all) && lost as f64 * 100.0 > percent * before as f64
     };
     let roots_changed = is_other(baselines, ROOTS, roots_mark(config));
     let mut stops = Vec::new();
-    let mut stop = |name: String, figure: u64, message: String, changed: Option<String>| {
-        let changed = changed.map_or_else(String::new, |what| format!("; {what} since then"));
+    let changed = match roots_changed {
+        true => "; a root in the configuration has changed since then",
+        false => "",
+    };
+    let mut stop = |name: String, figure: u64, message: String| {
         stops.push(SafetyStop {
             name,
             figure,
@@ -135,40 +202,56 @@ pub fn judge(config: &Config, counts: &Counts, baselines: &Baselines) -> Vec<Saf
             can_be_accepted: true,
         });
     };
-    let of_roots = || roots_changed.then(|| "a root in the configuration has changed".to_owned());
     if let Some(now) = counts.sessions {
         let before = known(SESSIONS);
-        if is_sudden(before.saturating_sub(now), before) {
+        let lost = before.saturating_sub(now);
+        if lost >= LEAST && is_sudden(lost, before) {
             let message = format!("there are {now} sessions where there were {before}");
-            stop(SESSIONS.to_owned(), now, message, of_roots());
+            stop(SESSIONS.to_owned(), now, message);
         }
     }
     let (mut all_lost, mut all_before, mut is_told) = (0, 0, false);
+    let mut redefined = Vec::new();
     for ((_, procedure), figures) in config.procedures.iter().zip(&counts.procedures) {
         let name = &procedure.name;
         let baseline = known(&complete(name));
-        let lost = figures
-            .lost(baseline)
-            .saturating_sub(known(&accepted(name)));
+        let accepted = known(&accepted(name));
+        let lost = figures.lost_lately(baseline).saturating_sub(accepted);
         let before = baseline.max(figures.known);
         all_lost += lost;
         all_before += before;
-        if is_sudden(lost, before) {
+        let fresh = figures.lost(baseline).saturating_sub(accepted);
+        if fresh > 0 && is_other(baselines, &rule(name), rule_mark(config, procedure)) {
             is_told = true;
-            let rule = is_other(baselines, &rule(name), rule_mark(config, procedure));
-            let changed = rule
-                .then(|| format!("what makes {name} complete has changed"))
-                .or_else(of_roots);
+            redefined.push(changed_rule(name, fresh, before));
+        } else if is_sudden(lost, before) {
+            is_told = true;
             let message =
                 format!("{lost} of {before} complete tasks of {name} have lost their outputs");
-            stop(complete(name), lost, message, changed);
+            stop(complete(name), lost, message);
         }
     }
-    if !is_told && is_sudden(all_lost, all_before) {
+    if !is_told && all_lost >= LEAST && is_sudden(all_lost, all_before) {
         let message = format!("{all_lost} of {all_before} complete tasks have lost their outputs");
-        stop("complete".to_owned(), all_lost, message, of_roots());
+        stop("complete".to_owned(), all_lost, message);
     }
+    stops.extend(redefined);
     stops
+}
+
+/// Asks before tasks run again only because the configuration now asks for other outputs.
+fn changed_rule(name: &str, lost: u64, before: u64) -> SafetyStop {
+    SafetyStop {
+        name: complete(name),
+        figure: lost,
+        message: format!(
+            "what makes {name} complete has changed in the configuration, and {lost} of {before} complete tasks are \
+             incomplete by the new rule"
+        ),
+        hint: "undo the change, or run these tasks again with 'snbb-scheduler run --accept-drop'"
+            .to_owned(),
+        can_be_accepted: true,
+    }
 }
 
 /// Takes the figures of a run that goes on. `accepts`: as they are, also where they are lower.
@@ -201,10 +284,11 @@ pub fn settle(config: &Config, counts: &Counts, baselines: &mut Baselines, accep
         baselines.insert(rule(name), rule_mark(config, procedure));
         // What was accepted once is no alarm while it waits for its turn.
         let accepted_before = baselines.get(&accepted(name)).copied().unwrap_or(0);
+        let lost = figures.gone + figures.lately;
         let still = if accepts {
-            figures.gone
+            lost
         } else {
-            accepted_before.min(figures.gone)
+            accepted_before.min(lost)
         };
         match still {
             0 => baselines.remove(&accepted(name)),

@@ -37,8 +37,12 @@ pub struct SlurmSettings {
     pub env: Vec<(OsString, OsString)>,
     /// False: sacct is never asked.
     pub accounting: bool,
-    /// Whose jobs are looked at.
-    pub uid: u32,
+    /// Whose jobs are looked at: the owner of the study's state, else the calling user.
+    pub owner: u32,
+    /// Who asks, and owns what is submitted.
+    pub caller: u32,
+    /// What Slurm is to print between two fields.
+    pub separator: String,
     /// sbatch tries again by itself for two minutes when the controller is busy.
     pub submit_timeout: Duration,
     pub query_timeout: Duration,
@@ -57,7 +61,9 @@ pub struct SlurmExecutor {
     /// `PATH` of the calling process.
     path: Option<OsString>,
     pub(super) accounting: bool,
-    pub(super) uid: u32,
+    pub(super) owner: u32,
+    pub(super) caller: u32,
+    pub(super) separator: String,
     pub(super) time: TimeLeft,
     /// None: not asked yet.
     pub(super) has_submit_line: Option<bool>,
@@ -81,21 +87,27 @@ impl SlurmExecutor {
                 .chain(settings.config_dir)
                 .collect(),
             accounting: settings.accounting,
-            uid: settings.uid,
+            owner: settings.owner,
+            caller: settings.caller,
+            separator: settings.separator,
             time: TimeLeft::new(settings.submit_timeout, settings.query_timeout),
             has_submit_line: None,
         }
     }
 
-    /// Takes what the configuration and the calling process say.
-    pub fn from_config(config: &Config) -> Self {
+    /// Takes what the configuration and the calling process say. `owner`: the user whose state it is, if known.
+    pub fn from_config(config: &Config, owner: Option<u32>) -> Self {
+        let caller = sys::effective_uid();
+        let owner = owner.unwrap_or(caller);
         Self::new(SlurmSettings {
             bin_dir: config.slurm.bin_dir.clone(),
             script_dir: config.script_dir.clone(),
             config_dir: config.base_dir().map(Path::to_owned),
             env: std::env::vars_os().collect(),
             accounting: config.slurm.accounting,
-            uid: sys::effective_uid(),
+            owner,
+            caller,
+            separator: parse::separator(&(owner, &config.state_file)),
             submit_timeout: SlurmSettings::SUBMIT_TIMEOUT,
             query_timeout: SlurmSettings::QUERY_TIMEOUT,
         })

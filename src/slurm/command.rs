@@ -43,6 +43,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long we listen on for the output of a command that has ended while a child of its own keeps the pipe.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
+/// The most bytes that an answer of Slurm's may have: some hundred thousand jobs.
+pub const LARGEST_ANSWER: usize = 128 << 20;
+
+/// The most bytes that sbatch may print.
+const LARGEST_RECEIPT: usize = 1 << 20;
+
 /// So many letters of what a command wrote are told.
 const LONGEST_MESSAGE: usize = 500;
 
@@ -54,6 +60,10 @@ pub enum End {
     /// We ended it.
     TimedOut {
         seconds: u64,
+    },
+    /// It printed more than the limit, and we ended it.
+    TooLong {
+        bytes: usize,
     },
     /// The operating system kept its status from us (a parent that ignores SIGCHLD).
     Unseen,
@@ -129,7 +139,7 @@ impl Commands {
         };
         let mut command = self.command(program, arguments);
         command.envs(added);
-        run(command, limit)
+        run(command, limit, LARGEST_RECEIPT)
     }
 
     /// Runs a query and returns what it wrote to stdout, or a text that says why there is no answer.
@@ -142,7 +152,7 @@ impl Commands {
         let path = self.find(program)?;
         let mut command = self.command(path.as_os_str(), arguments);
         command.envs(QUERY_ENV);
-        run(command, limit).map_err(|source| ExecutorError::Io {
+        run(command, limit, LARGEST_ANSWER).map_err(|source| ExecutorError::Io {
             action: "start",
             path,
             source,
@@ -173,8 +183,9 @@ fn is_executable(path: &Path) -> bool {
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// Runs a command to its end, or ends it when its time is over. Never waits for longer than that and a few seconds.
-fn run(mut command: Command, limit: Duration) -> std::io::Result<Ended> {
+/// Runs a command to its end, or ends it when its time is over or it has printed more than `most` bytes. Never waits
+/// for longer than that and a few seconds.
+fn run(mut command: Command, limit: Duration, most: usize) -> std::io::Result<Ended> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -194,6 +205,11 @@ fn run(mut command: Command, limit: Duration) -> std::io::Result<Ended> {
     loop {
         if ended.is_none() {
             ended = status(&mut child).map(|end| (end, Instant::now()));
+        }
+        if stdout.bytes.len().max(stderr.bytes.len()) > most {
+            finish(&mut child);
+            ended = Some((End::TooLong { bytes: most }, Instant::now()));
+            break;
         }
         let silent = stdout.is_closed() && stderr.is_closed();
         match ended {

@@ -12,7 +12,9 @@ use super::client::SlurmExecutor;
 use super::command::{End, one_line};
 use super::sbatch_answer;
 use super::sbatch_line::Line;
-use crate::executor::{Executor as _, ExecutorError, JobRequest, Refusal, Submission};
+use crate::executor::{
+    Answer, Executor as _, ExecutorError, JobReport, JobRequest, Refusal, Submission,
+};
 use crate::job::JobId;
 use crate::sys;
 
@@ -35,8 +37,8 @@ pub struct Report {
     /// In the order of [`PROGRAMS`].
     pub programs: Vec<(&'static str, Place)>,
     pub version: Option<Result<String, String>>,
-    /// The user's jobs in the queue, one line each.
-    pub queue: Option<Result<String, String>>,
+    /// The user's jobs in the queue.
+    pub queue: Option<Result<Vec<JobReport>, String>>,
     pub accounting: Option<Result<String, String>>,
     pub config: Option<Result<String, String>>,
     /// This host's time before and after the controller was asked for its own.
@@ -93,9 +95,11 @@ impl SlurmExecutor {
             report.version = Some(self.ask("sbatch", &words(&["--version"])));
         }
         if has(&report, "squeue") {
-            let mut arguments = words(&["-h", "-r", "--format=%i"]);
-            arguments.push(format!("--user={}", self.uid));
-            report.queue = Some(self.ask("squeue", &arguments));
+            report.queue = Some(match self.observe_queue(&[None], &mut Vec::new()) {
+                Answer::Got(jobs) => Ok(jobs),
+                Answer::Failed(error) => Err(error),
+                Answer::Off => Ok(Vec::new()),
+            });
         }
         if has(&report, "sacct") {
             let job = questions.canary.as_ref().map_or("1", JobId::as_str);

@@ -1,17 +1,20 @@
 //! The text of squeue and sacct, read into job reports.
 //!
-//! Pure. Any bytes are accepted. A line that cannot be read is a warning and, if at least its job id
-//! can, a job of which nothing is known ([`Phase::Unknown`]): never an absence.
+//! Pure. Any bytes are accepted. An answer with text that describes no job is not clean ([`Parsed::broken`]). A record
+//! that was cut is a job of which nothing is known ([`Phase::Unknown`]): never an absence.
 
 mod ids;
+mod records;
 pub mod steps;
 mod values;
 
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::Arc;
 
 pub use ids::is_askable;
 use ids::{Ids, ids};
+use records::records;
 use values::{Twice, clock, known, requested_memory, tag_of_submit_line, time};
 
 use super::job_state::{self, Said, Source};
@@ -19,13 +22,21 @@ use crate::executor::{JobReport, Phase};
 use crate::job::{JobId, JobTag, array};
 use crate::state::JobFacts;
 
-/// Stands between the fields: cannot be typed into a job name by mistake, as `|` can.
-pub const SEPARATOR: char = '\u{1f}';
+/// The first and the last character of a separator.
+pub const SEPARATOR: &str = "\u{1f}";
 
-/// squeue's `--format`, without the separators. The name is last, so that whatever it holds stays in it.
+/// Makes a separator that no text of a job holds. It is the same at each call, so that a site's cache in front of
+/// Slurm finds its answers again.
+pub fn separator(study: &impl Hash) -> String {
+    let mut hasher = DefaultHasher::new();
+    study.hash(&mut hasher);
+    format!("{SEPARATOR}{:016x}{SEPARATOR}", hasher.finish())
+}
+
+/// squeue's `--format`, without the separators. The texts of people are last.
 pub const QUEUE_FORMAT: [&str; 10] = ["%i", "%T", "%r", "%V", "%S", "%e", "%N", "%l", "%k", "%j"];
 
-/// sacct's `--format`: fields that exist since 20.11. The name is last.
+/// sacct's `--format`: fields that exist since 20.11. The text of people is last.
 pub const ACCOUNTING_FIELDS: [&str; 14] = [
     "JobID",
     "State",
@@ -46,20 +57,26 @@ pub const ACCOUNTING_FIELDS: [&str; 14] = [
 /// The field that holds the whole command line of a submission, since 21.08: before the name.
 pub const SUBMIT_LINE: &str = "SubmitLine";
 
-/// Holds what could be read, and what a person should hear of.
+/// The jobs of an answer, and what a person should know about it.
 #[derive(Debug, Default)]
 pub struct Parsed {
     pub jobs: Vec<JobReport>,
     pub warnings: Vec<String>,
-    /// Set if a line about a job could not be read: the answer is not whole, and what is missing
-    /// from it is not absent.
+    /// Why the answer is not clean: something in it describes no job, or was cut. What is missing from such an
+    /// answer is not absent.
     pub broken: Option<String>,
 }
 
+/// The number of squeue's fields before the texts of people.
+const QUEUE_SAFE: usize = QUEUE_FORMAT.len() - 2;
+
+/// The number of sacct's fields before the texts of people.
+const ACCOUNTING_SAFE: usize = ACCOUNTING_FIELDS.len() - 1;
+
 /// Reads squeue's answer to [`QUEUE_FORMAT`].
-pub fn queue(text: &str, cluster: Option<&Arc<str>>) -> Parsed {
-    read("squeue", text, |line| {
-        let fields: [&str; QUEUE_FORMAT.len()] = split(line)?;
+pub fn queue(text: &str, separator: &str, cluster: Option<&Arc<str>>) -> Parsed {
+    let found = records::<{ QUEUE_FORMAT.len() }>(text, separator, QUEUE_SAFE);
+    let jobs = found.records.into_iter().map(|fields| {
         let [
             id,
             state,
@@ -85,68 +102,83 @@ pub fn queue(text: &str, cluster: Option<&Arc<str>>) -> Parsed {
             req_mem_mb: None,
             elapsed_s: None,
             tag: JobTag::parse(comment),
+            has_submit_line: false,
             name,
             is_whole: true,
         };
-        Some((id, raw))
-    })
-    .of_cluster(cluster)
+        (id, raw)
+    });
+    read("squeue", jobs, &found.foreign, separator).of_cluster(cluster)
 }
 
 /// Reads sacct's answer to [`ACCOUNTING_FIELDS`], with [`SUBMIT_LINE`] before the name if asked for.
-pub fn accounting(text: &str, with_submit_line: bool, cluster: Option<&Arc<str>>) -> Parsed {
+pub fn accounting(
+    text: &str,
+    separator: &str,
+    with_submit_line: bool,
+    cluster: Option<&Arc<str>>,
+) -> Parsed {
     const FIELDS: usize = ACCOUNTING_FIELDS.len();
-    read("sacct", text, |line| {
-        let (head, submit_line, name) = if with_submit_line {
-            let fields: [&str; FIELDS + 1] = split(line)?;
-            let (head, [submit_line, name]) = fields.split_last_chunk::<2>()?;
-            (
-                <[&str; FIELDS - 1]>::try_from(head).ok()?,
-                *submit_line,
-                *name,
-            )
-        } else {
-            let fields: [&str; FIELDS] = split(line)?;
-            let (name, head) = fields.split_last()?;
-            (<[&str; FIELDS - 1]>::try_from(head).ok()?, "", *name)
-        };
-        let [
-            id,
-            state,
-            code,
-            submit,
-            start,
-            end,
-            elapsed,
-            limit,
-            memory,
-            node_count,
-            cpus,
-            nodes,
-            reason,
-        ] = head;
-        let raw = Raw {
-            source: Source::Accounting,
-            state,
-            exit_code: Some(code).filter(|code| code.contains(':')),
-            reason,
-            submit,
-            start,
-            end,
-            nodes,
-            time_limit_s: limit
-                .parse::<i64>()
-                .ok()
-                .and_then(|minutes| minutes.checked_mul(60)),
-            req_mem_mb: requested_memory(memory, node_count, cpus),
-            elapsed_s: elapsed.parse().ok(),
-            tag: tag_of_submit_line(submit_line),
-            name,
-            is_whole: !memory.contains('?'),
-        };
-        Some((id, raw))
-    })
+    match with_submit_line {
+        true => accounting_of::<{ FIELDS + 1 }>(text, separator),
+        false => accounting_of::<FIELDS>(text, separator),
+    }
     .of_cluster(cluster)
+}
+
+fn accounting_of<const N: usize>(text: &str, separator: &str) -> Parsed {
+    let found = records::<N>(text, separator, ACCOUNTING_SAFE);
+    let jobs = found.records.iter().filter_map(|fields| {
+        let (head, texts) = fields.split_first_chunk()?;
+        let (name, submit_line) = texts.split_last()?;
+        let submit_line = submit_line.first().copied().unwrap_or_default();
+        Some(record(*head, submit_line, name))
+    });
+    read("sacct", jobs, &found.foreign, separator)
+}
+
+/// Names the fields of one record of accounting.
+fn record<'a>(
+    head: [&'a str; ACCOUNTING_SAFE],
+    submit_line: &str,
+    name: &'a str,
+) -> (&'a str, Raw<'a>) {
+    let [
+        id,
+        state,
+        code,
+        submit,
+        start,
+        end,
+        elapsed,
+        limit,
+        memory,
+        node_count,
+        cpus,
+        nodes,
+        reason,
+    ] = head;
+    let raw = Raw {
+        source: Source::Accounting,
+        state,
+        exit_code: Some(code).filter(|code| code.contains(':')),
+        reason,
+        submit,
+        start,
+        end,
+        nodes,
+        time_limit_s: limit
+            .parse::<i64>()
+            .ok()
+            .and_then(|minutes| minutes.checked_mul(60)),
+        req_mem_mb: requested_memory(memory, node_count, cpus),
+        elapsed_s: elapsed.parse().ok(),
+        tag: tag_of_submit_line(submit_line),
+        has_submit_line: known(submit_line).is_some(),
+        name,
+        is_whole: !memory.contains('?'),
+    };
+    (id, raw)
 }
 
 /// Holds a line's fields as they came, with the few that are read differently per source.
@@ -163,6 +195,7 @@ struct Raw<'a> {
     req_mem_mb: Option<i64>,
     elapsed_s: Option<i64>,
     tag: Option<JobTag>,
+    has_submit_line: bool,
     name: &'a str,
     /// False for a record of accounting's whose first half has not arrived yet: for some seconds its
     /// name is `allocation`, its memory `16?`, and nobody seems to have cancelled it.
@@ -186,27 +219,22 @@ impl Parsed {
 
 fn read<'a>(
     program: &str,
-    text: &'a str,
-    fields: impl Fn(&'a str) -> Option<(&'a str, Raw<'a>)>,
+    records: impl Iterator<Item = (&'a str, Raw<'a>)>,
+    foreign: &[&str],
+    separator: &str,
 ) -> Parsed {
     let mut parsed = Parsed::default();
     let mut ranges = Vec::new();
-    let mut unread: Vec<&str> = Vec::new();
-    for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        let Some((id, raw)) = fields(line) else {
-            unread.push(line);
-            let first = line.split(SEPARATOR).next().unwrap_or_default();
-            if line.contains(SEPARATOR) || ids(first).is_some() {
-                parsed.broken.get_or_insert_with(|| broken(program, line));
-            }
-            // Without a separator it is the rest of a name with a line break, or a banner.
-            if line.contains(SEPARATOR)
-                && let Some(Ids::One(id)) = ids(first)
-            {
-                parsed.jobs.push(unknown(id));
-            }
-            continue;
-        };
+    for line in foreign {
+        parsed.broken.get_or_insert_with(|| broken(program, line));
+        // A record that was cut: the job is there.
+        if let Some((id, _)) = line.split_once(separator)
+            && let Some(Ids::One(id)) = ids(id)
+        {
+            parsed.jobs.push(unknown(id));
+        }
+    }
+    for (id, raw) in records {
         match ids(id) {
             Some(Ids::One(id)) => {
                 let job = raw.report(id, &mut parsed);
@@ -227,12 +255,8 @@ fn read<'a>(
                 }
                 ranges.push((tasks, raw));
             }
-            Some(Ids::Other) => {}
-            // A job, and nobody knows which.
-            None => {
-                unread.push(line);
-                parsed.broken.get_or_insert_with(|| broken(program, line));
-            }
+            // No record begins with anything else.
+            Some(Ids::Other) | None => {}
         }
     }
     // A task can stand in a row of its own and in a range; its own row is the newer one.
@@ -243,19 +267,13 @@ fn read<'a>(
             parsed.jobs.push(job);
         }
     }
-    if let Some(first) = unread.first() {
-        parsed.warn(format!(
-            "{} of {program}'s lines could not be read; the first: {}",
-            unread.len(),
-            shown(first)
-        ));
-    }
     parsed
 }
 
+/// Why an answer counts as none.
 fn broken(program: &str, line: &str) -> String {
     format!(
-        "a line of {program}'s answer could not be read: {}",
+        "{program} printed text that describes no job: '{}'",
         shown(line)
     )
 }
@@ -334,6 +352,7 @@ impl Raw<'_> {
                 cluster: None,
             },
             tag: self.tag.clone().map(|tag| tag_of_task(tag, &job)),
+            has_submit_line: self.has_submit_line,
             id: job,
         }
     }
@@ -359,17 +378,8 @@ fn unknown(id: JobId) -> JobReport {
         submitted_at: None,
         facts: JobFacts::default(),
         tag: None,
+        has_submit_line: false,
     }
-}
-
-/// Splits at the first N - 1 separators; the last field keeps the others.
-fn split<const N: usize>(line: &str) -> Option<[&str; N]> {
-    let mut parts = line.splitn(N, SEPARATOR);
-    let mut fields = [""; N];
-    for field in &mut fields {
-        *field = parts.next()?;
-    }
-    Some(fields)
 }
 
 #[cfg(test)]

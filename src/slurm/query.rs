@@ -3,23 +3,19 @@
 //! One squeue per cluster, one sacct per thousand jobs. A query that failed, or that does not know the
 //! job that it must know, is no answer.
 
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use chrono::{DateTime, Days, Local, Utc};
 
 use super::client::SlurmExecutor;
 use super::command::{End, one_line};
-use super::parse::{self, Parsed, SEPARATOR};
-use crate::executor::{Answer, Doubt, JobReport, Question};
-use crate::job::{JobId, JobRef, array};
+use super::parse::{self, Parsed};
+use crate::executor::{Answer, JobReport, Question};
+use crate::job::array;
 
 /// One argument holds 128 KiB at most, and the database is asked for so many rows at a time.
 pub(super) const IDS_PER_CALL: usize = 1000;
-
-/// Names can be longer than ids.
-const NAMES_PER_CALL: usize = 300;
 
 impl SlurmExecutor {
     /// Runs a query; the error is a text for people.
@@ -40,6 +36,12 @@ impl SlurmExecutor {
             End::TimedOut { seconds } => {
                 format!("{program} did not answer within {seconds} s and was ended")
             }
+            End::TooLong { bytes } => {
+                format!(
+                    "{program} printed more than {} MiB and was ended",
+                    bytes >> 20
+                )
+            }
             End::Unseen => format!(
                 "the exit status of {program} could not be had (does the calling program ignore SIGCHLD?)"
             ),
@@ -51,36 +53,85 @@ impl SlurmExecutor {
         })
     }
 
-    fn ask_queue(&mut self, cluster: Option<&Arc<str>>) -> Result<Parsed, String> {
-        let format = parse::QUEUE_FORMAT.join(&SEPARATOR.to_string());
-        let mut arguments = cluster_option(cluster);
-        arguments.extend(["--all", "-h", "-r", "--states=all"].map(str::to_owned));
-        arguments.push(format!("--user={}", self.uid));
-        arguments.push(format!("--format={format}"));
-        Ok(parse::queue(&self.ask("squeue", &arguments)?, cluster))
+    /// Whose jobs are asked for: the owner's, and those that another caller submits.
+    pub(super) fn users(&self) -> String {
+        match self.owner == self.caller {
+            true => self.owner.to_string(),
+            false => format!("{},{}", self.owner, self.caller),
+        }
     }
 
-    /// Asks accounting for the jobs that fit some conditions (`--jobs=1,2`).
+    /// Fails where Slurm hides the owner's jobs from the caller: their absence would mean nothing.
+    fn check_view(&mut self) -> Result<(), String> {
+        if self.owner == self.caller || self.caller == 0 {
+            return Ok(());
+        }
+        let config = self.ask("scontrol", &["show", "config"].map(str::to_owned))?;
+        let is_hidden =
+            config
+                .lines()
+                .filter_map(|line| line.split_once('='))
+                .any(|(key, value)| {
+                    key.trim() == "PrivateData"
+                        && value.split(',').any(|what| what.trim() == "jobs")
+                });
+        match is_hidden {
+            false => Ok(()),
+            true => Err(format!(
+                "Slurm hides the jobs of user {} from user {} (PrivateData=jobs)",
+                self.owner, self.caller
+            )),
+        }
+    }
+
+    fn ask_queue(&mut self, cluster: Option<&Arc<str>>) -> Result<Parsed, String> {
+        // One more at the end: what comes between two records is text of something else than Slurm.
+        let format = parse::QUEUE_FORMAT.map(|field| format!("{field}{}", self.separator));
+        let mut arguments = cluster_option(cluster);
+        arguments.extend(["--all", "-h", "-r", "--states=all"].map(str::to_owned));
+        arguments.push(format!("--user={}", self.users()));
+        arguments.push(format!("--format={}", format.concat()));
+        let text = self.ask("squeue", &arguments)?;
+        Ok(parse::queue(&text, &self.separator, cluster))
+    }
+
+    /// Asks accounting for these jobs of the user (none: all), with their submit lines, which hold our tag.
     fn ask_accounting(
         &mut self,
-        conditions: &[String],
+        ids: &[&str],
         since: Option<DateTime<Utc>>,
-        with_submit_line: bool,
         cluster: Option<&Arc<str>>,
     ) -> Result<Parsed, String> {
+        let with_submit_line = match self.has_submit_line {
+            Some(known) => known,
+            None => self
+                .ask("sacct", &["--helpformat".to_owned()])?
+                .split_ascii_whitespace()
+                .any(|field| field.eq_ignore_ascii_case(parse::SUBMIT_LINE)),
+        };
+        self.has_submit_line = Some(with_submit_line);
         let mut fields: Vec<&str> = parse::ACCOUNTING_FIELDS.to_vec();
         if with_submit_line {
             fields.insert(fields.len() - 1, parse::SUBMIT_LINE);
         }
         let mut arguments = cluster_option(cluster);
         // All jobs that ever had an id: ids are recycled, and sacct alone would show the newest only.
-        arguments.extend(["-X", "-D", "-n", "-P"].map(str::to_owned));
-        arguments.push(format!("--delimiter={SEPARATOR}"));
-        arguments.extend_from_slice(conditions);
+        arguments.extend(["-X", "-D", "-n", "-p"].map(str::to_owned));
+        arguments.push(format!("--delimiter={}", self.separator));
+        // Everybody's jobs are shown otherwise, at least to root.
+        arguments.push(format!("--uid={}", self.users()));
+        if !ids.is_empty() {
+            arguments.push(format!("--jobs={}", ids.join(",")));
+        }
         arguments.extend(since_option(since));
         arguments.push(format!("--format={}", fields.join(",")));
         let text = self.ask("sacct", &arguments)?;
-        Ok(parse::accounting(&text, with_submit_line, cluster))
+        Ok(parse::accounting(
+            &text,
+            &self.separator,
+            with_submit_line,
+            cluster,
+        ))
     }
 
     pub(super) fn observe_queue(
@@ -89,6 +140,9 @@ impl SlurmExecutor {
         warnings: &mut Vec<String>,
     ) -> Answer<Vec<JobReport>> {
         let mut jobs = Vec::new();
+        if let Err(text) = self.check_view() {
+            return Answer::Failed(text);
+        }
         for cluster in clusters {
             match self.ask_queue(cluster.as_ref()) {
                 Ok(parsed) => {
@@ -127,7 +181,7 @@ impl SlurmExecutor {
         warnings: &mut Vec<String>,
     ) -> Result<Vec<JobReport>, String> {
         let mut found: Vec<JobReport> = Vec::new();
-        if question.jobs.is_empty() && question.in_doubt.is_empty() {
+        if question.jobs.is_empty() && question.search_from.is_none() {
             return Ok(found);
         }
         // What is missing from an answer that was cut is not absent.
@@ -158,17 +212,15 @@ impl SlurmExecutor {
             for chunk in chunks {
                 let mut asked: Vec<&str> = chunk.to_vec();
                 asked.extend(canary.map(|canary| canary.id.as_str()));
-                let condition = [format!("--jobs={}", asked.join(","))];
-                let parsed =
-                    self.ask_accounting(&condition, question.since, false, cluster.as_ref())?;
+                let parsed = self.ask_accounting(&asked, question.since, cluster.as_ref())?;
                 // Any job that is known proves that it answers. The canary alone does not have to be there
                 // for ever: sites purge old records.
                 if let Some(canary) = canary
                     && parsed.jobs.is_empty()
                 {
                     // It may have ended before the time that the others are asked from.
-                    let condition = [format!("--jobs={}", canary.id)];
-                    let alone = self.ask_accounting(&condition, None, false, cluster.as_ref())?;
+                    let alone =
+                        self.ask_accounting(&[canary.id.as_str()], None, cluster.as_ref())?;
                     if !alone.jobs.iter().any(|job| job.id == canary.id) {
                         return Err(format!(
                             "sacct answers, but does not know job {} that it has known: its database is not whole",
@@ -179,99 +231,44 @@ impl SlurmExecutor {
                 }
                 note(parsed, &mut found);
             }
-        }
-        for cluster in clusters {
-            self.look_for(&question.in_doubt, cluster.as_ref(), &mut found, &mut note)?;
+            if question.search_from.is_some() {
+                let all = self.ask_accounting(&[], question.search_from, cluster.as_ref())?;
+                note(all, &mut found);
+            }
         }
         match cut {
-            Some(text) if !knows_all(&found, question) => Err(text),
+            Some(text) if question.search_from.is_some() || !knows_all(&found, question) => {
+                Err(text)
+            }
             _ => Ok(each_once(found)),
         }
     }
-
-    /// Asks for jobs by the names of submissions in doubt.
-    fn look_for(
-        &mut self,
-        doubts: &[Doubt],
-        cluster: Option<&Arc<str>>,
-        found: &mut Vec<JobReport>,
-        note: &mut impl FnMut(Parsed, &mut Vec<JobReport>),
-    ) -> Result<(), String> {
-        let Some(since) = doubts.iter().map(|doubt| doubt.intent_at).min() else {
-            return Ok(());
-        };
-        let has_submit_line = match self.has_submit_line {
-            Some(known) => known,
-            None => self
-                .ask("sacct", &["--helpformat".to_owned()])?
-                .split_ascii_whitespace()
-                .any(|field| field.eq_ignore_ascii_case(parse::SUBMIT_LINE)),
-        };
-        self.has_submit_line = Some(has_submit_line);
-        let mut all: Vec<&str> = doubts.iter().map(|doubt| &*doubt.job_name).collect();
-        // The tasks of an array share its name.
-        all.sort_unstable();
-        all.dedup();
-        for names in all.chunks(NAMES_PER_CALL) {
-            let conditions = [
-                format!("--name={}", names.join(",")),
-                // Root is shown everybody's jobs otherwise.
-                format!("--uid={}", self.uid),
-            ];
-            let mut parsed =
-                self.ask_accounting(&conditions, Some(since), has_submit_line, cluster)?;
-            // Slurm compares names without case.
-            parsed.jobs.retain(|job| names.contains(&job.name.as_str()));
-            note(parsed, found);
-        }
-        Ok(())
-    }
 }
 
-/// True if accounting has told something of each job and of each submission in doubt.
+/// True if accounting has something about each job that was asked for.
 fn knows_all(found: &[JobReport], question: &Question) -> bool {
-    let ids: HashSet<&str> = found.iter().map(|job| job.id.as_str()).collect();
-    let arrays: HashSet<&str> = found
+    let arrays = found.iter().filter_map(|job| array::split_job_id(&job.id));
+    let known: HashSet<&str> = found
         .iter()
-        .filter_map(|job| Some(array::split_job_id(&job.id)?.0))
+        .map(|job| job.id.as_str())
+        .chain(arrays.map(|(array, _)| array))
         .collect();
-    let marks: HashSet<&str> = found
-        .iter()
-        .filter_map(|job| Some(job.tag.as_ref()?.submission_id.as_str()))
-        .collect();
-    let is_known = |job: &JobRef| {
-        ids.contains(job.id.as_str())
-            || array::split_job_id(&job.id)
-                .is_some_and(|(id, _)| ids.contains(id) || arrays.contains(id))
-    };
-    question.jobs.iter().all(is_known)
-        && question
-            .in_doubt
-            .iter()
-            .all(|doubt| marks.contains(&*doubt.submission_id))
+    question.jobs.iter().all(|job| {
+        known.contains(job.id.as_str())
+            || array::split_job_id(&job.id).is_some_and(|(array, _)| known.contains(array))
+    })
 }
 
-/// Leaves one report per record; of two, the first, with the tag that only the answer by name has.
-/// Of one id there is a record per submission: it was requeued, or recycled for another job.
-fn each_once(jobs: Vec<JobReport>) -> Vec<JobReport> {
-    type Record = (JobId, Option<Arc<str>>, Option<DateTime<Utc>>);
-    let mut places: HashMap<Record, usize> = HashMap::new();
-    let mut once: Vec<JobReport> = Vec::new();
-    for job in jobs {
-        let record = (job.id.clone(), job.facts.cluster.clone(), job.submitted_at);
-        match places.entry(record) {
-            Entry::Occupied(place) => {
-                if let Some(known) = once.get_mut(*place.get()) {
-                    known.tag = known.tag.take().or(job.tag);
-                }
-            }
-            Entry::Vacant(place) => {
-                place.insert(once.len());
-                once.push(job);
-            }
-        }
-    }
-    once
+/// Leaves one report per record. Of one id there is a record per submission: it was requeued, or recycled for
+/// another job.
+fn each_once(mut jobs: Vec<JobReport>) -> Vec<JobReport> {
+    let mut seen = HashSet::new();
+    jobs.retain(|job| {
+        let cluster = job.facts.cluster.clone();
+        let times = (job.submitted_at, job.facts.started_at);
+        seen.insert((job.id.clone(), cluster, times))
+    });
+    jobs
 }
 
 /// Returns the clusters that a question is about: the default one, and those of its jobs and its own.

@@ -109,6 +109,10 @@ pub fn judge(end: End, stdout: &str, stderr: &str) -> Submission {
         }
         End::Signal(signal) => in_doubt(&format!("sbatch was ended by signal {signal}"), &said),
         End::Unseen => in_doubt("the exit status of sbatch could not be had", &said),
+        End::TooLong { bytes } => in_doubt(
+            &format!("sbatch printed more than {bytes} bytes and was ended"),
+            &said,
+        ),
         End::TimedOut { seconds } => in_doubt(
             &format!("sbatch did not answer within {seconds} s and was ended"),
             &said,

@@ -10,12 +10,13 @@ use chrono::{DateTime, Utc};
 
 use super::client::SlurmExecutor;
 use super::job_state::cancelled_by;
+use super::parse;
 use super::parse::steps::{self, Run, Usage};
-use super::parse::{self, SEPARATOR};
 use super::query::{IDS_PER_CALL, cluster_option, since_option};
-use crate::executor::{JobReport, Phase, Question};
+use crate::executor::{ACCOUNTING_LAG, JobReport, Phase, Question};
 use crate::job::{JobId, JobRef};
 use crate::state::Reason;
+use crate::sys;
 
 /// What is known of the runs on each cluster.
 type Known = HashMap<Option<Arc<str>>, HashMap<Run, Usage>>;
@@ -33,7 +34,9 @@ impl SlurmExecutor {
         records: &mut [JobReport],
         warnings: &mut Vec<String>,
     ) {
-        let known = match self.usage(&ended(question, queue, records), question.since) {
+        let answer = self.usage(&ended(question, queue, records), question.since);
+        let has_failed = answer.is_err();
+        let known = match answer {
             Ok(known) => known,
             Err(text) => {
                 warnings.push(format!(
@@ -58,7 +61,10 @@ impl SlurmExecutor {
             let usage = known
                 .get(&record.facts.cluster)
                 .and_then(|runs| runs.get(&(record.id.clone(), record.submitted_at)));
-            add(record, usage, self.uid);
+            let end = record.facts.ended_at;
+            let may_still_come =
+                has_failed || end.is_some_and(|end| sys::now() - end < ACCOUNTING_LAG);
+            add(record, usage, self.owner, may_still_come);
         }
     }
 
@@ -75,19 +81,16 @@ impl SlurmExecutor {
                 .collect();
             for chunk in ids.chunks(IDS_PER_CALL) {
                 let mut arguments = cluster_option(cluster.as_ref());
-                arguments.extend(["-D", "-n", "-P"].map(str::to_owned));
-                arguments.push(format!("--delimiter={SEPARATOR}"));
+                arguments.extend(["-D", "-n", "-p"].map(str::to_owned));
+                arguments.push(format!("--delimiter={}", self.separator));
                 arguments.push(format!("--jobs={}", chunk.join(",")));
                 arguments.extend(since_option(since));
                 arguments.push(format!("--format={}", steps::FIELDS.join(",")));
                 let text = self.ask("sacct", &arguments)?;
-                if steps::is_noise(&text) {
-                    return Err("sacct's answer about steps could not be read".to_owned());
-                }
                 known
                     .entry(cluster.clone())
                     .or_default()
-                    .extend(steps::steps(&text));
+                    .extend(steps::steps(&text, &self.separator)?);
             }
         }
         Ok(known)
@@ -114,7 +117,7 @@ fn ended(question: &Question, queue: &[JobReport], records: &[JobReport]) -> Vec
         .collect()
 }
 
-fn add(record: &mut JobReport, usage: Option<&Usage>, own_uid: u32) {
+fn add(record: &mut JobReport, usage: Option<&Usage>, own_uid: u32, may_still_come: bool) {
     if let Some(usage) = usage {
         record.facts.max_rss_mb = usage.max_rss_mb;
         record.facts.cpu_time_s = usage.cpu_time_s;
@@ -125,7 +128,8 @@ fn add(record: &mut JobReport, usage: Option<&Usage>, own_uid: u32) {
     }
     record.phase = match usage {
         // Once more at the next pass.
-        None => Phase::Unknown,
+        None if may_still_come => Phase::Unknown,
+        None => record.phase,
         Some(usage) if usage.has_begun => record.phase,
         Some(_) => Phase::Failed(Reason::LaunchFailed),
     };
@@ -170,6 +174,7 @@ mod tests {
                 ..JobFacts::default()
             },
             tag: None,
+            has_submit_line: false,
         }
     }
 
@@ -196,8 +201,13 @@ mod tests {
             ("CANCELLED", Some(&never), 1000, cancel),
         ] {
             let mut record = cancelled(state);
-            add(&mut record, usage, uid);
+            add(&mut record, usage, uid, true);
             assert_eq!(record.phase, expected, "{state} {usage:?} {uid}");
+            if usage.is_none() {
+                let mut record = cancelled(state);
+                add(&mut record, usage, uid, false);
+                assert_eq!(record.phase, cancel, "no steps will come: {state} {uid}");
+            }
         }
     }
 
@@ -212,7 +222,7 @@ mod tests {
         for change in changes {
             let mut record = cancelled("CANCELLED by 0");
             change(&mut record.facts);
-            add(&mut record, None, 1000);
+            add(&mut record, None, 1000, true);
             assert_eq!(record.phase, Phase::Failed(Reason::Cancelled));
         }
     }

@@ -5,10 +5,11 @@
 
 pub mod archive;
 mod facts;
+mod opening;
 mod reading;
 mod strangers;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufRead as _, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -18,8 +19,10 @@ use serde::Serialize as _;
 use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Map, Value};
 
-use super::{TaskKey, TaskStatus, durable};
+use super::{TaskKey, TaskStatus};
 use crate::job::JobId;
+
+use opening::{MARK, open_for_appending};
 
 pub use facts::{extras_of, extras_of_intent, fill};
 pub use reading::{Contents, Record, parse, read};
@@ -135,12 +138,11 @@ impl AuditLog {
             .map_err(|error| (self.path.clone(), error))
     }
 
-    /// Syncs what was appended. A file that knows no sync (a pipe, `/dev/stderr`) needs none.
+    /// Syncs what was appended.
     pub fn sync(&mut self) -> Result<(), (PathBuf, io::Error)> {
-        match self.file.sync_data() {
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
-            synced => synced.map_err(|error| (self.path.clone(), error)),
-        }
+        self.file
+            .sync_data()
+            .map_err(|error| (self.path.clone(), error))
     }
 
     fn write(&mut self, events: &[Event]) -> io::Result<()> {
@@ -235,16 +237,6 @@ impl Formatter for Spaced {
     fn begin_object_value<W: ?Sized + io::Write>(&mut self, to: &mut W) -> io::Result<()> {
         to.write_all(b": ")
     }
-}
-
-fn open_for_appending(path: &Path) -> io::Result<File> {
-    durable::make_directory_of(path)?;
-    // Also read: whether the last line is whole.
-    OpenOptions::new()
-        .read(true)
-        .append(true)
-        .create(true)
-        .open(path)
 }
 
 /// True if a log or one of its archives holds a `submitted` or `adopted` event of a job. What cannot be
@@ -395,13 +387,34 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_an_error_that_names_the_file() {
-        let path = Path::new("/dev/full");
-        let mut log = AuditLog::open(path, "r1").unwrap();
-        let (named, error) = log.append(&[event()]).unwrap_err();
-        assert_eq!(
-            (named.as_path(), error.kind()),
-            (path, io::ErrorKind::StorageFull)
-        );
+    fn e9_a_file_that_is_no_log_is_never_appended_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config.yaml");
+        let text = "bids_root: /data\n".repeat(9000);
+        std::fs::write(&path, &text).unwrap();
+        assert!(AuditLog::open(&path, "r1").is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        // A damaged beginning is still a log.
+        std::fs::write(
+            &path,
+            format!("{}\n{}\n", "\0".repeat(99), r#"{"timestamp": "x"}"#),
+        )
+        .unwrap();
+        AuditLog::open(&path, "r1")
+            .unwrap()
+            .append(&[event()])
+            .unwrap();
+    }
+
+    #[test]
+    fn e10_a_log_that_is_no_regular_file_is_an_error_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        for path in [&pipe, Path::new("/dev/full"), directory.path()] {
+            let (named, _) = AuditLog::open(path, "r1").unwrap_err();
+            assert_eq!(named, path);
+        }
     }
 }

@@ -18,8 +18,10 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
+mod ours;
 mod temporary;
 
+pub use ours::{foreign, holds, refuse_foreign};
 use temporary::Temporary;
 
 /// Describes a replacement. `I` tells one content of the file from another.
@@ -178,10 +180,12 @@ impl<I: PartialEq> Replacement<'_, I> {
     }
 }
 
-/// Puts a file in place of whatever stands there: for files that others read and nobody else writes.
-pub fn overwrite(target: &Path, bytes: &[u8]) -> Result<(), ReplaceError> {
+/// Puts a file in place of an earlier one of its kind, which holds `mark`: for files that others read and nobody else
+/// writes.
+pub fn overwrite(target: &Path, bytes: &[u8], mark: &str) -> Result<(), ReplaceError> {
     make_directory_of(target).map_err(|source| failed("make the directory of", target, source))?;
-    Temporary::write(target, bytes, None)?.rename(target, || false)?;
+    let old = refuse_foreign(target, mark).map_err(|source| failed("replace", target, source))?;
+    Temporary::write(target, bytes, old.as_ref())?.rename(target, || false)?;
     remove_leftovers(&[target], LEFTOVER_AGE);
     Ok(())
 }
@@ -374,3 +378,6 @@ fn has_no_links(error: &io::Error) -> bool {
             io::ErrorKind::PermissionDenied | io::ErrorKind::TooManyLinks
         )
 }
+
+#[cfg(test)]
+mod tests;

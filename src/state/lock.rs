@@ -221,7 +221,7 @@ impl LockError {
     }
 }
 
-/// Says who holds the lock since when: `run by alice on login1, pid 4242, since 2026-01-02 03:04:05 UTC
+/// Says who holds the lock since when: `run by alice on login1, pid 4242, since 2026-01-02 03:04 UTC
 /// (heartbeat 12 s ago)`.
 fn describe(seen: &Seen, now: Option<Stamp>) -> String {
     let mut text = match &seen.holder {

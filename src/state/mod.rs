@@ -132,6 +132,13 @@ impl TaskKey {
 }
 
 impl TaskKey {
+    /// `sub-0001 ses-01`
+    pub fn labels(&self) -> String {
+        format!("{} {}", self.subject, self.session)
+            .trim_end()
+            .to_owned()
+    }
+
     /// Returns the words that name a task on the command line, in the order of its usage: `sub-0001 ses-01
     /// qsiprep`.
     pub fn words(&self) -> String {

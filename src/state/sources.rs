@@ -11,6 +11,7 @@ use super::durable;
 use super::journal::{self, JournalError, Salvaged};
 use super::schema::{Contents, Identity, file};
 use super::store::{StateError, StatePaths, Store};
+use crate::job::is_same_study;
 
 /// Holds what was found at the places of the files.
 #[derive(Debug)]
@@ -100,7 +101,13 @@ impl Sources {
         };
         let own = match known {
             Some(known) => known,
-            None if contents.projects().contains(project) => project.to_owned(),
+            None if contents
+                .projects()
+                .iter()
+                .any(|word| is_same_study(word, project)) =>
+            {
+                project.to_owned()
+            }
             None => return self,
         };
         self.strangers = contents.leave_to_others(&own);

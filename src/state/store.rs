@@ -2,11 +2,10 @@
 //!
 //! Only a [`LockedStore`] can write. A file that cannot be read is an error, never an empty state.
 
-use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -16,38 +15,18 @@ use super::lock::{Lock, LockError};
 use super::schema::{self, Contents, FORMAT_VERSION, Identity};
 use super::table::{Metadata, Origin};
 use super::{State, TaskRow};
+use crate::disk::regular::open_regular;
 
 mod attempts;
 mod error;
 mod locked;
+mod paths;
 mod rebuilt;
 
 pub use error::StateError;
+pub use paths::StatePaths;
+pub(crate) use paths::resolve;
 pub use rebuilt::Rebuilding;
-
-/// Names the files of one study's state. All stand in the directory of the state file itself
-/// (links are followed, so that the link stays).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StatePaths {
-    /// `<state_file>`
-    pub state: PathBuf,
-    /// `<state_file>.bak`
-    pub backup: PathBuf,
-    /// `<stem>.attempts.parquet`
-    pub attempts: PathBuf,
-    /// `<stem>.journal.jsonl`
-    pub journal: PathBuf,
-    /// `<stem>.lock`
-    pub lock: PathBuf,
-    /// `<stem>.control.json`
-    pub control: PathBuf,
-    /// `<stem>.calls.json`: what earlier calls said and did, for digests and metrics. Not part of the state.
-    pub calls: PathBuf,
-    /// `<stem>.local`: directory of the local executor's records.
-    pub local: PathBuf,
-    /// `<stem>.arrays`: directory of the task lists of job arrays.
-    pub arrays: PathBuf,
-}
 
 /// Reads the state of one study.
 #[derive(Debug, Clone)]
@@ -76,42 +55,6 @@ type JournalMark = (u64, u64);
 
 /// A reader that is overtaken by a writer looks again, this often.
 const TRIES: usize = 3;
-
-impl StatePaths {
-    /// Names the files for a state file of this path. Symbolic links of the file are followed,
-    /// also if there is nothing at their end yet.
-    pub fn of(state_file: &Path) -> Result<Self, StateError> {
-        let state = resolve(state_file)?;
-        let bad = |reason| StateError::Path {
-            path: state_file.to_owned(),
-            reason,
-        };
-        let (Some(name), Some(stem)) = (state.file_name(), state.file_stem()) else {
-            return Err(bad("it has no file name"));
-        };
-        let beside = |stem: &OsStr, end: &str| {
-            let mut name = OsString::from(stem);
-            name.push(end);
-            state.with_file_name(name)
-        };
-        let paths = Self {
-            backup: beside(name, ".bak"),
-            attempts: beside(stem, ".attempts.parquet"),
-            journal: beside(stem, ".journal.jsonl"),
-            lock: beside(stem, ".lock"),
-            control: beside(stem, ".control.json"),
-            calls: beside(stem, ".calls.json"),
-            local: beside(stem, ".local"),
-            arrays: beside(stem, ".arrays"),
-            state,
-        };
-        let others = [&paths.lock, &paths.local, &paths.arrays];
-        if others.contains(&&paths.state) {
-            return Err(bad("its name is that of another file of the state"));
-        }
-        Ok(paths)
-    }
-}
 
 impl Store {
     pub fn at(state_file: &Path) -> Result<Self, StateError> {
@@ -321,14 +264,8 @@ fn replace(
 }
 
 fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file: File = durable::open_again(path)?;
+    let mut file = open_regular(path)?;
     let metadata = file.metadata()?;
-    if metadata.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
     let mut bytes = Vec::new();
     // A file of an absurd size is an error with a name, and not the end of the process.
     let size = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
@@ -337,32 +274,6 @@ fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
         .map_err(|_| io::Error::other(format!("it has {size} bytes, more than there is memory")))?;
     file.read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-/// Follows the symbolic links of a file's last component.
-pub(crate) fn resolve(path: &Path) -> Result<PathBuf, StateError> {
-    let failed = |source| StateError::Io {
-        action: "follow",
-        path: path.to_owned(),
-        source,
-    };
-    let mut now = std::path::absolute(path).map_err(failed)?;
-    // The kernel's own limit.
-    for _ in 0..40 {
-        match now.symlink_metadata() {
-            Ok(metadata) if metadata.is_symlink() => {
-                let target = now.read_link().map_err(failed)?;
-                now = match now.parent() {
-                    Some(parent) => parent.join(target),
-                    None => target,
-                };
-            }
-            Ok(_) => return Ok(now),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(now),
-            Err(error) => return Err(failed(error)),
-        }
-    }
-    Err(failed(io::Error::from(rustix::io::Errno::LOOP)))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::audit_log::{self, EventKind, Record, project_of};
 use super::store::Store;
+use crate::job::is_same_study;
 
 /// Names the first file that an earlier state has left, with what it is. `is_known` says whether the configuration
 /// has a procedure, `project` marks this study's jobs: an audit log may be that of several studies.
@@ -28,7 +29,7 @@ pub fn of(
     let is_ours = |record: &Record| {
         matches!(record.kind, EventKind::Submitted | EventKind::Adopted)
             && is_known(&record.key.procedure)
-            && project_of(record).is_none_or(|of| of == project)
+            && project_of(record).is_none_or(|of| is_same_study(&of, project))
     };
     let is_told = contents.records.iter().any(is_ours);
     is_told.then(|| ("an audit log with its jobs", log.to_owned()))

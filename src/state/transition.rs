@@ -1,7 +1,8 @@
 //! The only place where the status of a row changes.
 //!
-//! A final status of an attempt never changes back, except by a proven requeue of the same job, and
-//! except that a job counted out too early (`no_output`, `lost`) is complete when its outputs stand.
+//! A final status of an attempt never changes back, with three exceptions: a proven requeue of the same job,
+//! late outputs of a job that counted as failed without them (`no_output`, `lost`), and the end of a job that
+//! was judged without one.
 
 use chrono::{DateTime, Utc};
 
@@ -30,7 +31,7 @@ pub enum Cause {
     Verdict,
     /// The queue shows the same job alive again after its end.
     Requeue,
-    /// A submission in doubt was found; the row gets this job.
+    /// The job of a submission was found by its tag; the row gets its id.
     Adoption(JobId),
     /// A person says that the outputs are good.
     Accepted,
@@ -99,14 +100,19 @@ fn is_allowed(row: &TaskRow, change: &Change) -> bool {
         return false;
     }
     match change.cause {
-        Cause::Adoption(_) => row.is_in_doubt() && change.to.is_in_flight(),
+        Cause::Adoption(_) => row.is_in_flight() && change.to.is_in_flight(),
         Cause::Requeue => !row.is_in_flight() && change.to.is_in_flight(),
         Cause::Accepted => row.status == TaskStatus::Failed && change.to == TaskStatus::Complete,
         Cause::Verdict => {
             row.is_in_flight()
+                || may_still_be_corrected(row)
+                    && !change.to.is_in_flight()
+                    && change.facts.ended_at.is_some()
                 || may_still_become_complete(row)
                     && (change.to == TaskStatus::Complete
                         || (change.to, Some(change.reason)) == (row.status, row.reason))
+                || row.reason == Some(Reason::Unverified)
+                    && matches!(change.reason, Reason::Verified | Reason::NoOutput)
         }
     }
 }
@@ -114,6 +120,16 @@ fn is_allowed(row: &TaskRow, change: &Change) -> bool {
 /// True for rows that failed for want of outputs which may only have been late.
 pub fn may_still_become_complete(row: &TaskRow) -> bool {
     row.status == TaskStatus::Failed && matches!(row.reason, Some(Reason::NoOutput | Reason::Lost))
+}
+
+/// True for rows that were judged without the end of their job: its outputs decided alone, or it counted as lost.
+pub fn may_still_be_corrected(row: &TaskRow) -> bool {
+    row.job_id.is_some()
+        && row.facts.ended_at.is_none()
+        && match row.status {
+            TaskStatus::Complete => row.missing_since.is_some(),
+            _ => row.reason == Some(Reason::Lost),
+        }
 }
 
 fn merge(facts: &mut JobFacts, news: JobFacts) {
@@ -179,12 +195,43 @@ mod tests {
                         if late && (to == TaskStatus::Complete || (to, why) == (status, reason)) {
                             continue;
                         }
+                        let unjudged = reason == Reason::Unverified;
+                        if unjudged && matches!(why, Reason::Verified | Reason::NoOutput) {
+                            continue;
+                        }
                         assert_eq!(outcome, Outcome::Void, "{status} {reason} -> {to} {why}");
                         assert_eq!(state.get(&before.key), Some(&before));
                     }
                 }
             }
         }
+    }
+
+    /// Its outputs decided alone, or it counted as lost; then its end arrived.
+    #[test]
+    fn e17_a_true_end_corrects_a_row_that_was_judged_without_one() {
+        let corrected = |status, reason, missing_since, ended_before: Option<i64>| {
+            let mut state = State::default();
+            let mut before = row("a", status, reason);
+            before.missing_since = missing_since;
+            before.facts.ended_at = ended_before.map(at);
+            state.put(before.clone());
+            let mut change = verdict(&before, TaskStatus::Failed, Reason::ExitCode);
+            assert_eq!(apply(&mut state, change.clone(), at(9)), Outcome::Void);
+            change.facts.ended_at = Some(at(8));
+            apply(&mut state, change, at(9)) != Outcome::Void
+        };
+        let (complete, verified) = (TaskStatus::Complete, Reason::Verified);
+        assert!(corrected(complete, verified, Some(at(5)), None));
+        assert!(!corrected(complete, verified, None, None), "by its end");
+        assert!(!corrected(complete, verified, Some(at(5)), Some(6)));
+        assert!(corrected(TaskStatus::Failed, Reason::Lost, None, None));
+        assert!(!corrected(
+            TaskStatus::Failed,
+            Reason::Timeout,
+            Some(at(5)),
+            None
+        ));
     }
 
     #[test]
@@ -224,7 +271,7 @@ mod tests {
                     for (cause, expected) in [
                         (
                             Cause::Adoption(JobId::new("7")),
-                            in_doubt && to.is_in_flight(),
+                            from.is_in_flight() && to.is_in_flight(),
                         ),
                         (Cause::Requeue, !from.is_in_flight() && to.is_in_flight()),
                         (

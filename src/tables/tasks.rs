@@ -62,24 +62,30 @@ pub fn ordered_rows_frame(
     rows: &[&TaskRow],
     log_dir: Option<&Path>,
 ) -> Result<DataFrame, TableError> {
-    rows_frame_of(rows, log_dir, &ROW_COLUMNS)
+    rows_frame_of(rows, log_dir, &ROW_COLUMNS, utc_time)
 }
 
-/// Returns only some of these columns, in this order: what is not shown is not made.
+/// Returns only some of these columns, in this order: what is not shown is not made. `time` writes times.
 pub fn rows_frame_of(
     rows: &[&TaskRow],
     log_dir: Option<&Path>,
     names: &[&str],
+    time: fn(DateTime<Utc>) -> String,
 ) -> Result<DataFrame, TableError> {
     let log_dir = log_dir.map(Path::to_string_lossy);
     let columns = names
         .iter()
-        .map(|name| column(name, rows, log_dir.as_deref()))
+        .map(|name| column(name, rows, log_dir.as_deref(), time))
         .collect::<PolarsResult<_>>()?;
     Ok(DataFrame::new(rows.len(), columns)?)
 }
 
-fn column(name: &str, rows: &[&TaskRow], log_dir: Option<&str>) -> PolarsResult<Column> {
+fn column(
+    name: &str,
+    rows: &[&TaskRow],
+    log_dir: Option<&str>,
+    time_text: fn(DateTime<Utc>) -> String,
+) -> PolarsResult<Column> {
     let text = |get: fn(&TaskRow) -> Option<&str>| texts(name, rows.iter().map(|row| get(row)));
     let number = |get: fn(&TaskRow) -> Option<i64>| numbers(name, rows.iter().map(|row| get(row)));
     let time = |get: fn(&TaskRow) -> Option<DateTime<Utc>>| {
@@ -127,8 +133,6 @@ pub struct FailureNote {
     pub outlook: String,
     /// What to set first, if it would fail again as it is.
     pub remedy: Option<String>,
-    /// Of a job that ended well: its outputs that are missing, and what is there instead.
-    pub missing: Vec<String>,
     /// What it may mean that its logs say nothing.
     pub silence: Option<String>,
     /// The line of its logs that tells most.
@@ -190,6 +194,7 @@ pub fn status_counts<'a>(
     )
 }
 
-pub(crate) fn time_text(time: DateTime<Utc>) -> String {
+/// Writes a time for scripts: `2026-01-02T03:04:05Z`.
+pub fn utc_time(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }

@@ -13,6 +13,7 @@ use crate::manifest::{
     Waiting,
 };
 use crate::state::{Reason, TaskStatus};
+use crate::sys::local_time;
 
 /// All words of [`decision_word`], in the order in which summaries list them.
 pub const WORDS: [&str; 17] = [
@@ -64,7 +65,7 @@ pub fn first_word(cell: &str) -> &str {
 }
 
 /// Returns one stable word, one of [`WORDS`]. `waiting` gets ready by itself, `blocked` does not:
-/// what it waits for has failed or cannot be read.
+/// what it waits for has failed, cannot be read or applies to no session.
 pub fn decision_word(decision: &Decision) -> &'static str {
     match decision {
         Decision::Submit(_) => "due",
@@ -89,10 +90,15 @@ pub fn decision_word(decision: &Decision) -> &'static str {
 }
 
 /// Returns the word of a cell of the session table: as [`decision_word`], and in brackets the
-/// reason of a failed task, if it is known, and `stale` for a complete one that a session came after.
+/// reason of a failed task, if it is known, `stale` for a complete one that a session came after, and `awaiting output`
+/// for one whose job has ended.
 pub fn decision_cell(decision: &Decision) -> Cow<'static, str> {
     match decision {
         Decision::Skip(Skip::Stale(_)) => "complete (stale)".into(),
+        Decision::Skip(Skip::InFlight {
+            reason: Some(Reason::AwaitingOutput),
+            ..
+        }) => "running (awaiting output)".into(),
         Decision::Skip(Skip::Failed {
             reason: Some(reason),
             ..
@@ -133,10 +139,10 @@ pub fn decision_text(decision: &Decision) -> String {
                 format!("job {id} may be this task's and has no row; waits until it ends")
             }
             Skip::Renamed(former) => renamed_text(former),
-            Skip::NoDicom => "no DICOM directory".to_owned(),
+            Skip::NoDicom => "no DICOM files".to_owned(),
             Skip::Settling { until } => format!(
                 "DICOM files still arrive; settled at {}",
-                until.format("%Y-%m-%d %H:%M UTC")
+                local_time(*until)
             ),
             Skip::TooFewFiles { files, needed } => {
                 format!("{files} DICOM file(s), at least {needed} are needed")
@@ -196,11 +202,17 @@ fn group(skip: &Skip) -> String {
             }
         }
         Skip::JobWithoutRow(_) => "a job without a row may be this task's".to_owned(),
-        Skip::Renamed(former) => format!(
-            "waiting for jobs of {}, which is no longer in the configuration",
-            former.procedure
-        ),
-        Skip::NoDicom => "no DICOM directory".to_owned(),
+        Skip::Renamed(former) => match former.is_old_scope {
+            true => format!(
+                "waiting for jobs of {} from before its scope was changed",
+                former.procedure
+            ),
+            false => format!(
+                "waiting for jobs of {}, which is no longer in the configuration",
+                former.procedure
+            ),
+        },
+        Skip::NoDicom => "no DICOM files".to_owned(),
         Skip::Settling { .. } => "DICOM files still arrive".to_owned(),
         Skip::TooFewFiles { .. } => "too few DICOM files".to_owned(),
         Skip::WaitingFor(waiting) => match &waiting.blocked {
@@ -208,6 +220,9 @@ fn group(skip: &Skip) -> String {
             Some(Blocked::Failed(_)) => format!("blocked: {} failed", waiting.procedure),
             Some(Blocked::Unreadable(_)) => {
                 format!("blocked: {} cannot be read", waiting.procedure)
+            }
+            Some(Blocked::NotApplicable) => {
+                format!("blocked: {} applies to no session", waiting.procedure)
             }
         },
         Skip::TooFewSessions { needed, .. } => format!("waiting for {needed} sessions"),
@@ -223,6 +238,9 @@ fn due_text(due: Due) -> Cow<'static, str> {
     match due {
         Due::New => "due".into(),
         Due::OutputsGone => "due: was complete, outputs gone".into(),
+        Due::NeverVerified => {
+            "due: recorded as complete by an earlier program, outputs missing".into()
+        }
         Due::FailedBefore => "due: failed before, and resubmit_failed is on".into(),
         Due::Retry {
             reason,
@@ -266,6 +284,9 @@ fn waiting_text(waiting: &Waiting) -> String {
         Some(Blocked::Unreadable(path)) => {
             let _ = write!(text, " (unreadable: {})", path.display());
         }
+        Some(Blocked::NotApplicable) => {
+            text.push_str(" (not applicable to any session, so it never becomes complete)");
+        }
     }
     match waiting.sessions_missing.saturating_sub(1) {
         0 => {}
@@ -280,12 +301,18 @@ fn waiting_text(waiting: &Waiting) -> String {
 /// Says which job a procedure waits for that may be the job's own under a new name.
 fn renamed_text(former: &Former) -> String {
     let Former {
-        procedure, job_id, ..
+        procedure,
+        job_id,
+        is_old_scope,
+        ..
     } = former;
     let what = match job_id {
         Some(id) => format!("until job {id} of {procedure} ends"),
         None => format!("until a submission of {procedure} is no longer in doubt"),
     };
+    if *is_old_scope {
+        return format!("waiting {what}: it was submitted before the scope was changed");
+    }
     format!(
         "waiting {what}: {procedure} is no longer in the configuration, and this may be its new name"
     )
@@ -324,7 +351,7 @@ pub fn outlook_text_of(outlook: Outlook, attempt: i32) -> String {
     match outlook {
         Outlook::None => "'retry' clears it".to_owned(),
         Outlook::Now => "is tried again".to_owned(),
-        Outlook::At(at) => format!("is tried again from {}", at.format("%Y-%m-%d %H:%M UTC")),
+        Outlook::At(at) => format!("is tried again from {}", local_time(at)),
         Outlook::Spent(budget) => spent_text(budget, attempt),
     }
 }
@@ -366,7 +393,7 @@ fn stale_text(sessions: &[SessionLabel]) -> String {
 }
 
 fn pause_text(pause: &Pause) -> String {
-    let since = pause.since.format("%Y-%m-%d %H:%M UTC");
+    let since = local_time(pause.since);
     match &pause.cause {
         PauseCause::Person { by, note: None } => format!("paused by {by} since {since}"),
         PauseCause::Person {

@@ -219,7 +219,7 @@ fn options_of_the_site_stand_before_or_after_the_command() {
         "--slurm-log-dir",
         "/x",
     ];
-    let command = ["run", "--dry-run"];
+    let command = ["run", "--dry-run", "-v"];
     let before = study.ok(&[&options[..], &command].concat()).out;
     let after = study.ok(&[&command[..], &options].concat()).out;
     let without_mark = |text: &str| text.replace(mark(text), "");

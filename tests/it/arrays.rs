@@ -68,7 +68,7 @@ fn each_has_its_job(study: &Study, slurm: &FakeSlurm, tasks: usize) {
 fn twelve_due_tasks_become_one_array() {
     let (study, slurm) = study("array: auto\narray_throttle: 5", 12);
     let before = study.snapshot();
-    let dry = study.ok(&["run", "--dry-run"]);
+    let dry = study.ok(&["run", "--dry-run", "-v"]);
     let lines: Vec<&str> = dry.out.lines().collect();
     assert_eq!(lines.len(), 13, "{}", dry.out);
     assert!(lines[0].contains(" --array=0-11%5 "), "{}", lines[0]);

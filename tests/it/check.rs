@@ -65,7 +65,7 @@ pub fn check(study: &Study, arguments: &[&str]) -> (i32, Vec<Found>) {
             topic: text(finding, "topic"),
             about: text(finding, "about"),
             text: text(finding, "finding"),
-            advice: finding["advice"].as_str().map(str::to_owned),
+            advice: finding["todo"].as_str().map(str::to_owned),
         })
         .collect();
     for finding in &found {
@@ -156,7 +156,7 @@ fn a_site_without_trouble_has_none_and_nothing_of_it_changes() {
         "submission",
         "executor",
         "safety",
-        "news",
+        "notify",
     ] {
         assert!(
             found.iter().any(|finding| finding.topic == topic),

@@ -85,7 +85,7 @@ const LINES: [(&str, &str); 21] = [
     ("session-status --status f", "foreign-job failed few-dicom"),
     ("session-status --sort ", "subject session status"),
     ("retry --status ", "failed pending running all"),
-    ("run --fo", "--force"),
+    ("run --ski", "--skip-monitor"),
     ("state ", "verify repair path"),
     ("completions ", "bash zsh fish"),
 ];

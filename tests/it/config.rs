@@ -1,6 +1,7 @@
 //! The configuration, through the library: every fixture loads, or tells all that is wrong with it.
 
 mod describe;
+mod files;
 mod properties;
 mod schema;
 mod sources;
@@ -313,6 +314,76 @@ procedures:
 ";
     let config = interpret("c.yaml", text.as_bytes()).unwrap();
     insta::assert_snapshot!(config.warnings.join("\n"));
+}
+
+/// Any difference in the rules of completion makes two procedures different.
+#[test]
+fn b10_procedures_that_differ_in_one_rule_are_two() {
+    for (rule, are_same) in [
+        ("completion_marker: [{glob: x, min_size: 1}]", true),
+        ("completion_marker: [{glob: x, min_size: 2}]", false),
+        (
+            "completion_marker: [{glob: x, min_size: 1}]\n    forbid: [crash*]",
+            false,
+        ),
+    ] {
+        let text = format!(
+            "procedures:\n  - name: a\n    output_dir: a\n    script: a\n    completion_marker: [{{glob: x, min_size: 1}}]\n  \
+             - name: b\n    output_dir: a\n    script: a\n    {rule}\n"
+        );
+        let config = interpret("c.yaml", text.as_bytes()).unwrap();
+        let is_warned = config
+            .warnings
+            .iter()
+            .any(|it| it.contains("when one is complete"));
+        assert_eq!(is_warned, are_same, "{rule}");
+    }
+}
+
+#[test]
+fn procedures_that_may_write_to_one_directory_at_a_time_are_warned_of() {
+    for (first, second, is_warned) in [
+        (
+            "output_dir: x, scope: subject",
+            "output_dir: x, scope: subject",
+            true,
+        ),
+        ("output_dir: x", "output_dir: x, scope: subject", true),
+        (
+            "output_dir: '', scope: subject",
+            "output_dir: '', scope: subject",
+            true,
+        ),
+        ("output_dir: ''", "output_dir: ''", false),
+        (
+            "output_dir: x, scope: subject",
+            "output_dir: y, scope: subject",
+            false,
+        ),
+        // By way of another one.
+        (
+            "output_dir: x, scope: subject",
+            "output_dir: x, scope: subject, depends_on: [between]",
+            false,
+        ),
+    ] {
+        let text = format!(
+            "procedures:\n  - {{name: a, script: s, completion_marker: a, {first}}}\n  \
+             - {{name: between, script: s, scope: subject, output_dir: z, completion_marker: z, depends_on: [a]}}\n  \
+             - {{name: b, script: s, completion_marker: b, {second}}}\n"
+        );
+        let config = interpret("c.yaml", text.as_bytes()).unwrap();
+        let is_told = config.warnings.iter().any(|warning| {
+            warning
+                .to_string()
+                .contains("procedures[2].name: shares its output_dir with 'a'")
+        });
+        assert_eq!(
+            is_told, is_warned,
+            "{first}; {second}: {:?}",
+            config.warnings
+        );
+    }
 }
 
 #[test]

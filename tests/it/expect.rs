@@ -31,7 +31,8 @@ fn convert(study: &Study, session: &str) {
 
 /// The table of `session-status`, a cell per procedure: `sub-01 ses-1: complete, waiting`.
 fn table(study: &Study) -> Vec<String> {
-    let said = study.ok(&["session-status", "--format", "csv"]);
+    let said = study.call(&["session-status", "--format", "csv"]);
+    assert!(matches!(said.code, 0 | 7), "{}", said.err);
     let lines = said.out.lines().skip(1);
     lines
         .map(|line| {
@@ -231,7 +232,7 @@ fn a_session_that_comes_later_makes_a_complete_task_stale() {
     let said = study.ok(&["run"]);
     assert!(!said.err.contains("stale"), "{}", said.err);
     study.scan(&["sub-01/ses-3"]);
-    assert_eq!(table(&study)[2], "sub-01 ses-3: due, waiting");
+    assert_eq!(table(&study)[2], "sub-01 ses-3: due, complete");
     convert(&study, "sub-01/ses-3");
     assert_eq!(table(&study)[2], "sub-01 ses-3: complete, complete (stale)");
     let said = study.ok(&["run"]);
@@ -298,35 +299,43 @@ fn files_of_git_annex_count_as_the_site_says() {
         "../../../.git/annex/objects/Xk/9m/MD5-s0--x/MD5-s0--x",
     );
     for (head, marker, expected) in [
-        ("", "anat/T1w.nii.gz", ["complete", "due", "complete"]),
+        (
+            "",
+            "anat/T1w.nii.gz",
+            ["complete", "unreadable", "complete"],
+        ),
         ("", "anat/*_T1w.nii.gz", ["due", "due", "due"]),
-        ("", "anat/*T1w.nii.gz", ["complete", "due", "due"]),
+        ("", "anat/*T1w.nii.gz", ["complete", "unreadable", "due"]),
         (
             "",
             "{glob: anat/T1w.nii.gz, min_size: 1234}",
-            ["complete", "due", "due"],
+            ["complete", "unreadable", "due"],
         ),
         (
             "",
             "{glob: anat/T1w.nii.gz, min_size: 1235}",
-            ["due", "due", "due"],
+            ["due", "unreadable", "due"],
         ),
         (
             "",
             "{glob: anat/T1w.nii.gz, contains: x}",
-            ["due", "due", "due"],
+            ["unreadable", "unreadable", "unreadable"],
         ),
         (
             "",
             "{glob: anat/T1w.nii.gz, not_contains: x}",
-            ["due", "due", "due"],
+            ["unreadable", "unreadable", "unreadable"],
         ),
         ("", "", ["complete", "complete", "complete"]),
-        ("annex: absent\n", "anat/T1w.nii.gz", ["due", "due", "due"]),
+        (
+            "annex: absent\n",
+            "anat/T1w.nii.gz",
+            ["due", "unreadable", "due"],
+        ),
         (
             "annex: present\n",
             "anat/T1w.nii.gz",
-            ["complete", "due", "complete"],
+            ["complete", "unreadable", "complete"],
         ),
     ] {
         study.configure(&format!(
@@ -338,4 +347,46 @@ fn files_of_git_annex_count_as_the_site_says() {
             .collect();
         assert_eq!(cells, expected, "{head}{marker}");
     }
+}
+
+/// The place of the raw images is not mounted: nothing is taken for absent, and nothing goes on without it.
+#[test]
+fn b1_images_behind_links_that_lead_nowhere_hold_their_task_and_its_dependents() {
+    let (study, slurm) = study("", "");
+    study.configure(
+        "procedures:\n  - {name: t1, output_dir: t1, script: s.sh, completion_marker: [{glob: brain.nii.gz, when: 'anat/*_T1w.nii.gz'}]}\n  \
+         - {name: after, output_dir: after, script: s.sh, depends_on: [t1], completion_marker: done}\n",
+    );
+    let anat = study.at("bids/sub-01/ses-1/anat");
+    std::fs::create_dir_all(&anat).unwrap();
+    std::os::unix::fs::symlink(study.at("raw/a.nii.gz"), anat.join("a_T1w.nii.gz")).unwrap();
+    let only = ["--subject", "01", "--session", "1"];
+    let said = study.call(&[&["run"][..], &only].concat());
+    assert_eq!((said.code, slurm.calls("sbatch")), (7, 0), "{}", said.err);
+    assert!(said.err.contains("a_T1w.nii.gz"), "{}", said.err);
+    study.write("raw/a.nii.gz", "x");
+    study.ok(&[&["run"][..], &only].concat());
+    assert_eq!(slurm.calls("sbatch"), 1);
+}
+
+#[test]
+fn b5_sessions_whose_dicom_path_is_not_there_are_held_as_check_says() {
+    let (study, slurm) = study("sessions_file: sessions.csv\n", "");
+    let there = study.at("dicom/sub-01/ses-1").display().to_string();
+    study.write(
+        "sessions.csv",
+        &format!("UID,ScanID,dicom_path\n1,1,/nonexistent\n2,1,{there}\n3,1,\n"),
+    );
+    study.ok(&["run"]);
+    let jobs = slurm.jobs();
+    assert_eq!(jobs.len(), 1, "{jobs:?}");
+    assert!(jobs[0].1.starts_with("convert_sub-0002_"), "{jobs:?}");
+    let csv = study.ok(&["session-status", "--format", "csv"]).out;
+    assert_eq!(csv.matches("no-dicom").count(), 2, "{csv}");
+    let said = study.call(&["check"]);
+    assert!(
+        said.out.contains("are held") || said.err.contains("are held"),
+        "{}",
+        said.out
+    );
 }

@@ -341,3 +341,26 @@ fn a_job_that_waits_for_its_outputs_says_until_when() {
     let words = "note: 2 jobs ended well; their outputs are waited for until 20";
     assert_eq!(said.err.matches(words).count(), 1, "{}", said.err);
 }
+
+#[test]
+fn d28_one_thing_has_one_word_in_json() {
+    let mut study = Study::new();
+    let _slurm = FakeSlurm::new(&mut study);
+    study.configure(
+        "procedures:\n  - {name: a, output_dir: a, script: job.sh, completion_marker: x}\n\
+         \x20 - {name: b, output_dir: b, script: none.sh, depends_on: [a], completion_marker: x}\n",
+    );
+    study.scan(&["sub-01/ses-01"]);
+    study.script("job.sh", "true");
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&study.call(arguments).out).unwrap()
+    };
+    let findings = json(&["check", "--format", "json"]);
+    for finding in findings.as_array().unwrap() {
+        assert_eq!(finding["todo"], finding["advice"]);
+        assert_ne!(finding["topic"], "news");
+    }
+    let needed = &json(&["explain", "01", "01", "b", "--format", "json"])[0]["dependencies"][0];
+    assert_eq!(needed["complete"], false);
+    assert_eq!(needed["ready"], needed["complete"]);
+}

@@ -122,6 +122,7 @@ impl Study {
             .env_clear()
             .env("PATH", std::env::join_paths(path).unwrap())
             .env("HOME", self.dir.path())
+            .env("TZ", "UTC")
             .env("SNBB_CONFIG", self.at("config.yaml"))
             .envs(self.env.iter().cloned())
             .current_dir("/");

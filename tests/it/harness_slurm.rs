@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
 
-use snbb_scheduler::slurm::{SlurmExecutor, SlurmSettings};
+use snbb_scheduler::slurm::{SlurmExecutor, SlurmSettings, parse};
 
 use crate::harness::Study;
 
@@ -319,7 +319,9 @@ impl Cluster {
             config_dir: None,
             env,
             accounting: true,
-            uid: snbb_scheduler::sys::effective_uid(),
+            owner: snbb_scheduler::sys::effective_uid(),
+            caller: snbb_scheduler::sys::effective_uid(),
+            separator: parse::separator(&"tests"),
             submit_timeout: SlurmSettings::SUBMIT_TIMEOUT,
             query_timeout: SlurmSettings::QUERY_TIMEOUT,
         }

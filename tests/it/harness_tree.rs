@@ -170,6 +170,7 @@ pub fn config(root: &Path) -> Config {
         settle_time: None,
         output_grace: Duration::from_secs(600),
         lost_grace: Duration::from_secs(3600),
+        absence_grace: Duration::from_secs(300),
         deadline: Duration::from_secs(3600),
         lock_timeout: Duration::from_secs(10),
         audit: AuditConfig {

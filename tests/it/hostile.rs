@@ -105,6 +105,7 @@ fn tell(surroundings: &[(OsString, OsString)], path: &str) -> Seen {
         search.push(plain.and_then(|(_, value)| value).unwrap());
         command
             .env("PATH", search)
+            .env_remove("TZ")
             .envs(surroundings.iter().cloned())
             .current_dir(study.at("here"))
             .args(arguments);

@@ -76,7 +76,8 @@ fn a_study_from_options_works_at_once() {
     }
 
     // The three commands, as they are printed.
-    let lines: Vec<&str> = said.out.lines().collect();
+    let lines = said.out.lines().filter(|line| !line.starts_with('#'));
+    let lines: Vec<&str> = lines.collect();
     assert_eq!(lines.len(), 3, "{}", said.out);
     assert!(
         lines[0].ends_with("/site/config.yaml check"),
@@ -114,6 +115,83 @@ fn a_study_from_options_works_at_once() {
         summary.starts_with("sub-01 ses-01: 1 files in "),
         "{summary}"
     );
+}
+
+/// What the prompt offers, `--yes` takes: here the BIDS dataset beside the DICOM files.
+#[test]
+fn d9_yes_takes_the_defaults_of_the_prompt() {
+    let study = study();
+    std::fs::remove_dir_all(study.at("bids")).unwrap();
+    let dicom = study.at("dicom").display().to_string();
+    let said = init(&study, &["--dicom-root", &dicom, "--yes"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let bids = format!("\nbids_root: {}\n", study.at("bids").display());
+    assert!(study.read("site/config.yaml").contains(&bids));
+    assert!(study.at("bids").is_dir());
+}
+
+/// What `check` reports, in the words of its JSON.
+fn checked(study: &Study) -> String {
+    let config = study.at("site/config.yaml").display().to_string();
+    study
+        .call(&["--config", &config, "check", "--format", "json"])
+        .out
+}
+
+#[test]
+fn d8_check_names_what_the_scripts_need_and_this_machine_has_not() {
+    let mut study = study();
+    let pairs = roots(&study);
+    let mut words = arguments(&pairs);
+    words.extend(["--procedures", "heudiconv"]);
+    assert_eq!(init(&study, &words).code, 0);
+    let missing = "needs what is not on this machine";
+    let found = checked(&study);
+    let image = "/opt/containers/heudiconv.sif (SNBB_HEUDICONV_IMAGE)";
+    assert!(found.contains(missing) && found.contains(image), "{found}");
+    // The heuristic came with the script.
+    assert!(!found.contains("SNBB_HEURISTIC"), "{found}");
+    study.write("own.sif", "");
+    let config = study.read("site/config.yaml").replace(
+        "    script: heudiconv.sh\n",
+        &format!(
+            "    script: heudiconv.sh\n    env: {{SNBB_HEUDICONV_IMAGE: '{}'}}\n",
+            study.at("own.sif").display()
+        ),
+    );
+    study.write("site/config.yaml", &config);
+    let stub = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/bin");
+    study.path = vec![stub];
+    let found = checked(&study);
+    assert!(!found.contains(missing), "{found}");
+}
+
+/// A dataset that arrives converted may lack the file that BIDS apps ask for first.
+#[test]
+fn d1_a_dataset_without_a_description_gets_one() {
+    let study = study();
+    study.write("bids/sub-01/anat/sub-01_T1w.nii.gz", "x");
+    study.write("bids/sub-01/func/sub-01_task-rest_bold.nii.gz", "x");
+    let bids = study.at("bids").display().to_string();
+    let words = ["--bids-root", &bids, "--procedures", "fmriprep,freesurfer"];
+    let file = "bids/dataset_description.json";
+    let warns = |study: &Study| checked(study).contains("has no dataset_description.json");
+    assert_eq!(init(&study, &words).code, 0);
+    let described: serde_json::Value = serde_json::from_str(&study.read(file)).unwrap();
+    assert_eq!(described["Name"], "bids");
+    assert!(!warns(&study));
+    std::fs::remove_file(study.at(file)).unwrap();
+    assert!(warns(&study));
+    // Nothing is written over, and nothing where no app of the study needs it.
+    std::fs::remove_dir_all(study.at("site")).unwrap();
+    study.write(file, "{}");
+    assert_eq!(init(&study, &words).code, 0);
+    assert_eq!(study.read(file), "{}");
+    std::fs::remove_dir_all(study.at("site")).unwrap();
+    std::fs::remove_file(study.at(file)).unwrap();
+    let words = ["--bids-root", &bids, "--procedures", "freesurfer"];
+    assert_eq!(init(&study, &words).code, 0);
+    assert!(!study.at(file).exists() && !warns(&study));
 }
 
 #[test]

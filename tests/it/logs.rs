@@ -208,7 +208,7 @@ fn each_failure_is_told_with_what_its_log_says() {
         "{csv}"
     );
     assert!(files(&study) == before);
-    let none = study.ok(&["status", "--failed", "--subject", "03"]);
+    let none = study.ok(&["status", "--failed", "--procedure", "prep"]);
     assert!(none.err.contains("no task has failed"), "{}", none.err);
 }
 
@@ -315,4 +315,107 @@ fn what_a_job_without_its_outputs_lacks_is_told_where_failures_are_told() {
     study.write("derivatives/a/sub-01/ses-01/x.txt", "x");
     let said = study.ok(&["status", "--failed"]).out;
     assert!(said.contains("they are there now"), "{said}");
+}
+
+#[test]
+fn d21_people_read_their_own_time_and_scripts_utc() {
+    let (mut study, slurm) = study();
+    slurm.set("1001", "FAILED 1:0");
+    study.ok(&["monitor", "-q"]);
+    study.ok(&["pause", "-q"]);
+    study.env.push(("TZ".to_owned(), "Asia/Kolkata".to_owned()));
+    for command in [
+        &["status"][..],
+        &["status", "--failed"],
+        &["history", "01", "01", "bids"],
+        &["explain", "01", "01", "bids"],
+        &["monitor"],
+        &["audit"],
+    ] {
+        let said = study.call(command);
+        let text = said.out + &said.err;
+        assert!(text.contains("+05:30"), "{command:?}: {text}");
+        assert!(!text.contains(" UTC"), "{command:?}: {text}");
+    }
+    for format in ["csv", "json"] {
+        for command in [
+            &["status"][..],
+            &["status", "--failed"],
+            &["history", "01", "01", "bids"],
+        ] {
+            let out = study.ok(&[command, &["--format", format]].concat()).out;
+            assert!(
+                out.contains("Z") && !out.contains("+05:30"),
+                "{command:?}: {out}"
+            );
+        }
+    }
+}
+
+#[test]
+fn d16_failures_that_are_alike_are_one_group() {
+    let (study, slurm) = study();
+    study.scan(&["sub-03/ses-01", "sub-04/ses-01"]);
+    study.ok(&["run", "-q"]);
+    for (job, subject) in [(1001, "01"), (1002, "02"), (1003, "03")] {
+        slurm.set(&job.to_string(), "FAILED 3:0");
+        let log = format!("logs/bids/bids_sub-{subject}_ses-01_{job}.err");
+        study.write(
+            &log,
+            &format!("cannot open /data/sub-{subject}: attempt {job}\n"),
+        );
+    }
+    slurm.set("1004", "TIMEOUT 0:0");
+    study.ok(&["monitor", "-q"]);
+    let titles = |out: &str| -> Vec<String> {
+        let lines = out.lines().filter(|line| line.contains(": failed ("));
+        lines.map(str::to_owned).collect()
+    };
+    let said = study.ok(&["status", "--failed"]);
+    assert_eq!(
+        titles(&said.out),
+        [
+            "bids: failed (exit_code), 3 tasks",
+            "bids sub-04 ses-01: failed (timeout), attempt 1, job 1004",
+        ]
+    );
+    assert!(
+        said.out
+            .contains("sub-01 ses-01, sub-02 ses-01, sub-03 ses-01"),
+        "{}",
+        said.out
+    );
+    assert!(
+        said.out.contains("cannot open /data/sub-01"),
+        "{}",
+        said.out
+    );
+    assert_eq!(
+        titles(&study.ok(&["status", "--failed", "-v"]).out).len(),
+        4
+    );
+}
+
+#[test]
+fn d31_a_log_that_is_not_there_is_not_named() {
+    let (study, slurm) = study();
+    slurm.set("1001", "CANCELLED 0:0");
+    study.ok(&["monitor", "-q"]);
+    let said = study.ok(&["status", "--failed"]);
+    assert!(!said.out.contains(".err"), "{}", said.out);
+    assert!(said.out.contains("there is none"), "{}", said.out);
+    let rows: serde_json::Value =
+        serde_json::from_str(&study.ok(&["status", "--failed", "--format", "json"]).out).unwrap();
+    assert!(rows[0]["log_line_path"].is_null());
+    let report: serde_json::Value =
+        serde_json::from_str(&study.ok(&["audit", "--format", "json"]).out).unwrap();
+    let tasks = report["tasks"].as_array().unwrap();
+    let failed = tasks
+        .iter()
+        .find(|task| task["decision"] == "failed")
+        .unwrap();
+    assert!(
+        failed["job"]["error"].is_null() && failed["job"]["output"].is_null(),
+        "{failed}"
+    );
 }

@@ -2,6 +2,7 @@
 //! A file per subject; what they share is in `harness`.
 
 mod acceptance;
+mod answers;
 mod arrays;
 mod audit;
 mod baddays;

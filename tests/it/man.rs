@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::harness::Study;
+use crate::pretty::in_terminal;
 
 fn has(program: &str) -> bool {
     let found = ["/usr/bin", "/bin"]
@@ -132,4 +133,18 @@ fn a_directory_that_cannot_be_made_is_named() {
     let said = study.call(&["man", "--output", study.at("file/x").to_str().unwrap()]);
     assert_eq!(said.code, 1);
     assert!(said.err.contains("file/x"), "{}", said.err);
+}
+
+#[test]
+fn d15_a_terminal_gets_the_page_through_man() {
+    let mut study = Study::new();
+    study.script("bin/man", "echo \"man $*\"; grep -c '^[.]SH'");
+    study.path.insert(0, study.at("bin"));
+    let shown = in_terminal(&study, 80, &["man", "run"]);
+    assert!(shown.starts_with("man -l -\n"), "{shown}");
+    assert!(!shown.contains(".TH"), "{shown}");
+    // Not a terminal: the source, for a pipe.
+    assert!(study.ok(&["man", "run"]).out.starts_with(".TH"));
+    study.script("bin/man", "exit 1");
+    assert!(in_terminal(&study, 80, &["man", "run"]).contains(".TH"));
 }

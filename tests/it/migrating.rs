@@ -13,6 +13,7 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// Each difference of `docs/migrating.md`, and the tests that show it and its way back: file and function.
 const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
     ("failed-tasks", &[HERE("failed_tasks")]),
+    ("failed-with-outputs", &[HERE("c12_failed_with_outputs")]),
     (
         "completed-without-outputs",
         &[HERE("completed_without_outputs")],
@@ -39,8 +40,25 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
         "broken-links",
         &[(
             "src/completion/probe/tests.rs",
-            "links_that_lead_nowhere_never_count",
+            "b1_links_that_lead_nowhere_are_unreadable",
         )],
+    ),
+    (
+        "sessions-without-files",
+        &[(
+            "src/bids/dicom.rs",
+            "b4_a_directory_without_a_real_file_is_held_without_any_gate",
+        )],
+    ),
+    (
+        "files-of-others",
+        &[
+            (
+                "src/state/audit_log.rs",
+                "e9_a_file_that_is_no_log_is_never_appended_to",
+            ),
+            ("tests/it/config/files.rs", "e9_no_two_keys_name_one_file"),
+        ],
     ),
     (
         "all-sessions",

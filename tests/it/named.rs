@@ -23,86 +23,111 @@ fn study() -> (Study, FakeSlurm) {
 }
 
 #[test]
-fn every_command_says_the_same_of_who_is_not_there() {
+fn d19_a_selection_that_matches_nothing_is_exit_2_in_every_command() {
     let (study, _slurm) = study();
-    for (command, code, place) in [
-        (&["run"][..], 0, "in the study"),
-        (&["run", "--dry-run"], 0, "in the study"),
-        (&["manifest"], 0, "in the study"),
-        (&["session-status"], 0, "in the study"),
-        (&["outputs"], 0, "in the study"),
-        (&["audit"], 0, "in the study"),
-        (&["status"], 0, "on record"),
-        (&["status", "--failed"], 0, "on record"),
-        (&["cancel", "--dry-run"], 0, "on record"),
-        (&["retry", "--dry-run"], 0, "on record"),
-        (&["wait", "--timeout", "1s"], 0, "on record"),
-        (&["explain"], 2, "in the study"),
-        (&["history"], 0, "on record"),
-        (&["logs"], 1, "on record"),
+    for command in [
+        &["run"][..],
+        &["run", "--dry-run"],
+        &["manifest"],
+        &["session-status"],
+        &["outputs"],
+        &["audit"],
+        &["status"],
+        &["status", "--failed"],
+        &["cancel", "--dry-run"],
+        &["retry", "--dry-run"],
+        &["wait", "--timeout", "1s"],
+        &["explain"],
+        &["history"],
+        &["logs"],
     ] {
-        let is_bare = code == 2 || matches!(command[0], "history" | "logs");
-        let named = |subject: &'static str, session: &'static str| -> Vec<&str> {
+        let is_bare = matches!(command[0], "explain" | "history" | "logs");
+        let call = |subject: &str, session: &str| {
             let words = match (is_bare, session) {
                 (true, "") => vec![subject],
                 (true, _) => vec![subject, session],
                 (false, "") => vec!["--subject", subject],
                 (false, _) => vec!["--subject", subject, "--session", session],
             };
-            [command, &words].concat()
+            study.call(&[command, &words].concat())
         };
-        for (subject, session, message, hint) in [
-            (
-                "99",
-                "",
-                "there is no subject sub-99",
-                "session-status` lists",
-            ),
-            (
-                "1",
-                "",
-                "there is no subject sub-1",
-                "did you mean sub-0001?",
-            ),
-            (
-                "0001",
-                "07",
-                "there is no session ses-07 of sub-0001",
-                "its sessions are ses-01",
-            ),
+        for (subject, session, hint) in [
+            ("99", "", "session-status` lists"),
+            ("1", "", "did you mean sub-0001?"),
+            ("0001", "07", "its sessions are ses-01"),
         ] {
-            let said = study.call(&named(subject, session));
-            assert_eq!(said.code, code, "{command:?} {subject}: {}", said.err);
-            let message = format!("{message} {place}");
-            assert_eq!(
-                said.err.matches(&message).count(),
-                1,
-                "{command:?}: {}",
-                said.err
-            );
+            let said = call(subject, session);
+            assert_eq!(said.code, 2, "{command:?} {subject}: {}", said.err);
             assert!(said.err.contains(hint), "{command:?}: {}", said.err);
+            assert_eq!(said.out, "");
         }
-        let said = study.call(&named("0001", "01"));
+        assert_ne!(call("0001", "01").code, 2, "{command:?}");
+    }
+    // In the study, without a row so far: neither refused nor shown.
+    study.scan(&["sub-0003/ses-01"]);
+    let said = study.ok(&["status", "--subject", "0003", "--format", "json"]);
+    assert_eq!(said.out, "[]\n");
+    // On record, gone from the data.
+    fs::remove_dir_all(study.at("dicom/sub-0002")).unwrap();
+    study.ok(&["status", "--subject", "0002"]);
+    assert_eq!(study.call(&["run", "--subject", "0002"]).code, 2);
+    // A task of subject scope has no session.
+    let said = study.call(&["run", "--procedure", "s", "--session", "01"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+}
+
+#[test]
+fn d19_a_study_without_sessions_refuses_no_selection() {
+    let mut study = Study::new();
+    let _slurm = FakeSlurm::new(&mut study);
+    study.configure(STEPS);
+    study.script("job.sh", "true");
+    for selection in [["--procedure", "a"], ["--subject", "99"]] {
+        study.ok(&[&["run"][..], &selection].concat());
+        study.ok(&[&["status"][..], &selection].concat());
+    }
+}
+
+#[test]
+fn d18_a_misspelt_word_is_answered_with_the_nearest_one() {
+    let mut study = Study::new();
+    let _slurm = FakeSlurm::new(&mut study);
+    study.configure(
+        "procedures: [{name: fmriprep, output_dir: a, script: job.sh, completion_marker: x}]\n",
+    );
+    study.scan(&["sub-01/ses-01"]);
+    for (arguments, meant) in [
+        (&["run", "--procedure", "fmriprp"][..], "fmriprep"),
+        (&["status", "--procedure", "fmriprp"], "fmriprep"),
+        (&["pause", "--procedure", "fmriprp"], "fmriprep"),
+        (&["explain", "01", "01", "fmripre"], "fmriprep"),
+        (&["status", "--status", "faild"], "failed"),
+        (&["session-status", "--status", "bloked"], "blocked"),
+        (&["status", "--reason", "time-out"], "timeout"),
+        (&["retry", "--reason", "no_outputs"], "no_output"),
+        (&["status", "--sort", "elapse"], "elapsed"),
+    ] {
+        let said = study.call(arguments);
+        assert_eq!(said.code, 2, "{arguments:?}: {}", said.err);
+        let hint = said
+            .err
+            .lines()
+            .find(|line| line.contains("did you mean") || line.contains("similar value"));
         assert!(
-            !said.err.contains("there is no "),
-            "{command:?}: {}",
+            hint.is_some_and(|line| line.contains(meant)),
+            "{arguments:?}: {}",
             said.err
         );
     }
 }
 
 #[test]
-fn names_that_are_nearly_right_are_told_where_sessions_are_made() {
+fn d29_odd_names_are_shown_by_run_and_check_and_counted_elsewhere() {
     let (study, _slurm) = study();
     study.scan(&["sub-0003/ses_1", "sub-0004/Ses-1", "08/ses-01"]);
     let near = "3 directories below ";
     let names = "left alone: 08 (sub-08?), sub-0003/ses_1 (ses-1?), sub-0004/Ses-1 (ses-1?)";
-    for command in [
-        &["run"][..],
-        &["run", "--dry-run"],
-        &["manifest"],
-        &["session-status"],
-    ] {
+    for command in [&["run"][..], &["run", "--dry-run"]] {
         let said = study.ok(command);
         assert!(
             said.err.contains(near) && said.err.contains(names),
@@ -112,6 +137,20 @@ fn names_that_are_nearly_right_are_told_where_sessions_are_made() {
         assert!(
             !said.err.contains("sessionless"),
             "{command:?}: {}",
+            said.err
+        );
+    }
+    for command in ["manifest", "session-status"] {
+        let said = study.ok(&[command]);
+        let notes: Vec<&str> = said
+            .err
+            .lines()
+            .filter(|line| line.starts_with("note:"))
+            .collect();
+        assert_eq!(notes.len(), 1, "{}", said.err);
+        assert!(
+            notes[0].contains("3 notes") && !said.err.contains(names),
+            "{}",
             said.err
         );
     }
@@ -148,7 +187,7 @@ fn names_that_are_nearly_right_are_told_where_sessions_are_made() {
     }
     fs::remove_dir_all(study.at("dicom/08")).unwrap();
     let said = study.ok(&["manifest"]);
-    assert!(said.err.contains("2 directories below"), "{}", said.err);
+    assert!(said.err.contains("2 notes"), "{}", said.err);
 }
 
 #[test]

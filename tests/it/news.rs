@@ -21,7 +21,7 @@ use crate::mail::server::{MailServer, Manner};
 const STEP: &str = "procedures:\n  - {name: prep, output_dir: prep, script: prep.sh, completion_marker: done.txt}\n";
 /// Keeps each digest in a file of its own.
 const KEEP: &str = "cd \"$(dirname \"$0\")\"\nmkdir -p digests\nn=$(ls digests | wc -l)\n\
-                    { echo \"$SNBB_SUBJECT\"; cat; } > digests/.new\nmv digests/.new digests/$n.txt";
+                    { echo \"$SNBB_MESSAGE_SUBJECT\"; cat; } > digests/.new\nmv digests/.new digests/$n.txt";
 
 /// Makes a study of some sessions whose digests are kept in `digests`.
 fn study(sessions: usize, more: &str) -> (Study, FakeSlurm) {

@@ -224,3 +224,81 @@ fn rsync_and_tar_take_the_lists() {
         assert_eq!(below(&study, "by-tar"), expected);
     }
 }
+
+/// FreeSurfer's results of all sessions lie beside each other; a task's own directory is a link to one.
+#[test]
+fn d2_what_links_lead_to_and_reports_beside_the_directory_are_listed() {
+    let study = Study::new();
+    study.configure(
+        "procedures:\n  - {name: fs, output_dir: fs/by-session, script: job.sh, completion_marker: scripts/done}\n  \
+         - {name: prep, output_dir: prep, script: job.sh, completion_marker: done}\n  \
+         - {name: group, output_dir: group, script: job.sh, scope: subject, completion_marker: done}\n",
+    );
+    study.script("job.sh", "true");
+    study.scan(&["sub-01/ses-01", "sub-011/ses-01"]);
+    for path in [
+        "derivatives/fs/sub-01_ses-01/scripts/done",
+        "derivatives/fs/sub-01_ses-01/mri/x.mgz",
+        "derivatives/prep/sub-01/ses-01/done",
+        "derivatives/prep/sub-01.html",
+        "derivatives/prep/sub-01_ses-01_T1w.html",
+        "derivatives/prep/sub-01_ses-02_T1w.html",
+        "derivatives/prep/sub-011.html",
+        "derivatives/prep/sub-01/ses-02/x",
+        "derivatives/group/sub-01/done",
+        "derivatives/group/sub-01/up/x",
+        "derivatives/group/sub-01_report.html",
+        "derivatives/group/shared/atlas",
+    ] {
+        study.write(path, "x");
+    }
+    fs::create_dir_all(study.at("derivatives/fs/by-session/sub-01")).unwrap();
+    symlink(
+        "../../sub-01_ses-01",
+        study.at("derivatives/fs/by-session/sub-01/ses-01"),
+    )
+    .unwrap();
+    symlink(
+        "../../shared/atlas",
+        study.at("derivatives/group/sub-01/up/atlas"),
+    )
+    .unwrap();
+    symlink("../../..", study.at("derivatives/group/sub-01/up/above")).unwrap();
+    let listed = |rest: &[&str]| {
+        let list = list(&study, &[&["--root", "derivatives"], rest].concat());
+        list.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        listed(&[]),
+        [
+            "fs/by-session/sub-01/ses-01",
+            "fs/sub-01_ses-01",
+            "prep/sub-01/ses-01",
+            "prep/sub-01.html",
+            "prep/sub-01_ses-01_T1w.html",
+            "group/sub-01",
+            "group/sub-01_report.html",
+        ]
+    );
+    assert_eq!(
+        listed(&["--files", "--procedure", "fs", "--procedure", "group"]),
+        [
+            "fs/by-session/sub-01/ses-01",
+            "fs/sub-01_ses-01/mri/x.mgz",
+            "fs/sub-01_ses-01/scripts/done",
+            "group/shared/atlas",
+            "group/sub-01/done",
+            "group/sub-01/up/above",
+            "group/sub-01/up/atlas",
+            "group/sub-01/up/x",
+            "group/sub-01_report.html",
+        ]
+    );
+    let into = study.at("backup");
+    fs::create_dir(&into).unwrap();
+    let line = "\"$SNBB\" outputs --root derivatives --procedure fs --null | \
+                rsync -a -r --from0 --files-from=- derivatives/ backup/";
+    if shell(&study, "rsync", line) {
+        assert!(into.join("fs/by-session/sub-01/ses-01/mri/x.mgz").exists());
+    }
+}

@@ -1,6 +1,6 @@
 //! The HTML page of the audit: its size, and how it behaves in a real browser.
 //!
-//! Without Chromium and `scripts/page-env` (Playwright, axe) the second part says SKIPPED, loudly.
+//! Without Chromium and `scripts/python-env page` (Playwright, axe) the second part says SKIPPED, loudly.
 #![expect(
     clippy::disallowed_methods,
     reason = "starts a browser, and looks for one"
@@ -13,6 +13,8 @@ use std::process::Command;
 
 use snbb_scheduler::audit::html::render;
 use snbb_scheduler::audit::report::Report;
+
+use crate::python::environment;
 
 /// The largest study that the page must be good for.
 const SESSIONS: usize = 5000;
@@ -28,7 +30,7 @@ fn a_large_study_fits() {
 #[test]
 fn people_use_it_in_a_browser() {
     let Some((python, chromium)) = browser() else {
-        eprintln!("SKIPPED: no Chromium, or no Python with Playwright (scripts/page-env)");
+        eprintln!("SKIPPED: no Chromium, or no Python with Playwright (scripts/python-env page)");
         return;
     };
     let dir = tempfile::tempdir().unwrap();
@@ -63,6 +65,30 @@ fn people_use_it_in_a_browser() {
     }
 }
 
+#[test]
+fn d11_the_page_fits_a_phone() {
+    let Some((python, chromium)) = browser() else {
+        eprintln!("SKIPPED: no Chromium, or no Python with Playwright (scripts/page-env)");
+        return;
+    };
+    let mut report = large::report(60);
+    report.study.config = Some(format!(
+        "/data/{}/config.yaml",
+        "study_of_long_names".repeat(4)
+    ));
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("page.html");
+    std::fs::write(&page, render(&report)).unwrap();
+    let output = Command::new(python)
+        .arg("tests/it/page/phone.py")
+        .args([&chromium, &page])
+        .args(std::env::var_os("SNBB_TEST_PAGE_OUT"))
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+}
+
 /// Returns a Python with Playwright, and Chromium. None: one of them is missing.
 fn browser() -> Option<(PathBuf, PathBuf)> {
     let path = std::env::var_os("PATH")?;
@@ -71,10 +97,5 @@ fn browser() -> Option<(PathBuf, PathBuf)> {
             ["chromium", "chromium-browser", "google-chrome"].map(|name| dir.join(name))
         })
         .find(|program| program.is_file())?;
-    let output = Command::new("scripts/page-env").output().ok()?;
-    let python = String::from_utf8(output.stdout).ok()?;
-    output
-        .status
-        .success()
-        .then(|| (PathBuf::from(python.trim()), chromium))
+    Some((environment("page")?, chromium))
 }

@@ -14,21 +14,21 @@ use snbb_scheduler::state::{TaskKey, TaskRow, TaskStatus};
 
 use super::state::{bare_row, full_row, locked, saved, time};
 
-/// Returns the interpreter. None: there is none.
+/// Returns the interpreter of an environment of `scripts/python-env`. None: it cannot be made here.
+pub fn environment(name: &str) -> Option<PathBuf> {
+    let output = Command::new("scripts/python-env").arg(name).output().ok()?;
+    if !output.status.success() {
+        eprintln!("SKIPPED: scripts/python-env {name} cannot make its environment");
+        return None;
+    }
+    let path = String::from_utf8(output.stdout).ok()?;
+    Some(PathBuf::from(path.trim()))
+}
+
+/// Returns the interpreter with the table libraries. None: there is none.
 pub fn python() -> Option<&'static Path> {
     static PYTHON: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let find = || {
-        let output = Command::new("scripts/python-env").output().ok()?;
-        let path = String::from_utf8(output.stdout).ok()?;
-        output.status.success().then(|| PathBuf::from(path.trim()))
-    };
-    let python = PYTHON.get_or_init(find).as_deref();
-    if python.is_none() {
-        eprintln!(
-            "SKIPPED: no Python with pandas, pyarrow, polars, DuckDB and prometheus_client (scripts/python-env)"
-        );
-    }
-    python
+    PYTHON.get_or_init(|| environment("tables")).as_deref()
 }
 
 /// Runs a script with the state's path as `path`, and checks that it went well.

@@ -69,3 +69,20 @@ fn the_five_minutes_work_as_written() {
         "{out}\n{err}"
     );
 }
+
+/// To be turned round on the day of the first release on PyPI.
+#[test]
+fn d24_no_page_installs_a_distribution_that_is_not_published() {
+    let pages = [
+        "README.md",
+        "docs/getting-started.md",
+        "docs/install.md",
+        "docs/python.md",
+    ];
+    for page in pages {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(!text.contains("pip install snbb-scheduler"), "{page}");
+        assert!(!text.contains("snbb-scheduler["), "{page}");
+    }
+}

@@ -6,6 +6,7 @@
     reason = "sets the age of files, and copies jobs"
 )]
 
+mod complete;
 mod living;
 mod renamed;
 mod retry;
@@ -294,10 +295,39 @@ fn a_deleted_state_does_not_double_jobs() {
 }
 
 #[test]
+fn d17_a_dry_run_is_a_table_for_people_and_rows_for_scripts() {
+    let (study, slurm) = study();
+    let said = study.ok(&["run", "--dry-run"]);
+    let lines: Vec<Vec<&str>> = said
+        .out
+        .lines()
+        .map(|l| l.split_whitespace().collect())
+        .collect();
+    assert_eq!(lines[0], ["procedure", "tasks", "jobs", "resources", "of"]);
+    assert_eq!(lines[1][..3], ["convert", "3", "3"], "{}", said.out);
+    assert!(
+        said.out.lines().all(|line| line.len() < 120),
+        "{}",
+        said.out
+    );
+    let exact = study.ok(&["run", "--dry-run", "-v"]).out;
+    let json = study.ok(&["run", "--dry-run", "--format", "json"]).out;
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
+    assert_eq!(rows.len(), exact.lines().count());
+    for (row, line) in rows.iter().zip(exact.lines()) {
+        let mark = |text: &str| text.split(" --job-name").nth(1).unwrap().to_owned();
+        assert_eq!(mark(row["command"].as_str().unwrap()), mark(line));
+        assert!(line.contains(row["job_name"].as_str().unwrap()), "{row}");
+    }
+    assert_eq!(study.call(&["run", "--format", "json"]).code, 2);
+    assert_eq!(slurm.calls("sbatch"), 0);
+}
+
+#[test]
 fn a_dry_run_prints_what_would_be_submitted_and_changes_nothing() {
     let (study, slurm) = study();
     let before = study.snapshot();
-    let said = study.ok(&["run", "--dry-run"]);
+    let said = study.ok(&["run", "--dry-run", "-v"]);
     assert_eq!(said.out.lines().count(), 3, "{}", said.out);
     for line in said.out.lines() {
         let words = shell_words::split(line).unwrap();
@@ -374,8 +404,8 @@ fn force_and_limits() {
     assert!(
         study
             .statuses()
-            .contains(&"convert sub-01 ses-01: running awaiting_output".to_owned()),
-        "the outputs of before prove nothing: {:?}",
+            .contains(&"convert sub-01 ses-01: complete verified".to_owned()),
+        "{:?}",
         study.statuses()
     );
 }
@@ -413,7 +443,7 @@ fn sessions_whose_data_still_arrives_or_is_too_small_are_held_back() {
         .set_modified(old)
         .unwrap();
     study.configure(&format!("dicom_settle: 1h\n{PIPELINE}"));
-    let said = study.ok(&["run", "--dry-run"]);
+    let said = study.ok(&["run", "--dry-run", "-v"]);
     assert!(
         said.err.contains("1  DICOM files still arrive"),
         "{}",

@@ -1,5 +1,7 @@
 //! The safety stop through the program: each reason to stop, its line, its exit code, the way out.
 
+mod losses;
+
 use std::fs;
 use std::path::Path;
 
@@ -225,8 +227,8 @@ fn a_changed_configuration_is_named_and_harmless_changes_are_none() {
     let changed = PIPELINE.replace("report.html", "other.html");
     world.study.configure(&changed);
     world.stops(
-        "20 of 20 complete tasks of prep have lost their outputs \
-         (more than max_drop, 10%; what makes prep complete has changed since then)",
+        "what makes prep complete has changed in the configuration, and 20 of 20 complete tasks are incomplete by the \
+         new rule",
     );
     world
         .study

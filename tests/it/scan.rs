@@ -65,10 +65,12 @@ fn fixtures_have_the_sessions_that_they_say() {
             .map(|note| note.replace("ROOT", &root))
             .collect();
         assert_eq!(found.notes, notes, "{name}");
-        assert!(
-            found.unreadable.is_empty(),
-            "{name}: {:?}",
-            found.unreadable
+        let mut unreadable: Vec<_> = found.unreadable.iter().map(|it| &it.path).collect();
+        unreadable.sort();
+        assert_eq!(
+            unreadable,
+            tree.unreadable.iter().collect::<Vec<_>>(),
+            "{name}"
         );
         assert!(
             found
@@ -242,4 +244,51 @@ fn a_sessions_file_takes_the_place_of_the_directories() {
         "{error}"
     );
     assert!(error.hint().contains("commas"));
+}
+
+/// One note per kind, with the remedy.
+#[test]
+fn b3_b8_odd_layouts_are_named() {
+    let tree = Tree::build(
+        "sub-04/ses-01.tar.gz\nsub-08/ses-02.zip\nsub-10.zip\nsub-03/\nsub-11/ses-1/x\nsub-11/ses-1.zip\n\
+         20240711/sub-09/x\n20240712/notes\nsub-03_ses-01/x\nsub-s1/ses-a/x\nsub-S1/ses-a/x\nsub-20/ses-1/x\n\
+         sub-20/ses-01/x\nsub-01/ses-1/x\nsub-18 -> sub-01\nsub-19/anat/x\nsub-19/ses-01/x\n",
+    );
+    let found = discover_dicom(&tree, false, 1);
+    let root = tree.root().display();
+    assert_eq!(
+        found.notes,
+        [
+            format!(
+                "1 entry below {root} names subject and session together and was skipped: sub-03_ses-01; make it sub-<label>/ses-<label>"
+            ),
+            format!(
+                "1 entry below {root} is a session above its subjects and was skipped: 20240711; sort the data as sub-<label>/ses-<label>"
+            ),
+            format!(
+                "4 entries below {root} are archives or empty directories and were skipped: sub-03, sub-04/ses-01.tar.gz, sub-08/ses-02.zip, ...; unpack archives as sub-<label>/ses-<label>"
+            ),
+            format!(
+                "1 pair of labels below {root} differs in case or leading zeros only: sub-S1 and sub-s1; each is worked on by itself: if they are the same, merge them"
+            ),
+            format!(
+                "1 entry below {root} is a link to another subject of the study: sub-18; its data is worked on twice: remove the link, or name it in `exclude`"
+            ),
+            format!(
+                "1 pair of labels below {root} differs in case or leading zeros only: sub-20/ses-01 and ses-1; each is worked on by itself: if they are the same, merge them"
+            ),
+            format!(
+                "1 entry below {root} lies beside sessions and belongs to none: sub-19/anat; data belongs into a session"
+            ),
+        ]
+    );
+    assert_eq!(
+        found.near,
+        [("20240712".to_owned(), "sub-20240712".to_owned())]
+    );
+    let sessions = shown(&found);
+    assert!(
+        sessions.contains(&"sub-18 ses-1".to_owned()),
+        "{sessions:?}"
+    );
 }

@@ -218,7 +218,7 @@ const BIDS: &[&str] = &[
     "dwi/*dir-PA*_dwi.nii.gz",
     "fmap/*acq-func_dir-AP*epi.nii.gz",
     "fmap/*acq-func_dir-PA*epi.nii.gz",
-    "func/*task-rest_bold.nii.gz",
+    "func/*task-rest*_bold.nii.gz",
 ];
 const BIDS_POST: &[&str] = &["fmap/*acq-dwi*_epi.nii.gz"];
 const DEFACING: &[&str] = &["anat/*acq-defaced*_T1w.nii.gz"];
@@ -243,6 +243,7 @@ fn the_built_in_markers_find_what_the_scripts_leave() {
 
         site.run("snbb_run_bids.sh", &bids, &args);
         site.assert_markers(&bids, BIDS);
+        assert!(site.path("bids/dataset_description.json").exists());
         site.run("snbb_run_bids_post.sh", &bids, &args);
         site.assert_markers(&bids, BIDS_POST);
         site.run("snbb_run_defacing.sh", &bids, &args);

@@ -10,8 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use snbb_scheduler::executor::{
-    Answer, Doubt, Executor, JobReport, JobRequest, Observation, Phase, Question, Refusal,
-    Submission,
+    Answer, Executor, JobReport, JobRequest, Observation, Phase, Question, Refusal, Submission,
 };
 use snbb_scheduler::job::JobRef;
 use snbb_scheduler::procedure::Resources;

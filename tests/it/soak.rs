@@ -8,6 +8,7 @@
 )]
 
 mod evidence;
+mod hostile;
 mod node;
 mod plan;
 mod site;

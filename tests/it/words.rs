@@ -19,13 +19,13 @@ struct Case {
 
 #[test]
 fn every_word_of_squeue_means_what_stands_beside_it() {
-    check("squeue", |_, text| parse::queue(text, None));
+    check("squeue", |_, text| parse::queue(text, SEPARATOR, None));
 }
 
 #[test]
 fn every_word_of_sacct_means_what_stands_beside_it() {
     check("sacct", |file, text| {
-        parse::accounting(text, file.contains("with-submit-line"), None)
+        parse::accounting(text, SEPARATOR, file.contains("with-submit-line"), None)
     });
 }
 
@@ -224,11 +224,9 @@ fn cases_of(file: &Path) -> Vec<Case> {
             });
         } else if let Some(case) = cases.last_mut() {
             match line.strip_prefix("=> ") {
-                Some(expected) => case
-                    .expected
-                    .push(expected.replace('␟', &SEPARATOR.to_string())),
+                Some(expected) => case.expected.push(expected.replace('␟', SEPARATOR)),
                 None => {
-                    case.answer += &line.replace('␟', &SEPARATOR.to_string());
+                    case.answer += &line.replace('␟', SEPARATOR);
                     case.answer.push('\n');
                 }
             }

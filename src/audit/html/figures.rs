@@ -11,9 +11,8 @@ use super::safe::{memory as gigabytes, percent, plural, safe, spaced, thousands}
 use super::table::Kind::{Number, Text};
 use super::table::{cell, maybe, table};
 use crate::audit::efficiency::time_limit_text;
-use crate::audit::report::{
-    Backlog, Count, Percentiles, Progress, Rate, Report, Usage, Verdict, time_text,
-};
+use crate::audit::report::{Backlog, Count, Percentiles, Progress, Rate, Report, Usage, Verdict};
+use crate::tables::utc_time;
 
 /// So many days are in the chart of the throughput.
 const DAYS: u64 = 60;
@@ -183,7 +182,7 @@ fn forecast(progress: &Progress) -> Markup {
         strong { (plural(backlog.tasks, "task")) } " will go on without a person"
         @if let Some(rate) = progress.rate.last_7_days { ", " strong { (format!("{rate:.1}")) } " complete a day" }
         @if let Some(end) = backlog.expected_end {
-            "; expected to be done by " strong { time datetime=(time_text(end)) { (end.format("%e %B %Y")) } }
+            "; expected to be done by " strong { time datetime=(utc_time(end)) { (end.format("%e %B %Y")) } }
         } @else if backlog.tasks > 0 {
             "; no forecast, because a step had no completed task in the last 7 days"
         }

@@ -8,9 +8,8 @@ use super::safe::{memory as gigabytes, plural, safe, spaced, thousands};
 use super::table::Kind::{Code, Number, Text};
 use super::table::{Kind, ROWS, cell, maybe, table};
 use crate::audit::efficiency::time_limit_text;
-use crate::audit::report::{
-    DicomProblem, OrphanCause, Report, ScriptProblem, TaskDetail, signed, time_text,
-};
+use crate::audit::report::{DicomProblem, OrphanCause, Report, ScriptProblem, TaskDetail, signed};
+use crate::sys::local_time;
 
 /// Renders what failed, and why.
 pub fn failed(report: &Report) -> Markup {
@@ -119,7 +118,7 @@ pub fn known_errors(report: &Report) -> Markup {
     html! {
         h3 { "Known errors in logs" }
         p.hint {
-            "Logs of " (plural(logs.tasks, "failed task")) ": " (thousands(logs.without_log)) " without a log, "
+            "Logs of " (plural(logs.tasks, "task")) ": " (thousands(logs.without_log)) " without a log, "
             (thousands(logs.without_finding)) " without a known error."
         }
         @if !rows.is_empty() { (table("Known errors by pattern", &columns, &rows)) }
@@ -202,7 +201,7 @@ pub fn trend(report: &Report) -> Markup {
         section #trend aria-labelledby="trend-title" {
             h2 #trend-title { "Since the last report" }
             p.hint {
-                "Compared with " code { (safe(&trend.file)) } " of " (time_text(trend.created_at)) ". "
+                "Compared with " code { (safe(&trend.file)) } " of " (local_time(trend.created_at)) ". "
                 @if trend.worse { strong.worse { "Something got worse." } }
             }
             div.pair {
@@ -297,7 +296,7 @@ fn stale(report: &Report) -> Vec<Vec<Markup>> {
             cell(&job.procedure),
             maybe(job.job_id.as_deref()),
             html! { (job.status) @if let Some(reason) = job.reason { " (" (spaced(reason)) ")" } },
-            html! { (time_text(job.submitted_at)) },
+            html! { (local_time(job.submitted_at)) },
             html! { (job.hours / 24) " d " (job.hours % 24) " h" },
         ]
     });

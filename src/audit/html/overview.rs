@@ -5,7 +5,9 @@ use maud::{Markup, html};
 use super::looks::GROUPS;
 use super::safe::{percent, plural, safe, spaced, thousands};
 use super::table::{Kind, table};
-use crate::audit::report::{Count, Report, count_of, time_text};
+use crate::audit::report::{Count, Report, count_of};
+use crate::sys::local_time;
+use crate::tables::utc_time;
 use crate::tables::words::WORDS;
 
 /// Renders the banner with what was looked at, and when.
@@ -18,7 +20,7 @@ pub fn header(report: &Report) -> Markup {
                 p.kind { "Audit report" }
                 h1 { (safe(&study.name())) }
                 p.meta {
-                    time datetime=(time_text(at)) { (at.format("%e %B %Y, %H:%M UTC")) }
+                    time datetime=(utc_time(at)) { (local_time(at)) }
                     " · snbb-scheduler " (study.version)
                     " · " code { (safe(study.config.as_ref().unwrap_or(&study.state_file))) }
                     @if let Some(selection) = &study.selection {

@@ -71,8 +71,9 @@
     const names = ["Session", "Health", ...data.procedures];
     const rows = data.rows;
     const narrow = data.procedures.length > 12;
-    const width = narrow ? "2.2rem" : "minmax(8.5rem, 1fr)";
-    box.style.setProperty("--columns", `minmax(13rem, 16rem) 6rem repeat(${data.procedures.length}, ${width})`);
+    const width = narrow ? "2.2rem" : "minmax(var(--cell, 8.5rem), 1fr)";
+    const labels = "minmax(var(--first, 13rem), var(--first, 16rem)) var(--health, 6rem)";
+    box.style.setProperty("--columns", `${labels} repeat(${data.procedures.length}, ${width})`);
     box.style.setProperty("--columns-print", `8rem 5.2rem repeat(${data.procedures.length}, minmax(0, 1fr))`);
     box.classList.toggle("narrow", narrow);
     box.setAttribute("aria-colcount", names.length);
@@ -196,7 +197,8 @@
           return;
         }
         const says = cell.reason ? `${spaced(cell.name)}: ${spaced(cell.reason)}` : spaced(cell.name);
-        const word = cell.group === "failed" && cell.reason ? spaced(cell.reason) : spaced(cell.name);
+        const isReason = cell.group === "failed" || cell.reason === "awaiting_output";
+        const word = isReason && cell.reason ? spaced(cell.reason) : spaced(cell.name);
         const dim = (filter.status && cell.name !== filter.status) || (filter.procedure !== "" && Number(filter.procedure) !== index);
         element.append(make("div", {
           role: "gridcell", class: `g-cell g-col g-${cell.group}${dim ? " g-dim" : ""}`, ...id(column),

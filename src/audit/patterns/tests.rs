@@ -39,6 +39,10 @@ fn each_pattern_has_a_log_whose_telling_line_is_its_own() {
         ("permission", 2, "Permission denied"),
         ("missing_file", 2, "cannot stat"),
         ("python", 7, "ValueError: unknown sequence"),
+        ("timed_out", 2, "timed out"),
+        ("not_bids", 4, "BIDSValidationError"),
+        ("conversion", 2, "converted no series"),
+        ("slurm", 1, "slurmstepd: error"),
     ] {
         let found = last_telling_line(&fixture(name)).unwrap().unwrap();
         let meaning = found
@@ -54,8 +58,47 @@ fn each_pattern_has_a_log_whose_telling_line_is_its_own() {
         .map(|meaning| meaning.name.to_string())
         .collect();
     for name in &named {
-        assert!(fixture(name).metadata().is_ok(), "{name} has a log");
+        // A note is no failure: `known_lines.tsv` has lines of it.
+        let is_note = ["left_out", "warning"].contains(&name.as_str());
+        let has_log = fixture(name).metadata().is_ok();
+        assert!(has_log != is_note, "{name}");
     }
+}
+
+/// A line of each kind that the Python program recognised, and success in the words of failures.
+#[test]
+fn c15_d4_known_lines_are_recognized_and_success_is_no_error() {
+    let lines = std::fs::read_to_string(fixture("known_lines").with_extension("tsv")).unwrap();
+    let mut wrong = Vec::new();
+    for line in lines.lines() {
+        let (expected, line) = line.split_once('\t').unwrap();
+        let tail = Tail::new(line.as_bytes().to_vec(), true);
+        let found = Patterns::builtin().scan(&tail);
+        let names: Vec<&str> = found
+            .iter()
+            .map(|found| &*found.meaning.unwrap().name)
+            .collect();
+        if names.join(" ") != expected {
+            wrong.push(format!("{line}: {names:?} instead of {expected:?}"));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    // What is wrong beside it still counts.
+    let (name, ..) = telling(b"recon-all: 1 error, 0 warnings").unwrap();
+    assert_eq!(name.as_deref(), Some("freesurfer"));
+}
+
+#[test]
+fn d4_a_pattern_of_the_site_sees_the_whole_line() {
+    let pattern = LogPattern {
+        name: "done".to_owned(),
+        regex: "finished without error".to_owned(),
+        hint: None,
+    };
+    let patterns = Patterns::new(&[pattern]).unwrap();
+    let tail = Tail::new("recon-all -s x finished without error".into(), true);
+    let found = patterns.telling(&tail).unwrap();
+    assert_eq!(&*found.meaning.unwrap().name, "done");
 }
 
 #[test]

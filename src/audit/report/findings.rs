@@ -89,7 +89,7 @@ pub enum DicomProblem {
     Unreadable,
 }
 
-/// Holds what the logs of failed tasks say.
+/// What the logs of failed tasks say, or of all tasks if that was asked for.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Logs {
     /// Failed tasks whose logs were looked for; those without a known log path are not among them.

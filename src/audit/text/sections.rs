@@ -6,7 +6,8 @@ mod upkeep;
 
 use super::Align::{self, Left, Right};
 use crate::audit::health::percent;
-use crate::audit::report::{Report, time_text};
+use crate::audit::report::Report;
+use crate::sys::local_time;
 
 /// Is a part of the text.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,7 +83,7 @@ impl Text<'_> {
         self.blocks.push(Block::Title(format!(
             "Audit of {} at {}",
             study.name(),
-            time_text(study.created_at)
+            local_time(study.created_at)
         )));
         self.line(match &study.config {
             Some(config) => format!("configuration: {config}"),

@@ -133,8 +133,11 @@ fn a_file_has_an_entry_per_line_and_errors_name_the_line() {
         told(b"\xff", "exclude"),
         "cannot read the list of 'exclude', FILE: it is not UTF-8"
     );
-    assert!(told(b"# none\n", "include").ends_with("nothing would ever be submitted"));
-    assert!(load(b"", "exclude").is_ok());
+    assert_eq!(
+        told(b"# none\n", "include"),
+        "the list of 'include', FILE, is empty"
+    );
+    assert!(load(b"# none\n", "exclude").is_ok());
     let missing = ListSource::File(tmp.path().join("nothing"));
     let error = Cohort::load(&CohortSource {
         include: None,
@@ -152,4 +155,14 @@ fn a_file_has_an_entry_per_line_and_errors_name_the_line() {
             .to_string()
             .ends_with("it is a directory")
     );
+}
+
+#[test]
+fn e21_an_emptied_list_is_an_error() {
+    let tmp = tempfile::NamedTempFile::new().unwrap();
+    let list = || Some(ListSource::File(tmp.path().to_owned()));
+    for (include, exclude) in [(list(), None), (None, list())] {
+        let error = Cohort::load(&CohortSource { include, exclude });
+        assert!(matches!(error, Err(CohortError::Empty { .. })));
+    }
 }

@@ -46,6 +46,31 @@ fn ids_become_labels() {
     }
 }
 
+/// A column is one of numbers or one of texts, as for the Python program.
+#[test]
+fn c1_ids_of_a_column_of_texts_keep_their_zeros() {
+    let text = "UID,ScanID,dicom_path\n00001,1,/a\nX,1,/b\n12,002,/c\n00012,2,/d\n";
+    assert_eq!(
+        shown(&parse(text).unwrap()),
+        [
+            "sub-00001 ses-000000000001 /a",
+            "sub-00012 ses-000000000002 /d",
+            "sub-000X ses-000000000001 /b",
+            "sub-0012 ses-000000000002 /c",
+        ]
+    );
+    let text = "UID,ScanID,dicom_path\n1,0000000000001,/a\n2,b,/b\n3,,/c\n";
+    assert_eq!(
+        shown(&parse(text).unwrap()),
+        [
+            "sub-0001 ses-0000000000001 /a",
+            "sub-0002 ses-00000000000b /b"
+        ]
+    );
+    // A fraction in a column of texts is part of the id, and no label.
+    assert!(parse("UID,ScanID,dicom_path\n1.0,1,/a\nX,1,/b\n").is_err());
+}
+
 #[test]
 fn what_is_no_label_is_an_error_with_its_line() {
     for (subject, session, problem) in [

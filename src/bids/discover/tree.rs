@@ -1,15 +1,15 @@
 //! Sessions from directories: `sub-*/ses-*` below a root.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
+use super::notes::{Kind, Odd, is_archive_alone, is_joined, no_sessions};
 use super::{Dicom, DiscoverError, Discovery, Session};
-use crate::bids::labels::{LONGEST, have_room};
+use crate::bids::labels::have_room;
 use crate::bids::{SessionLabel, SubjectLabel, near};
 use crate::disk::Unreadable;
 use crate::disk::listing::{self, Dir};
@@ -23,8 +23,8 @@ const DATATYPES: [&str; 14] = [
     "mrs", "nirs",
 ];
 
-/// So many names of a kind are shown in a note.
-const SHOWN: usize = 3;
+/// The number of directories that are looked into for subjects in the wrong place.
+const LOOKED_INTO: usize = 3;
 
 /// Says what to scan, and how.
 pub(super) struct Tree<'a> {
@@ -65,35 +65,47 @@ pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
             return Err(DiscoverError::RootUnreadable { key, path, error });
         }
     };
-    let mut skipped = top.skipped;
+    let mut odd = top.odd;
     let mut subjects = Vec::new();
     for name in top.directories {
         match SubjectLabel::new(&name) {
             Ok(label) if have_room(label.as_str(), "") => subjects.push(label),
-            Ok(_) => skipped.add(Kind::TooLong, name),
-            Err(_) => skipped.add(Kind::Invalid, name),
+            Ok(_) => odd.add(Kind::TooLong, name),
+            Err(_) if is_joined(&name) => odd.add(Kind::Joined, name),
+            Err(_) => odd.add(Kind::Invalid, name),
         }
     }
     subjects.sort_unstable();
+    odd.add_twins(subjects.iter().map(SubjectLabel::as_str));
+    let (first, near) = session_first(tree, top.near);
+    first
+        .into_iter()
+        .for_each(|name| odd.add(Kind::SessionFirst, name));
 
     let mut discovery = Discovery {
         unreadable: top.unreadable,
-        near: top.near,
+        near,
         ..Discovery::default()
     };
-    let mut skipped_sessions = Skipped::default();
+    let mut odd_sessions = Odd::default();
     let mut without_sessions = Vec::new();
-    for found in parallel::map(&subjects, tree.threads, |subject| sessions(tree, subject)) {
+    let found = parallel::map(&subjects, tree.threads, |subject| sessions(tree, subject));
+    for (subject, found) in subjects.iter().zip(found) {
         discovery.sessions.extend(found.sessions);
         discovery.unreadable.extend(found.unreadable);
         discovery.near.extend(found.near);
-        skipped_sessions.extend(found.skipped);
+        odd_sessions.extend(found.odd);
+        if found.is_empty {
+            odd.add(Kind::Hollow, subject.to_string());
+        }
         without_sessions.extend(found.without_sessions);
     }
-    discovery.notes = skipped.notes(tree.root, "subject");
+    // Archives and empty directories of both levels are one note.
+    odd.take(Kind::Hollow, &mut odd_sessions);
+    discovery.notes = odd.notes(tree.root, "subject");
     discovery
         .notes
-        .extend(skipped_sessions.notes(tree.root, "session"));
+        .extend(odd_sessions.notes(tree.root, "session"));
     if subjects.is_empty() && top.has_others {
         discovery.notes.push(format!(
             "nothing below {} is named sub-<label>, so there are no subjects",
@@ -101,7 +113,9 @@ pub(super) fn scan(tree: &Tree<'_>) -> Result<Discovery, DiscoverError> {
         ));
     }
     if !without_sessions.is_empty() {
-        discovery.notes.push(no_sessions(tree, &without_sessions));
+        discovery
+            .notes
+            .push(no_sessions(tree.root, &without_sessions));
     }
     Ok(discovery)
 }
@@ -122,26 +136,13 @@ fn root_error(key: &'static str, path: PathBuf, errno: Errno) -> DiscoverError {
 #[derive(Default)]
 struct Found {
     sessions: Vec<Session>,
-    skipped: Skipped,
+    odd: Odd,
+    /// The directory holds nothing.
+    is_empty: bool,
     unreadable: Vec<Unreadable>,
     near: Vec<(String, String)>,
     /// The subject, if it has data and no session.
     without_sessions: Option<SubjectLabel>,
-}
-
-fn no_sessions(tree: &Tree<'_>, subjects: &[SubjectLabel]) -> String {
-    let names: Vec<&str> = subjects.iter().take(SHOWN).map(|s| s.as_str()).collect();
-    let more = if subjects.len() > SHOWN { ", ..." } else { "" };
-    let (count, have) = match subjects.len() {
-        1 => ("1 subject".to_owned(), "has"),
-        many => (format!("{many} subjects"), "have"),
-    };
-    format!(
-        "{count} below {} {have} no directory named ses-<label>: {}{more}; \
-         `sessionless: yes` takes each as one session",
-        tree.root.display(),
-        names.join(", ")
-    )
 }
 
 fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> Found {
@@ -156,7 +157,8 @@ fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> Found {
             return found;
         }
     };
-    found.skipped = children.skipped.below(subject.as_str());
+    let mut odd = children.odd;
+    found.is_empty = children.is_empty;
     found.unreadable = children.unreadable;
     let has_near = !children.near.is_empty();
     let near = children.near.into_iter();
@@ -166,25 +168,29 @@ fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> Found {
     for name in children.directories {
         match SessionLabel::new(&name) {
             Ok(label) if have_room(subject.as_str(), label.as_str()) => labels.push(label),
-            Ok(_) => found
-                .skipped
-                .add(Kind::TooLong, format!("{subject}/{name}")),
-            Err(_) => found
-                .skipped
-                .add(Kind::Invalid, format!("{subject}/{name}")),
+            Ok(_) => odd.add(Kind::TooLong, name),
+            Err(_) => odd.add(Kind::Invalid, name),
         }
     }
     labels.sort_unstable();
+    odd.add_twins(labels.iter().map(SessionLabel::as_str));
+    if children.has_level
+        && let Some(datatype) = children.datatype
+    {
+        odd.add(Kind::Beside, datatype.to_owned());
+    }
+    let has_hollow = odd.has(Kind::Hollow);
+    found.odd = odd.below(subject.as_str());
     let is_one_session = match tree.level {
         SessionLevel::Required => false,
         SessionLevel::Optional => children.has_others,
-        SessionLevel::OrDatatypes => children.has_datatypes,
+        SessionLevel::OrDatatypes => children.datatype.is_some(),
     };
     if is_one_session && !children.has_level {
         labels.push(SessionLabel::none());
     }
     // What is nearly a session says more.
-    let has_none = !children.has_level && !has_near && children.has_others;
+    let has_none = !children.has_level && !has_near && !has_hollow && children.has_others;
     if tree.level == SessionLevel::Required && has_none {
         found.without_sessions = Some(subject.clone());
     }
@@ -208,15 +214,16 @@ fn sessions(tree: &Tree<'_>, subject: &SubjectLabel) -> Found {
 struct Children {
     /// Directories with the wanted prefix, links to directories among them.
     directories: Vec<String>,
-    skipped: Skipped,
+    odd: Odd,
     unreadable: Vec<Unreadable>,
     /// Names of directories, and what they were meant to be.
     near: Vec<(String, String)>,
     /// There is something with the prefix that is, or may be, a directory.
     has_level: bool,
-    has_datatypes: bool,
+    datatype: Option<&'static str>,
     /// There is something without the prefix that is not hidden.
     has_others: bool,
+    is_empty: bool,
 }
 
 /// Reads a directory in one go; none if it is not there. `above` are the directories that a link
@@ -233,17 +240,22 @@ fn children(
         Dir::Absent => return Ok(None),
         Dir::Failed(unreadable) => return Err(unreadable.clone()),
     };
-    let mut children = Children::default();
+    let mut children = Children {
+        is_empty: listing.is_empty(),
+        ..Children::default()
+    };
     for entry in listing.iter() {
         let name = entry.name;
         let is_level = name.as_encoded_bytes().starts_with(prefix.as_bytes());
-        let is_datatype = !is_level && name.to_str().is_some_and(|name| DATATYPES.contains(&name));
+        let text = name.to_str();
+        let datatype = DATATYPES
+            .into_iter()
+            .find(|datatype| !is_level && text == Some(datatype));
         children.has_others |= !is_level && !name.as_encoded_bytes().starts_with(b".");
-        if !is_level && !is_datatype {
+        if !is_level && datatype.is_none() {
             let may_be_directory =
                 matches!(entry.kind, listing::Kind::Directory | listing::Kind::Link);
-            if may_be_directory
-                && let Some(meant) = name.to_str().and_then(|name| near::meant(name, prefix))
+            if may_be_directory && let Some(meant) = text.and_then(|name| near::meant(name, prefix))
             {
                 children.near.push((shown(name), meant));
             }
@@ -253,12 +265,17 @@ fn children(
         let found = match entry.kind {
             listing::Kind::Directory => Entry::Directory,
             listing::Kind::Link => follow(reader, &path, above),
-            listing::Kind::File | listing::Kind::Other => Entry::Skipped(Kind::NotADirectory),
+            listing::Kind::File if text.is_some_and(|name| is_archive_alone(name, listing)) => {
+                Entry::Odd(Kind::Hollow)
+            }
+            listing::Kind::File | listing::Kind::Other => Entry::Odd(Kind::NotADirectory),
         };
-        if is_datatype {
-            children.has_datatypes |= matches!(found, Entry::Directory);
-        } else {
-            children.add(&path, found);
+        match (datatype, found) {
+            (Some(datatype), Entry::Directory | Entry::Copy) => {
+                children.datatype.get_or_insert(datatype);
+            }
+            (Some(_), Entry::Odd(_)) => {}
+            (_, found) => children.add(&path, found),
         }
     }
     children.near.sort_unstable();
@@ -267,30 +284,55 @@ fn children(
 
 enum Entry {
     Directory,
-    Skipped(Kind),
-    Unreadable(Errno),
+    /// A link to a directory of the same tree.
+    Copy,
+    Odd(Kind),
+    Unreadable(Unreadable),
 }
 
 impl Children {
     fn add(&mut self, path: &Path, entry: Entry) {
-        let name = path.file_name().unwrap_or_default();
-        self.has_level |= !matches!(entry, Entry::Skipped(Kind::NotADirectory));
+        let name = shown(path.file_name().unwrap_or_default());
+        self.has_level |= !matches!(entry, Entry::Odd(Kind::NotADirectory | Kind::Hollow));
         match entry {
-            Entry::Directory => self.directories.push(shown(name)),
-            Entry::Skipped(kind) => self.skipped.add(kind, shown(name)),
-            Entry::Unreadable(errno) => self.unreadable.push(Unreadable {
-                path: path.to_owned(),
-                error: words(&errno.into()),
-            }),
+            Entry::Directory => self.directories.push(name),
+            Entry::Copy => {
+                self.odd.add(Kind::Copy, name.clone());
+                self.directories.push(name);
+            }
+            Entry::Odd(kind) => self.odd.add(kind, name),
+            Entry::Unreadable(what) => self.unreadable.push(what),
         }
     }
 }
 
-/// Looks where a link leads; not back to one of the directories above it.
+/// Takes directories out of `near` that are no misspelt subjects but sessions above them: a date that holds `sub-*`.
+fn session_first(
+    tree: &Tree<'_>,
+    near: Vec<(String, String)>,
+) -> (Vec<String>, Vec<(String, String)>) {
+    let mut looked = 0;
+    let (first, near): (Vec<_>, Vec<_>) = near.into_iter().partition(|(name, _)| {
+        looked += usize::from(name.bytes().all(|b| b.is_ascii_digit()));
+        if looked > LOOKED_INTO || !name.bytes().all(|b| b.is_ascii_digit()) {
+            return false;
+        }
+        let Dir::There(listing) = tree.reader.dir(&tree.root.join(name)) else {
+            return false;
+        };
+        listing.iter().any(|entry| {
+            let name = entry.name.as_encoded_bytes();
+            name.starts_with(SubjectLabel::PREFIX.as_bytes())
+        })
+    });
+    (first.into_iter().map(|(name, _)| name).collect(), near)
+}
+
+/// Looks where a link leads; not back to one of the directories above it, of which the first is the root.
 fn follow(reader: &Reader, link: &Path, above: &[&Path]) -> Entry {
     let identity = |stat: &Stat| (stat.st_dev, stat.st_ino);
     match reader.raw_stat(link) {
-        Ok(target) if !is_directory(&target) => Entry::Skipped(Kind::NotADirectory),
+        Ok(target) if !is_directory(&target) => Entry::Odd(Kind::NotADirectory),
         Ok(target) => {
             let leads_back = above.iter().any(|dir| {
                 reader
@@ -298,15 +340,43 @@ fn follow(reader: &Reader, link: &Path, above: &[&Path]) -> Entry {
                     .is_ok_and(|dir| identity(&dir) == identity(&target))
             });
             if leads_back {
-                Entry::Skipped(Kind::Loop)
+                Entry::Odd(Kind::Loop)
+            } else if above
+                .first()
+                .is_some_and(|root| leads_to_subject(link, root))
+            {
+                Entry::Copy
             } else {
                 Entry::Directory
             }
         }
-        Err(Errno::NOENT | Errno::NOTDIR) => Entry::Skipped(Kind::Dangling),
-        Err(Errno::LOOP) => Entry::Skipped(Kind::Loop),
-        Err(errno) => Entry::Unreadable(errno),
+        Err(Errno::LOOP) => Entry::Odd(Kind::Loop),
+        Err(_) => match reader.stat(link) {
+            // A file of git-annex, or gone since.
+            Ok(_) => Entry::Odd(Kind::NotADirectory),
+            Err(what) => Entry::Unreadable(what),
+        },
     }
+}
+
+/// True if the text of a link leads to a subject of `root`, or below one.
+fn leads_to_subject(link: &Path, root: &Path) -> bool {
+    let Ok(target) = link.read_link() else {
+        return false;
+    };
+    let mut path = link.parent().unwrap_or(root).to_owned();
+    for component in target.components() {
+        match component {
+            Component::ParentDir => {
+                path.pop();
+            }
+            Component::CurDir => {}
+            other => path.push(other),
+        }
+    }
+    let below = path.strip_prefix(root).ok();
+    let first = below.and_then(|below| below.iter().next()?.to_str());
+    first.is_some_and(|name| SubjectLabel::new(name).is_ok())
 }
 
 /// Makes a name fit for a line of text.
@@ -320,84 +390,4 @@ fn shown(name: &OsStr) -> String {
         }
     }
     shown
-}
-
-/// Says why an entry was skipped. In the order of the notes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    Invalid,
-    TooLong,
-    NotADirectory,
-    Dangling,
-    Loop,
-}
-
-/// Holds the names of what was skipped.
-#[derive(Debug, Default)]
-struct Skipped(BTreeMap<Kind, Vec<String>>);
-
-impl Skipped {
-    /// Notes a name. Files are of interest only where they take a subject's or session's name:
-    /// `sub-01.html` beside `sub-01/` is nothing unusual.
-    fn add(&mut self, kind: Kind, name: String) {
-        let is_label = || SubjectLabel::new(&name).is_ok() || SessionLabel::new(&name).is_ok();
-        if kind != Kind::NotADirectory || is_label() {
-            self.0.entry(kind).or_default().push(name);
-        }
-    }
-
-    fn below(mut self, parent: &str) -> Self {
-        for name in self.0.values_mut().flatten() {
-            *name = format!("{parent}/{name}");
-        }
-        self
-    }
-
-    fn extend(&mut self, other: Self) {
-        for (kind, names) in other.0 {
-            self.0.entry(kind).or_default().extend(names);
-        }
-    }
-
-    fn notes(self, root: &Path, what: &str) -> Vec<String> {
-        self.0
-            .into_iter()
-            .map(|(kind, mut names)| {
-                names.sort_unstable();
-                note(kind, &names, root, what)
-            })
-            .collect()
-    }
-}
-
-fn note(kind: Kind, names: &[String], root: &Path, what: &str) -> String {
-    let one = names.len() == 1;
-    let (entries, were) = if one {
-        ("entry", "was")
-    } else {
-        ("entries", "were")
-    };
-    let too_long = format!(
-        "{what}'s name that is too long for the names of jobs and logs ({LONGEST} letters for subject and session together)"
-    );
-    let fault = match (kind, one) {
-        (Kind::Invalid, true) => format!("is not a valid BIDS {what}"),
-        (Kind::Invalid, false) => format!("are not valid BIDS {what}s"),
-        (Kind::TooLong, true) => format!("has a {too_long}"),
-        (Kind::TooLong, false) => format!("have {too_long}s"),
-        (Kind::NotADirectory, true) => format!("has a {what}'s name but is not a directory"),
-        (Kind::NotADirectory, false) => format!("have {what}s' names but are not directories"),
-        (Kind::Dangling, true) => "is a link to nothing".to_owned(),
-        (Kind::Dangling, false) => "are links to nothing".to_owned(),
-        (Kind::Loop, true) => "is a link that leads back to itself or above".to_owned(),
-        (Kind::Loop, false) => "are links that lead back to themselves or above".to_owned(),
-    };
-    let more = if names.len() > SHOWN { ", ..." } else { "" };
-    let first: Vec<&str> = names.iter().take(SHOWN).map(String::as_str).collect();
-    format!(
-        "{} {entries} below {} {fault} and {were} skipped: {}{more}",
-        names.len(),
-        root.display(),
-        first.join(", "),
-    )
 }

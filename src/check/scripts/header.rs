@@ -242,6 +242,7 @@ mod tests {
                 text: None,
                 byte_order_mark: false,
                 mode: None,
+                missing: Vec::new(),
                 missing_interpreter: None,
                 helpers: Vec::new(),
                 is_wheel: false,

@@ -37,7 +37,7 @@ fn sound() -> Report {
             .map(|name| (name, Ok(Path::new("/usr/bin").join(name))))
             .to_vec(),
         version: Some(Ok("slurm 22.05.8\n".into())),
-        queue: Some(Ok("7\n8\n".into())),
+        queue: Some(Ok(Vec::new())),
         accounting: Some(Ok("99\n".into())),
         config: Some(Ok(CONFIG.into())),
         asked_at: Some((time(0), time(0))),
@@ -64,7 +64,7 @@ fn wanted() -> Wanted {
 }
 
 fn judged(text: &str, wanted: Wanted, report: &Report) -> Vec<Finding> {
-    judge(&config(text), &[wanted], Some("99"), report)
+    judge(&config(text), "memory@1", &[wanted], Some("99"), report)
 }
 
 fn trouble(text: &str, wanted: Wanted, report: &Report) -> (Level, &'static str, String) {
@@ -197,7 +197,13 @@ fn queue_and_accounting() {
         assert_eq!((found, topic), (level, "accounting"), "{said}");
         assert!(said.contains(part), "{said}");
     }
-    let none = judge(&config(""), &[wanted()], None, &with(Ok(""), "300"));
+    let none = judge(
+        &config(""),
+        "memory@1",
+        &[wanted()],
+        None,
+        &with(Ok(""), "300"),
+    );
     assert!(
         none.iter().all(|f| f.level == Level::Ok),
         "no job is known yet"

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::values::{duration, reason, reason_help};
+use super::values::{duration, reason};
 use super::{SelectArgs, WriteArgs};
 use crate::cli::output::Format;
 use crate::state::Reason;
@@ -16,9 +16,12 @@ pub struct RunArgs {
     pub select: SelectArgs,
     #[command(flatten)]
     pub write: WriteArgs,
-    /// Print the exact sbatch lines and submit nothing; writes nothing at all
+    /// Show what would be submitted, with -v the exact sbatch lines; submit and write nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Form of the preview: with csv and json, a row per task and the command line of its job
+    #[arg(long, value_enum, default_value_t = Format::Table, requires = "dry_run")]
+    pub format: Format,
     /// Submit selected tasks even though they are complete or failed; never those in flight
     #[arg(long)]
     pub force: bool,
@@ -101,7 +104,7 @@ pub struct RetryArgs {
     #[arg(long, value_enum, default_value_t = RetryStatus::Failed, value_name = "STATUS")]
     pub status: RetryStatus,
     /// Only rows with this reason, such as timeout; repeatable
-    #[arg(long = "reason", value_name = "REASON", value_parser = reason, long_help = reason_help())]
+    #[arg(long = "reason", value_name = "REASON", value_parser = reason())]
     pub reasons: Vec<Reason>,
     /// Tell what would be cleared and change nothing
     #[arg(long)]
@@ -158,7 +161,6 @@ pub enum StateCommand {
     /// Slurm and the outputs on disk complete them. Damaged files are kept under another name.
     Repair(RepairArgs),
     /// Print where the files of the state are, for scripts; reads none of them
-    #[command(after_help = "Example: cp \"$(snbb-scheduler state path attempts)\" .")]
     Path(PathArgs),
 }
 

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::values::{
-    decision_word, duration, reason, reason_help, row_order, session_order, status, status_help,
-};
+use super::values::{decision_word, duration, reason, row_order, session_order, status};
 use super::{LengthArgs, SelectArgs, TaskArgs, TextFormat};
 use crate::cli::output::Format;
 use crate::state::{Reason, TaskStatus};
@@ -26,10 +24,10 @@ pub struct StatusArgs {
     #[command(flatten)]
     pub select: SelectArgs,
     /// Only rows of this status; repeatable
-    #[arg(long = "status", value_name = "STATUS", value_parser = status, long_help = status_help())]
+    #[arg(long = "status", value_name = "STATUS", value_parser = status())]
     pub statuses: Vec<TaskStatus>,
     /// Only rows with this reason; repeatable
-    #[arg(long = "reason", value_name = "REASON", value_parser = reason, long_help = reason_help())]
+    #[arg(long = "reason", value_name = "REASON", value_parser = reason())]
     pub reasons: Vec<Reason>,
     /// Only failed tasks, each with what is known of its failure and the line of its log that tells most
     #[arg(long, conflicts_with = "statuses")]
@@ -37,9 +35,8 @@ pub struct StatusArgs {
     /// Only rows that were submitted or changed in this time, such as 24h
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub since: Option<Duration>,
-    /// Order of the rows: procedure, subject, session, status (failed ones first), submitted,
-    /// updated (newest first) or elapsed (longest first)
-    #[arg(long, value_name = "KEY", value_parser = row_order)]
+    /// Order of the rows: with status, failed ones first; with updated, the newest; with elapsed, the longest
+    #[arg(long, value_name = "KEY", value_parser = row_order())]
     pub sort: Option<RowOrder>,
     #[command(flatten)]
     pub length: LengthArgs,
@@ -86,10 +83,10 @@ pub struct SessionStatusArgs {
     #[command(flatten)]
     pub select: SelectArgs,
     /// Only sessions in whose row this word stands, such as failed, blocked or due; repeatable
-    #[arg(long = "status", value_name = "WORD", value_parser = decision_word)]
+    #[arg(long = "status", value_name = "WORD", value_parser = decision_word())]
     pub words: Vec<&'static str>,
     /// Order of the rows: subject, session or status (what needs a person first)
-    #[arg(long, value_name = "KEY", value_parser = session_order)]
+    #[arg(long, value_name = "KEY", value_parser = session_order())]
     pub sort: Option<SessionOrder>,
     #[command(flatten)]
     pub length: LengthArgs,
@@ -98,17 +95,11 @@ pub struct SessionStatusArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = METRICS_EXAMPLES)]
 pub struct MetricsArgs {
     /// Write to this file, whole or not at all, instead of printing
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
-
-const METRICS_EXAMPLES: &str = "\
-Examples:
-  snbb-scheduler metrics | grep tasks_failed
-  snbb-scheduler metrics --output /var/lib/node_exporter/snbb_scheduler.prom";
 
 #[derive(Debug, Args)]
 pub struct AuditArgs {
@@ -128,6 +119,9 @@ pub struct AuditArgs {
     /// Look at the logs of failed tasks only
     #[arg(long, conflicts_with = "efficiency")]
     pub logs_only: bool,
+    /// Also look at the logs of running and complete tasks
+    #[arg(long, conflicts_with_all = ["dicom_only", "efficiency"])]
+    pub all_logs: bool,
     /// Compare what jobs asked for with what they used, only
     #[arg(long)]
     pub efficiency: bool,

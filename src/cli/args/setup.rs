@@ -104,7 +104,6 @@ pub enum ShellName {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example: snbb-scheduler man config | man -l -")]
 pub struct ManArgs {
     /// A command such as run, or config for all keys of the configuration; without it the main page
     #[arg(value_name = "PAGE", conflicts_with = "output")]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::parts::{Site, StateLook};
 use crate::bids::SessionSource;
 use crate::bids::{Cohort, Dicom, DiscoverError, Discovery, SessionLabel, SubjectLabel};
+use crate::catalogue;
 use crate::check::{Finding, look, mounts, news, outputs, places, roots, scripts, sessions, trial};
 use crate::config::Config;
 use crate::safety::{self, space};
@@ -63,6 +64,20 @@ pub(super) fn root(site: &Site, key: &'static str, state: Option<&StateLook>) ->
         unwritable: look::unwritable(path, &dirs),
         stop: stop.map(|stop| (stop.message, stop.hint)),
     });
+    if key == "bids_root" && look::root(path) != roots::Look::Missing {
+        let needing: Vec<String> = procedures()
+            .filter(|procedure| {
+                let app = catalogue::app(&procedure.name);
+                app.is_some_and(|app| app.needs_description())
+            })
+            .map(|procedure| procedure.name.to_string())
+            .collect();
+        // A link whose content is not here (git-annex) is enough.
+        let description = path.join(catalogue::DESCRIPTION).symlink_metadata();
+        if !needing.is_empty() && description.is_err() {
+            findings.push(roots::no_description(path, &needing));
+        }
+    }
     findings.extend(file_system(site, key, mounts::Use::Data, path));
     findings
 }
@@ -99,12 +114,17 @@ pub(super) fn scripts(site: &Site) -> Vec<Finding> {
             missing_interpreter: None,
             helpers: Vec::new(),
             is_wheel: look::is_wheel(),
+            missing: Vec::new(),
             executor: config.executor,
             resources: &procedure.resources,
             has_log_dir: config.slurm.log_dir.is_some(),
             array: procedure.rules.array,
         };
-        look::script(&mut facts, path.as_deref());
+        let seen = |name: &str| {
+            let of_caller = || Some(sys::env(name)?.to_string_lossy().into_owned());
+            procedure.env.get(name).cloned().or_else(of_caller)
+        };
+        look::script(&mut facts, path.as_deref(), &seen);
         findings.extend(scripts::judge(&facts));
     }
     findings

@@ -119,7 +119,7 @@ pub struct StateLook {
     verified: Vec<verify::Finding>,
     other_owner: Option<(String, String)>,
     journal_entries: usize,
-    store: Store,
+    pub store: Store,
 }
 
 /// Looks at all parts and returns what they find.
@@ -142,11 +142,11 @@ pub fn look(site: &Arc<Site>, global: &Global) -> Vec<Finding> {
     let mut running = vec![
         on(("script", ""), gather::scripts),
         on(("state_file", ""), gather::own_places),
-        on(("news", ""), gather::who_is_told),
+        on(("notify", ""), gather::who_is_told),
     ];
     let mut findings = settings::judge(&site.config);
     findings.extend(environment::judge(
-        site.is_slurm(),
+        &site.config,
         &|name| Some(sys::env(name)?.to_string_lossy().into_owned()),
         &|path| path.symlink_metadata().is_ok(),
     ));
@@ -232,8 +232,7 @@ fn read_state(site: &Site) -> Result<StateLook, Box<Finding>> {
         Box::new(Finding::error("state", "", error.to_string(), hint))
     };
     let store = Store::at(&site.config.state_file).map_err(|error| unusable(&error))?;
-    let project = site.config.project.clone();
-    let project = project.unwrap_or_else(|| request::default_project(&store.paths.state));
+    let project = request::study_word(site.config.project.clone(), &store.paths.state);
     let sources = Sources::read(&store, &site.config.log_file).of_study(&project);
     let verified = verify::verify(&sources);
     // What cannot be read was told by the line before.

@@ -78,6 +78,7 @@ pub fn look(
         .iter()
         .map(|request| wanted(site, request))
         .collect();
+    let study = study_word(site, state);
     let canary = state.and_then(canary);
     let questions = Questions {
         requests,
@@ -92,7 +93,7 @@ pub fn look(
         limit,
         &questions,
     );
-    let mut findings = judge(&site.config, &wanted, canary, &here);
+    let mut findings = judge(&site.config, &study, &wanted, canary, &here);
     if let Some(under_cron) = under_cron {
         let there = Questions {
             in_short: true,
@@ -101,7 +102,7 @@ pub fn look(
         let facts = compare(
             site,
             under_cron,
-            &wanted,
+            (&study, &wanted),
             canary,
             &there,
             (&here, &findings),
@@ -167,7 +168,9 @@ fn ask(
         config_dir: config.base_dir().map(Path::to_owned),
         env,
         accounting: config.slurm.accounting,
-        uid: sys::effective_uid(),
+        owner: sys::effective_uid(),
+        caller: sys::effective_uid(),
+        separator: parse::separator(&config.state_file),
         submit_timeout: TRY_LIMIT,
         query_timeout: QUERY_LIMIT,
     });
@@ -178,7 +181,7 @@ fn ask(
 fn compare<'a>(
     site: &'a Site,
     under_cron: UnderCron,
-    wanted: &[Wanted],
+    (study, wanted): (&str, &[Wanted]),
     canary: Option<&str>,
     questions: &Questions,
     (here, findings): (&Report, &'a [Finding]),
@@ -193,7 +196,7 @@ fn compare<'a>(
         let place = programs.find(|(name, _)| *name == "sbatch")?;
         place.1.as_ref().ok().cloned()
     };
-    let there = judge(&site.config, wanted, canary, &report);
+    let there = judge(&site.config, study, wanted, canary, &report);
     cron::Facts {
         config_file: site.config.file.as_deref(),
         by_variable: under_cron.by_variable,
@@ -300,6 +303,13 @@ fn wanted(site: &Site, request: &JobRequest) -> Wanted {
         time: time.and_then(|time| time.bound()),
         array: id.is_some_and(|id| site.config.procedures.get(id).rules.array != ArrayMode::Never),
     }
+}
+
+/// The word that tells this study's jobs from those of others.
+fn study_word(site: &Site, look: Option<&StateLook>) -> String {
+    let stored = look.and_then(|look| look.state.meta.project.clone());
+    let path = look.map_or(&site.config.state_file, |look| &look.store.paths.state);
+    request::study_word(stored.or_else(|| site.config.project.clone()), path)
 }
 
 /// Returns the job that ended last, if that was lately: accounting must know it.

@@ -6,6 +6,7 @@ use crate::cli::error::Failure;
 use crate::cli::output::Printer;
 use crate::cli::pause::{Tense, tell_pauses};
 use crate::cli::progress::Progress;
+use crate::cli::views::plural;
 use crate::manifest::{Manifest, Policy, Selection};
 use crate::pass::Brakes;
 use crate::pass::decide::Basis;
@@ -21,7 +22,16 @@ impl Context {
         printer: &mut Printer,
     ) -> Result<(Discovery, Manifest), Failure> {
         let (found, manifest, brakes) = self.decide(selection, printer)?;
-        self.tell_odd_names(&found, printer);
+        let odd = found.notes.len() + found.near.len();
+        if found.sessions.is_empty() {
+            // They may say why.
+            self.tell_odd_names(&found, printer);
+        } else if odd > 0 {
+            let notes = plural(odd, "note");
+            printer.note(&format!(
+                "{notes} on names in the data: `snbb-scheduler check` shows them"
+            ));
+        }
         tell_pauses(self, &brakes, Some(&manifest), Tense::NextRun, printer);
         Ok((found, manifest))
     }

@@ -12,6 +12,7 @@ use crate::shell::quote;
 use crate::state::store::Store;
 use crate::state::traces;
 use crate::state::{State, links};
+use crate::sys;
 
 impl Context {
     /// Makes nothing where nothing of the study is: neither the state's directory nor the root of its sessions. And
@@ -122,7 +123,7 @@ pub(super) fn tell_warnings(state: &State, printer: &mut Printer) {
     if let Some(at) = begun.filter(|_| state.is_stored()) {
         let at = i64::try_from(at).ok();
         let at = at.and_then(|at| chrono::DateTime::from_timestamp(at, 0));
-        let at = at.unwrap_or_default().format("%Y-%m-%d %H:%M UTC");
+        let at = sys::local_time(at.unwrap_or_default());
         printer.warning(&format!(
             "the state was begun anew on {at}, after its file was lost: failures and attempts of before are forgotten"
         ));

@@ -4,11 +4,13 @@ use std::path::Path;
 
 use chrono::{DateTime, Utc};
 
-use crate::cli::blocks::{Block, NO_BREAK, bytes};
+use crate::cli::blocks::{Block, NO_BREAK};
+use crate::cli::views::size;
 use crate::completion::explain::{
     ANYTHING, Finding, FindingState, Findings, Match, Nearest, Verdict,
 };
 use crate::explain::{Attempt, Explanation, Next};
+use crate::sys;
 
 /// So many dependencies that are ready are named one by one.
 const READY_SHOWN: usize = 3;
@@ -204,7 +206,7 @@ fn match_text(found: &Match, base: &Path) -> String {
     if let Some(problem) = &found.problem {
         return format!("{path} {problem}");
     }
-    let size = found.size.map_or_else(|| "directory".to_owned(), bytes);
+    let size = found.size.map_or_else(|| "directory".to_owned(), size);
     match found.modified {
         Some(at) => format!("{path} ({size}, {})", time(at)),
         None => format!("{path} ({size})"),
@@ -334,6 +336,5 @@ fn upcoming(block: &mut Block, next: &Next) {
 
 /// Prints a time that stays on one line.
 fn time(at: DateTime<Utc>) -> String {
-    let text = at.format("%Y-%m-%d %H:%M UTC").to_string();
-    text.replace(' ', &NO_BREAK.to_string())
+    sys::local_time(at).replace(' ', &NO_BREAK.to_string())
 }

@@ -2,13 +2,27 @@
 
 use std::io::IsTerminal as _;
 
-use dialoguer::{Input, theme::SimpleTheme};
+use dialoguer::{Input, console::Term, theme::SimpleTheme};
 
+use crate::bids::near;
 use crate::cli::error::Failure;
 
 /// Asks. In hand only if somebody can answer.
 pub struct Asker {
     theme: SimpleTheme,
+}
+
+/// Why an answer is asked again.
+pub struct Rejected {
+    pub why: String,
+    /// What was probably meant, as the next default; `None`: the answer itself.
+    pub instead: Option<String>,
+}
+
+impl From<String> for Rejected {
+    fn from(why: String) -> Self {
+        Self { why, instead: None }
+    }
 }
 
 impl Asker {
@@ -19,41 +33,49 @@ impl Asker {
     }
 
     /// Asks until `check` has nothing against the answer. Without a default, an answer may be empty if `check`
-    /// takes it.
+    /// takes it. A rejected answer, or what was probably meant, is the default of the next question.
     pub fn text(
         &self,
         question: &str,
         default: Option<&str>,
-        check: impl Fn(&str) -> Result<(), String>,
+        check: impl Fn(&str) -> Result<(), Rejected>,
     ) -> Result<String, Failure> {
-        let mut input = Input::<String>::with_theme(&self.theme)
-            .with_prompt(question)
-            .validate_with(|answer: &String| check(answer.trim()));
-        input = match default {
-            Some(default) => input.default(default.to_owned()),
-            None => input.allow_empty(true),
-        };
-        let answer = input.interact_text().map_err(|error| Failure::Usage {
+        let ended = |error: &dyn std::fmt::Display| Failure::Usage {
             message: format!("the dialogue ended ({error}); nothing was written"),
             hint: "give the answers as options (snbb-scheduler init --help)".to_owned(),
-        })?;
-        Ok(answer.trim().to_owned())
+        };
+        let mut default = default.map(str::to_owned);
+        loop {
+            let input = Input::<String>::with_theme(&self.theme).with_prompt(question);
+            let input = match &default {
+                Some(default) => input.default(default.clone()),
+                None => input.allow_empty(true),
+            };
+            let answer = input.interact_text().map_err(|error| ended(&error))?;
+            let answer = answer.trim();
+            let Err(rejected) = check(answer) else {
+                return Ok(answer.to_owned());
+            };
+            let line = format!("error: {}", rejected.why);
+            let shown = Term::stderr().write_line(&line);
+            shown.map_err(|error| ended(&error))?;
+            let typed = Some(answer.to_owned()).filter(|answer| !answer.is_empty());
+            default = rejected.instead.or(typed).or(default);
+        }
     }
 
-    /// Asks for one of some words.
-    pub fn one_of(
-        &self,
-        question: &str,
-        words: &[&str],
-        default: Option<&str>,
-    ) -> Result<String, Failure> {
-        self.text(question, default, |answer| {
-            if words.contains(&answer) {
-                Ok(())
-            } else {
-                Err(format!("one of: {}", words.join(", ")))
+    /// Asks for one of some words, or its number in the list.
+    pub fn one_of(&self, question: &str, words: &[&str], default: &str) -> Result<String, Failure> {
+        let answer = self.text(question, Some(default), |answer| {
+            if words.contains(&picked(words, answer)) {
+                return Ok(());
             }
-        })
+            Err(Rejected {
+                why: format!("one of: {}", words.join(", ")),
+                instead: near::nearest(answer, words.iter().copied()).map(str::to_owned),
+            })
+        })?;
+        Ok(picked(words, &answer).to_owned())
     }
 
     pub fn agrees(&self, question: &str) -> Result<bool, Failure> {
@@ -65,9 +87,16 @@ impl Asker {
             if is_word(answer) {
                 Ok(())
             } else {
-                Err("yes or no".to_owned())
+                Err("yes or no".to_owned().into())
             }
         })?;
         Ok(answer.to_lowercase().starts_with('y'))
     }
+}
+
+/// The word of a list, counted from 1, that a number names; any other answer as it is.
+pub fn picked<'a>(words: &[&'a str], answer: &'a str) -> &'a str {
+    let number = answer.parse::<usize>().ok();
+    let at = number.and_then(|number| number.checked_sub(1));
+    at.and_then(|at| words.get(at)).copied().unwrap_or(answer)
 }

@@ -8,7 +8,7 @@ mod procedures;
 
 use std::path::{Path, PathBuf};
 
-use super::ask::Asker;
+use super::ask::{Asker, Rejected};
 use super::is_there;
 use crate::catalogue::App;
 use crate::cli::args::{Global, InitArgs};
@@ -56,6 +56,7 @@ impl Gatherer<'_> {
         let (bids_root, data) = self.bids_root(&sessions, source, &mut to_make)?;
         let derivatives_root = self.derivatives_root(&bids_root, &mut to_make)?;
         let apps = self.procedures(&sessions, &data)?;
+        let describes = self.describes(&sessions, &bids_root, &apps)?;
         let jobs = self.jobs()?;
         let args = self.args;
         let own = |gatherer: &Self, option, given: Option<&PathBuf>, default: &str| match given {
@@ -75,6 +76,7 @@ impl Gatherer<'_> {
             sessions,
             bids_root,
             derivatives_root,
+            describes,
             state_file,
             log_dir,
             project: args.project.clone(),
@@ -121,8 +123,9 @@ impl Gatherer<'_> {
 
     fn ask_for_sessions(&mut self, asker: &Asker) -> Result<(Sessions, Option<Data>), Failure> {
         self.printer.talk("Where do sessions come from?");
-        for (word, meaning) in LISTED {
-            self.printer.talk(&format!("  {word:<6} {meaning}"));
+        for (number, (word, meaning)) in (1..).zip(LISTED) {
+            self.printer
+                .talk(&format!("  {number}  {word:<6} {meaning}"));
         }
         let beside = |name: &str| is_there(&self.dir.join(name));
         let default = if beside("bids") && !beside("dicom") {
@@ -131,7 +134,7 @@ impl Gatherer<'_> {
             "dicom"
         };
         let words = LISTED.map(|(word, _)| word);
-        let word = asker.one_of("Sessions", &words, Some(default))?;
+        let word = asker.one_of("Sessions", &words, default)?;
         let cwd = self.cwd;
         match word.as_str() {
             "dicom" => {
@@ -150,7 +153,7 @@ impl Gatherer<'_> {
                     let file = typed("--sessions-file", answer, cwd)?;
                     look::list(&file, &args.subject_col, &args.session_col)
                         .map(drop)
-                        .map_err(|error| format!("{error} ({})", error.hint()))
+                        .map_err(|error| Rejected::from(format!("{error} ({})", error.hint())))
                 };
                 let question = format!(
                     "CSV file with the columns {}, {} and dicom_path",
@@ -232,9 +235,9 @@ impl Gatherer<'_> {
                 .into_iter()
                 .find(|path| is_there(path))
                 .or_else(|| beside_dicom.starts_with(self.dir).then_some(&own));
+            let default = default.or((!is_source).then_some(&beside_dicom));
             match (self.asker, default) {
                 (Some(asker), default) => {
-                    let default = default.or((!is_source).then_some(&beside_dicom));
                     let check = |answer: &str| {
                         let root = typed(OPTION, answer, cwd)?;
                         look::bids(&root, is_source).map(drop).map_err(told)
@@ -349,11 +352,14 @@ pub fn path(option: &'static str, given: &Path, cwd: &Path) -> Result<PathBuf, I
 }
 
 /// Reads a path that somebody types.
-fn typed(option: &'static str, answer: &str, cwd: &Path) -> Result<PathBuf, String> {
+fn typed(option: &'static str, answer: &str, cwd: &Path) -> Result<PathBuf, Rejected> {
     path(option, Path::new(answer), cwd).map_err(told)
 }
 
-/// Says in one line what is wrong with an answer.
-fn told(error: InitError) -> String {
-    format!("{error} ({})", error.hint())
+/// What is wrong with an answer, to somebody who typed no option.
+fn told(error: InitError) -> Rejected {
+    Rejected {
+        why: error.in_dialogue(),
+        instead: error.meant(),
+    }
 }

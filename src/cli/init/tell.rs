@@ -77,14 +77,13 @@ pub fn next(dir: &Path, config: &Config, printer: &mut Printer) {
         words.extend(rest);
         shell::join(&words)
     };
-    printer
-        .talk("next: look through the configuration and the scripts, then see whether all is well");
+    printer.line("# next: look through the configuration and the scripts, then run the checks");
     printer.line(&command("snbb-scheduler", &["check"]));
-    printer.talk("what would be submitted:");
+    printer.line("# what would be submitted:");
     printer.line(&command("snbb-scheduler", &["run", "--dry-run"]));
-    printer.talk(match config.executor {
-        ExecutorKind::Slurm => "and, for `crontab -e` on the login node:",
-        ExecutorKind::Local => "and, for `crontab -e` on this machine:",
+    printer.line(match config.executor {
+        ExecutorKind::Slurm => "# for `crontab -e` on the login node:",
+        ExecutorKind::Local => "# for `crontab -e` on this machine:",
     });
     let log = shell::quote(&dir.join("cron.log").to_string_lossy());
     let line = format!("{} >> {log} 2>&1", command(for_cron, &["-q", "run"]));

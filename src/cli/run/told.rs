@@ -1,6 +1,6 @@
 //! What a run tells of what it met and did.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{Context, Exit, Printer, RunSummary};
 use crate::bids::Discovery;
@@ -50,8 +50,8 @@ pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &
     }
     if let Some(project) = &strays.other_project {
         printer.hint(&format!(
-            "there was no state file at {} yet, and these jobs are of project {project}: if the study's state \
-             was moved, put it there before the next run; if this is another study, the next run goes on",
+            "there was no state file at {} yet, and jobs of the study {project} are in the queue: if its state \
+             was moved, put it there before the next run; if this is another study, give it another `project`",
             context.store.paths.state.display()
         ));
     }
@@ -195,7 +195,7 @@ pub(super) fn report<'a>(
     for (key, job) in &submitted.accepted {
         printer.detail(&format!("{key}: submitted as job {job}"));
     }
-    tell_outputs_gone(submitted, tasks, printer);
+    tell_missing_outputs(submitted, tasks, printer);
     for (procedure, (message, count)) in &submitted.refused {
         printer.warning(&format!("{procedure}: refused: {message}"));
         if let Some(advice) = way_out(message) {
@@ -253,26 +253,42 @@ pub(super) fn report<'a>(
     exit
 }
 
-/// Tells which results have gone that there were once, also with `-q`: nothing else asks for a second run.
-fn tell_outputs_gone<'a>(
+/// Names the tasks that were submitted although they are recorded as complete, also with `-q`: nothing else asks for a
+/// second run.
+fn tell_missing_outputs<'a>(
     submitted: &Submitted,
     tasks: impl Iterator<Item = &'a Prepared>,
     printer: &mut Printer,
 ) {
-    let tasks = tasks.filter(|task| task.notes.due == Some(Due::OutputsGone));
-    let gone: HashSet<&TaskKey> = tasks.map(|task| &task.intent.key).collect();
-    let again: Vec<String> = submitted
-        .accepted
-        .iter()
-        .filter(|(key, _)| gone.contains(key))
-        .map(|(key, _)| key.to_string())
+    let due: HashMap<&TaskKey, Option<Due>> = tasks
+        .map(|task| (&task.intent.key, task.notes.due))
         .collect();
-    let have = match again.len() {
-        0 => return,
-        1 => "1 task was complete and has lost its outputs".to_owned(),
-        count => format!("{count} tasks were complete and have lost their outputs"),
-    };
-    printer.news(&format!("{have}: submitted again ({})", first(&again)));
+    for (cause, one, several) in [
+        (
+            Due::OutputsGone,
+            "task was complete and has lost its outputs",
+            "tasks were complete and have lost their outputs",
+        ),
+        (
+            Due::NeverVerified,
+            "task was recorded as complete by an earlier program, without outputs",
+            "tasks were recorded as complete by an earlier program, without outputs",
+        ),
+    ] {
+        let accepted = submitted.accepted.iter();
+        let again: Vec<String> = accepted
+            .filter(|(key, _)| due.get(key) == Some(&Some(cause)))
+            .map(|(key, _)| key.to_string())
+            .collect();
+        let words = if again.len() == 1 { one } else { several };
+        if !again.is_empty() {
+            printer.news(&format!(
+                "{} {words}: submitted again ({})",
+                again.len(),
+                first(&again)
+            ));
+        }
+    }
 }
 
 /// Tells of tasks whose submission ended alike; of an array's in one line.

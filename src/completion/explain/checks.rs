@@ -13,7 +13,7 @@ use crate::procedure::marker::Pattern;
 
 /// Judges each mark of FreeSurfer's runs.
 pub(super) fn freesurfer(subject: &SubjectProbe<'_>, procedure: &Procedure) -> Vec<Finding> {
-    let out = subject.derivatives(procedure);
+    let out = subject.top(procedure);
     let name = subject.subject.as_str();
     let run = |run: &str| recon_all(subject, &out, run);
     let sessions = match freesurfer::scanned(subject) {
@@ -91,7 +91,7 @@ pub(super) fn qsirecon(
     procedure: &Procedure,
     session: &SessionLabel,
 ) -> Vec<Finding> {
-    let out = subject.derivatives(procedure);
+    let out = subject.top(procedure);
     let derivatives = out.join("derivatives");
     let html = qsirecon::html_name(subject, session);
     let suffixes = subject.probe.suffixes();

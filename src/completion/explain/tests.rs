@@ -126,7 +126,7 @@ fn a_marker_says_what_matched_or_how_near_it_came() {
     dwi/*_dwi.nii.gz Found ["dwi/a_dwi.nii.gz 5 ok"] None
     dwi/*_dwi.bvec Missing [] Some("in 'dwi' of 3 [\"a_dwi.bval\", \"a_dwi.nii.gz\", \"notes.txt\"] no *_dwi.bvec")
     anat/*.json Missing ["anat/a.json 0 is empty"] None
-    anat/*.html Missing ["anat/gone.html - is a link that leads nowhere"] None
+    anat/*.html Unreadable [] None
     func/*/x Missing [] Some("in '' of 3 [\"anat\", \"crash-1.txt\", \"dwi\"] no func")
     **/*.svg Missing [] Some("in '' of 3 [\"anat\", \"crash-1.txt\", \"dwi\"] no *.svg")
     crash-* Forbidden ["crash-1.txt 0 ok"] None

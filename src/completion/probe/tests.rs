@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::disk::reader::spy;
 use crate::procedure::Resources;
+use crate::procedure::Scope;
 use crate::procedure::marker::Pattern;
 
 /// A study with one procedure `p` of session scope below `derivatives/p`.
@@ -181,17 +182,75 @@ fn links_are_followed_but_not_by_any_depth() {
 }
 
 #[test]
-fn links_that_lead_nowhere_never_count() {
-    for pattern in ["*.html", "a.html", "**/*.html"] {
+fn b1_links_that_lead_nowhere_are_unreadable() {
+    let named = |study: &Study| match study.completion() {
+        Completion::Unreadable(what) => what.path,
+        other => panic!("{other:?}"),
+    };
+    for pattern in ["*.html", "a.html", "**/*.html", "a.html/x", "*.html/x"] {
         let study = Study::new(&[pattern]).change_marker(|marker| marker.min_size = 0);
         let study = study.put(&["./"]);
         symlink("nowhere", study.output().join("a.html")).unwrap();
-        symlink("b.html", study.output().join("b.html")).unwrap();
-        assert!(!study.is_complete(), "{pattern}");
+        assert_eq!(named(&study), study.output().join("a.html"), "{pattern}");
+        put(&study.output(), &["c.html/x"]);
+        assert!(
+            !pattern.starts_with('*') || study.is_complete(),
+            "{pattern}"
+        );
     }
     let study = Study::new(&[]).put(&["./"]);
     symlink("nowhere", study.output().join("a")).unwrap();
-    assert!(!study.is_complete());
+    assert_eq!(named(&study), study.output().join("a"));
+    // The input of `when`.
+    let when =
+        |marker: &mut Marker| marker.when = Some(Pattern::parse("anat/*_T1w.nii.gz").unwrap());
+    let study = Study::new(&["x"]).change_marker(when);
+    put(&study.bids(), &["anat/"]);
+    assert_eq!(study.completion(), Completion::NotApplicable);
+    let image = study.bids().join("anat/a_T1w.nii.gz");
+    symlink("/nonexistent/a_T1w.nii.gz", &image).unwrap();
+    assert_eq!(named(&study), image);
+    // A directory above the outputs.
+    let study = Study::new(&["x"]);
+    let subject = study.output().parent().unwrap().to_owned();
+    fs::create_dir_all(subject.parent().unwrap()).unwrap();
+    assert_eq!(study.completion(), Completion::Incomplete);
+    symlink("/nonexistent/sub-01", &subject).unwrap();
+    assert_eq!(named(&study), subject);
+}
+
+#[test]
+fn b7_a_subdataset_that_is_not_installed_is_unreadable() {
+    for (modules, dataset) in [
+        ("derivatives/.gitmodules", "p/sub-01"),
+        ("derivatives/.gitmodules", "p"),
+        (".gitmodules", "derivatives/p/sub-01/ses-1"),
+    ] {
+        let study = Study::new(&["x"]);
+        let root = study.tmp.path();
+        let at = root.join(modules).with_file_name(dataset);
+        fs::create_dir_all(&at).unwrap();
+        assert_eq!(
+            study.completion(),
+            Completion::Incomplete,
+            "an empty directory"
+        );
+        let text = format!("[submodule \"a\"]\n\tpath = {dataset}\n\turl = ./a\n");
+        fs::write(root.join(modules), text).unwrap();
+        let Completion::Unreadable(what) = study.completion() else {
+            panic!("{dataset}")
+        };
+        assert_eq!(what.path, at);
+        let reader = Reader::default().counting(crate::disk::annex::Annex::Absent);
+        let probe = study.probe().reading_by(reader);
+        let subject = SubjectLabel::new("sub-01").unwrap();
+        let session = SessionLabel::new("ses-1").unwrap();
+        let id = probe.procedures.find("p").unwrap();
+        let answer = probe.for_subject(&subject).completion(id, &session);
+        assert_eq!(answer, Completion::Incomplete, "annex: absent");
+        put(&study.output(), &["x"]);
+        assert!(study.is_complete(), "installed");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::super::paths;
 use super::super::problem::quote;
 use super::{NodeValue, Value};
+use crate::bids::near;
 
 impl<'a> Value<'a> {
     /// Returns the text of a single value, as it is written.
@@ -73,18 +74,8 @@ impl<'a> Value<'a> {
         let found = choices.iter().find(|(name, _)| *name == text);
         if found.is_none() {
             let message = format!("{} is not {wanted}", quote(text));
-            let near = choices
-                .iter()
-                .map(|(name, _)| {
-                    (
-                        strsim::damerau_levenshtein(&text.to_lowercase(), name),
-                        name,
-                    )
-                })
-                .min()
-                .filter(|(distance, _)| *distance <= 3);
-            match near {
-                Some((_, name)) => self.problem_with(message, format!("did you mean '{name}'?")),
+            match near::nearest(&text, choices.iter().map(|(name, _)| *name)) {
+                Some(name) => self.problem_with(message, format!("did you mean '{name}'?")),
                 None => self.problem(message),
             }
         }

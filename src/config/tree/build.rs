@@ -158,21 +158,25 @@ fn place(span: &Span) -> Position {
 /// Turns the parser's words into a sentence about the file.
 fn explain(error: &ScanError, text: &str) -> Remark {
     let at = position(error.marker().line().max(1), error.marker().col() + 1);
-    let line = text.lines().nth(error.marker().line().saturating_sub(1));
-    let indent = line.map_or("", |line| {
+    let has_tab = |line: &str| {
         let rest = line.trim_start_matches([' ', '\t']);
-        line.get(..line.len() - rest.len()).unwrap_or_default()
-    });
+        line.get(..line.len() - rest.len())
+            .is_some_and(|indent| indent.contains('\t'))
+    };
+    // The parser may stop at the end of the line before it.
+    let before = error.marker().line().saturating_sub(1);
+    let tab = text.lines().skip(before).take(2).position(has_tab);
     let info = error.info();
     let has = |words: &str| info.contains(words);
     let quote_star = "a text that starts with '*' must be in quotes";
     let (message, hint): (&str, Option<&str>) = if has("tab") && !has("quoted") && !has("expected")
-        || indent.contains('\t')
+        || tab.is_some()
     {
-        (
-            "a tab stands in the indentation",
-            Some("YAML is indented with blanks"),
-        )
+        let line = before + 1 + tab.unwrap_or(0);
+        return Remark {
+            hint: Some("YAML is indented with spaces".to_owned()),
+            ..remark(position(line, 1), "a tab stands in the indentation")
+        };
     } else if has("mapping values are not allowed") || has("illegal placement of ':'") {
         (
             "a ':' stands where no key can be",

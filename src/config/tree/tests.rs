@@ -265,3 +265,28 @@ mod properties {
         }
     }
 }
+
+#[test]
+fn d10_a_tab_is_named_with_its_own_line() {
+    let text = format!(
+        "procedures:\n{}  - name: a\n\tscript: a.sh\n",
+        "# x\n".repeat(5)
+    );
+    let Err(remark) = Tree::parse(text.as_bytes()) else {
+        panic!("it was taken")
+    };
+    assert_eq!(remark.at.line, 8, "{remark:?}");
+    for before in [
+        "a:\n  - b\n",
+        "a: 1\n",
+        "a:\n  b: 1\n",
+        "a: [1,\n",
+        "a:\n  - {b: 1}\n\n",
+    ] {
+        let text = format!("{before}\tc: 1\n");
+        let line = u32::try_from(before.lines().count()).unwrap() + 1;
+        if let Err(remark) = Tree::parse(text.as_bytes()) {
+            assert_eq!(remark.at.line, line, "{text:?} {remark:?}");
+        }
+    }
+}

@@ -18,10 +18,16 @@ fn only_absences_are_absences() {
     let at = |name: &str| tmp.path().join(name);
     std::fs::write(at("file"), "text").unwrap();
     std::os::unix::fs::symlink("loop", at("loop")).unwrap();
-    for absent in ["nothing", "file", "file/below", "loop", "loop/below"] {
+    for absent in ["nothing", "file", "file/below"] {
         assert!(matches!(read(&at(absent)), Dir::Absent), "{absent}");
+        assert!(absent == "file" || stat(&at(absent)).unwrap().is_none());
     }
-    assert!(stat(&at("loop")).unwrap().is_none());
+    std::os::unix::fs::symlink("file", at("to-file")).unwrap();
+    assert!(matches!(read(&at("to-file")), Dir::Absent));
+    for nowhere in ["loop", "loop/below"] {
+        assert!(matches!(read(&at(nowhere)), Dir::Failed(_)), "{nowhere}");
+        assert_eq!(stat(&at(nowhere)).unwrap_err().path, at("loop"));
+    }
     assert_eq!(head(tmp.path(), 10), Ok(None), "a directory has no text");
     assert_eq!(head(&at("file"), 2), Ok(Some(b"te".to_vec())));
     for errno in [Errno::ACCESS, Errno::IO, Errno::MFILE] {
@@ -72,7 +78,9 @@ fn calls_are_counted_as_they_are_made() {
     reader.dir(tmp.path());
     assert_eq!(cost(), 4, "open, two reads, close");
     reader.dir(&at("nothing"));
-    assert_eq!(cost(), 1);
+    assert!(cost() > 1, "also what may hide it, which is kept");
+    reader.dir(&at("nothing"));
+    assert_eq!(cost(), 2);
     reader.stat(&at("text")).unwrap();
     assert_eq!(cost(), 1);
     assert!(reader.first_line(&at("text"), 100).unwrap().is_some());
@@ -80,5 +88,5 @@ fn calls_are_counted_as_they_are_made() {
     reader.head(&at("text"), 100).unwrap();
     assert_eq!(cost(), 4, "the end must be seen");
     let spent = &kept.spent()[0];
-    assert_eq!((spent.directories, spent.absent), (1, 1));
+    assert_eq!((spent.directories, spent.absent), (1, 2));
 }

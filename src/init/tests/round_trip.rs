@@ -130,6 +130,7 @@ fn any_answers() -> impl Strategy<Value = Answers> {
                 sessions,
                 bids_root,
                 derivatives_root,
+                describes: false,
                 state_file,
                 log_dir,
                 project,

@@ -19,12 +19,30 @@ enum Ready {
 impl Subject<'_> {
     /// Returns what the task waits for: the first dependency that is not ready, or more sessions.
     pub(super) fn waits_for(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Skip> {
-        self.dag
-            .dependencies(procedure)
-            .iter()
-            .find_map(|(dependency, rule)| self.missing(*dependency, *rule, target))
+        self.missing(procedure, target)
+            .next()
             .map(|waiting| Skip::WaitingFor(Box::new(waiting)))
             .or_else(|| self.lacks_sessions(procedure, target))
+    }
+
+    /// Returns what a task without input waits for that may still make its input. None: it is not applicable.
+    pub(super) fn awaits_input(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Skip> {
+        let mut missing = self.missing(procedure, target).peekable();
+        let is_any_missing = missing.peek().is_some();
+        if is_any_missing && missing.all(|it| it.blocked == Some(Blocked::NotApplicable)) {
+            return None;
+        }
+        self.waits_for(procedure, target)
+    }
+
+    /// Lists the dependencies that are not ready.
+    fn missing<'a>(
+        &'a self,
+        procedure: ProcedureId,
+        target: Target<'a>,
+    ) -> impl Iterator<Item = Waiting> + 'a {
+        let dependencies = self.dag.dependencies(procedure).iter();
+        dependencies.filter_map(move |(dependency, rule)| self.lacks(*dependency, *rule, target))
     }
 
     fn lacks_sessions(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Skip> {
@@ -38,7 +56,7 @@ impl Subject<'_> {
     }
 
     /// Returns the sessions that a task of subject scope works on, of those that are `asked` for:
-    /// wanted, with DICOM files, and complete in the session-scoped procedures that it depends on.
+    /// wanted, and complete in the session-scoped procedures that it depends on; with DICOM files if there are none.
     pub(super) fn ready_sessions(
         &self,
         procedure: ProcedureId,
@@ -52,11 +70,12 @@ impl Subject<'_> {
             .filter(|dependency| self.dag.get(*dependency).scope == Scope::Session)
             .collect();
         let is_ready = |session: &&&Session| {
-            if session.dicom == Dicom::Missing || !asked(&session.session) {
+            if !asked(&session.session) {
                 return false;
             }
             if dependencies.is_empty() {
-                return !matches!(self.hold(session), Some(Hold::TooFewFiles { .. }));
+                let is_held = matches!(self.hold(session), Some(Hold::TooFewFiles { .. }));
+                return session.dicom != Dicom::Missing && !is_held;
             }
             let mut is_complete = false;
             let none_lacks = dependencies.iter().all(|dependency| {
@@ -75,7 +94,7 @@ impl Subject<'_> {
         ready.map(|session| session.session.clone()).collect()
     }
 
-    fn missing(
+    fn lacks(
         &self,
         dependency: ProcedureId,
         rule: SessionsRule,
@@ -103,24 +122,26 @@ impl Subject<'_> {
         }
     }
 
-    /// Judges a session-scoped dependency over all wanted sessions that have DICOM files, whatever
-    /// was selected on the command line. `needs_one`: where it is applicable to none, it is missing.
+    /// Judges a session-scoped dependency over all wanted sessions, whatever was selected on the command line. A
+    /// session without DICOM files counts only if the dependency is complete there. `needs_one`: a dependency that
+    /// applies to no session is missing.
     fn missing_sessions(
         &self,
         dependency: ProcedureId,
         rule: SessionsRule,
         needs_one: bool,
     ) -> Option<Waiting> {
-        let mut ready = 0usize;
+        let (mut ready, mut excused, mut too_small) = (0usize, 0usize, 0usize);
         let mut missing: Vec<(SessionLabel, Option<Blocked>)> = Vec::new();
-        let counted = self.wanted.iter().filter(|s| s.dicom != Dicom::Missing);
-        for session in counted {
+        for session in &self.wanted {
             match self.readiness(dependency, &session.session) {
                 Ready::Yes if rule == SessionsRule::Any => return None,
                 Ready::Yes => ready += 1,
-                Ready::NotApplicable => {}
+                _ if session.dicom == Dicom::Missing => {}
+                Ready::NotApplicable => excused += 1,
                 // Too small to be worked on: it does not count.
                 Ready::No(None) if matches!(self.hold(session), Some(Hold::TooFewFiles { .. })) => {
+                    too_small += 1;
                 }
                 Ready::No(blocked) => missing.push((session.session.clone(), blocked)),
             }
@@ -128,6 +149,7 @@ impl Subject<'_> {
         if missing.is_empty() && (ready > 0 || !needs_one) {
             return None;
         }
+        let is_nowhere = missing.is_empty() && excused > 0 && too_small == 0;
         let sessions_missing = missing.len();
         // A session that will not get ready by itself is the one to be named.
         let named = missing
@@ -139,7 +161,10 @@ impl Subject<'_> {
             procedure: Arc::clone(&self.dag.get(dependency).name),
             session,
             sessions_missing,
-            blocked: blocked.flatten(),
+            blocked: match is_nowhere {
+                true => Some(Blocked::NotApplicable),
+                false => blocked.flatten(),
+            },
         })
     }
 
@@ -149,7 +174,7 @@ impl Subject<'_> {
             TaskStanding::Disk(Completion::NotApplicable) => {
                 let waits = self
                     .target(procedure, session)
-                    .and_then(|target| self.waits_for(procedure, target));
+                    .and_then(|target| self.awaits_input(procedure, target));
                 match waits {
                     None => Ready::NotApplicable,
                     Some(Skip::WaitingFor(waiting)) => Ready::No(waiting.blocked),

@@ -27,6 +27,7 @@ fn rendered(rows: Vec<TaskRow>) -> String {
         ..Call::begin(Command::Run, at(1))
     });
     render(&Sources {
+        project: "p",
         dag: &dag,
         state: Some(&state),
         control: Some(&Control::default()),
@@ -38,11 +39,11 @@ fn rendered(rows: Vec<TaskRow>) -> String {
 fn a_study_of_nothing_has_its_zeros() {
     let text = rendered(Vec::new());
     for line in [
-        "snbb_scheduler_tasks{procedure=\"a\",status=\"failed\"} 0",
-        "snbb_scheduler_tasks_in_doubt 0",
-        "snbb_scheduler_safety_stop 0",
-        "snbb_scheduler_procedure_paused{procedure=\"a\"} 0",
-        "snbb_scheduler_study_paused 0",
+        "snbb_scheduler_tasks{project=\"p\",procedure=\"a\",status=\"failed\"} 0",
+        "snbb_scheduler_tasks_in_doubt{project=\"p\"} 0",
+        "snbb_scheduler_safety_stop{project=\"p\"} 0",
+        "snbb_scheduler_procedure_paused{project=\"p\",procedure=\"a\"} 0",
+        "snbb_scheduler_study_paused{project=\"p\"} 0",
     ] {
         assert!(text.lines().any(|other| other == line), "{line}\n{text}");
     }

@@ -4,9 +4,11 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 /// Collects families; each name is written once.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Text {
     out: String,
+    /// A label of each sample: files of several studies may be read together.
+    project: String,
     names: HashSet<&'static str>,
 }
 
@@ -21,6 +23,14 @@ pub(super) enum Kind {
 const PREFIX: &str = "snbb_scheduler_";
 
 impl Text {
+    pub(super) fn new(project: &str) -> Self {
+        Self {
+            out: String::new(),
+            project: escaped(project),
+            names: HashSet::new(),
+        }
+    }
+
     /// Adds a family. One without samples is left out.
     pub(super) fn family<'a>(
         &mut self,
@@ -43,18 +53,15 @@ impl Text {
         let _ = writeln!(self.out, "# HELP {PREFIX}{name} {help}");
         let _ = writeln!(self.out, "# TYPE {PREFIX}{name} {kind}");
         for (labels, value) in samples {
-            let labels: Vec<String> = labels
-                .iter()
-                .map(|(label, value)| format!("{label}=\"{}\"", escaped(value)))
-                .collect();
-            let _ = match labels.is_empty() {
-                true => writeln!(self.out, "{PREFIX}{name} {value}"),
-                false => writeln!(self.out, "{PREFIX}{name}{{{}}} {value}", labels.join(",")),
-            };
+            let _ = write!(self.out, "{PREFIX}{name}{{project=\"{}\"", self.project);
+            for (label, value) in labels {
+                let _ = write!(self.out, ",{label}=\"{}\"", escaped(value));
+            }
+            let _ = writeln!(self.out, "}} {value}");
         }
     }
 
-    /// Adds a family of one sample without labels.
+    /// Adds a family of one sample without further labels.
     pub(super) fn one(&mut self, name: &'static str, kind: Kind, help: &str, value: f64) {
         self.family(name, kind, help, [(Vec::new(), value)]);
     }
@@ -83,7 +90,7 @@ mod tests {
 
     #[test]
     fn labels_are_escaped_and_empty_families_left_out() {
-        let mut text = Text::default();
+        let mut text = Text::new("p");
         text.family("none", Kind::Gauge, "Nothing", []);
         text.family(
             "some",
@@ -96,10 +103,10 @@ mod tests {
             text.finish(),
             "# HELP snbb_scheduler_some Something\n\
              # TYPE snbb_scheduler_some gauge\n\
-             snbb_scheduler_some{a=\"x\\\\y\\\"z\\n\",b=\"é\"} 0.5\n\
+             snbb_scheduler_some{project=\"p\",a=\"x\\\\y\\\"z\\n\",b=\"é\"} 0.5\n\
              # HELP snbb_scheduler_runs_total Runs\n\
              # TYPE snbb_scheduler_runs_total counter\n\
-             snbb_scheduler_runs_total 3\n"
+             snbb_scheduler_runs_total{project=\"p\"} 3\n"
         );
     }
 }

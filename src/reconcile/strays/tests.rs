@@ -20,6 +20,7 @@ fn job(id: &str, name: &str, project: Option<&str>, minute: i64) -> JobReport {
             project: project.into(),
             submission_id: id.into(),
         }),
+        has_submit_line: false,
     }
 }
 
@@ -92,6 +93,29 @@ fn a_task_in_flight_keeps_its_job_and_the_second_one_is_shown() {
     assert!(found.adopt.is_empty());
     assert_eq!(found.doubled.len(), 1);
     assert_eq!(found.doubled[0].1.id, JobId::new("2"));
+}
+
+/// A wrapper of the site calls sbatch again.
+#[test]
+fn e16_two_jobs_with_one_tag_are_both_shown() {
+    let mut rows = State::default();
+    let mut own = row("a", TaskStatus::Running, Reason::Running);
+    own.submission_id = Some("100".into());
+    rows.put(own);
+    let second = |id: &str| JobReport {
+        id: JobId::new(id),
+        ..job("100", "a_sub-01_ses-01", Some("p"), 6)
+    };
+    let first = job("100", "a_sub-01_ses-01", Some("p"), 5);
+    let found = strays(&[first.clone(), second("101")], &rows, &[]);
+    let key = TaskKey::new("sub-01", "ses-01", "a");
+    assert_eq!(found.doubled, [(key, reference(&second("101")))]);
+    assert!(found.adopt.is_empty());
+    // Parts of a heterogeneous job and tasks of an array that the script made of itself.
+    for id in ["100+1", "100_3"] {
+        let found = strays(&[first.clone(), second(id)], &rows, &[]);
+        assert_eq!(found, Strays::default(), "{id}");
+    }
 }
 
 #[test]

@@ -97,6 +97,40 @@ fn a_submission_in_doubt_is_released_only_after_two_clean_answers_apart() {
     );
 }
 
+/// A job that the user submitted by hand has the task's name, and accounting shows its command line.
+#[test]
+fn a2_a_record_whose_command_line_lacks_our_tag_is_not_adopted() {
+    let by_hand = |has_submit_line| {
+        let case = in_doubt().accounting(Phase::Completed).with(|c| {
+            if let Answer::Got(jobs) = &mut c.accounting {
+                jobs[0].has_submit_line = has_submit_line;
+            }
+        });
+        case.pass().0.rows()[0].job_id.clone()
+    };
+    assert_eq!(by_hand(true), None);
+    assert_eq!(
+        by_hand(false),
+        Some(JobId::new("100")),
+        "Slurm before 21.08"
+    );
+}
+
+#[test]
+fn e23_an_accounting_that_knows_no_job_at_all_releases_nothing() {
+    let released = |proven, accounting| {
+        let case = in_doubt().with(|c| {
+            (c.canary, c.accounting) = (proven, accounting);
+            c.row.missing_since = Some(at(0));
+            c.now = 10_000;
+        });
+        case.pass().1.released.len()
+    };
+    assert_eq!(released(false, Answer::Got(vec![])), 0);
+    assert_eq!(released(true, Answer::Got(vec![])), 1);
+    assert_eq!(released(false, Answer::Off), 1);
+}
+
 /// Where accounting shows no marks, the name has to do: then nothing that is known to be somebody's is taken.
 #[test]
 fn a_record_by_its_name_alone_is_adopted_only_if_it_is_nobodys() {
@@ -144,9 +178,8 @@ fn a_job_that_stands_in_another_row_is_not_adopted_by_its_name() {
             accounting: Answer::Got(vec![report(Phase::Completed)]),
             warnings: vec![],
         };
-        let question = question(&state);
         let disk = Disk(Outputs::Missing);
-        let out = reconcile(&state, &question, &observation, &disk, &patience(), at(6));
+        let out = reconcile(&state, &observation, &disk, &patience(), at(6));
         for change in out.changes {
             transition::apply(&mut state, change, at(6));
         }

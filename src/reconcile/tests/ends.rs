@@ -76,14 +76,28 @@ fn a_job_that_ended_well_is_judged_by_its_outputs() {
 }
 
 #[test]
-fn outputs_that_were_there_before_the_job_prove_nothing() {
-    let rerun = |newest| {
+fn d6_a_forced_job_that_succeeds_and_leaves_good_outputs_untouched_is_complete() {
+    let rerun = |phase, newest| {
         Case::new()
-            .accounting(Phase::Completed)
+            .accounting(phase)
             .disk(Outputs::Complete { newest })
             .with(|c| c.row.replaces_outputs = Some(true))
     };
-    assert_eq!(rerun(Some(at(0))).verdict(), "running awaiting_output");
-    assert_eq!(rerun(None).verdict(), "running awaiting_output");
-    assert_eq!(rerun(Some(at(3))).verdict(), "complete verified");
+    for newest in [Some(at(0)), None, Some(at(3))] {
+        assert_eq!(
+            rerun(Phase::Completed, newest).verdict(),
+            "complete verified"
+        );
+        assert_eq!(
+            rerun(Phase::Failed(Reason::ExitCode), newest).verdict(),
+            "failed exit_code"
+        );
+    }
+    // What a failed attempt left proves nothing for the one that the retry rules made.
+    let retried = |newest| {
+        let case = rerun(Phase::Completed, newest);
+        case.with(|c| c.row.retry.retries = 1).verdict()
+    };
+    assert_eq!(retried(Some(at(0))), "running awaiting_output");
+    assert_eq!(retried(Some(at(3))), "complete verified");
 }

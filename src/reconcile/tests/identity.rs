@@ -2,38 +2,59 @@
 
 use super::*;
 
+fn ended(change: impl FnOnce(&mut JobReport)) -> Case {
+    let mut record = report(Phase::Failed(Reason::Timeout));
+    change(&mut record);
+    Case::new().with(|c| c.accounting = Answer::Got(vec![record]))
+}
+
+fn other_tag(job: &mut JobReport) {
+    job.tag = tagged("another", job.phase).tag;
+}
+
 #[test]
 fn another_job_with_the_same_id_is_not_believed() {
-    let other = |change: fn(&mut JobReport)| {
-        let mut record = report(Phase::Failed(Reason::Timeout));
-        change(&mut record);
-        Case::new()
-            .with(|c| c.accounting = Answer::Got(vec![record]))
-            .verdict()
-    };
-    assert_eq!(
-        other(|r| r.name = "b_sub-01_ses-01".into()),
-        "running unaccounted"
-    );
-    assert_eq!(
-        other(|r| r.submitted_at = Some(at(-6))),
-        "running unaccounted"
-    );
-    assert_eq!(
-        other(|r| r.submitted_at = Some(at(3))),
-        "failed timeout",
-        "a requeue moves it"
-    );
+    const DAY: i64 = 24 * 60;
+    for minute in [-DAY - 1, DAY + 1] {
+        let far = ended(|r| r.submitted_at = Some(at(minute)));
+        assert_eq!(far.verdict(), "running unaccounted", "{minute}");
+    }
+    assert_eq!(ended(other_tag).verdict(), "running unaccounted");
     let mut live = report(Phase::Running);
-    live.name = "someone_else".into();
-    let verdict = Case::new()
-        .accounting(Phase::Failed(Reason::Timeout))
-        .with(|c| c.queue = Answer::Got(vec![live]))
-        .verdict();
+    other_tag(&mut live);
+    let verdict = ended(|_| ()).with(|c| c.queue = Answer::Got(vec![live]));
     assert_eq!(
-        verdict, "failed timeout",
+        verdict.verdict(),
+        "failed timeout",
         "a stranger's living job does not keep ours alive"
     );
+}
+
+/// A plugin puts letters before the name and replaces the comment; a script renames its job.
+#[test]
+fn e1_e2_the_name_of_a_job_proves_nothing() {
+    let renamed = |job: &mut JobReport| job.name = "u_a_sub-01_ses-01".into();
+    assert_eq!(ended(renamed).verdict(), "failed timeout");
+    let mut live = report(Phase::Running);
+    renamed(&mut live);
+    let alive = Case::new().with(|c| c.queue = Answer::Got(vec![live]));
+    assert_eq!(alive.verdict(), "running running");
+}
+
+/// The login node's clock was wrong when the job was submitted.
+#[test]
+fn e5_the_clock_of_this_host_proves_nothing() {
+    for minutes in [-60, -10, 0, 10, 60] {
+        let untagged = ended(|r| r.submitted_at = Some(at(minutes)));
+        assert_eq!(untagged.disk(HERE).verdict(), "failed timeout", "{minutes}");
+    }
+    for days in [-100, 100] {
+        let own = ended(|r| {
+            r.submitted_at = Some(at(0) + Duration::days(days));
+            r.tag = tagged("0123456789abcdef", r.phase).tag;
+        });
+        assert_eq!(own.verdict(), "failed timeout", "{days}");
+    }
 }
 
 #[test]
@@ -43,10 +64,11 @@ fn the_mark_names_the_job_whatever_its_name_and_id_became() {
         name: name.into(),
         ..tagged("0123456789abcdef", Phase::Running)
     };
-    for job in [
-        marked("100", "urgent"),
-        marked("100_1", "a_sub-01_ses-01"),
-        marked("7", "other"),
+    for (job, id) in [
+        (marked("100", "urgent"), "100"),
+        (marked("100_1", "a_sub-01_ses-01"), "100"),
+        (marked("100+1", "a_sub-01_ses-01"), "100"),
+        (marked("7", "other"), "7"),
     ] {
         let verdict = Case::new()
             .with(|c| {
@@ -55,8 +77,44 @@ fn the_mark_names_the_job_whatever_its_name_and_id_became() {
                 c.now = 1000;
             })
             .pass();
-        assert_eq!(verdict.0.rows()[0].status, TaskStatus::Running, "{job:?}");
+        let row = &verdict.0.rows()[0];
+        assert_eq!(row.status, TaskStatus::Running, "{job:?}");
+        assert_eq!(row.job_id, Some(JobId::new(id)), "the tag wins over the id");
     }
+}
+
+/// sbatch printed another job's id; accounting, which is searched for an unaccounted job, shows the tag.
+#[test]
+fn e7_the_tag_in_accounting_corrects_the_id() {
+    let accounting = |reason| {
+        Case::new().with(|c| {
+            c.row.reason = Some(reason);
+            let real = tagged("0123456789abcdef", Phase::Failed(Reason::ExitCode));
+            let mut wrong = report(Phase::Completed);
+            (wrong.has_submit_line, wrong.submitted_at) = (true, Some(at(1)));
+            c.accounting = Answer::Got(vec![wrong]);
+            if reason == Reason::Unaccounted
+                && let Answer::Got(records) = &mut c.accounting
+            {
+                records.push(real);
+            }
+        })
+    };
+    let first = accounting(Reason::Running).disk(HERE);
+    assert_eq!(first.verdict(), "running unaccounted", "it lacks our tag");
+    let (state, _) = accounting(Reason::Unaccounted).disk(HERE).pass();
+    let row = state.rows()[0].clone();
+    assert_eq!(row.job_id, Some(JobId::new("7")));
+    let judged = accounting(Reason::Unaccounted).with(|c| c.row = row);
+    assert_eq!(judged.verdict(), "failed exit_code");
+}
+
+/// A wrapper that drops our tag from the command line: then the id has to do, once it was searched for.
+#[test]
+fn a_command_line_without_our_tag_is_believed_if_no_other_job_has_the_tag() {
+    let of = |reason| ended(|r| r.has_submit_line = true).with(|c| c.row.reason = Some(reason));
+    assert_eq!(of(Reason::Running).verdict(), "running unaccounted");
+    assert_eq!(of(Reason::Unaccounted).verdict(), "failed timeout");
 }
 
 #[test]
@@ -74,19 +132,49 @@ fn a_line_of_which_only_the_id_could_be_read_is_a_job_and_no_more() {
     assert_eq!(verdict, "running running");
 }
 
+/// A heterogeneous job, a job that a wrapper submitted twice, and an array that a script made of itself.
 #[test]
-fn names_that_accounting_has_cut_are_recognised() {
-    let long = "n".repeat(300);
-    let verdict = |told: &str| {
-        let mut record = report(Phase::Failed(Reason::Timeout));
-        record.name = told.into();
-        Case::new()
-            .with(|c| {
-                c.row.job_name = Some(long.as_str().into());
-                c.accounting = Answer::Got(vec![record]);
-            })
-            .verdict()
+fn e16_e22_a_submission_is_alive_while_any_of_its_jobs_is() {
+    let job = |id: &str, phase| JobReport {
+        id: JobId::new(id),
+        ..tagged("0123456789abcdef", phase)
     };
-    assert_eq!(verdict(&long[..255]), "failed timeout");
-    assert_eq!(verdict(&long[..200]), "running unaccounted");
+    let failed = Phase::Failed(Reason::ExitCode);
+    for second in ["100+1", "101", "100_2"] {
+        for (phases, expected) in [
+            ([Phase::Completed, Phase::Running], "running running"),
+            ([failed, Phase::Running], "running running"),
+            ([Phase::Running, failed], "running running"),
+            ([Phase::Completed, failed], "failed exit_code"),
+            ([failed, Phase::Completed], "failed exit_code"),
+            ([Phase::Completed, Phase::Completed], "complete verified"),
+        ] {
+            let jobs = vec![job("100", phases[0]), job(second, phases[1])];
+            let queue = Case::new()
+                .with(|c| c.queue = Answer::Got(jobs.clone()))
+                .disk(HERE);
+            assert_eq!(queue.verdict(), expected, "queue: {second} {phases:?}");
+            let is_live = phases.iter().any(|phase| phase.is_live());
+            let recorded = if is_live {
+                "running unaccounted"
+            } else {
+                expected
+            };
+            let accounting = Case::new()
+                .with(|c| c.accounting = Answer::Got(jobs))
+                .disk(HERE);
+            assert_eq!(accounting.verdict(), recorded, "sacct: {second} {phases:?}");
+        }
+    }
+    // Where comments are replaced, a part is known by the id.
+    let untagged = |id: &str, phase| JobReport {
+        id: JobId::new(id),
+        ..report(phase)
+    };
+    let parts = vec![
+        untagged("100", Phase::Completed),
+        untagged("100+1", Phase::Running),
+    ];
+    let case = Case::new().with(|c| c.queue = Answer::Got(parts));
+    assert_eq!(case.disk(HERE).verdict(), "running running");
 }

@@ -4,10 +4,11 @@ use super::*;
 use crate::reconcile::evidence::never_started;
 use crate::reconcile::judge::{Judge, live_facts};
 
-fn judge<'a>(row: &'a TaskRow, disk: &'a dyn OutputSource) -> Judge<'a> {
+fn judge<'a>(row: &'a TaskRow, disk: &'a dyn OutputSource, patience: &'a Patience) -> Judge<'a> {
     Judge {
         row,
         disk,
+        patience,
         now: at(6),
     }
 }
@@ -46,14 +47,14 @@ fn a_start_is_noted_while_the_end_is_awaited_unless_it_never_was_one() {
         let mut job = report(phase);
         job.facts.started_at = started.map(at);
         job.facts.ended_at = Some(at(ended));
-        judge(&row, &disk).started_at_least(&job)
+        judge(&row, &disk, &patience()).started_at_least(&job)
     };
     let change = noted(Phase::Completed, Some(1), 5).unwrap();
     assert_eq!(
         (change.to, change.reason),
-        (TaskStatus::Pending, Reason::Queued)
+        (TaskStatus::Running, Reason::Running),
+        "a waiting row that has a start has come back"
     );
-    assert_eq!(change.missing_since, Some(at(4)));
     assert_eq!(
         change.facts,
         JobFacts {
@@ -81,7 +82,7 @@ fn outputs_that_replace_others_may_be_a_little_older_than_the_start() {
         let disk = Disk(Outputs::Complete {
             newest: Some(at(3) - Duration::seconds(seconds)),
         });
-        let found = judge(&row, &disk).outputs(Some(at(3)));
+        let found = judge(&row, &disk, &patience()).outputs(Some(at(3)));
         matches!(found, Outputs::Complete { .. })
     };
     assert!(newest_before_start(-1));

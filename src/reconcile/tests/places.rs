@@ -48,7 +48,7 @@ fn a_found_job_brings_its_cluster_with_it() {
         .pass();
     let row = &state.rows()[0];
     assert_eq!(row.facts.cluster.as_deref(), Some("x"));
-    let question = question(&state);
+    let question = question(&state, at(0));
     assert_eq!(question.clusters, ["x".into()]);
     assert_eq!(question.jobs[0].cluster.as_deref(), Some("x"));
 }
@@ -59,7 +59,7 @@ fn clusters_of_ended_jobs_are_left_alone() {
     let mut old = row("a", TaskStatus::Failed, Reason::Timeout);
     old.facts.cluster = Some("gone".into());
     state.put(old);
-    assert_eq!(question(&state).clusters, []);
+    assert_eq!(question(&state, at(0)).clusters, []);
 }
 
 #[test]
@@ -80,34 +80,33 @@ fn that_a_job_never_began_is_believed_a_minute_after_its_end() {
 }
 
 #[test]
-fn a_cancel_that_accounting_is_not_sure_of_waits() {
-    let case = |phase| {
+fn e14_a_cancel_that_accounting_is_not_sure_of_waits_a_minute() {
+    let case = |now| {
         Case::new()
-            .queue(phase)
+            .queue(Phase::Failed(Reason::Cancelled))
             .accounting(Phase::Unknown)
-            .with(|c| c.now = 500)
+            .with(|c| c.now = now)
             .verdict()
     };
-    assert_eq!(case(Phase::Failed(Reason::Cancelled)), "running running");
-    assert_eq!(case(Phase::Failed(Reason::Timeout)), "failed timeout");
+    assert_eq!(case(5), "running running");
+    assert_eq!(case(6), "failed cancelled");
 }
 
 #[test]
 fn a_record_that_never_arrives_in_full_is_no_reason_to_wait_for_ever() {
-    let case = |name: &'static str, since| {
+    let case = |submitted: Option<i64>, since| {
         Case::new()
             .with(|c| {
                 let mut record = report(Phase::Unknown);
-                record.name = name.into();
+                record.submitted_at = submitted.map(at);
                 c.accounting = Answer::Got(vec![record]);
                 c.row.missing_since = since;
                 c.now = 500;
             })
             .verdict()
     };
-    assert_eq!(case("allocation", None), "running unaccounted");
-    assert_eq!(case("allocation", Some(at(0))), "failed lost");
-    // A word that this program does not know is another matter.
-    assert_eq!(case("a_sub-01_ses-01", Some(at(0))), "running running");
-    assert_eq!(case("", Some(at(0))), "running running");
+    assert_eq!(case(Some(0), None), "running unaccounted");
+    assert_eq!(case(Some(0), Some(at(0))), "failed lost");
+    // A line that could not be read is no answer.
+    assert_eq!(case(None, Some(at(0))), "running running");
 }

@@ -2,25 +2,19 @@
 
 use super::*;
 
-/// A job of another executor, whose id Slurm is never asked about, proves nothing.
 #[test]
-fn a_canary_that_is_not_in_the_answer_proves_nothing() {
+fn an_empty_answer_of_accounting_proves_nothing() {
     let mut state = State::default();
     let mut gone = row("a", TaskStatus::Running, Reason::Unaccounted);
     gone.missing_since = Some(at(0));
     state.put(gone);
-    let mut question = question(&state);
-    question.canary = Some(JobRef {
-        id: JobId::new("local-7"),
-        cluster: None,
-    });
     let observation = Observation {
         queue: Answer::Got(vec![]),
         accounting: Answer::Got(vec![]),
         warnings: vec![],
     };
     let disk = Disk(Outputs::Missing);
-    let out = reconcile(&state, &question, &observation, &disk, &patience(), at(100));
+    let out = reconcile(&state, &observation, &disk, &patience(), at(100));
     let became: Vec<TaskStatus> = out.changes.iter().map(|change| change.to).collect();
     assert_eq!(became, [TaskStatus::Running]);
 }
@@ -42,7 +36,7 @@ fn the_canary_is_a_job_that_accounting_has_known_and_not_an_old_one() {
         asked.submitted_at = Some(at(40 * day));
         state.put(asked);
         rows.into_iter().for_each(|row| state.put(row));
-        question(&state).canary.map(|job| job.id.to_string())
+        question(&state, at(0)).canary.map(|job| job.id.to_string())
     };
     let known = ended("known", 39 * day - 5, Some("1:0"));
     let from_queue = ended("queue", 39 * day, None);
@@ -71,6 +65,16 @@ fn an_end_is_that_of_an_earlier_run_only_if_the_job_came_back_after_it() {
     let queued = |submitted: i64| JobReport {
         submitted_at: Some(at(submitted)),
         ..report(Phase::Completed)
+    };
+    let is_earlier = |record: JobReport, row: &TaskRow, queued: Option<JobReport>| {
+        let observation = Observation {
+            queue: Answer::Got(queued.into_iter().collect()),
+            accounting: Answer::Got(vec![record.clone()]),
+            warnings: vec![],
+        };
+        let evidence = Evidence::new(&observation);
+        let recorded = evidence.recorded(row, &evidence.queued(row).unwrap());
+        !record.phase.is_live() && matches!(recorded, Recorded::Open(_))
     };
     let none = JobReport {
         submitted_at: None,
@@ -134,7 +138,7 @@ fn an_end_is_that_of_an_earlier_run_only_if_the_job_came_back_after_it() {
             "a clock was set back: its own start",
         ),
     ] {
-        let told = is_of_earlier_run(&record, &row, queued.as_ref());
+        let told = is_earlier(record, &row, queued);
         assert_eq!(told, expected, "{why}");
     }
     let living = JobReport {
@@ -142,19 +146,95 @@ fn an_end_is_that_of_an_earlier_run_only_if_the_job_came_back_after_it() {
         ..record(0, 1, 5)
     };
     assert!(
-        !is_of_earlier_run(&living, &row_started(Some(6)), Some(&queued(6))),
+        !is_earlier(living, &row_started(Some(6)), Some(queued(6))),
         "alive"
     );
 }
 
-/// Accounting calls it alive, the queue does not have it, its outputs stand: one look is not enough.
+/// Pass 1: accounting has the end of the first run, the queue the job waiting again. Pass 2: the queue has
+/// forgotten it. Pass 3: the end of the second run arrives.
 #[test]
-fn outputs_beside_a_record_that_is_alive_are_believed_at_the_second_look() {
-    let first = Case::new().accounting(Phase::Running).disk(HERE);
-    assert_eq!(first.verdict(), "running unaccounted");
-    let second = Case::new().accounting(Phase::Running).disk(HERE).with(|c| {
-        c.row.reason = Some(Reason::Unaccounted);
-        c.row.missing_since = Some(at(5));
-    });
-    assert_eq!(second.verdict(), "complete verified");
+fn a5_the_end_of_a_run_proves_nothing_after_a_later_submission_was_seen() {
+    let run = |phase, minutes: i64| JobReport {
+        submitted_at: Some(at(minutes)),
+        facts: JobFacts {
+            started_at: Some(at(minutes + 1)),
+            ended_at: Some(at(minutes + 2)),
+            ..JobFacts::default()
+        },
+        ..report(phase)
+    };
+    let preempted = || run(Phase::Failed(Reason::Preempted), 0);
+    let mut row = row("a", TaskStatus::Pending, Reason::Queued);
+    let mut pass = |queue: Vec<JobReport>, accounting: Vec<JobReport>, now, disk| {
+        let case = Case::new().disk(disk).with(|c| {
+            c.row = row.clone();
+            (c.queue, c.accounting) = (Answer::Got(queue), Answer::Got(accounting));
+            c.now = now;
+        });
+        row = case.pass().0.rows()[0].clone();
+        format!("{} {}", row.status, row.reason.unwrap())
+    };
+    let mut waiting = report(Phase::Queued);
+    (waiting.submitted_at, waiting.facts.started_at) = (Some(at(2)), None);
+    let missing = Outputs::Missing;
+    assert_eq!(
+        pass(vec![waiting], vec![preempted()], 3, missing),
+        "pending queued"
+    );
+    assert_eq!(
+        pass(vec![], vec![preempted()], 20, missing),
+        "pending unaccounted"
+    );
+    let both = vec![preempted(), run(Phase::Completed, 2)];
+    assert_eq!(pass(vec![], both, 30, HERE), "complete verified");
+}
+
+/// The queue answers without the job, from a cache or because it has forgotten it, and accounting is behind.
+#[test]
+fn e3_e17_a_job_that_accounting_calls_alive_has_not_ended() {
+    let case = |since: Option<i64>, now| {
+        Case::new().accounting(Phase::Running).disk(HERE).with(|c| {
+            if since.is_some() {
+                c.row.reason = Some(Reason::Unaccounted);
+            }
+            c.row.missing_since = since.map(at);
+            c.now = now;
+        })
+    };
+    assert_eq!(case(None, 6).verdict(), "running unaccounted");
+    assert_eq!(case(Some(6), 65).verdict(), "running unaccounted");
+    let (state, _) = case(Some(6), 66).pass();
+    let judged = &state.rows()[0];
+    assert_eq!(judged.status, TaskStatus::Complete);
+    // The true end corrects it, once.
+    let corrected = |row: &TaskRow, phase| {
+        let case = Case::new().accounting(phase).disk(HERE);
+        let case = case.with(|c| (c.row, c.now) = (row.clone(), 70));
+        case.pass().0.rows()[0].clone()
+    };
+    let failed = corrected(judged, Phase::Failed(Reason::ExitCode));
+    assert_eq!(failed.reason, Some(Reason::ExitCode));
+    let confirmed = corrected(judged, Phase::Completed);
+    assert_eq!(confirmed.reason, Some(Reason::Verified));
+    assert_eq!(confirmed.facts.ended_at, Some(at(5)));
+    let again = corrected(&confirmed, Phase::Failed(Reason::ExitCode));
+    assert_eq!(again, confirmed);
+}
+
+#[test]
+fn e17_the_true_end_of_a_lost_job_corrects_its_row() {
+    let lost = |phase, disk| {
+        let case = Case::new().accounting(phase).disk(disk).with(|c| {
+            (c.row.status, c.row.reason) = (TaskStatus::Failed, Some(Reason::Lost));
+            c.row.missing_since = Some(at(4));
+            c.now = 100;
+        });
+        case.verdict()
+    };
+    assert_eq!(lost(Phase::Failed(Reason::Timeout), HERE), "failed timeout");
+    assert_eq!(lost(Phase::Completed, HERE), "complete verified");
+    assert_eq!(lost(Phase::Completed, Outputs::Missing), "failed no_output");
+    assert_eq!(lost(Phase::Completed, Outputs::Unreadable), "failed lost");
+    assert_eq!(lost(Phase::Running, Outputs::Missing), "failed lost");
 }

@@ -1,5 +1,7 @@
 //! Drops as tables: what is an alarm, what is not, and what is compared with afterwards.
 
+mod days;
+
 use std::path::Path;
 
 use super::*;
@@ -7,7 +9,7 @@ use crate::bids::{SessionLabel, SubjectLabel};
 use crate::config::Overrides;
 use crate::config::load::interpret;
 use crate::manifest::Planned;
-use crate::state::testing::row;
+use crate::state::testing::{at, row};
 use crate::state::{Reason, TaskStatus};
 
 fn config(rest: &str) -> Config {
@@ -246,21 +248,6 @@ fn a_changed_configuration_is_named() {
         ["100 of 100 complete tasks of a have lost their outputs \
           (more than max_drop, 10%; a root in the configuration has changed since then)"]
     );
-    let text = "procedures:\n  - {name: a, output_dir: a, script: a.sh, completion_marker: y}\n  \
-                - {name: b, output_dir: b, script: b.sh}\n";
-    let other_marker = interpret(
-        text.as_bytes(),
-        None,
-        false,
-        &|_| None,
-        &Overrides::default(),
-        Path::new("/"),
-    );
-    assert_eq!(
-        told(&other_marker.unwrap(), &lost(), &baselines),
-        ["100 of 100 complete tasks of a have lost their outputs \
-          (more than max_drop, 10%; what makes a complete has changed since then)"]
-    );
     // A procedure that left is forgotten.
     let text = "procedures:\n  - {name: a, output_dir: a, script: a.sh, completion_marker: x}\n";
     let without = interpret(
@@ -284,6 +271,76 @@ fn a_changed_configuration_is_named() {
             && !left.contains_key("complete/b")
             && !left.contains_key("rule/b")
     );
+}
+
+#[test]
+fn a_changed_marker_asks_before_a_single_complete_task_runs_again() {
+    let full = || figures(100, 100, 0, 0);
+    let before = config("");
+    let other_marker = |marker: &str| {
+        let text = format!(
+            "procedures:\n  - {{name: a, output_dir: a, script: a.sh, completion_marker: {marker}}}\n  \
+             - {{name: b, output_dir: b, script: b.sh}}\n"
+        );
+        let none = &Overrides::default();
+        interpret(
+            text.as_bytes(),
+            None,
+            false,
+            &|_| None,
+            none,
+            Path::new("/"),
+        )
+        .unwrap()
+    };
+    let mut baselines = after(&before, &[counts(100, full(), full())]);
+    for (incomplete, gone) in [(1, 1), (1, 0), (100, 100)] {
+        let now = counts(
+            100,
+            figures(100, 100 - incomplete, incomplete, gone),
+            full(),
+        );
+        assert!(
+            incomplete > 1 || told(&other_marker("x"), &now, &baselines).is_empty(),
+            "below the limit"
+        );
+        let expected = format!(
+            "what makes a complete has changed in the configuration, and {incomplete} of 100 complete tasks are \
+             incomplete by the new rule"
+        );
+        assert_eq!(told(&other_marker("y"), &now, &baselines), [expected]);
+    }
+    assert!(told(&other_marker("y"), &counts(100, full(), full()), &baselines).is_empty());
+    // Accepted once, it is the rule that counts.
+    let now = counts(100, figures(100, 98, 2, 2), full());
+    settle(&other_marker("y"), &now, &mut baselines, true);
+    assert!(told(&other_marker("y"), &now, &baselines).is_empty());
+}
+
+#[test]
+fn the_loss_of_all_results_is_an_alarm_from_two_on() {
+    let (lenient, config) = (config("safety: {max_drop: 100%}"), config(""));
+    for (tasks, gone, is_alarm) in [
+        (1, 1, false),
+        (2, 1, false),
+        (2, 2, true),
+        (4, 4, true),
+        (4, 3, false),
+    ] {
+        for has_rows in [true, false] {
+            let was = figures(tasks, tasks, 0, 0);
+            let baselines = after(&config, &[counts(9, was, Figures::default())]);
+            let known = if has_rows { gone } else { 0 };
+            let now = counts(
+                9,
+                figures(tasks, tasks - gone, gone, known),
+                Figures::default(),
+            );
+            let got = told(&config, &now, &baselines);
+            assert_eq!(!got.is_empty(), is_alarm, "{gone} of {tasks}: {got:?}");
+            assert!(told(&lenient, &now, &baselines).is_empty());
+        }
+    }
 }
 
 #[test]
@@ -323,11 +380,11 @@ fn a_manifest_is_counted_by_what_its_decisions_say_of_the_disk() {
     };
     let mut state = State::default();
     state.put(row("a", TaskStatus::Complete, Reason::Verified));
-    let got = Counts::of(dag, &manifest, &state, Some(7));
+    let got = Counts::of(dag, &manifest, &state, &[], at(0));
     let expected = Figures {
         ours: 4,
         known: 1,
         ..figures(11, 2, 2, 1)
     };
-    assert_eq!(got, counts(7, expected, Figures::default()));
+    assert_eq!(got.procedures, [expected, Figures::default()]);
 }

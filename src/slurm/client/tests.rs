@@ -11,7 +11,7 @@ use chrono::DateTime;
 use tempfile::TempDir;
 
 use super::*;
-use crate::executor::{Answer, Doubt, Phase};
+use crate::executor::{Answer, Phase};
 use crate::job::JobId;
 use crate::procedure::{MemSize, Resources, TimeLimit};
 use crate::state::TaskKey;
@@ -64,7 +64,9 @@ impl Fakes {
             config_dir: None,
             env: vec![("PATH".into(), "/usr/bin:/bin".into())],
             accounting: true,
-            uid: 1000,
+            owner: 1000,
+            caller: 1000,
+            separator: parse::SEPARATOR.to_owned(),
             submit_timeout: SlurmSettings::SUBMIT_TIMEOUT,
             query_timeout: SlurmSettings::QUERY_TIMEOUT,
         }
@@ -100,7 +102,7 @@ fn job(id: &str) -> JobRef {
 fn asked(jobs: &[&str], canary: Option<&str>) -> Question {
     Question {
         jobs: jobs.iter().map(|id| job(id)).collect(),
-        in_doubt: Vec::new(),
+        search_from: None,
         clusters: Vec::new(),
         canary: canary.map(job),
         since: DateTime::from_timestamp(1_700_000_000, 0),

@@ -26,7 +26,7 @@ pub(super) enum Ids {
         tasks: Vec<JobId>,
         whole: bool,
     },
-    /// A step (`123.batch`), or a further part of a heterogeneous job (`123+1`).
+    /// A step (`123.batch`).
     Other,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn ids(text: &str) -> Option<Ids> {
     if let Some((leader, part)) = text.split_once('+') {
         return match (is_number(leader), part) {
             (true, "0") => Some(Ids::One(JobId::new(leader))),
-            (true, part) if is_number(part) => Some(Ids::Other),
+            (true, part) if is_number(part) => Some(Ids::One(id)),
             _ => None,
         };
     }

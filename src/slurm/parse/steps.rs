@@ -6,9 +6,10 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 
+use super::broken;
 use super::ids::{Ids, ids};
+use super::records::records;
 use super::values::{Twice, cpu_time_ms, time, used_memory};
-use super::{SEPARATOR, split};
 use crate::job::JobId;
 
 /// sacct's `--format` for jobs with their steps: fields that exist since 20.11.
@@ -39,15 +40,15 @@ pub struct Usage {
 pub type Run = (JobId, Option<DateTime<Utc>>);
 
 /// Reads the answer to [`FIELDS`]: each job's row is followed by those of its steps.
-pub fn steps(text: &str) -> HashMap<Run, Usage> {
+pub fn steps(text: &str, separator: &str) -> Result<HashMap<Run, Usage>, String> {
+    let answer = records::<{ FIELDS.len() }>(text, separator, FIELDS.len());
+    if let Some(line) = answer.foreign.first() {
+        return Err(broken("sacct", line));
+    }
     let mut found: HashMap<Run, Usage> = HashMap::new();
     let mut cpu_ms: HashMap<Run, i64> = HashMap::new();
     let mut current: Option<Run> = None;
-    for line in text.lines() {
-        let Some([id, _state, exit_code, submit, cpus, memory, cpu]) = split(line) else {
-            current = None;
-            continue;
-        };
+    for [id, _state, exit_code, submit, cpus, memory, cpu] in answer.records {
         let id = id.trim();
         let Some((job, step)) = id.split_once('.') else {
             current = match ids(id) {
@@ -81,15 +82,7 @@ pub fn steps(text: &str) -> HashMap<Run, Usage> {
                 exit_code.contains(':') || memory.is_some() || cpu.is_some_and(|ms| ms > 0);
         }
     }
-    found
-}
-
-/// True if there is something in the answer and none of it is a job's row.
-pub fn is_noise(text: &str) -> bool {
-    !text.trim().is_empty()
-        && !text
-            .lines()
-            .any(|line| line.contains(SEPARATOR) && split::<{ FIELDS.len() }>(line).is_some())
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -99,7 +92,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> HashMap<Run, Usage> {
-        steps(&text.replace('|', &SEPARATOR.to_string()))
+        steps(text, "|").unwrap()
     }
 
     fn run(id: &str, submit: i64) -> Run {
@@ -185,18 +178,18 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_any_row_is_noise() {
+    fn e4_text_that_is_no_row_spoils_the_answer() {
         let row = "7|RUNNING|0:0|1795827101|1||00:00:00";
-        for (text, noise) in [
-            ("", false),
-            (" \n", false),
-            ("slurm_persist_conn_open: no connection\n", true),
-            ("7|RUNNING|0:0\n", true),
-            (row, false),
+        for (text, is_read) in [
+            ("", true),
+            (" \n", true),
+            ("slurm_persist_conn_open: no connection\n", false),
+            ("7|RUNNING|0:0\n", false),
+            (row, true),
+            (&format!("{row}|\n{row}|\n"), true),
             (&format!("a banner\n{row}\n"), false),
         ] {
-            let text = text.replace('|', &SEPARATOR.to_string());
-            assert_eq!(is_noise(&text), noise, "{text:?}");
+            assert_eq!(steps(text, "|").is_ok(), is_read, "{text:?}");
         }
     }
 
@@ -213,7 +206,8 @@ mod tests {
         );
         assert_eq!(found[&run("5_3", 1_795_827_101)].max_rss_mb, Some(100));
         assert_eq!(found[&run("22", 1_795_827_101)].max_rss_mb, Some(7));
-        assert_eq!(found.len(), 2);
+        assert_eq!(found[&run("22+1", 1_795_827_101)].max_rss_mb, Some(900));
+        assert_eq!(found.len(), 3);
     }
 
     #[test]
@@ -253,9 +247,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_accepted(text in ".*", lines in prop::collection::vec("([0-9_+.\\[\\]a-z]{0,8}\u{1f}){0,7}[0-9:.\\-KMG]{0,12}", 0..8)) {
-            let _ = steps(&text);
-            let text = lines.join("\n");
-            let _ = (steps(&text), is_noise(&text));
+            let _ = steps(&text, "\u{1f}");
+            let _ = steps(&lines.join("\n"), "\u{1f}");
         }
     }
 }

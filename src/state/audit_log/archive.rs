@@ -145,6 +145,9 @@ impl OldEvents {
             Some(packed) => unpack(packed).map_err(|source| failed("unpack", path, source))?,
             None => Vec::new(),
         };
+        if !text.is_empty() && !durable::holds(&text, super::MARK) {
+            return Err(failed("add to", path, durable::foreign()));
+        }
         let held = text.clone();
         let held: HashSet<&[u8]> = held.split_inclusive(|&byte| byte == b'\n').collect();
         let new: Vec<&Vec<u8>> = lines

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::{Contents, Record};
-use crate::job::JobTag;
+use crate::job::{JobTag, is_same_study};
 
 /// Says whose events were left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,8 @@ impl Contents {
         let mut projects = BTreeSet::new();
         let (mut submissions, mut calls) = (HashSet::new(), HashSet::new());
         for record in &self.records {
-            let Some(other) = project_of(record).filter(|other| other != project) else {
+            let Some(other) = project_of(record).filter(|other| !is_same_study(other, project))
+            else {
                 continue;
             };
             projects.insert(other);
@@ -37,7 +38,7 @@ impl Contents {
         self.records.retain(|record| {
             // Whoever says whose it is is believed.
             if let Some(named) = project_of(record) {
-                return named == project;
+                return is_same_study(&named, project);
             }
             let is_in = |known: &HashSet<String>, key| {
                 text(record, key).is_some_and(|word| known.contains(word))

@@ -41,6 +41,11 @@ impl Damage {
     }
 }
 
+/// True if bytes without a whole line may be the beginning of a journal. A crash may leave zeros.
+pub(super) fn begins(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0) || bytes.starts_with(HEAD) || HEAD.starts_with(bytes)
+}
+
 /// Adds the line of an entry, newline included.
 pub(super) fn write(out: &mut Vec<u8>, batch: u64, entry: &Entry) {
     let record = Record {

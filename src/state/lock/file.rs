@@ -15,7 +15,8 @@ use chrono::{DateTime, Utc};
 use rustix::fs::OFlags;
 
 use super::heartbeat::touch;
-use super::holder::{Holder, Life, utc};
+use super::holder::{Holder, Life};
+use crate::state::durable;
 
 /// Holds a lock file as it was at one moment.
 #[derive(Debug, Clone)]
@@ -98,7 +99,7 @@ impl Stamp {
 impl fmt::Display for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match DateTime::from_timestamp(self.seconds, 0) {
-            Some(time) => f.write_str(&utc(time)),
+            Some(time) => f.write_str(&crate::sys::local_time(time)),
             None => write!(f, "{} s", self.seconds),
         }
     }
@@ -131,7 +132,12 @@ fn try_observe(path: &Path) -> io::Result<Seen> {
     require_file(&metadata)?;
     let mut text = Vec::new();
     file.take(MAX_TEXT).read_to_end(&mut text)?;
-    Ok(Seen::new(&metadata, text))
+    let is_ours = HEAD.starts_with(&text) || text.starts_with(HEAD) || text.iter().all(|&b| b == 0);
+    if is_ours {
+        Ok(Seen::new(&metadata, text))
+    } else {
+        Err(durable::foreign())
+    }
 }
 
 /// Puts a lock file of `me` in place. None: there is one already. Returns the open file.
@@ -291,6 +297,9 @@ pub(super) fn sibling(path: &Path, suffix: &str) -> PathBuf {
     name.push(suffix);
     path.with_file_name(name)
 }
+
+/// What each lock file begins with; a crash may cut it, or leave zeros.
+const HEAD: &[u8] = b"{\"token\":";
 
 /// More than any holder writes.
 const MAX_TEXT: u64 = 64 * 1024;

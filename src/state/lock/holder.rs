@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 use rustix::process::{Pid, getpid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
@@ -114,15 +114,9 @@ impl fmt::Display for Holder {
             printable(&user),
             printable(&self.host),
             self.pid,
-            utc(self.since)
+            crate::sys::local_time(self.since)
         )
     }
-}
-
-/// Prints `2026-01-02 03:04:05 UTC`.
-pub(super) fn utc(time: DateTime<Utc>) -> String {
-    let text = time.to_rfc3339_opts(SecondsFormat::Secs, true);
-    text.replace('T', " ").replace('Z', " UTC")
 }
 
 /// The text comes out of a file: it must not steer a terminal.
@@ -334,7 +328,7 @@ mod tests {
         };
         assert_eq!(
             holder.to_string(),
-            "run by alice on login1?[31m, pid 4242, since 2026-01-02 03:04:05 UTC"
+            "run by alice on login1?[31m, pid 4242, since 2026-01-02 03:04 UTC"
         );
     }
 }

@@ -181,7 +181,7 @@ fn only_silence_speaks_where_the_process_cannot_be_asked() {
     let mut whole = other_host().to_line();
     let cut = whole[..whole.len() / 2].to_vec();
     whole.extend_from_slice(b"more");
-    let texts: [(&str, Vec<u8>); 8] = [
+    let texts: [(&str, Vec<u8>); 7] = [
         ("other host", other_host().to_line()),
         (
             "host of the same name that was booted again",
@@ -192,7 +192,6 @@ fn only_silence_speaks_where_the_process_cannot_be_asked() {
         ("empty", Vec::new()),
         ("zeros", vec![0; 300]),
         ("overwritten", whole),
-        ("a list", b"[1, 2]".to_vec()),
     ];
     let place = Place::new();
     for (name, text) in texts {
@@ -207,6 +206,20 @@ fn only_silence_speaks_where_the_process_cannot_be_asked() {
             place.try_acquire().unwrap().check().unwrap();
             assert!(place.names().is_empty(), "{name}");
         }
+    }
+}
+
+#[test]
+fn e9_a_file_that_is_no_lock_is_never_taken_over() {
+    let place = Place::new();
+    for text in [
+        &b"[1, 2]"[..],
+        b"dependencies:\n  - numpy\n",
+        b"{\"name\": 1}",
+    ] {
+        let path = place.write("state.lock", text, Age::Past(100_000_000));
+        assert!(matches!(place.try_acquire(), Err(LockError::Io { .. })));
+        assert_eq!(fs::read(path).unwrap(), text);
     }
 }
 

@@ -36,6 +36,16 @@ pub enum StateError {
     },
     #[error("state file {} cannot be used: {reason}", .path.display())]
     Path { path: PathBuf, reason: &'static str },
+    #[error("{} is a file of git-annex", .path.display())]
+    Annexed { path: PathBuf },
+    #[error("{} and {} would share their lock and journal", .path.display(), .twin.display())]
+    Twin { path: PathBuf, twin: PathBuf },
+    #[error("{} may belong to {}: an earlier version named it so", .old.display(), .path.display())]
+    OldName {
+        path: PathBuf,
+        old: PathBuf,
+        stem: String,
+    },
     #[error("cannot write {}: {message}", .path.display())]
     Encode { path: PathBuf, message: String },
     #[error("{} cannot be used: {message}", .path.display())]
@@ -70,6 +80,15 @@ impl StateError {
                     .to_owned(),
             ),
             Self::Path { .. } => Some("set state_file to the path of a file, such as .scheduler_state.parquet".to_owned()),
+            Self::Annexed { path } => Some(format!(
+                "it must not be changed: `git annex unlock {}`, and keep the state's files out of the dataset by .gitignore",
+                path.display()
+            )),
+            Self::Twin { .. } => Some("keep only one of them in this directory".to_owned()),
+            Self::OldName { path, stem, .. } => Some(format!(
+                "once no older version runs, rename the files of {} to begin with '{stem}.', or move them away",
+                path.display()
+            )),
             Self::Journal(error) => Some(error.hint().to_owned()),
             Self::Lock(error) => Some(error.hint().to_owned()),
             Self::Control { path, .. } => Some(format!(

@@ -129,6 +129,13 @@ impl LockedStore {
         let rows: Vec<&TaskRow> = state.rows().iter().collect();
         let (bytes, identity) = encode(&paths.state, &rows, state.other_columns(), &meta)?;
         self.lock.check()?;
+        if let Some(backup) = backup {
+            durable::refuse_foreign(backup, "PAR1").map_err(|source| StateError::Io {
+                action: "replace",
+                path: backup.to_owned(),
+                source,
+            })?;
+        }
         let outcome = replace(
             &paths.state,
             backup,

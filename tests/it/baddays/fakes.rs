@@ -158,12 +158,12 @@ fn twenty_thousand_jobs_take_twenty_calls() {
     let now = now.timestamp();
     let row = |state: &str| {
         format!(
-            r#"awk -v RS=, -v OFS=$'\x1f' -v t={now} '{{ n = sprintf("%05d", $1 - 100000);
+            r#"awk -v RS=, -v OFS="$S" -v t={now} '{{ n = sprintf("%05d", $1 - 100000);
             print $1, "{state}", "1:0", t, t, t, 5, 60, "50M", 1, 1, "n1", "None", "job_sub-" n "_ses-1" }}'"#
         )
     };
     let steps = format!(
-        r#"awk -v RS=, -v OFS=$'\x1f' -v t={now} '{{ print $1 + 0, "FAILED", "1:0", t, 2, "", "00:01.000";
+        r#"awk -v RS=, -v OFS="$S" -v t={now} '{{ print $1 + 0, "FAILED", "1:0", t, 2, "", "00:01.000";
             print ($1 + 0) ".batch", "FAILED", "1:0", t, 2, "7000K", "00:01.000" }}'"#
     );
     fake("squeue", "");
@@ -171,7 +171,7 @@ fn twenty_thousand_jobs_take_twenty_calls() {
         "sacct",
         &format!(
             r#"case "$*" in *--helpformat*) echo JobID SubmitLine; exit;; *--name=*) exit;; esac
-            for a in "$@"; do case $a in --jobs=*) ids=${{a#*=}};; esac; done
+            for a in "$@"; do case $a in --jobs=*) ids=${{a#*=}};; --delimiter=*) S=${{a#*=}};; esac; done
             case "$*" in *MaxRSS*) echo -n "$ids" | {steps};; *) echo -n "$ids" | {};; esac"#,
             row("FAILED")
         ),

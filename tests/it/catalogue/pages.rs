@@ -61,6 +61,87 @@ fn the_table_is_that_of_the_code() {
     );
 }
 
+/// The default that a script gives a variable, and `""` for none; several scripts may differ.
+fn defaults(variable: &str) -> Vec<(String, Vec<&'static str>)> {
+    let mut found: Vec<(String, Vec<&str>)> = Vec::new();
+    for app in apps() {
+        let start = format!("${{{variable}");
+        let uses = app.script.match_indices(&start).map(|(at, _)| at);
+        for rest in uses.map(|at| &app.script[at + start.len()..]) {
+            let Some(rest) = rest.strip_prefix(":-").or(rest.strip_prefix('-')) else {
+                continue;
+            };
+            // Up to the brace that closes this one.
+            let mut depth = 1;
+            let end = rest.find(|c| {
+                depth += i32::from(c == '{') - i32::from(c == '}');
+                depth == 0
+            });
+            let default = &rest[..end.unwrap()];
+            match found.iter_mut().find(|(known, _)| known == default) {
+                Some((_, names)) if names.contains(&app.name) => {}
+                Some((_, names)) => names.push(app.name),
+                None => found.push((default.to_owned(), vec![app.name])),
+            }
+        }
+    }
+    found
+}
+
+/// The last cell of a row of the table of variables.
+fn defaults_of_row(variables: &str) -> String {
+    let shown = |text: &str| match text {
+        "" => "none".to_owned(),
+        text => format!("`{text}`"),
+    };
+    let name = Regex::new("`(SNBB_[A-Z0-9_]+)`").unwrap();
+    let mut cells: Vec<String> = Vec::new();
+    for found in name.captures_iter(variables) {
+        let defaults = defaults(&found[1]);
+        let cell = match defaults.as_slice() {
+            [] => "must be set".to_owned(),
+            [(only, _)] => shown(only),
+            several => {
+                let each = several.iter();
+                let each = each.map(|(text, apps)| format!("{}: {}", apps.join(", "), shown(text)));
+                each.collect::<Vec<_>>().join("; ")
+            }
+        };
+        if !cells.contains(&cell) {
+            cells.push(cell);
+        }
+    }
+    cells.join(", ")
+}
+
+/// Set `UPDATE_DOCS=1` to write the cells anew.
+#[test]
+fn d25_defaults_of_variables_are_those_of_the_scripts() {
+    let before = page();
+    let after: Vec<String> = before
+        .split_inclusive('\n')
+        .map(|line| {
+            let cells: Vec<&str> = line.trim_end().split(" | ").collect();
+            // The first two rows are about what the program sets, and about all images.
+            let is_row = line.starts_with("| `SNBB_")
+                && !line.contains("set by the program")
+                && !line.contains("<NAME>");
+            match cells.as_slice() {
+                [variables, about, _] if is_row => {
+                    format!("{variables} | {about} | {} |\n", defaults_of_row(variables))
+                }
+                _ => line.to_owned(),
+            }
+        })
+        .collect();
+    let after = after.concat();
+    if after != before && snbb_scheduler::sys::env("UPDATE_DOCS").is_some() {
+        std::fs::write(Path::new(ROOT).join("docs/procedures.md"), &after).unwrap();
+        return;
+    }
+    assert!(after == before, "docs/procedures.md is old: run with UPDATE_DOCS=1");
+}
+
 #[test]
 fn each_variable_of_the_scripts_is_explained() {
     let page = page();

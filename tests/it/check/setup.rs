@@ -129,7 +129,7 @@ fn settings_that_are_dear_and_messengers_that_cannot_run() {
     }
     drop(listener);
     configured(&mail);
-    only(&study, "warning", "news", "cannot be reached");
+    only(&study, "warning", "notify", "cannot be reached");
     for (text, level, topic, part) in [
         (
             "safety: {min_free: 0}\n",
@@ -141,25 +141,25 @@ fn settings_that_are_dear_and_messengers_that_cannot_run() {
         (
             "notify: {command: plain}\n",
             "error",
-            "news",
+            "notify",
             "not an executable file",
         ),
         (
             "notify: {command: none}\n",
             "error",
-            "news",
+            "notify",
             "cannot be used",
         ),
         (
             "metrics_file: none/x.prom\n",
             "warning",
-            "news",
+            "notify",
             "does not exist",
         ),
         (
             "heartbeat_file: plain/x.json\n",
             "warning",
-            "news",
+            "notify",
             "nothing can be written",
         ),
     ] {

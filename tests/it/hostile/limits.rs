@@ -156,6 +156,7 @@ fn a_new_state_takes_its_mode_from_the_umask() {
 /// A Slurm that starts no process of its own.
 const FRUGAL: &str = r#"#!/bin/bash
 D=${0%/*}; S=$'\x1f'
+case $* in *--format=%i*) wanted=${*#*--format=%i}; wanted=${wanted%%%*};; esac
 case ${0##*/} in
 sbatch)
   read -r n < "$D/n"; n=$((n + 1)); echo "$n" > "$D/n"
@@ -164,7 +165,7 @@ sbatch)
   echo "$n${S}PENDING${S}None$S$now${S}N/A${S}N/A$S${S}1:00$S$comment$S$name" >> "$D/queue"
   echo "$n";;
 squeue)
-  while IFS= read -r line; do printf '%s\n' "$line"; done < "$D/queue";;
+  while IFS= read -r line; do printf '%s\n' "${line//$S/$wanted}"; done < "$D/queue";;
 esac
 exit 0
 "#;

@@ -56,7 +56,7 @@ sys.exit(status if 0 <= status < 100 else 99)
 }
 
 #[test]
-fn a_person_at_a_terminal_is_asked_and_may_err() {
+fn d26_a_person_at_a_terminal_is_asked_and_may_err() {
     let study = study();
     let typo = format!("{}\r", study.at("dicm").display());
     let dicom = format!("{}\r", study.at("dicom").display());
@@ -68,7 +68,7 @@ fn a_person_at_a_terminal_is_asked_and_may_err() {
         ("did you mean", &dicom),
         ("that is made of them", "\r"),
         ("write their outputs", &derivatives),
-        ("nothing: a small example", "fmripep\r"),
+        ("empty for a small example", "fmripep\r"),
         ("did you mean fmriprep", "mriqc, heudiconv\r"),
         ("Executor", "\r"),
         ("Write them?", "y\r"),
@@ -95,6 +95,26 @@ fn a_person_at_a_terminal_is_asked_and_may_err() {
     // Ctrl-C, and an answer on the way that was in vain.
     let (code, _) = dialogue(&study, &["init", "other"], &[("Sessions", "\x03")]);
     assert!(code != 0 && study.snapshot() == before);
+    // Enter takes what was probably meant; lists are chosen from by number. No option is named that nobody typed.
+    let steps = [
+        ("Sessions", "1\r"),
+        ("Directory of the DICOM files", &typo),
+        ("did you mean", "\r"),
+        ("that is made of them", "\r"),
+        ("write their outputs", "\r"),
+        ("empty for a small example", "fmripep, mriqc, 3\r"),
+        ("example) [fmriprep, mriqc, heudiconv]", "\r"),
+        ("Executor", "2\r"),
+        ("Write them?", "y\r"),
+    ];
+    let (code, told) = dialogue(&study, &["init", "d26"], &steps);
+    assert_eq!(code, 0, "{told}");
+    assert!(!told.contains("--dicom-root") && !told.contains("--procedures"), "{told}");
+    let config = study.read("d26/config.yaml");
+    for name in ["heudiconv", "fmriprep", "mriqc"] {
+        assert!(config.contains(&format!("- name: {name}\n")), "{config}");
+    }
+    let before = study.snapshot();
     // Not asked, although there is a terminal.
     let (code, told) = dialogue(&study, &["init", "other", "--yes"], &[]);
     assert!(code == 2 && told.contains("is missing"), "{told}");
@@ -123,7 +143,7 @@ fn partitions_and_accounts_are_those_that_slurm_knows() {
     );
     assert!(!said.err.contains("warning"), "{}", said.err);
     let file = study.at("site/config.yaml").display().to_string();
-    let dry = study.ok(&["--config", &file, "run", "--dry-run"]);
+    let dry = study.ok(&["--config", &file, "run", "--dry-run", "-v"]);
     assert!(
         dry.out.contains(&format!("--partition={partition}")),
         "{}",
@@ -147,7 +167,7 @@ fn partitions_and_accounts_are_those_that_slurm_knows() {
         ("Directory of the DICOM files", dicom.as_str()),
         ("that is made of them", "\r"),
         ("write their outputs", "\r"),
-        ("nothing: a small example", "\r"),
+        ("empty for a small example", "\r"),
         ("Executor", "\r"),
         ("Partition [", typo.as_str()),
         ("did you mean", "\r"),

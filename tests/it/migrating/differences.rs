@@ -82,6 +82,28 @@ fn failed_tasks() {
 }
 
 #[test]
+fn c12_failed_with_outputs() {
+    for (key, due_then) in [("", 0), (", accept_outputs: yes", 1)] {
+        let steps = STEPS.replace("_T1w.nii.gz'}", &format!("_T1w.nii.gz'{key}}}"));
+        let (study, slurm) = study(&steps, &["sub-01/ses-01"]);
+        study.ok(&["run"]);
+        study.write("bids/sub-01/ses-01/anat/x_T1w.nii.gz", "x");
+        slurm.set_all("FAILED 1:0");
+        study.ok(&["monitor"]);
+        assert_eq!(due(&study).len(), due_then, "{key}");
+        let status = ["failed exit_code", "complete verified"][due_then];
+        assert_eq!(study.statuses(), [format!("bids sub-01 ses-01: {status}")]);
+    }
+    let (study, slurm) = study(STEPS, &["sub-01/ses-01"]);
+    study.ok(&["run"]);
+    study.write("bids/sub-01/ses-01/anat/x_T1w.nii.gz", "x");
+    slurm.set_all("FAILED 1:0");
+    study.ok(&["monitor"]);
+    study.ok(&["retry", "--accept-outputs", "--procedure", "bids"]);
+    assert_eq!(due(&study), ["prep sub-01 ses-01"]);
+}
+
+#[test]
 fn completed_without_outputs() {
     for (switch, submitted) in [("", 1), ("resubmit_failed: yes\n", 3)] {
         let (study, slurm) = study(&format!("{switch}{STEPS}"), &["sub-01/ses-01"]);

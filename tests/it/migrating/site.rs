@@ -132,6 +132,16 @@ fn cron(study: &Study) -> String {
 }
 
 #[test]
+fn c5_a_task_that_is_complete_by_slurms_word_alone_is_due_with_a_note() {
+    let (study, _) = site("pandas-2.2.parquet");
+    fs::remove_dir_all(study.at("bids/sub-0001/ses-01/func")).unwrap();
+    let said = study.ok(&["run"]);
+    let note = "1 task was recorded as complete by an earlier program, without outputs: submitted again \
+                (bids sub-0001 ses-01)";
+    assert!(said.err.contains(note), "{}", said.err);
+}
+
+#[test]
 fn a_site_goes_on_without_a_change() {
     for state in ["pandas-2.2.parquet", "pandas-3.parquet"] {
         let (study, slurm) = site(state);
@@ -147,11 +157,8 @@ fn a_site_goes_on_without_a_change() {
         // Looking first, as the guide says.
         let before = study.read_bytes(".scheduler_state.parquet");
         let shown = study.ok(&["status", "--format", "csv"]).out;
-        assert!(
-            shown.contains("sub-0001,\"\",freesurfer,running"),
-            "{shown}"
-        );
-        let dry = study.ok(&["run", "--dry-run", "--skip-monitor"]).out;
+        assert!(shown.contains("sub-0001,,freesurfer,running"), "{shown}");
+        let dry = study.ok(&["run", "--dry-run", "--skip-monitor", "-v"]).out;
         assert_eq!(dry.lines().count(), 1, "{dry}");
         assert_eq!(before, study.read_bytes(".scheduler_state.parquet"));
 

@@ -191,73 +191,54 @@ impl Hand<'_> {
             .iter()
             .filter(|job| world.is_remembered(job))
             .filter(|job| {
-                // Nobody could tell an end from an absence if accounting did not contradict, or fail.
-                let contradicted = matches!(world.accounting, Accounting::Up | Accounting::Down)
-                    && recorded(world, job)
-                        .last()
-                        .is_some_and(|course| course.phase.is_live());
                 let asked = question.jobs.iter().any(|asked| asked.id == job.job_id());
-                !(world.queue_blinks && asked && contradicted)
+                !(world.queue_blinks && asked)
             })
             .map(|job| report(job, &job.course, true));
         Answer::Got(jobs.collect())
     }
 }
 
-/// Answers as sacct -D does: all records of an id; marks only in the answer by name.
+/// Answers as sacct -D does: all records of an id.
 fn accounting(world: &World, question: &Question) -> Answer<Vec<JobReport>> {
     match world.accounting {
         Accounting::Off => return Answer::Off,
-        _ if question.jobs.is_empty() && question.in_doubt.is_empty() => {
+        _ if question.jobs.is_empty() && question.search_from.is_none() => {
             return Answer::Got(Vec::new());
         }
         Accounting::Down => return Answer::Failed("accounting is down".to_owned()),
         _ if world.skew.abs() > MUNGE_TTL_S => return Answer::Failed("munge".to_owned()),
         _ => {}
     }
-    let is_empty = world.accounting == Accounting::Empty;
-    let records = |is_asked: &dyn Fn(&Job) -> bool, tagged: bool| -> Vec<JobReport> {
-        world
-            .jobs
-            .iter()
-            .filter(|job| !is_empty && is_asked(job))
-            .flat_map(|job| {
-                recorded(world, job)
-                    .into_iter()
-                    .map(move |course| JobReport {
-                        facts: JobFacts {
-                            // The queue does not tell it.
-                            exit_code: course.ended.map(|_| "0:0".into()),
-                            ..facts(&course)
-                        },
-                        ..report(job, &course, tagged)
-                    })
-            })
-            .collect()
+    let is_asked = |job: &Job| {
+        let id = job.job_id();
+        question.search_from.is_some()
+            || question
+                .jobs
+                .iter()
+                .chain(&question.canary)
+                .any(|job| job.id == id)
     };
-    let asked = |id: &JobId| question.jobs.iter().any(|job| job.id == *id);
-    let is_canary = |id: &JobId| question.canary.as_ref().is_some_and(|job| job.id == *id);
-    let mut answer = records(
-        &|job| asked(&job.job_id()) || is_canary(&job.job_id()),
-        false,
-    );
+    let answer: Vec<JobReport> = world
+        .jobs
+        .iter()
+        .filter(|job| world.accounting != Accounting::Empty && is_asked(job))
+        .flat_map(|job| {
+            recorded(world, job)
+                .into_iter()
+                .map(move |course| JobReport {
+                    facts: JobFacts {
+                        // The queue does not tell it.
+                        exit_code: course.ended.map(|_| "0:0".into()),
+                        ..facts(&course)
+                    },
+                    has_submit_line: world.submit_line,
+                    ..report(job, &course, world.submit_line)
+                })
+        })
+        .collect();
     if question.canary.is_some() && answer.is_empty() {
         return Answer::Failed("the database is not whole".to_owned());
-    }
-    let by_name = records(
-        &|job| {
-            let names = question.in_doubt.iter().map(|doubt| &*doubt.job_name);
-            names.into_iter().any(|name| name == job.name)
-        },
-        world.submit_line,
-    );
-    for job in by_name {
-        let is_same =
-            |known: &&mut JobReport| (&known.id, known.submitted_at) == (&job.id, job.submitted_at);
-        match answer.iter_mut().find(is_same) {
-            Some(known) => known.tag = known.tag.take().or(job.tag),
-            None => answer.push(job),
-        }
     }
     Answer::Got(answer)
 }
@@ -293,6 +274,7 @@ fn report(job: &Job, course: &Course, tagged: bool) -> JobReport {
         submitted_at: Some(time(course.submitted)),
         facts: facts(course),
         tag: job.tag.clone().filter(|_| tagged),
+        has_submit_line: false,
     }
 }
 

@@ -78,20 +78,16 @@ fn settle(rig: &mut Rig) -> (Manifest, State) {
     );
 }
 
-/// Rows stay unaccounted as long as no job that accounting knows proves that it answers.
+/// Nothing is concluded while no job that accounting knows proves that it answers.
 fn is_stuck(state: &State, rig: &Rig) -> bool {
     let world = rig.world.get();
-    let proven = state
-        .rows()
-        .iter()
-        .any(|row| row.facts.exit_code.is_some() && !row.is_in_flight() && row.job_id.is_some());
-    !proven
-        && world.jobs.iter().any(|job| job.record_lost)
+    let unknown = [Some(Reason::Unaccounted), Some(Reason::Submitting)];
+    world.jobs.iter().all(|job| job.record_lost)
         && state
             .rows()
             .iter()
             .filter(|row| row.is_in_flight())
-            .all(|row| row.reason == Some(Reason::Unaccounted))
+            .all(|row| unknown.contains(&row.reason))
 }
 
 fn end_jobs_well(world: &mut World) {

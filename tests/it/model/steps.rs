@@ -295,7 +295,9 @@ impl Step {
                 world.settle();
                 world.set_back(*seconds);
             }
-            Self::RecycleIds => world.next_id = 1,
+            // Records without submit lines do not tell the job of a recycled id.
+            Self::RecycleIds if world.submit_line => world.next_id = 1,
+            Self::RecycleIds => {}
             Self::Stranger => {
                 let mut job = world.make_job(None, "jupyter", None);
                 job.id = world.new_id();

@@ -13,7 +13,8 @@ use super::{has, study};
 use crate::harness::Study;
 use crate::python::{python, run};
 
-const KEYS: &str = "metrics_file: out/snbb.prom\nheartbeat_file: out/heartbeat.json\n";
+const KEYS: &str =
+    "project: news\nmetrics_file: out/snbb.prom\nheartbeat_file: out/heartbeat.json\n";
 
 /// Reads samples of a file by name and labels, as `tasks{procedure="prep",status="failed"}`.
 fn samples(text: &str) -> BTreeMap<String, f64> {
@@ -22,13 +23,51 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
         .map(|line| {
             let (name, value) = line.rsplit_once(' ').unwrap();
             let name = name.strip_prefix("snbb_scheduler_").unwrap();
-            (name.to_owned(), value.parse().unwrap())
+            let (family, labels) = name.split_once("{project=\"").unwrap();
+            let (_, labels) = labels.split_once('"').unwrap();
+            let name = match labels.strip_prefix(',') {
+                Some(labels) => format!("{family}{{{labels}"),
+                None => family.to_owned(),
+            };
+            (name, value.parse().unwrap())
         })
         .collect()
 }
 
 fn written(study: &Study) -> BTreeMap<String, f64> {
     samples(&study.read("out/snbb.prom"))
+}
+
+#[test]
+fn d7_two_studies_share_no_series() {
+    let series = |project: &str| -> std::collections::BTreeSet<String> {
+        let (study, _slurm) = study(1, &format!("project: {project}\n"));
+        study.ok(&["run", "-q"]);
+        let text = study.ok(&["metrics"]).out;
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines
+            .map(|line| line.rsplit_once(' ').unwrap().0.to_owned())
+            .collect()
+    };
+    let (one, other) = (series("one"), series("other"));
+    assert!(
+        one.iter().all(|name| name.contains("{project=\"one\"")),
+        "{one:?}"
+    );
+    assert!(one.is_disjoint(&other));
+}
+
+#[test]
+fn d27_the_subject_of_a_message_has_a_name_of_its_own() {
+    let (study, slurm) = study(1, "");
+    study.script("keep.sh", "cat > /dev/null; echo \"$SNBB_MESSAGE_SUBJECT|$SNBB_SUBJECT\" > \"$(dirname \"$0\")/said\"");
+    study.ok(&["run", "-q"]);
+    slurm.set_all("FAILED 1:0");
+    study.ok(&["monitor", "-q"]);
+    let said = study.read("said");
+    let (new, old) = said.trim().split_once('|').unwrap();
+    assert!(new.starts_with("[snbb-scheduler]"), "{said}");
+    assert_eq!(new, old);
 }
 
 #[test]
@@ -196,7 +235,7 @@ for f in families:
         assert key not in seen, key
         seen.add(key)
 def value(name, **labels):
-    return next(s.value for f in families for s in f.samples if s.name == "snbb_scheduler_" + name and s.labels == labels)
+    return next(s.value for f in families for s in f.samples if s.name == "snbb_scheduler_" + name and s.labels == dict(labels, project="news"))
 assert value("tasks_failed", procedure="prep", reason="out_of_memory") == 1
 assert value("submissions_total") == 2
 assert sum(s.value for f in families for s in f.samples if s.name == "snbb_scheduler_tasks") == 2

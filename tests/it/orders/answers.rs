@@ -126,7 +126,7 @@ fn queue(jobs: &[Job], noise: &Noise, now: i64) -> String {
                         ..run.clone()
                     },
                     "other",
-                    "(null)",
+                    "snbb:p:other",
                 );
             }
             continue;
@@ -164,7 +164,7 @@ fn queue_row(task: usize, word: &str, run: &Run, name: &str, comment: &str) -> S
         comment,
         name,
     ]
-    .join(&SEPARATOR.to_string())
+    .join(SEPARATOR)
         + "\n"
 }
 
@@ -239,7 +239,7 @@ fn record(id: &str, word: &str, run: &Run, name: &str) -> String {
         "None",
         name,
     ]
-    .join(&SEPARATOR.to_string())
+    .join(SEPARATOR)
         + "\n"
 }
 
@@ -268,7 +268,7 @@ impl Executor for Hand {
         let queue = match &self.queue {
             None => Answer::Failed(failed()),
             Some(text) => {
-                let parsed = parse::queue(text, None);
+                let parsed = parse::queue(text, SEPARATOR, None);
                 warnings.extend(parsed.warnings);
                 match parsed.broken {
                     Some(text) => Answer::Failed(text),
@@ -279,7 +279,7 @@ impl Executor for Hand {
         let accounting = match (&queue, &self.accounting) {
             (Answer::Failed(_), _) | (_, None) => Answer::Failed(failed()),
             (_, Some(text)) => {
-                let mut parsed = parse::accounting(text, false, None);
+                let mut parsed = parse::accounting(text, SEPARATOR, false, None);
                 parsed
                     .jobs
                     .retain(|job| question.jobs.iter().any(|asked| asked.id == job.id));
@@ -292,7 +292,7 @@ impl Executor for Hand {
                         ended: Some((START - 1000, "COMPLETED", "0:0")),
                     };
                     let line = record(canary.id.as_str(), "COMPLETED", &run, "canary");
-                    records.extend(parse::accounting(&line, false, None).jobs);
+                    records.extend(parse::accounting(&line, SEPARATOR, false, None).jobs);
                 }
                 if records.is_empty() && !question.jobs.is_empty() {
                     Answer::Failed(failed())

@@ -30,7 +30,15 @@ fn as_text(frame: &DataFrame) -> DataFrame {
     let columns = frame
         .columns()
         .iter()
-        .map(|column| column.cast(&DataType::String).unwrap())
+        .map(|column| {
+            // CSV has one field for a missing value and an empty text.
+            let texts = column.cast(&DataType::String).unwrap();
+            let texts = texts.str().unwrap().iter();
+            let some: StringChunked = texts
+                .map(|cell| cell.filter(|cell| !cell.is_empty()))
+                .collect();
+            some.with_name(column.name().clone()).into_column()
+        })
         .collect();
     DataFrame::new(frame.height(), columns).unwrap()
 }

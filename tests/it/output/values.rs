@@ -175,6 +175,7 @@ pub(super) fn renamed(id: Option<&str>) -> Decision {
         procedure: Arc::from("qc"),
         session: Arc::from("ses-01"),
         job_id: id.map(JobId::new),
+        is_old_scope: false,
     })))
 }
 

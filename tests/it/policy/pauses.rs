@@ -31,7 +31,7 @@ fn ten_failures_in_a_row_pause_a_procedure_until_a_person_resumes_it() {
 
     // A dry run shows it, and writes nothing.
     let before = files(&study);
-    let said = study.ok(&["run", "--dry-run"]);
+    let said = study.ok(&["run", "--dry-run", "-v"]);
     says(
         &said,
         &[

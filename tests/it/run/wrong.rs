@@ -67,24 +67,8 @@ fn what_a_newcomer_gets_wrong_is_said() {
         "{}",
         said.err
     );
-    for (arguments, words) in [
-        (
-            &["run", "--subject", "99"][..],
-            "there is no subject sub-99 in the study",
-        ),
-        (
-            &["manifest", "--subject", "99"],
-            "there is no subject sub-99 in the study",
-        ),
-        (
-            &["session-status", "--subject", "99"],
-            "there is no subject sub-99 in the study",
-        ),
-        (&["status", "--status", "failed"], "no row matches"),
-    ] {
-        let said = study.ok(arguments);
-        assert!(said.err.contains(words), "{arguments:?}: {}", said.err);
-    }
+    let said = study.ok(&["status", "--status", "failed"]);
+    assert!(said.err.contains("no row matches"), "{}", said.err);
     let said = study.ok(&["run", "--subject", "02", "--dry-run"]);
     assert!(
         said.err.contains("3 sessions, 3 tasks: 0 complete, 1 due"),
@@ -111,7 +95,7 @@ fn what_a_newcomer_gets_wrong_is_said() {
         said.err
     );
     std::fs::rename(empty.at("dicom/sub-01"), empty.at("dicom/01")).unwrap();
-    let said = empty.ok(&["manifest"]);
+    let said = empty.ok(&["run", "--dry-run"]);
     assert!(said.err.contains("is named sub-<label>"), "{}", said.err);
 }
 

@@ -347,3 +347,41 @@ fn forbidden_files_count_beside_a_check_of_its_own_too() {
     let running = format!("{listing}derivatives/freesurfer/sub-01/scripts/IsRunning.lh\n");
     assert_eq!(judge(&running), Completion::Incomplete);
 }
+
+/// An empty `output_dir` is `bids_root`, for every kind of check.
+#[test]
+fn b9_checks_look_where_the_outputs_are_said_to_be() {
+    let mut step = pipeline()
+        .iter()
+        .find(|(_, step)| &*step.name == "freesurfer")
+        .unwrap()
+        .1
+        .clone();
+    step.output_dir = PathBuf::new();
+    step.depends_on = Vec::new();
+    let steps = ProcedureDag::new(vec![step]).unwrap();
+    for (root, expected) in [
+        ("bids", Completion::Complete),
+        ("derivatives", Completion::Incomplete),
+    ] {
+        let tree = Tree::build(&format!(
+            "bids/sub-01/{A}\n{root}/sub-01/scripts/recon-all.done{GOOD}\n"
+        ));
+        let config = crate::harness_tree::config(tree.root());
+        let (id, procedure) = steps.iter().next().unwrap();
+        let output = config.output_roots().output(procedure, "sub-01", "");
+        assert_eq!(output, tree.root().join("bids/sub-01"));
+        let probe = Probe::of(
+            config.bids_root,
+            config.derivatives_root,
+            steps.clone(),
+            None,
+        )
+        .unwrap();
+        let subject = SubjectLabel::new("sub-01").unwrap();
+        let none = SessionLabel::none();
+        let found = probe.explainer(&subject).findings(id, &none);
+        assert_eq!(found.directory, output.to_string_lossy());
+        assert_eq!(probe.for_subject(&subject).completion(id, &none), expected);
+    }
+}

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use snbb_scheduler::bids::{SessionLabel, SubjectLabel};
 use snbb_scheduler::completion::probe::Probe;
 use snbb_scheduler::completion::{Completion, Completions};
+use snbb_scheduler::disk::Unreadable;
 use snbb_scheduler::disk::annex::Annex;
 use snbb_scheduler::disk::reader::Reader;
 use snbb_scheduler::procedure::marker::{CompletionRule, Marker, Pattern, Required};
@@ -51,38 +52,63 @@ fn path_matches(glob: &[&str], path: &[&str]) -> bool {
     }
 }
 
-/// True if something below `output` matches. Links in these trees lead to files only.
-fn is_satisfied(output: &Path, glob: &str, min_size: u64, annex: Annex) -> bool {
+/// True if something below `output` matches; `None` if only what leads nowhere may. Links in these trees lead to files
+/// or nowhere.
+fn is_satisfied(output: &Path, glob: &str, min_size: u64, annex: Annex) -> Option<bool> {
     let parts: Vec<&str> = glob.split('/').filter(|part| !part.is_empty()).collect();
-    WalkDir::new(output)
-        .min_depth(1)
-        .into_iter()
-        .filter_map(Result::ok)
-        .any(|entry| {
-            let below = entry.path().strip_prefix(output).unwrap().to_str().unwrap();
-            let path: Vec<&str> = below.split('/').collect();
-            let Ok(metadata) = fs::metadata(entry.path()) else {
-                let target = fs::read_link(entry.path()).unwrap_or_default();
-                return annex == Annex::Present
-                    && target == Path::new(ANNEXED)
-                    && path_matches(&parts, &path)
-                    && min_size <= 5
-                    && !glob.ends_with('/');
-            };
-            path_matches(&parts, &path)
-                && (metadata.is_dir() || metadata.len() >= min_size)
-                && (metadata.is_dir() || !glob.ends_with('/'))
-        })
+    let mut is_known = true;
+    for entry in WalkDir::new(output).min_depth(1) {
+        let Ok(entry) = entry else { continue };
+        let below = entry.path().strip_prefix(output).unwrap().to_str().unwrap();
+        let path: Vec<&str> = below.split('/').collect();
+        let is_match = path_matches(&parts, &path);
+        let Ok(metadata) = fs::metadata(entry.path()) else {
+            if fs::read_link(entry.path()).unwrap_or_default() != Path::new(ANNEXED) {
+                is_known &= !may_hide(&parts, &path);
+            } else if is_match && annex == Annex::Present && min_size <= 5 && !glob.ends_with('/') {
+                return Some(true);
+            }
+            continue;
+        };
+        if is_match
+            && (metadata.is_dir() || metadata.len() >= min_size)
+            && (metadata.is_dir() || !glob.ends_with('/'))
+        {
+            return Some(true);
+        }
+    }
+    is_known.then_some(false)
 }
 
-fn naive(output: &Path, markers: &[String], forbid: &[String], annex: Annex) -> bool {
+/// True if what leads nowhere may be a match, or a directory that holds one. `**` does not go through links.
+fn may_hide(glob: &[&str], path: &[&str]) -> bool {
+    (1..=glob.len()).any(|end| {
+        let is_walked = end < glob.len() && glob[end - 1] == "**";
+        !is_walked && path_matches(&glob[..end], path)
+    })
+}
+
+fn naive(output: &Path, markers: &[String], forbid: &[String], annex: Annex) -> Completion {
     let wild = |glob: &String| u64::from(glob.contains(['*', '?']));
-    markers
+    let required = markers
         .iter()
-        .all(|glob| is_satisfied(output, glob, wild(glob), annex))
-        && !forbid
-            .iter()
-            .any(|glob| is_satisfied(output, glob, 0, annex))
+        .map(|glob| is_satisfied(output, glob, wild(glob), annex));
+    let forbidden = forbid
+        .iter()
+        .map(|glob| is_satisfied(output, glob, 0, annex).map(|is_there| !is_there));
+    for is_good in required.chain(forbidden) {
+        match is_good {
+            Some(true) => {}
+            Some(false) => return Completion::Incomplete,
+            None => {
+                return Completion::Unreadable(Box::new(Unreadable {
+                    path: output.to_owned(),
+                    error: String::new(),
+                }));
+            }
+        }
+    }
+    Completion::Complete
 }
 
 #[derive(Debug, Clone)]
@@ -177,11 +203,14 @@ proptest! {
             .reading_by(Reader::default().counting(annex));
         let subject = SubjectLabel::new("sub-01").unwrap();
         let answer = probe.for_subject(&subject).completion(id, &SessionLabel::new("ses-1").unwrap());
-        let expected = if naive(&output, &markers, &forbid, annex) {
-            Completion::Complete
-        } else {
-            Completion::Incomplete
+        let answer = match answer {
+            Completion::Unreadable(_) => Completion::Unreadable(Box::new(Unreadable {
+                path: output.clone(),
+                error: String::new(),
+            })),
+            known => known,
         };
+        let expected = naive(&output, &markers, &forbid, annex);
         prop_assert_eq!(answer, expected);
     }
 }

@@ -84,19 +84,14 @@ fn a_submission_in_doubt_is_found_by_its_submit_line() {
     let job = accepted(executor.submit(&request));
     accepted(executor.submit(&other));
     let asked = Question {
-        in_doubt: vec![Doubt {
-            submission_id: request.submission_id.as_str().into(),
-            job_name: request.job_name.as_str().into(),
-            intent_at: sys::now(),
-        }],
+        search_from: Some(sys::now()),
         ..Question::default()
     };
     let observation = ask_until(&mut executor, &asked, |observation| {
         of(&observation.accounting, &job).is_some_and(|report| report.tag.is_some())
     });
-    let found = observation.accounting.got().unwrap();
-    assert_eq!(found.len(), 1, "{found:?}");
-    let tag = found[0].tag.as_ref().unwrap();
+    let found = of(&observation.accounting, &job).unwrap();
+    let tag = found.tag.as_ref().unwrap();
     assert_eq!(tag.submission_id, request.submission_id);
 }
 

@@ -34,7 +34,15 @@ fn files_stand_beside_the_state_file() {
     for (path, name) in names {
         assert_eq!(path, Path::new(name));
     }
-    for bad in ["/", "/x/..", "/x/state.lock", "/x/state.local"] {
+    let bad = [
+        "/",
+        "/x/..",
+        "/x/state.lock",
+        "/x/state.local",
+        "/x/state.attempts.parquet",
+        "/x/state.parquet.bak",
+    ];
+    for bad in bad {
         let error = StatePaths::of(Path::new(bad)).unwrap_err();
         assert!(matches!(error, StateError::Path { .. }), "{bad}: {error}");
     }

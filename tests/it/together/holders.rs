@@ -120,7 +120,7 @@ fn a_lock_of_another_host_is_respected_while_its_heart_beats() {
         assert!(
             line.contains(
                 "another call holds the lock: run by alice on login9, pid 4242, \
-                 since 2026-01-02 03:04:05 UTC (heartbeat "
+                 since 2026-01-02 03:04 UTC (heartbeat "
             ),
             "{line}"
         );

@@ -3,7 +3,8 @@
 use super::{Left, Right, Text, plural};
 use crate::audit::efficiency::{memory_text, time_limit_text};
 use crate::audit::health::percent;
-use crate::audit::report::{Usage, Verdict, signed, time_text};
+use crate::audit::report::{Usage, Verdict, signed};
+use crate::sys::local_time;
 
 /// Prints a value in the unit of the configuration.
 type Show = fn(i64) -> String;
@@ -31,7 +32,7 @@ impl Text<'_> {
                 ]
             })
             .collect();
-        let since = time_text(trend.created_at);
+        let since = local_time(trend.created_at);
         if rows.is_empty() {
             self.line(format!("nothing has changed since the report of {since}"));
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{Left, Right, Text, plural};
 use crate::audit::efficiency::{memory_text, time_limit_text};
-use crate::audit::health::percent;
+use crate::audit::health::{is_stuck, percent};
 use crate::audit::report::{MarkerResult, MarkerState, TaskDetail};
 
 impl Text<'_> {
@@ -21,7 +21,7 @@ impl Text<'_> {
                     .zip(&matrix.procedures)
                     .filter_map(|(cell, procedure)| {
                         let cell = cell.as_ref()?;
-                        let stuck = matches!(cell.decision, "failed" | "blocked" | "unreadable");
+                        let stuck = is_stuck(cell.decision);
                         stuck.then(|| match cell.reason {
                             Some(reason) => format!("{procedure} {} ({reason})", cell.decision),
                             None => format!("{procedure} {}", cell.decision),
@@ -238,7 +238,7 @@ impl Text<'_> {
             self.list("what the logs say", header, rows);
             if !self.has("tasks") || logs.without_log > 0 {
                 self.line(format!(
-                    "logs of {} failed: {} without a log, {} without a known error",
+                    "logs of {}: {} without a log, {} without a known error",
                     plural(logs.tasks, "task"),
                     logs.without_log,
                     logs.without_finding

@@ -1,8 +1,10 @@
 //! What runs the jobs: Slurm's partitions and accounts as choices, or this machine.
 
-use super::Gatherer;
+use super::{Gatherer, told};
+use crate::bids::near;
 use crate::cli::args::ExecutorWord;
 use crate::cli::error::Failure;
+use crate::cli::init::ask::{Rejected, picked};
 use crate::init::{InitError, Jobs};
 use crate::slurm::offers::{self, Offers};
 use crate::sys;
@@ -66,10 +68,11 @@ impl Gatherer<'_> {
                 (false, None) => " (there is no sbatch here)",
                 (false, Some(_)) => " (Slurm's commands are here, but no cluster is configured)",
             };
-            self.printer.talk(&format!(
-                "What runs the jobs? slurm, or local: child processes on this machine{why_not}"
-            ));
-            let word = asker.one_of("Executor", &["slurm", "local"], Some(default))?;
+            self.printer.talk("What runs the jobs?");
+            self.printer.talk(&format!("  1  slurm  a cluster{why_not}"));
+            self.printer
+                .talk("  2  local  child processes on this machine");
+            let word = asker.one_of("Executor", &["slurm", "local"], default)?;
             return Ok(word == "slurm");
         }
         if !is_there {
@@ -110,14 +113,14 @@ impl Gatherer<'_> {
         };
         if !names.is_empty() {
             self.printer.talk("Partitions of Slurm:");
-            for partition in &offers.partitions {
+            for (number, partition) in (1..).zip(&offers.partitions) {
                 let state = if partition.is_up {
                     ""
                 } else {
                     ", takes no jobs now"
                 };
                 self.printer.talk(&format!(
-                    "  {:<16} up to {}{state}",
+                    "  {number:>2}  {:<16} up to {}{state}",
                     partition.name, partition.time_limit
                 ));
             }
@@ -125,19 +128,18 @@ impl Gatherer<'_> {
         let answer = asker.text(
             "Partition",
             Some(default.unwrap_or(NONE)),
-            |answer| match word("--partition", answer) {
-                Err(error) => Err(error.to_string()),
-                Ok(()) if answer == NONE && default.is_none() && !names.is_empty() => {
-                    Err("Slurm has no default one: name one".to_owned())
+            |answer| {
+                let answer = picked(&names, answer);
+                word("--partition", answer).map_err(told)?;
+                if answer == NONE && default.is_none() && !names.is_empty() {
+                    return Err("Slurm has no default one: name one".to_owned().into());
                 }
-                Ok(()) if answer == NONE => Ok(()),
-                Ok(()) => answer
-                    .split(',')
-                    .find_map(|name| unknown("partition", name, &names))
-                    .map_or(Ok(()), Err),
+                let mut each = answer.split(',').filter(|name| *name != NONE);
+                each.find_map(|name| rejected("partition", name, &names))
+                    .map_or(Ok(()), Err)
             },
         )?;
-        Ok(Some(answer).filter(|answer| answer != NONE && !answer.is_empty()))
+        Ok(Some(picked(&names, &answer).to_owned()).filter(|answer| answer != NONE && !answer.is_empty()))
     }
 
     fn account(&mut self, offers: &Offers) -> Result<Option<String>, Failure> {
@@ -156,17 +158,20 @@ impl Gatherer<'_> {
             return Ok(default.map(str::to_owned));
         };
         if !names.is_empty() {
-            self.printer
-                .talk(&format!("Your accounts in Slurm: {}", names.join(", ")));
+            self.printer.talk("Your accounts in Slurm:");
+            for (number, name) in (1..).zip(&names) {
+                self.printer.talk(&format!("  {number:>2}  {name}"));
+            }
         }
         let answer = asker.text("Account", Some(default.unwrap_or(NONE)), |answer| {
+            let answer = picked(&names, answer);
             if answer == NONE {
                 return Ok(());
             }
-            word("--account", answer).map_err(|error| error.to_string())?;
-            unknown("account of yours", answer, &names).map_or(Ok(()), Err)
+            word("--account", answer).map_err(told)?;
+            rejected("account of yours", answer, &names).map_or(Ok(()), Err)
         })?;
-        Ok(Some(answer).filter(|answer| answer != NONE && !answer.is_empty()))
+        Ok(Some(picked(&names, &answer).to_owned()).filter(|answer| answer != NONE && !answer.is_empty()))
     }
 }
 
@@ -183,18 +188,20 @@ fn word(option: &'static str, name: &str) -> Result<(), InitError> {
     Ok(())
 }
 
+/// Rejects a name that Slurm does not know.
+fn rejected(what: &str, name: &str, known: &[&str]) -> Option<Rejected> {
+    let why = unknown(what, name, known)?;
+    let instead = near::nearest(name, known.iter().copied()).map(str::to_owned);
+    Some(Rejected { why, instead })
+}
+
 /// Says that Slurm knows no such name, if it named any.
 fn unknown(what: &str, name: &str, known: &[&str]) -> Option<String> {
     if known.is_empty() || known.contains(&name) {
         return None;
     }
-    let near = known
-        .iter()
-        .map(|other| (strsim::damerau_levenshtein(name, other), other))
-        .min()
-        .filter(|(distance, _)| *distance <= 1 + name.chars().count() / 4);
-    let way_out = match near {
-        Some((_, near)) => format!("did you mean '{near}'?"),
+    let way_out = match near::nearest(name, known.iter().copied()) {
+        Some(near) => format!("did you mean '{near}'?"),
         None => format!("there are: {}", known.join(", ")),
     };
     Some(format!(

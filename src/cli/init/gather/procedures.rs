@@ -1,10 +1,14 @@
 //! Which apps of the catalogue a site gets.
 
+use std::path::Path;
+
 use super::{Gatherer, told};
-use crate::catalogue::App;
+use crate::catalogue::{App, DESCRIPTION};
 use crate::cli::error::Failure;
-use crate::init::look::Data;
-use crate::init::{Sessions, choose, entry, fit};
+use crate::cli::init::ask::{Rejected, picked};
+use crate::cli::init::is_there;
+use crate::init::look::{self, Data};
+use crate::init::{InitError, Sessions, choose, entry, fit};
 
 impl Gatherer<'_> {
     pub(super) fn procedures(
@@ -29,22 +33,31 @@ impl Gatherer<'_> {
             (Some(names), _) => names.clone(),
             (None, Some(asker)) if !fitting.is_empty() => {
                 self.printer.talk("Procedures of the catalogue:");
-                for app in &fitting {
+                for (number, app) in (1..).zip(&fitting) {
                     self.printer
-                        .talk(&format!("  {:<16} {}", app.name, app.about));
+                        .talk(&format!("  {number:>2}  {:<16} {}", app.name, app.about));
                 }
                 for (app, why) in &unfit {
                     self.printer
                         .talk(&format!("left out: {} ({why})", app.name));
                 }
                 let apps = self.apps;
+                let words: Vec<&str> = fitting.iter().map(|app| app.name).collect();
+                let split = |answer: &str| -> Vec<String> {
+                    let names = answer.split([',', ' ']).filter(|name| !name.is_empty());
+                    names.map(|name| picked(&words, name).to_owned()).collect()
+                };
                 let answer = asker.text(
-                    "Procedures, with commas between; nothing: a small example",
+                    "Procedures (numbers or names, comma-separated; empty for a small example)",
                     None,
                     |answer| {
-                        choose::choose(&split(answer), apps, converts)
+                        let names = split(answer);
+                        choose::choose(&names, apps, converts)
                             .map(drop)
-                            .map_err(told)
+                            .map_err(|error| Rejected {
+                                instead: corrected(&names, &error),
+                                ..told(error)
+                            })
                     },
                 )?;
                 split(&answer)
@@ -73,12 +86,46 @@ impl Gatherer<'_> {
         }
         Ok(choice.apps)
     }
+
+    /// Decides whether to write the description of a dataset that arrives without one. Converters of the catalogue write
+    /// it themselves.
+    pub(super) fn describes(
+        &mut self,
+        sessions: &Sessions,
+        bids_root: &Path,
+        apps: &[App],
+    ) -> Result<bool, Failure> {
+        let file = bids_root.join(DESCRIPTION);
+        let Some(app) = apps.iter().find(|app| app.needs_description()) else {
+            return Ok(false);
+        };
+        if *sessions != Sessions::Bids || is_there(&file) {
+            return Ok(false);
+        }
+        if !look::is_writable(bids_root) {
+            self.printer.warning(&format!(
+                "{} does not exist and cannot be written by this user, and {} needs it",
+                file.display(),
+                app.name
+            ));
+            return Ok(false);
+        }
+        match self.asker {
+            Some(asker) => asker.agrees(&format!("{} needs a {DESCRIPTION}: write one?", app.name)),
+            None => Ok(true),
+        }
+    }
 }
 
-fn split(answer: &str) -> Vec<String> {
-    answer
-        .split([',', ' '])
-        .filter(|name| !name.is_empty())
-        .map(str::to_owned)
-        .collect()
+/// The names with the one that is unknown replaced by the nearest.
+fn corrected(names: &[String], error: &InitError) -> Option<String> {
+    let InitError::UnknownProcedure { name, near, .. } = error else {
+        return None;
+    };
+    let near = near.first()?;
+    let names = names.iter();
+    let names: Vec<&str> = names
+        .map(|known| if known == name { near } else { known }.as_str())
+        .collect();
+    Some(names.join(", "))
 }

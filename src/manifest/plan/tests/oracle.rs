@@ -88,24 +88,18 @@ fn oracle(world: &Random, p: usize, s: usize) -> &'static str {
     if subject_scope && !world.excluded.contains(&false) || !subject_scope && world.excluded[s] {
         return "excluded";
     }
-    // 9 is tried again later.
-    if matches!(world.rows[p][cell], 3 | 9) && !world.resubmit {
-        return "failed";
-    }
-    if subject_scope && counted(world).is_empty() || !subject_scope && !world.dicom[s] {
-        return "no dicom";
-    }
-    if !dependencies_ready(world, p, s) {
-        return "waiting";
-    }
-    if waits_for_gone(world, p, cell) {
-        return "renamed";
-    }
+    let has_dicom = !subject_scope && world.dicom[s] || subject_scope && !counted(world).is_empty();
+    let is_ready = missing(world, p, s).is_empty() && has_sessions(world, p);
     match believed(world, p, cell) {
-        "incomplete" | "tried again" => "submit",
-        "complete" if is_stale(world, p) && world.rerun[p] => "submit",
+        "in flight" if is_ready => "renamed",
+        "in flight" => "waiting",
+        "complete" if is_stale(world, p) && world.rerun[p] && has_dicom && is_ready => "submit",
         "complete" if is_stale(world, p) => "stale",
-        other => other,
+        word @ ("failed" | "unreadable" | "complete") => word,
+        _ if !has_dicom => "no dicom",
+        "not applicable" if is_excused(world, p, cell) => "not applicable",
+        _ if !is_ready => "waiting",
+        _ => "submit",
     }
 }
 
@@ -123,20 +117,26 @@ fn counted(world: &Random) -> Vec<usize> {
         .collect()
 }
 
+fn wanted(world: &Random) -> impl Iterator<Item = usize> {
+    (0..world.dicom.len()).filter(|i| !world.excluded[*i])
+}
+
 /// The sessions that a procedure of subject scope works on.
 fn inputs(world: &Random, p: usize) -> Vec<usize> {
     let needs: Vec<usize> = (0..p)
         .filter(|q| world.procedures[p].1[*q] && !world.procedures[*q].0)
         .collect();
-    let mut sessions = counted(world);
-    sessions.retain(|i| {
+    if needs.is_empty() {
+        return counted(world);
+    }
+    let is_input = |i: &usize| {
         let is_complete = |q: &usize| is_believed_complete(world, *q, *i);
         needs
             .iter()
             .all(|q| is_complete(q) || is_excused(world, *q, *i))
-            && (needs.is_empty() || needs.iter().any(is_complete))
-    });
-    sessions
+            && needs.iter().any(is_complete)
+    };
+    wanted(world).filter(is_input).collect()
 }
 
 /// True for a complete task of subject scope whose row lacks one of its sessions.
@@ -170,29 +170,46 @@ fn is_believed_complete(world: &Random, q: usize, cell: usize) -> bool {
 }
 
 fn is_excused(world: &Random, q: usize, cell: usize) -> bool {
-    let n = world.dicom.len();
-    believed(world, q, cell) == "not applicable" && dependencies_ready(world, q, cell.min(n - 1))
+    let s = cell.min(world.dicom.len() - 1);
+    let missing = missing(world, q, s);
+    believed(world, q, cell) == "not applicable"
+        && match missing.is_empty() {
+            true => has_sessions(world, q),
+            false => missing.iter().all(|is_nowhere| *is_nowhere),
+        }
 }
 
-fn dependencies_ready(world: &Random, p: usize, s: usize) -> bool {
+/// True if there are as many sessions as a procedure of subject scope needs.
+fn has_sessions(world: &Random, p: usize) -> bool {
+    let needed = world.min_sessions[p];
+    !world.procedures[p].0 || needed < 2 || inputs(world, p).len() >= needed
+}
+
+/// The dependencies that are not ready: for each, whether it applies to no session of the subject.
+fn missing(world: &Random, p: usize, s: usize) -> Vec<bool> {
     let n = world.dicom.len();
     let subject_scope = world.procedures[p].0;
-    let are_ready = (0..p).filter(|q| world.procedures[p].1[*q]).all(|q| {
-        let ready = |cell| is_believed_complete(world, q, cell) || is_excused(world, q, cell);
+    let needed = (0..p).filter(|q| world.procedures[p].1[*q]);
+    let judge = |q: usize| {
+        let complete = |cell: usize| is_believed_complete(world, q, cell);
+        let ready = |cell| complete(cell) || is_excused(world, q, cell);
         match (world.procedures[q].0, subject_scope, world.rule) {
-            (true, ..) => ready(n),
-            (false, false, 0) => ready(s),
+            (true, ..) => (!ready(n)).then_some(false),
+            (false, false, 0) => (!ready(s)).then_some(false),
             (false, _, rule) => {
-                let all = counted(world);
-                let one = all.iter().any(|i| is_believed_complete(world, q, *i));
-                (one || !subject_scope) && all.iter().all(|i| ready(*i)) || rule == 2 && one
+                let all: Vec<usize> = wanted(world)
+                    .filter(|i| world.dicom[*i] || complete(*i))
+                    .collect();
+                let (one, every) = (
+                    all.iter().any(|i| complete(*i)),
+                    all.iter().all(|i| ready(*i)),
+                );
+                let is_ready = (one || !subject_scope) && every || rule == 2 && one;
+                (!is_ready).then_some(every && !all.is_empty())
             }
         }
-    });
-    are_ready
-        && (!subject_scope
-            || world.min_sessions[p] < 2
-            || inputs(world, p).len() >= world.min_sessions[p])
+    };
+    needed.filter_map(judge).collect()
 }
 
 proptest! {

@@ -22,6 +22,7 @@ fn former(session: &str) -> Decision {
         procedure: "qc".into(),
         session: session.into(),
         job_id: Some(JobId::new("100")),
+        is_old_scope: false,
     })))
 }
 
@@ -176,4 +177,46 @@ fn attempts_are_read_only_if_something_has_vanished() {
         Vanished::look(&rows, &dag, || Err("read")).unwrap_err(),
         "read"
     );
+}
+
+#[test]
+fn e11_a_task_waits_for_jobs_of_its_procedure_from_before_its_scope_was_changed() {
+    // The procedure in flight, its session then, and who waits.
+    for (procedure, session, waits) in [
+        ("group", "ses-01", ["group/sub-01/"].as_slice()),
+        ("qc2", "", &["qc2/sub-01/ses-01", "qc2/sub-01/ses-02"]),
+        ("group", "", &[]),
+        ("qc2", "ses-01", &[]),
+    ] {
+        let mut rows = State::default();
+        let mut flying = row(procedure, TaskStatus::Running, Reason::Running);
+        flying.key.session = session.into();
+        rows.put(flying);
+        let mut disk = Disk::default();
+        disk.set("sub-01", "ses-01", 0, Completion::Complete);
+        for force in [false, true] {
+            let policy = Policy {
+                force,
+                ..Policy::default()
+            };
+            let got = decide(&dag(), &sessions(), &rows, &disk, &policy);
+            let waiting: Vec<&str> = got
+                .iter()
+                .filter(|(_, decision)| {
+                    matches!(decision, Decision::Skip(Skip::Renamed(former)) if former.is_old_scope)
+                })
+                .map(|(task, _)| task.as_str())
+                .collect();
+            assert_eq!(waiting, waits, "{procedure} {session}, force {force}");
+            if procedure == "qc2" {
+                assert!(
+                    matches!(
+                        &got["report/sub-01/ses-01"],
+                        Decision::Skip(Skip::WaitingFor(_))
+                    ),
+                    "nothing builds on what such a job may be writing: {got:?}"
+                );
+            }
+        }
+    }
 }

@@ -16,14 +16,6 @@ fn on(id: &str, cluster: &str) -> JobRef {
     }
 }
 
-fn doubt() -> Doubt {
-    Doubt {
-        submission_id: Arc::from("s-1"),
-        job_name: Arc::from("bids_a"),
-        intent_at: DateTime::from_timestamp(1_700_000_000, 0).unwrap(),
-    }
-}
-
 /// A shell line that prints one row of sacct's answer about steps.
 fn step(fields: &[&str; 7]) -> String {
     format!("printf '{}\\n'", fields.join("\\037"))
@@ -75,9 +67,9 @@ fn ended_jobs_get_what_their_steps_used() {
     assert_eq!(jobs[1].facts.alloc_cpus, None);
     let calls = fakes.read("sacct.calls");
     let calls: Vec<&str> = calls.lines().collect();
-    assert_eq!(calls.len(), 2);
+    assert_eq!(calls.len(), 3, "and one about the fields: {calls:?}");
     assert!(
-        calls[1].contains("--jobs=5 ") && !calls[1].contains("-X"),
+        calls[2].contains("--jobs=5 ") && !calls[2].contains("-X"),
         "{calls:?}"
     );
 }
@@ -98,6 +90,21 @@ fn without_an_answer_about_steps_nothing_is_lost_but_the_figures() {
         assert_eq!(jobs[1].phase, Phase::Unknown);
         assert_eq!(warnings.len(), 1, "{warnings:?}");
     }
+}
+
+/// Its steps were purged, or never written.
+#[test]
+fn e14_a_cancel_without_steps_is_a_cancel_after_a_minute() {
+    let fakes = Fakes::new();
+    let recent = crate::sys::now().timestamp().to_string();
+    let jobs = [
+        row("5", "CANCELLED by 0", "a"),
+        row("6", "CANCELLED by 0", "b").replace("1700000070", &recent),
+    ];
+    sacct(&fakes, &jobs, "true");
+    let (jobs, _) = records(&mut fakes.executor(), &asked(&["5", "6"], None));
+    let phases: Vec<Phase> = jobs.iter().map(|job| job.phase).collect();
+    assert_eq!(phases, [Phase::Failed(Reason::Cancelled), Phase::Unknown]);
 }
 
 #[test]
@@ -169,7 +176,7 @@ fn a_program_that_did_not_answer_is_not_asked_again_in_this_pass() {
     let mut executor = SlurmExecutor::new(settings);
     let question = Question {
         jobs: vec![on("5", "x"), on("6", "y")],
-        in_doubt: vec![doubt()],
+        search_from: DateTime::from_timestamp(1_700_000_000, 0),
         ..asked(&["4"], Some("3"))
     };
     let calls = |name: &str| fakes.read(&format!("{name}.calls")).lines().count();
@@ -194,8 +201,8 @@ fn every_cluster_that_matters_is_asked_for_its_own_jobs() {
     fakes.write(
         "sacct",
         &format!(
-            "echo \"$*\" >> \"$here/sacct.calls\"\ncase \"$*\" in --helpformat) echo JobID ;; *MaxRSS*) ;; *--name=*) ;;\n\
-             --clusters=x*) {} ;; *) {} ;; esac",
+            "echo \"$*\" >> \"$here/sacct.calls\"\ncase \"$*\" in --helpformat) echo JobID ;; *MaxRSS*) ;;\n\
+             --clusters=x*--jobs=*) {} ;; *--jobs=*) {} ;; esac",
             row("5", "RUNNING", "on_x"),
             row("5", "FAILED", "here")
         ),
@@ -203,7 +210,7 @@ fn every_cluster_that_matters_is_asked_for_its_own_jobs() {
     let mut executor = fakes.executor();
     let question = Question {
         jobs: vec![job("5"), on("5", "x")],
-        in_doubt: vec![doubt()],
+        search_from: DateTime::from_timestamp(1_700_000_000, 0),
         clusters: vec![Arc::from("y"), Arc::from("x")],
         ..asked(&[], None)
     };
@@ -228,11 +235,8 @@ fn every_cluster_that_matters_is_asked_for_its_own_jobs() {
         clusters
     };
     assert_eq!(of("squeue", ""), ["-", "x", "y"]);
-    assert_eq!(of("sacct", "--name="), ["-", "x", "y"]);
-    assert_eq!(
-        of("sacct", "-X -D -n -P --delimiter=\u{1f} --jobs="),
-        ["-", "x"]
-    );
+    assert_eq!(of("sacct", "--uid=1000 --starttime="), ["-", "x", "y"]);
+    assert_eq!(of("sacct", "--uid=1000 --jobs="), ["-", "x"]);
     assert_eq!(of("sacct", "MaxRSS"), ["-"], "the job on x runs");
     executor.cancel(&question.jobs).unwrap();
     assert_eq!(of("scancel", ""), ["-", "x"]);

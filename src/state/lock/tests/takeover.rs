@@ -62,13 +62,13 @@ fn heartbeat_after_the_verdict_saves_the_holder() {
 #[test]
 fn wrongly_moved_lock_gives_way_to_one_that_came_meanwhile() {
     let place = Place::new();
-    let path = place.write("state.lock", b"first", Age::Past(0));
+    let path = place.write("state.lock", b"{\"token\":\"1", Age::Past(0));
     let removed = file::remove_if(&path, "t", |_| {
-        fs::write(&path, "second").unwrap();
+        fs::write(&path, "{\"token\":\"2").unwrap();
         false
     });
     assert!(!removed.unwrap());
-    assert_eq!(fs::read(&path).unwrap(), b"second");
+    assert_eq!(fs::read(&path).unwrap(), b"{\"token\":\"2");
     assert_eq!(place.names(), ["state.lock"]);
 }
 

@@ -1,6 +1,6 @@
 //! The variables that every job sees.
 
-/// Names a variable that is set for every job.
+/// A variable that is set for every job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variable {
     Subject,
@@ -40,6 +40,19 @@ impl Variable {
             Self::DerivativesRoot => "SNBB_DERIVATIVES_ROOT",
             Self::OutputDir => "SNBB_OUTPUT_DIR",
         }
+    }
+
+    /// True if a procedure's `env` may set it: where the nodes see a root. The others say which task the job is, and
+    /// where its outputs are looked for.
+    pub const fn may_be_set(self) -> bool {
+        matches!(self, Self::BidsRoot | Self::DerivativesRoot)
+    }
+
+    /// True if a procedure's `env` may not set the variable of this name.
+    pub fn is_reserved(name: &str) -> bool {
+        Self::ALL
+            .iter()
+            .any(|variable| variable.name() == name && !variable.may_be_set())
     }
 
     /// True if the value is the task's own; all others are equal within a job array.

@@ -1,0 +1,135 @@
+//! The help of a command: its own options, examples, and one line for the options that every command takes.
+
+use clap::{Command, CommandFactory as _};
+
+use super::Cli;
+
+/// Command lines without the program's name.
+const EXAMPLES: [(&str, &[&str]); 25] = [
+    (
+        "run",
+        &[
+            "run --dry-run",
+            "run --procedure fmriprep --subject 0001 --max-jobs 10",
+        ],
+    ),
+    ("monitor", &["monitor", "monitor --watch 60"]),
+    ("cancel", &["cancel --procedure qsiprep --dry-run"]),
+    ("wait", &["wait --procedure qsiprep --timeout 12h"]),
+    (
+        "retry",
+        &["retry --reason timeout", "retry --subject 0001 --dry-run"],
+    ),
+    (
+        "pause",
+        &["pause --procedure qsiprep --note 'licence server is down'"],
+    ),
+    ("resume", &["resume --procedure qsiprep"]),
+    ("manifest", &["manifest --procedure 'fmri*'"]),
+    (
+        "status",
+        &["status --failed", "status --since 24h --sort updated"],
+    ),
+    (
+        "session-status",
+        &[
+            "session-status --status failed --status blocked",
+            "session-status --format csv",
+        ],
+    ),
+    (
+        "audit",
+        &[
+            "audit --format html --output report.html",
+            "audit --subject 0001",
+        ],
+    ),
+    (
+        "metrics",
+        &[
+            "metrics | grep tasks_failed",
+            "metrics --output /var/lib/node_exporter/snbb_scheduler.prom",
+        ],
+    ),
+    ("explain", &["explain sub-0001 ses-01 qsiprep"]),
+    ("logs", &["logs sub-0001 ses-01 qsiprep --follow"]),
+    ("history", &["history sub-0001 ses-01 qsiprep"]),
+    (
+        "outputs",
+        &["outputs --procedure freesurfer --root derivatives --null"],
+    ),
+    ("clean", &["clean --older-than 90d --dry-run -v"]),
+    ("state", &["state verify"]),
+    ("verify", &["state verify"]),
+    ("repair", &["state repair", "state repair --yes"]),
+    ("path", &["state path attempts"]),
+    (
+        "init",
+        &["init study --dicom-root /data/dicom --procedures fmriprep,mriqc"],
+    ),
+    ("check", &["check", "check --cron"]),
+    ("completions", &["completions bash"]),
+    (
+        "man",
+        &["man config", "man --output /usr/local/share/man/man1"],
+    ),
+];
+
+/// The command line with these helps.
+pub fn command() -> Command {
+    let mut root = Cli::command();
+    root.build();
+    root.mut_subcommands(with_own_help)
+}
+
+/// Hides the options of every command, which are in the program's own help, and adds examples. For built commands.
+pub fn with_own_help(command: Command) -> Command {
+    let name = command.get_name().to_owned();
+    let examples = EXAMPLES.iter().find(|(of, _)| *of == name);
+    let mut after = String::new();
+    if let Some((_, lines)) = examples {
+        after.push_str(match lines {
+            [_] => "Example:\n",
+            _ => "Examples:\n",
+        });
+        for line in *lines {
+            after.push_str(&format!("  snbb-scheduler {line}\n"));
+        }
+        after.push('\n');
+    }
+    after.push_str("Options of every command, such as --config and -v: snbb-scheduler --help");
+    if let Some(own) = command.get_after_help() {
+        after.push_str(&format!("\n\n{own}"));
+    }
+    let command = command.after_help(after).mut_args(|arg| {
+        let is_hidden = arg.is_hide_set() || arg.is_global_set();
+        arg.hide(is_hidden)
+    });
+    command.mut_subcommands(with_own_help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d20_each_command_has_examples_that_can_be_typed() {
+        for line in EXAMPLES.iter().flat_map(|(_, lines)| *lines) {
+            let line = line.split(" | ").next().unwrap();
+            let words = shell_words::split(line).unwrap();
+            let words = std::iter::once("snbb-scheduler".to_owned()).chain(words);
+            assert!(command().try_get_matches_from(words).is_ok(), "{line}");
+        }
+        let mut stack: Vec<Command> = command().get_subcommands().cloned().collect();
+        while let Some(mut command) = stack.pop() {
+            stack.extend(command.get_subcommands().cloned());
+            if command.is_hide_set() || command.get_name() == "help" {
+                continue;
+            }
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("Example"), "{help}");
+            assert!(!help.contains("--trace-scan"), "{help}");
+            assert_eq!(help.matches("snbb-scheduler --help").count(), 1, "{help}");
+        }
+    }
+}

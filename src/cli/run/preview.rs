@@ -1,0 +1,132 @@
+//! What a dry run would submit: a table for people, with `-v` the exact command lines, rows for scripts.
+
+use polars::prelude::DataFrame;
+
+use crate::cli::error::Failure;
+use crate::cli::output::{Format, Printer, Verbosity};
+use crate::cli::unknown::few;
+use crate::executor::{Executor, JobRequest};
+use crate::explain::asks;
+use crate::request::{Batch, Prepared};
+use crate::shell;
+use crate::tables::{TableError, numbers, texts};
+
+/// So many tasks of a line are named.
+const SHOWN: usize = 3;
+
+pub fn print(
+    batches: &[Batch],
+    executor: &dyn Executor,
+    format: Format,
+    printer: &mut Printer,
+) -> Result<(), Failure> {
+    if batches.is_empty() && format == Format::Table {
+        return Ok(());
+    }
+    match format {
+        Format::Table if printer.verbosity() >= Verbosity::Verbose => {
+            lines(batches, executor, printer);
+        }
+        Format::Table => printer.frame(&overview(batches)?, format, &[], &["jobs"])?,
+        Format::Csv | Format::Json => printer.frame(&rows(batches, executor)?, format, &[], &[])?,
+    }
+    Ok(())
+}
+
+/// A row per procedure and what its jobs ask for.
+fn overview(batches: &[Batch]) -> Result<DataFrame, TableError> {
+    let mut groups: Vec<(&str, String, i64, Vec<String>)> = Vec::new();
+    for Batch { tasks, array } in batches {
+        for (at, task) in tasks.iter().enumerate() {
+            let key = &task.intent.key;
+            let asked = resources(task);
+            let jobs = i64::from(array.is_none() || at == 0);
+            let known = groups.iter_mut();
+            let mut known = known.filter(|group| group.0 == &*key.procedure && group.1 == asked);
+            if let Some((_, _, all_jobs, labels)) = known.next() {
+                *all_jobs += jobs;
+                labels.push(key.labels());
+            } else {
+                groups.push((&key.procedure, asked, jobs, vec![key.labels()]));
+            }
+        }
+    }
+    let (groups, all) = (|| groups.iter(), groups.len());
+    Ok(DataFrame::new(
+        all,
+        vec![
+            texts("procedure", groups().map(|group| Some(group.0))),
+            numbers("tasks", groups().map(|group| Some(group.3.len() as i64))),
+            numbers("jobs", groups().map(|group| Some(group.2))),
+            texts("resources", groups().map(|group| Some(&group.1))),
+            texts("of", groups().map(|group| Some(few(&group.3, SHOWN)))),
+        ],
+    )?)
+}
+
+/// A row per task, with the command line of its job.
+fn rows(batches: &[Batch], executor: &dyn Executor) -> Result<DataFrame, TableError> {
+    let mut tasks: Vec<(&Prepared, Option<i64>, String)> = Vec::new();
+    for batch in batches {
+        let command = batch.array.as_ref().map(|array| {
+            let requests: Vec<&JobRequest> = batch.tasks.iter().map(|task| &task.request).collect();
+            shell::join(&executor.array_command_line(array, &requests))
+        });
+        for (at, task) in batch.tasks.iter().enumerate() {
+            let index = command.is_some().then_some(at as i64);
+            let own = || shell::join(&executor.command_line(&task.request));
+            tasks.push((task, index, command.clone().unwrap_or_else(own)));
+        }
+    }
+    let text = |name: &str, get: fn(&Prepared) -> &str| {
+        texts(name, tasks.iter().map(|(task, ..)| Some(get(task))))
+    };
+    Ok(DataFrame::new(
+        tasks.len(),
+        vec![
+            text("subject", |task| &task.intent.key.subject),
+            text("session", |task| &task.intent.key.session),
+            text("procedure", |task| &task.intent.key.procedure),
+            numbers(
+                "attempt",
+                tasks
+                    .iter()
+                    .map(|(task, ..)| Some(task.intent.attempt.into())),
+            ),
+            text("job_name", |task| &task.request.job_name),
+            numbers("array_index", tasks.iter().map(|(_, index, _)| *index)),
+            texts(
+                "resources",
+                tasks.iter().map(|(task, ..)| Some(resources(task))),
+            ),
+            texts("command", tasks.iter().map(|(.., command)| Some(command))),
+        ],
+    )?)
+}
+
+fn resources(task: &Prepared) -> String {
+    asks(&task.request.resources).join(" ")
+}
+
+/// The command lines that would be run; below that of an array, its tasks as comments.
+fn lines(batches: &[Batch], executor: &dyn Executor, printer: &mut Printer) {
+    for Batch { tasks, array } in batches {
+        for task in tasks {
+            if let Some(text) = task.notes.retry_text(task.intent.attempt) {
+                printer.line(&format!("# {}: {text}", task.intent.key));
+            }
+        }
+        let requests: Vec<&JobRequest> = tasks.iter().map(|task| &task.request).collect();
+        let Some(array) = array else {
+            for request in requests {
+                printer.line(&shell::join(&executor.command_line(request)));
+            }
+            continue;
+        };
+        printer.line(&shell::join(&executor.array_command_line(array, &requests)));
+        for (index, request) in requests.iter().enumerate() {
+            let arguments = shell::join(&request.arguments).replace('\n', "\\n");
+            printer.line(&format!("#   {index}: {} {arguments}", request.script));
+        }
+    }
+}

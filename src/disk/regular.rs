@@ -1,0 +1,38 @@
+//! Files that are read as a whole: regular ones, or an error at once.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// Opens a regular file for reading. A pipe would wait for its other end.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)?;
+    require_regular(&file)?;
+    Ok(file)
+}
+
+/// Reads a whole regular file.
+pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// An error for anything but a regular file.
+pub fn require_regular(file: &File) -> io::Result<()> {
+    let metadata = file.metadata()?;
+    if metadata.is_file() {
+        Ok(())
+    } else if metadata.is_dir() {
+        let kind = io::ErrorKind::IsADirectory;
+        Err(io::Error::new(kind, "it is a directory"))
+    } else {
+        Err(io::Error::other("it is not a regular file"))
+    }
+}
