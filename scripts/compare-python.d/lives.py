@@ -137,6 +137,9 @@ class Life:
                     return kind
             # The row of a task that only one of them has submitted again.
             return self.why("submitted", task, "python" if statuses[0] == "pending" else "ours") if "pending" in statuses else None
+        if what == "events":
+            # Both submitted it again, and call the end of the job before differently.
+            return next((kind for kind in ("completed-without-outputs", "slurm-states") if kind in own), None)
         if what == "complete":
             if task in self.complete:
                 return next((kind for kind in ("living-jobs", "failed-with-outputs", "unaccounted-jobs") if kind in own), None)

@@ -12,7 +12,9 @@ use crate::state::{Reason, TaskStatus};
 
 /// The names that `env` may set.
 fn variable_names() -> String {
-    let reserved = Variable::ALL.iter().filter(|variable| !variable.may_be_set());
+    let reserved = Variable::ALL
+        .iter()
+        .filter(|variable| !variable.may_be_set());
     let reserved: Vec<&str> = reserved.map(|variable| variable.name()).collect();
     format!(
         "^(?!SLURM_|SBATCH_|({})$)[A-Za-z_][A-Za-z0-9_]*$",
