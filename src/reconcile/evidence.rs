@@ -77,10 +77,11 @@ impl<'a> Evidence<'a> {
 
     /// `None` if the query failed.
     pub(super) fn queued(&self, row: &TaskRow) -> Option<Queued<'a>> {
-        // An untagged job that keeps a row in flight does no harm, even if it is another one.
         let is_its = |job: &JobReport| match row.is_in_flight() {
+            // An untagged job that keeps a row in flight does no harm, even if it is another one.
             true => may_be_own(row, job),
-            false => is_own(row, job),
+            // One that brings back a job whose end is known does: it may have got a recycled id.
+            false => is_own(row, job) && (row.facts.ended_at.is_none() || !is_stranger(row, job)),
         };
         Some(match self.queue.as_ref()?.decisive(row, is_its) {
             Some(job) if job.phase.is_live() => Queued::Live(job),
@@ -279,6 +280,11 @@ fn carries_tag(row: &TaskRow, job: &JobReport) -> bool {
     };
     let array = array::split_task_id(id).map(|(array, _)| array);
     **id == *tag.submission_id || array == Some(&tag.submission_id)
+}
+
+/// True for an untagged job that does not even have the row's name.
+fn is_stranger(row: &TaskRow, job: &JobReport) -> bool {
+    job.tag.is_none() && row.job_name.as_deref() != Some(&*job.name)
 }
 
 /// True if the command line of a job is known and lacks the row's tag: another job may have it.
