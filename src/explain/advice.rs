@@ -15,7 +15,8 @@ use crate::state::{Reason, TaskKey, TaskRow};
 pub(super) const UNKNOWN: &str = "what its job does is not known while Slurm does not answer; the first `run` that Slurm answers finds out";
 
 /// What can be said of a submission in doubt: there is no job yet that `cancel` could end.
-const IN_DOUBT: &str = "nothing, the next passes find out whether Slurm has taken the job";
+const IN_DOUBT: &str = "nothing, the next passes find out whether Slurm has taken the job; \
+     if it stays so, submit any other job (sbatch --wrap=true): sacct must list some job to prove that it answers";
 
 /// Says what would have to happen.
 pub(super) fn todo(
@@ -181,7 +182,7 @@ fn in_flight(row: Option<&TaskRow>, pending_reason: Option<&str>) -> String {
             "nothing yet, its job has ended well and its outputs are waited for (output_grace)".to_owned()
         }
         Some(Reason::Unaccounted) => {
-            "nothing yet, Slurm does not know its job at the moment; it is given up after lost_grace".to_owned()
+            "nothing yet, Slurm shows no end of its job at the moment; after lost_grace its outputs decide".to_owned()
         }
         Some(Reason::Running) => "nothing, its job runs".to_owned(),
         _ => match pending_reason {

@@ -279,8 +279,9 @@ impl Subject<'_> {
             },
             _ => match (self.disk.completion(procedure, session), row) {
                 // The Python program's failed rows have no reason: the disk decides about them.
+                // So it does where nobody knew what the job should leave.
                 (Completion::Incomplete, Some(row))
-                    if row.status == TaskStatus::Failed && !self.policy.resubmit_failed =>
+                    if !row.is_proven_complete() && !self.policy.resubmit_failed =>
                 {
                     TaskStanding::Failed(Box::new(failed(row, Outlook::None)))
                 }
@@ -403,7 +404,10 @@ fn in_flight(row: &TaskRow) -> Skip {
 
 fn failed(row: &TaskRow, outlook: Outlook) -> Skip {
     Skip::Failed {
-        reason: row.reason,
+        reason: row.reason.map(|reason| match reason {
+            Reason::Unverified => Reason::NoOutput,
+            other => other,
+        }),
         attempt: row.attempt.unwrap_or(1),
         outlook,
     }

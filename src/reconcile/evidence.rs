@@ -222,7 +222,8 @@ impl<'a> Index<'a> {
         for job in found {
             let run = latest.entry((&job.id, job.facts.cluster.as_deref()));
             let run = run.or_insert(job);
-            if run.submitted_at < job.submitted_at {
+            // Of two in one second, accounting shows the later one last.
+            if run.submitted_at <= job.submitted_at {
                 *run = job;
             }
         }

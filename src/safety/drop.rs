@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::manifest::{Decision, Due, Manifest, Skip};
 use crate::procedure::marker::{Marker, Required};
 use crate::procedure::{Procedure, ProcedureDag};
-use crate::state::{State, TaskStatus};
+use crate::state::State;
 
 /// A drop of fewer than this is no alarm, whatever part it is.
 const LEAST: u64 = 5;
@@ -64,7 +64,7 @@ impl Counts {
             }
         }
         for row in state.rows() {
-            if row.status == TaskStatus::Complete
+            if row.is_proven_complete()
                 && let Some(id) = dag.find(&row.key.procedure)
                 && let Some(figures) = procedures.get_mut(id.index())
             {

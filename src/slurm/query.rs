@@ -265,7 +265,8 @@ fn each_once(mut jobs: Vec<JobReport>) -> Vec<JobReport> {
     let mut seen = HashSet::new();
     jobs.retain(|job| {
         let cluster = job.facts.cluster.clone();
-        seen.insert((job.id.clone(), cluster, job.submitted_at))
+        let times = (job.submitted_at, job.facts.started_at);
+        seen.insert((job.id.clone(), cluster, times))
     });
     jobs
 }

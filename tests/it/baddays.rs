@@ -10,6 +10,7 @@ mod controller;
 mod database;
 mod ends;
 mod fakes;
+mod identity;
 mod limits;
 mod node;
 

@@ -26,7 +26,7 @@ fn of_101() -> Option<&'static Cluster> {
 
 fn study(cluster: &Cluster, procedure: &str, rest: &str, sessions: usize) -> Study {
     let study = cluster.study(&format!(
-        "output_grace: 1s\nsettle_time: 1s\nprocedures:\n\
+        "output_grace: 1s\nsettle_time: 1s\nabsence_grace: 3s\nprocedures:\n\
          - {{name: {procedure}, output_dir: out, script: step.sh, completion_marker: done, mem: 20M, {rest}}}\n"
     ));
     let sessions: Vec<String> = (0..sessions).map(|i| format!("sub-{i:03}/ses-1")).collect();

@@ -31,7 +31,7 @@ fn accounting_dies_freezes_and_breaks() {
         statuses.contains(&first("complete verified")) && statuses.contains(&long)
     });
 
-    // Dead: told at once; submission and markers go on.
+    // Dead: reported at once; submission goes on, and what the queue has forgotten has not ended.
     cluster.signal("slurmdbd", "KILL");
     study.scan(&["sub-second/ses-1"]);
     let said = study.call(&["run"]);
@@ -46,13 +46,28 @@ fn accounting_dies_freezes_and_breaks() {
     wait_until("the second job's end", || {
         study.at("go.sub-second").exists()
     });
-    let said = until(&study, &["monitor"], |_, statuses| {
-        statuses.contains(&"job sub-second ses-1: complete verified".to_owned())
+    let second = job_id(&study, "job", "sub-second");
+    wait_until("a queue without it", || {
+        let queue = cluster.run("squeue", &["-h", "--states=all", "-o", "%A"]);
+        !queue.lines().any(|id| id == second)
     });
-    assert_eq!(said.code, 5, "{}", said.err);
-    assert!(study.statuses().contains(&long));
+    for _ in 0..3 {
+        let said = study.call(&["monitor"]);
+        assert_eq!(said.code, 5, "{}", said.err);
+        let statuses = study.statuses();
+        assert!(statuses.contains(&long), "{statuses:?}");
+        assert!(
+            !statuses
+                .iter()
+                .any(|s| s.contains("sub-second ses-1: complete")),
+            "{statuses:?}"
+        );
+        sleep(Duration::from_millis(1100));
+    }
     cluster.restart("slurmdbd");
-    until(&study, &["monitor"], |said, _| said.code == 0);
+    until(&study, &["monitor"], |said, statuses| {
+        said.code == 0 && statuses.contains(&"job sub-second ses-1: complete verified".to_owned())
+    });
 
     // Frozen: sacct would wait for 45 s, and 30 s for a frozen database.
     study.configure(&config("6s"));

@@ -1,0 +1,117 @@
+//! Plugins, scripts and people that rename jobs: each end is still that of the task's own job.
+
+use super::*;
+use crate::harness_slurm::{Cluster, private_cluster};
+
+/// Leaves its marker at once (`sub-marker`), waits for `go`, and fails.
+const FAILS_LATE: &str = r#"[ "$1" = sub-none ] || { mkdir -p "$SNBB_OUTPUT_DIR"; touch "$SNBB_OUTPUT_DIR/done"; }
+while [ ! -e "$SNBB_DERIVATIVES_ROOT/../go" ]; do sleep 0.1; done
+exit 3"#;
+
+const AGE_S: u64 = 2;
+
+/// Calls `run` until the queue must have forgotten every job that has ended: nothing has changed.
+fn stays(study: &Study, expected: &[&str]) {
+    for _ in 0..3 {
+        study.ok(&["run"]);
+        assert_eq!(study.statuses(), expected);
+        sleep(Duration::from_secs(AGE_S));
+    }
+}
+
+fn is_forgotten(cluster: &Cluster) -> bool {
+    cluster
+        .run("squeue", &["-h", "--states=all"])
+        .trim()
+        .is_empty()
+}
+
+#[test]
+fn e1_a_plugin_that_renames_jobs_ends_none() {
+    let Some(cluster) = private_cluster("plugin") else {
+        return;
+    };
+    let plugin = cluster.conf().with_file_name("job_submit.lua");
+    let text = r#"function slurm_job_submit(job, partitions, uid)
+  job.name = "u_" .. job.name
+  job.comment = "site"
+  return slurm.SUCCESS
+end
+function slurm_job_modify(job, record, partitions, uid) return slurm.SUCCESS end
+return slurm.SUCCESS
+"#;
+    std::fs::write(plugin, text).unwrap();
+    cluster.set_conf(&format!("JobSubmitPlugins=lua\nMinJobAge={AGE_S}"));
+    cluster.restart("slurmctld");
+    let study = cluster.study(
+        "procedures:
+  - {name: p, output_dir: p, script: p.sh, completion_marker: done}
+  - {name: q, output_dir: q, script: p.sh, completion_marker: done, depends_on: [p]}
+",
+    );
+    study.script("p.sh", FAILS_LATE);
+    study.scan(&["sub-marker/ses-1", "sub-none/ses-1"]);
+    study.ok(&["run"]);
+    let shown = cluster.run("squeue", &["-h", "-o", "%j %k"]);
+    assert!(
+        shown
+            .lines()
+            .all(|line| line.starts_with("u_p_") && line.ends_with(" site")),
+        "the plugin does nothing: {shown}"
+    );
+    until(&study, &["monitor"], |_, statuses| {
+        statuses.iter().all(|s| s.ends_with("running running"))
+    });
+    stays(
+        &study,
+        &[
+            "p sub-marker ses-1: running running",
+            "p sub-none ses-1: running running",
+        ],
+    );
+    study.write("go", "");
+    wait_until("an empty queue", || is_forgotten(&cluster));
+    until(&study, &["run"], |_, statuses| {
+        !statuses.iter().any(|s| s.contains("unaccounted"))
+    });
+    stays(
+        &study,
+        &[
+            "p sub-marker ses-1: failed exit_code",
+            "p sub-none ses-1: failed exit_code",
+        ],
+    );
+}
+
+#[test]
+fn e2_renamed_jobs_are_followed_to_their_end() {
+    let Some(cluster) = private_cluster("renamed") else {
+        return;
+    };
+    cluster.set_conf(&format!("MinJobAge={AGE_S}"));
+    let study = cluster.study(
+        "procedures:
+  - {name: many, output_dir: many, script: p.sh, completion_marker: done, array: always}
+  - {name: one, output_dir: one, script: p.sh, completion_marker: done}
+",
+    );
+    study.script("p.sh", FAILS_LATE);
+    study.scan(&["sub-marker/ses-1"]);
+    study.ok(&["run"]);
+    until(&study, &["monitor"], |_, statuses| {
+        statuses.iter().all(|s| s.ends_with("running running"))
+    });
+    for row in study.rows() {
+        let job = row["job_id"].as_str().unwrap();
+        cluster.scontrol(&["update", &format!("JobId={job}"), "JobName=urgent"]);
+    }
+    let running = ["many", "one"].map(|p| format!("{p} sub-marker ses-1: running running"));
+    stays(&study, &running.each_ref().map(String::as_str));
+    study.write("go", "");
+    wait_until("an empty queue", || is_forgotten(&cluster));
+    until(&study, &["run"], |_, statuses| {
+        !statuses.iter().any(|s| s.contains("unaccounted"))
+    });
+    let failed = ["many", "one"].map(|p| format!("{p} sub-marker ses-1: failed exit_code"));
+    stays(&study, &failed.each_ref().map(String::as_str));
+}
