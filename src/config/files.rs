@@ -11,7 +11,7 @@ use super::reader::{Context, Fields};
 use super::{Config, SessionSource, validate};
 use crate::bids::cohort::ListSource;
 use crate::disk::annex;
-use crate::state::store::StatePaths;
+use crate::state::store::{StatePaths, resolve};
 
 /// A file of the study.
 struct Named {
@@ -144,10 +144,11 @@ fn look(path: &Path) -> (Identity, Option<Metadata>) {
             (identity, Some(metadata))
         }
         Err(_) => {
+            let path = resolve(path).unwrap_or_else(|_| path.to_owned());
             let directory = path.parent().and_then(|parent| parent.canonicalize().ok());
             let real = directory.zip(path.file_name());
             let real = real.map(|(directory, name)| directory.join(name));
-            (Identity::At(real.unwrap_or_else(|| path.to_owned())), None)
+            (Identity::At(real.unwrap_or(path)), None)
         }
     }
 }
