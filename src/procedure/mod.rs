@@ -7,8 +7,8 @@ pub mod marker;
 pub mod options;
 pub mod resources;
 pub mod rules;
-pub mod variable;
 pub(crate) mod testing;
+pub mod variable;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -139,7 +139,10 @@ fn d25_defaults_of_variables_are_those_of_the_scripts() {
         std::fs::write(Path::new(ROOT).join("docs/procedures.md"), &after).unwrap();
         return;
     }
-    assert!(after == before, "docs/procedures.md is old: run with UPDATE_DOCS=1");
+    assert!(
+        after == before,
+        "docs/procedures.md is old: run with UPDATE_DOCS=1"
+    );
 }
 
 #[test]

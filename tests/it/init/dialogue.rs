@@ -109,7 +109,10 @@ fn d26_a_person_at_a_terminal_is_asked_and_may_err() {
     ];
     let (code, told) = dialogue(&study, &["init", "d26"], &steps);
     assert_eq!(code, 0, "{told}");
-    assert!(!told.contains("--dicom-root") && !told.contains("--procedures"), "{told}");
+    assert!(
+        !told.contains("--dicom-root") && !told.contains("--procedures"),
+        "{told}"
+    );
     let config = study.read("d26/config.yaml");
     for name in ["heudiconv", "fmriprep", "mriqc"] {
         assert!(config.contains(&format!("- name: {name}\n")), "{config}");
