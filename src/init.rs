@@ -118,7 +118,10 @@ pub fn files(answers: &Answers, dir: &Path) -> Result<Vec<NewFile>, InitError> {
     }
     if answers.describes {
         let name = answers.bids_root.file_name().unwrap_or_default();
-        let name = answers.project.clone().unwrap_or_else(|| name.to_string_lossy().into_owned());
+        let name = answers
+            .project
+            .clone()
+            .unwrap_or_else(|| name.to_string_lossy().into_owned());
         files.push(NewFile {
             path: answers.bids_root.join(catalogue::DESCRIPTION),
             text: catalogue::description(&name) + "\n",

@@ -134,7 +134,14 @@ fn unreadable(input: &Input<'_>, selected: &Selected<'_>) -> Vec<UnreadableItem>
 fn read_logs(input: &Input<'_>, selected: &Selected<'_>) -> logs::Read {
     let log_dir = input.config.slurm.log_dir.as_deref();
     let threads = input.config.scan_threads;
-    logs::read(&selected.rows, input.all_logs, log_dir, input.patterns, threads, input.tick)
+    logs::read(
+        &selected.rows,
+        input.all_logs,
+        log_dir,
+        input.patterns,
+        threads,
+        input.tick,
+    )
 }
 
 /// Tells of the tasks that deserve a look; the place of each in the list, by its number in the manifest.

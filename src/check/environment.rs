@@ -45,8 +45,13 @@ pub fn judge(
             findings.push(Finding::warning(
                 TOPIC,
                 name,
-                format!("{name}={value} is set, and jobs get {key} instead ({})", root.display()),
-                format!("unset it, or set it in the procedure's `env` if compute nodes see {key} there"),
+                format!(
+                    "{name}={value} is set, and jobs get {key} instead ({})",
+                    root.display()
+                ),
+                format!(
+                    "unset it, or set it in the procedure's `env` if compute nodes see {key} there"
+                ),
             ));
         }
     }

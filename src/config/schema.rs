@@ -10,16 +10,6 @@ use super::notify::Occasion;
 use crate::procedure::Variable;
 use crate::state::{Reason, TaskStatus};
 
-/// The names that `env` may set.
-fn variable_names() -> String {
-    let reserved = Variable::ALL.iter().filter(|variable| !variable.may_be_set());
-    let reserved: Vec<&str> = reserved.map(|variable| variable.name()).collect();
-    format!(
-        "^(?!SLURM_|SBATCH_|({})$)[A-Za-z_][A-Za-z0-9_]*$",
-        reserved.join("|")
-    )
-}
-
 /// Makes the whole schema (draft 7, which all editors know).
 pub fn schema() -> Value {
     let mut definitions = Map::new();
@@ -106,7 +96,10 @@ pub fn value_of(key: &Key) -> Option<Value> {
         (_, "notify", "mapping") => section(Section::Notify),
         (_, "env", "mapping") => json!({
             "type": "object",
-            "propertyNames": {"pattern": variable_names()},
+            "propertyNames": {"pattern": format!(
+                "^(?!SLURM_|SBATCH_|({})$)[A-Za-z_][A-Za-z0-9_]*$",
+                Variable::reserved().join("|")
+            )},
             "additionalProperties": scalar(),
         }),
         (_, _, "path") => text(),

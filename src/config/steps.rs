@@ -303,10 +303,8 @@ fn environment(value: &Value<'_>) -> BTreeMap<String, String> {
                 quote(name)
             ));
         } else if let Some(prefix) = RESERVED.iter().find(|prefix| name.starts_with(**prefix)) {
-            value.problem(format!(
-                "names that begin with {prefix} are set by Slurm"
-            ));
-        } else if Variable::is_reserved(name) {
+            value.problem(format!("names that begin with {prefix} are set by Slurm"));
+        } else if Variable::reserved().contains(&name) {
             value.problem("is set by the scheduler for each job");
         } else if value.is_null() {
             value.problem_with("has no value", "write \"\" for an empty one");

@@ -8,8 +8,8 @@ pub mod options;
 pub mod place;
 pub mod resources;
 pub mod rules;
-pub mod variable;
 pub(crate) mod testing;
+pub mod variable;
 
 use std::collections::BTreeMap;
 use std::fmt;

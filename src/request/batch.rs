@@ -8,8 +8,8 @@ use crate::executor::ArrayJob;
 use crate::hex::hex;
 use crate::job::array::{array_id, job_name, task_id};
 use crate::procedure::ArrayMode;
-use crate::request::Prepared;
 use crate::procedure::variable::may_differ;
+use crate::request::Prepared;
 
 /// Holds what one sbatch submits.
 #[derive(Debug, Clone, PartialEq)]

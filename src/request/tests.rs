@@ -272,7 +272,10 @@ fn c4_d13_the_variables_of_a_procedure_win_where_they_may() {
     ] {
         let text = SITE
             .replace("env: {OWN: value}", &format!("env: {{{env}}}"))
-            .replace("output_dir: '',", &format!("output_dir: '', env: {{{env}}},"));
+            .replace(
+                "output_dir: '',",
+                &format!("output_dir: '', env: {{{env}}},"),
+            );
         let asked = prepared_by(&configured(&text), procedure, Due::New, 1, None).request;
         let names = [
             "SNBB_BIDS_ROOT",
@@ -280,6 +283,10 @@ fn c4_d13_the_variables_of_a_procedure_win_where_they_may() {
             "SNBB_OUTPUT_DIR",
             "SNBB_FMRIPREP_IMAGE",
         ];
-        assert_eq!(names.map(|name| asked.env[name].as_str()), expected, "{env}");
+        assert_eq!(
+            names.map(|name| asked.env[name].as_str()),
+            expected,
+            "{env}"
+        );
     }
 }

@@ -70,7 +70,9 @@ fn runtime(line: &str) -> Option<&'static str> {
         .skip_while(|word| !RUNTIMES.contains(word));
     let name = words.next()?;
     let is_start = matches!(words.next(), Some("exec" | "run" | "shell"));
-    RUNTIMES.into_iter().find(|known| is_start && *known == name)
+    RUNTIMES
+        .into_iter()
+        .find(|known| is_start && *known == name)
 }
 
 /// The variable that decides about an assignment, and the value that it will have.
@@ -156,7 +158,10 @@ mod tests {
         for (text, expected) in [
             ("export FS_LICENSE=\"/l x.txt\"\n", "- FS_LICENSE=/l x.txt"),
             ("X_CONFIG=${A:-'/it'\\''s'}\n", "- A=/it's"),
-            ("IMAGE=docker://x/y\nsingularity run $IMAGE\n", "singularity "),
+            (
+                "IMAGE=docker://x/y\nsingularity run $IMAGE\n",
+                "singularity ",
+            ),
             ("IMAGE=$HOME/x.sif\nOTHER=/x\n", "- "),
             ("# docker run x\necho apptainer\n", "- "),
             ("module load apptainer\napptainer exec x\n", "- "),

@@ -48,7 +48,10 @@ fn d1_a_dataset_that_cannot_be_described_is_reported() {
     let output = site.run("");
     succeeded(&output);
     let said = text(&output);
-    assert!(said.contains("cannot write") && said.contains(FILE), "{said}");
+    assert!(
+        said.contains("cannot write") && said.contains(FILE),
+        "{said}"
+    );
 }
 
 #[test]

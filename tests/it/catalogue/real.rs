@@ -163,7 +163,10 @@ fn d1_real_converters_make_datasets_that_pybids_and_the_validator_accept() {
         let mut images = real.accepted();
         images.sort();
         assert_eq!(images, expected, "{name}");
-        for image in ["dwi/NAME_dir-PA_dwi.bval", "fmap/NAME_acq-func_dir-PA_epi.nii.gz"] {
+        for image in [
+            "dwi/NAME_dir-PA_dwi.bval",
+            "fmap/NAME_acq-func_dir-PA_epi.nii.gz",
+        ] {
             let image = image.replace("NAME", "sub-01_ses-02");
             let path = real.site.at("bids/sub-01/ses-02").join(&image);
             assert!(path.exists(), "{name}: {image}");

@@ -109,12 +109,14 @@ fn d26_a_person_at_a_terminal_is_asked_and_may_err() {
     ];
     let (code, told) = dialogue(&study, &["init", "d26"], &steps);
     assert_eq!(code, 0, "{told}");
-    assert!(!told.contains("--dicom-root") && !told.contains("--procedures"), "{told}");
+    assert!(
+        !told.contains("--dicom-root") && !told.contains("--procedures"),
+        "{told}"
+    );
     let config = study.read("d26/config.yaml");
     for name in ["heudiconv", "fmriprep", "mriqc"] {
         assert!(config.contains(&format!("- name: {name}\n")), "{config}");
     }
-    let before = study.snapshot();
     // Not asked, although there is a terminal.
     let (code, told) = dialogue(&study, &["init", "other", "--yes"], &[]);
     assert!(code == 2 && told.contains("is missing"), "{told}");

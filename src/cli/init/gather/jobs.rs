@@ -69,7 +69,8 @@ impl Gatherer<'_> {
                 (false, Some(_)) => " (Slurm's commands are here, but no cluster is configured)",
             };
             self.printer.talk("What runs the jobs?");
-            self.printer.talk(&format!("  1  slurm  a cluster{why_not}"));
+            self.printer
+                .talk(&format!("  1  slurm  a cluster{why_not}"));
             self.printer
                 .talk("  2  local  child processes on this machine");
             let word = asker.one_of("Executor", &["slurm", "local"], default)?;
@@ -125,21 +126,18 @@ impl Gatherer<'_> {
                 ));
             }
         }
-        let answer = asker.text(
-            "Partition",
-            Some(default.unwrap_or(NONE)),
-            |answer| {
-                let answer = picked(&names, answer);
-                word("--partition", answer).map_err(told)?;
-                if answer == NONE && default.is_none() && !names.is_empty() {
-                    return Err("Slurm has no default one: name one".to_owned().into());
-                }
-                let mut each = answer.split(',').filter(|name| *name != NONE);
-                each.find_map(|name| rejected("partition", name, &names))
-                    .map_or(Ok(()), Err)
-            },
-        )?;
-        Ok(Some(picked(&names, &answer).to_owned()).filter(|answer| answer != NONE && !answer.is_empty()))
+        let answer = asker.text("Partition", Some(default.unwrap_or(NONE)), |answer| {
+            let answer = picked(&names, answer);
+            word("--partition", answer).map_err(told)?;
+            if answer == NONE && default.is_none() && !names.is_empty() {
+                return Err("Slurm has no default one: name one".to_owned().into());
+            }
+            let mut each = answer.split(',').filter(|name| *name != NONE);
+            each.find_map(|name| rejected("partition", name, &names))
+                .map_or(Ok(()), Err)
+        })?;
+        Ok(Some(picked(&names, &answer).to_owned())
+            .filter(|answer| answer != NONE && !answer.is_empty()))
     }
 
     fn account(&mut self, offers: &Offers) -> Result<Option<String>, Failure> {
@@ -171,7 +169,8 @@ impl Gatherer<'_> {
             word("--account", answer).map_err(told)?;
             rejected("account of yours", answer, &names).map_or(Ok(()), Err)
         })?;
-        Ok(Some(picked(&names, &answer).to_owned()).filter(|answer| answer != NONE && !answer.is_empty()))
+        Ok(Some(picked(&names, &answer).to_owned())
+            .filter(|answer| answer != NONE && !answer.is_empty()))
     }
 }
 
