@@ -25,6 +25,7 @@ DEFACING = {"anat/*acq-defaced*_T1w.nii.gz": "anat/{0}_acq-defaced_T1w.nii.gz"}
 QSIPREP = {"*.html": "{0}.html", "dwi/*_dwi_preproc.nii.gz": "dwi/{0}_dwi_preproc.nii.gz",
            "dwi/*_dwi_preproc.bvec": "dwi/{0}_dwi_preproc.bvec", "dwi/*_dwi_preproc.bval": "dwi/{0}_dwi_preproc.bval",
            "dwi/*desc-image_qc.tsv": "dwi/{0}_desc-image_qc.tsv"}
+RAW = "raw"
 GOOD_MARK = "-" * 30 + "\nSUBJECT x\n"
 BAD_MARKS = ["", "0\n", "1\n", "-1\nSUBJECT x\n", "\nSUBJECT x\n"]
 
@@ -96,6 +97,10 @@ class Case:
             self.plant("labels", None, subject, session, "python")
             # Those per subject wait for a session that is none.
             self.plant("labels", None, subject, "")
+        if self.chance(0.08):
+            subject = self.sessions[0][0]
+            self.add(f"dicom/{subject}/ses-empty", None, "sessions-without-files")
+            self.plant("sessions-without-files", None, subject)
 
     def make_table(self):
         """Subjects and sessions by number, as a database would export them; or by texts, which stay as they are written."""
@@ -110,19 +115,22 @@ class Case:
             else:
                 written = self.random.choice([number, f"{number}.0", number.zfill(4)])
                 label = number.zfill(4)
-            path = self.random.choice(["/data/raw/1", "relative/2", "", "NA"])
+            path = self.random.choice([RAW, RAW, "", "NA"])
             rows.append((written, scan, path, None))
             kept.append((f"sub-{label}", f"ses-{scan.zfill(12)}"))
         self.sessions = kept
         if is_text:
-            rows.append(("X", "B", "/x", None))
+            rows.append(("X", "B", RAW, None))
             self.sessions.append(("sub-000X", "ses-00000000000B"))
         elif self.chance(0.2):
-            rows.append(("", "20240101", "/x", None))
+            rows.append(("", "20240101", RAW, None))
             rows.append(rows[0][:2] + ("/another", None))
         if not is_text and self.chance(0.15):
-            rows.append((self.random.choice(["2.7", "1e3"]), "20250101", "/x", "csv-ids"))
+            rows.append((self.random.choice(["2.7", "1e3"]), "20250101", RAW, "csv-ids"))
             self.plant("csv-ids")
+        if self.chance(0.15):
+            rows.append(("77", "20250202", "/nowhere", "sessions-without-files"))
+            self.plant("sessions-without-files", None, "sub-0077")
         self.table = rows
         self.options["sessions_file"] = "sessions.csv"
 
@@ -292,7 +300,9 @@ class Case:
                     path.unlink()
                 path.write_text(content, encoding="utf-8")
         if self.table is not None:
-            lines = [row[:3] for row in self.table if row[3] is None or row[3] not in without]
+            (root / RAW).mkdir()
+            (root / RAW / "1.dcm").write_text("x")
+            lines = [[*row[:2], str(root / RAW) if row[2] == RAW else row[2]] for row in self.table if row[3] not in without]
             (root / "sessions.csv").write_text("UID,ScanID,dicom_path\n" + "".join(",".join(row) + "\n" for row in lines))
         for whose in ["python", "ours"]:
             (root / f"{whose}.yaml").write_text(json.dumps(self.config(root, whose, without), indent=1))
@@ -361,7 +371,7 @@ class Case:
             (root / "dicom" / subject / session / "1.dcm").write_text("x")
         else:
             with open(root / "sessions.csv", "a", encoding="utf-8") as file:
-                file.write(f"{subject[4:]},{session[4:]},/x\n")
+                file.write(f"{subject[4:]},{session[4:]},{root / RAW}\n")
         self.sessions.append((subject, session))
 
     def outputs(self, root, task):
@@ -379,4 +389,7 @@ class Case:
             files[top / task.subject / "base-tps"] = "".join(f"{run}\n" for run in runs)
             return files
         place = top / task.subject / task.session
+        if task.procedure == "defacing":
+            # Made of an image, which FreeSurfer's check counts.
+            return {place / "anat" / f"{name}{part}_T1w.nii.gz": "x" for part in ("", "_acq-defaced")}
         return {place / path.format(name): "x" for path in (procedure.markers or {"": "anything"}).values()}

@@ -77,6 +77,8 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
             ),
         ],
     ),
+    ("unaccounted-jobs", &[HERE("unaccounted_jobs")]),
+    ("slurm-states", &[HERE("slurm_states")]),
     (
         "unreadable",
         &[(

@@ -80,6 +80,17 @@ fn every_file_of_the_debian_package_has_a_source() {
     }
 }
 
+#[test]
+fn c2_pip_takes_the_wheel_for_newer_than_the_python_program() {
+    // That one is 0.1.0, and pip leaves an equal version alone.
+    let mut parts = env!("CARGO_PKG_VERSION")
+        .split('.')
+        .map(|part| part.parse::<u32>().unwrap());
+    let version: [u32; 2] = [parts.next().unwrap(), parts.next().unwrap()];
+    assert!(version >= [0, 2]);
+    assert!(read("docs/migrating.md").contains("pip install --upgrade"));
+}
+
 /// pip's name, the crate's and the program's are one; the version is the crate's.
 #[test]
 fn the_wheel_is_described_as_the_crate_is() {

@@ -348,6 +348,7 @@ fn program_and_schema_are_of_one_mind_about_every_key() {
         json!({"smtp_port": 25}),
         json!({"email": true}),
     ];
+    let is_mail = |key: &Key| key.name.starts_with("smtp_") || key.name.starts_with("email_");
     let mut too_strict = Vec::new();
     let mut too_loose = Vec::new();
     for key in KEYS {
@@ -358,6 +359,8 @@ fn program_and_schema_are_of_one_mind_about_every_key() {
             let program = interpret("c.yaml", &text);
             let line = || format!("{} {}: {value}", key.section.word(), key.name);
             match (&program, validator.is_valid(&tree)) {
+                // Mail settings never stop the program, which warns.
+                (Ok(config), false) if is_mail(key) && !config.warnings.is_empty() => {}
                 (Ok(_), false) => {
                     too_strict.push(format!("{} {:?}", line(), complaints(&validator, &tree)))
                 }

@@ -202,6 +202,36 @@ fn living_jobs() {
 }
 
 #[test]
+fn unaccounted_jobs() {
+    let config = format!("lost_grace: 0s\n{STEPS}");
+    for (config, expected) in [(STEPS, "pending unaccounted"), (&config, "failed lost")] {
+        let (study, slurm) = study(config, &["sub-01/ses-01"]);
+        study.ok(&["run"]);
+        slurm.set_all("GONE");
+        study.ok(&["monitor"]);
+        study.ok(&["monitor"]);
+        assert_eq!(
+            study.statuses(),
+            [format!("bids sub-01 ses-01: {expected}")]
+        );
+    }
+}
+
+#[test]
+fn slurm_states() {
+    for (state, reason) in [("PREEMPTED", "preempted"), ("DEADLINE", "deadline")] {
+        let (study, slurm) = study(STEPS, &["sub-01/ses-01"]);
+        study.ok(&["run"]);
+        slurm.set_all(state);
+        study.ok(&["monitor"]);
+        assert_eq!(
+            study.statuses(),
+            [format!("bids sub-01 ses-01: failed {reason}")]
+        );
+    }
+}
+
+#[test]
 fn missing_roots() {
     let sessions: Vec<String> = (10..30).map(|n| format!("sub-{n}/ses-01")).collect();
     let sessions: Vec<&str> = sessions.iter().map(String::as_str).collect();
@@ -242,7 +272,7 @@ fn labels() {
         &["sub-01/ses-01", "sub-a_b/ses-01", "sub-02/ses-1.bak"],
     );
     assert_eq!(due(&study), ["bids sub-01 ses-01"]);
-    says(&study.ok(&["manifest"]), "sub-a_b");
+    says(&study.ok(&["manifest"]), "2 notes on names in the data");
 }
 
 #[test]

@@ -126,13 +126,13 @@ fn c13_values_that_do_harm_are_refused() {
 #[test]
 fn c10_mail_settings_never_stop_a_run() {
     for mail in [
-        "{email_recipients: [root]}",
-        "{email_recipients: ['PI <a@b.org>'], email_from: 'x'}",
-        "{email_recipients: [a b c, [x]], email_from: [], smtp_port: no, smtp_tls: maybe, smtp_host: a b, smtp_username: {a: b}}",
-        "{smtp_password: [x], smtp_password_env: A-B}",
-        "{}}\nnotify: {email: yes",
+        "audit: {email_recipients: [root]}",
+        "audit: {email_recipients: ['PI <a@b.org>'], email_from: 'x'}",
+        "audit: {email_recipients: [a b c, [x]], email_from: [], smtp_port: no, smtp_tls: maybe, smtp_host: a b, smtp_username: {a: b}}",
+        "audit: {smtp_password: [x], smtp_password_env: A-B}",
+        "notify: {email: yes}",
     ] {
-        let (study, slurm) = study(&format!("audit: {mail}\n{STEPS}"), ONE);
+        let (study, slurm) = study(&format!("{mail}\n{STEPS}"), ONE);
         study.ok(&["run"]);
         assert_eq!(slurm.calls("sbatch"), 1, "{mail}");
     }
@@ -260,7 +260,7 @@ fn c3_check_names_scripts_that_import_what_is_gone() {
     let said = study.call(&["check", "--format", "json"]);
     let findings: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     let found = findings.as_array().unwrap().iter().filter(|finding| {
-        let text = finding["text"].as_str().unwrap_or_default();
+        let text = finding["finding"].as_str().unwrap_or_default();
         text.contains("helper.py imports snbb_scheduler.config in line 2")
     });
     assert_eq!(
