@@ -118,7 +118,8 @@ pub enum Submission {
 pub enum Refusal {
     /// This procedure cannot be submitted as configured: go on with others.
     Permanent,
-    /// A limit of the site: submit nothing more in this run.
+    /// A limit of the site on jobs: submit nothing more of this procedure in this run, and nothing at all if the
+    /// answer came late.
     Limit,
     /// A job array has more tasks than the site takes in one.
     ArraySize,
