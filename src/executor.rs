@@ -202,6 +202,9 @@ pub enum Phase {
     Unknown,
 }
 
+/// What to do where sacct is missing or always fails.
+pub const NO_ACCOUNTING: &str = "if this site has no accounting, set `accounting: off`";
+
 /// Says why an executor could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecutorError {
@@ -240,6 +243,9 @@ impl ExecutorError {
             Self::ScriptUnfit { path, line, .. } => Some(format!(
                 "take it out of line {line} of {}; nothing of this procedure is submitted until then",
                 path.display()
+            )),
+            Self::ProgramMissing { program, .. } if program == "sacct" => Some(format!(
+                "{NO_ACCOUNTING}; otherwise set slurm_bin_dir to the directory of sacct"
             )),
             Self::ProgramMissing { program, .. } => Some(format!(
                 "set slurm_bin_dir to the directory of {program}; cron's PATH is shorter than a login shell's"

@@ -202,8 +202,7 @@ fn compare<'a>(
         here: findings,
         there,
         sbatch: place(here).filter(|_| place(&report).is_none()),
-        variables: cron::HELPERS
-            .into_iter()
+        variables: cron::helpers()
             .filter_map(|name| Some((name, sys::env(name)?.to_string_lossy().into_owned())))
             .collect(),
     }

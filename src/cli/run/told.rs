@@ -156,6 +156,7 @@ pub(super) fn tell_missing(
     printer: &mut Printer,
 ) -> bool {
     let mut refused = false;
+    let mut hints = BTreeSet::new();
     for (procedure, (error, count)) in missing {
         let due = if *count == 0 {
             " (nothing of it is due yet)"
@@ -163,7 +164,9 @@ pub(super) fn tell_missing(
             ""
         };
         printer.warning(&format!("{procedure}: {error}{due}"));
-        if let Some(hint) = error.hint() {
+        if let Some(hint) = error.hint()
+            && hints.insert(hint.clone())
+        {
             printer.hint(&hint);
         }
         if *count > 0 {

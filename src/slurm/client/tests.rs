@@ -175,7 +175,7 @@ fn sbatch_gets_exactly_the_command_line_that_is_shown() {
 }
 
 #[test]
-fn inherited_variables_that_steer_slurm_do_not_arrive() {
+fn a4_e24_only_the_variables_that_reach_slurm_are_passed_on_of_those_that_steer_it() {
     let fakes = Fakes::new();
     for name in ["sbatch", "squeue", "sacct"] {
         let answer = if name == "sbatch" { "echo 7" } else { "" };
@@ -184,7 +184,14 @@ fn inherited_variables_that_steer_slurm_do_not_arrive() {
     let mut settings = fakes.settings();
     for name in [
         "SLURM_CONF",
+        "SLURM_CONF_SERVER",
         "SLURM_JWT",
+        "SLURM_SACK_JWKS",
+        "SLURM_SACK_KEY",
+        "SLURM_SACK_SOCKET",
+        "PMI_RANK",
+        "PMIX_NAMESPACE",
+        "OMPI_COMM_WORLD_RANK",
         "SLURM_JOB_ID",
         "SLURM_CLUSTERS",
         "SLURM_TIME_FORMAT",
@@ -221,7 +228,11 @@ fn inherited_variables_that_steer_slurm_do_not_arrive() {
         "LC_ALL=C",
         "SLURM_BITSTR_LEN=0",
         "SLURM_CONF=x",
+        "SLURM_CONF_SERVER=x",
         "SLURM_JWT=x",
+        "SLURM_SACK_JWKS=x",
+        "SLURM_SACK_KEY=x",
+        "SLURM_SACK_SOCKET=x",
         "SLURM_TIME_FORMAT=%s",
     ];
     assert_eq!(
@@ -230,7 +241,11 @@ fn inherited_variables_that_steer_slurm_do_not_arrive() {
             "KRB5CCNAME=x",
             "LC_ALL=x",
             "SLURM_CONF=x",
+            "SLURM_CONF_SERVER=x",
             "SLURM_JWT=x",
+            "SLURM_SACK_JWKS=x",
+            "SLURM_SACK_KEY=x",
+            "SLURM_SACK_SOCKET=x",
             "SNBB_SUBJECT=sub-0001"
         ]
     );

@@ -45,6 +45,7 @@ impl Gatherer<'_> {
             partition,
             account,
             bin_dir,
+            accounting: !offers.has_no_accounting,
         })
     }
 
