@@ -136,6 +136,7 @@ fn sbatch_gets_exactly_the_command_line_that_is_shown() {
         mem: MemSize::parse("32G").ok(),
         cpus_per_task: Some(8),
         gres: Some("gpu:1".to_owned()),
+        no_requeue: true,
         sbatch_args: vec!["--nice=5".to_owned()],
     };
     let mut executor = fakes.executor();
@@ -162,6 +163,7 @@ fn sbatch_gets_exactly_the_command_line_that_is_shown() {
         "--time=4:00:00".to_owned(),
         "--qos=normal".to_owned(),
         "--gres=gpu:1".to_owned(),
+        "--no-requeue".to_owned(),
         "--nice=5".to_owned(),
         format!("{here}/step.sh"),
         "sub-0001".to_owned(),
