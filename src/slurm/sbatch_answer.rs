@@ -19,9 +19,12 @@ const LOST: &[&str] = &[
     "timed out",
     "socket",
     "connection",
-    "communication",
-    "network",
-    "message",
+    "network is",
+    "network dropped",
+    "message received",
+    "message length",
+    "length message",
+    "entire message",
     "send failure",
     "receive failure",
     "shutdown failure",
@@ -176,24 +179,16 @@ fn reply(outcome: &str, text: &str) -> Option<Refusal> {
         return Some(Refusal::Limit);
     }
     // Up to 22.05, a reply that cannot be read ends as `Unspecified error`, like one of a site's plugin.
-    if CARRIERS.iter().any(contains) || LOST.iter().any(|part| outcome.contains(part)) {
+    if is_under_way(text) || is_lost(outcome) {
         return None;
     }
-    // `AssocMaxSubmitJobLimit`, `QOSGrpSubmitJobsLimit`: a quota. The same policy line without such a
-    // word means the size or time of this very job.
-    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
-    if words.any(|word| word.contains("submitjob") && word.contains("limit")) {
-        return Some(Refusal::Limit);
-    }
-    Some(special(outcome).unwrap_or(Refusal::Permanent))
+    Some(kind(outcome, text))
 }
 
 /// Judges the words of an sbatch that ended before its request, if they say so.
 fn own(text: &str) -> Option<Refusal> {
-    let is_the_end = |line: &str| {
-        let Some((program, said)) = line.trim().split_once(": ") else {
-            return false;
-        };
+    let error = |line: &'_ str| {
+        let (program, said) = line.trim().split_once(": ")?;
         // getopt(3) writes the path that the program was started by.
         let name = program.rsplit('/').next().unwrap_or(program);
         let starts = [
@@ -203,21 +198,34 @@ fn own(text: &str) -> Option<Refusal> {
             "invalid option",
             "option ",
         ];
-        name.starts_with("sbatch")
+        let is_error = name.starts_with("sbatch")
             && starts.iter().any(|start| said.starts_with(start))
-            && !NOT_THE_END.iter().any(|part| said.contains(part))
+            && !NOT_THE_END.iter().any(|part| said.contains(part));
+        is_error.then(|| is_lost(said))
     };
-    if CARRIERS.iter().any(|name| text.contains(name)) || !text.lines().any(is_the_end) {
-        return None;
-    }
-    Some(special(text).unwrap_or(Refusal::Permanent))
+    // The last one ended it.
+    let is_lost = text.lines().rev().find_map(error)?;
+    (!is_lost && !is_under_way(text)).then(|| kind(text, text))
 }
 
-fn special(text: &str) -> Option<Refusal> {
-    SPECIAL
-        .iter()
-        .find(|(part, _)| text.contains(part))
-        .map(|(_, kind)| *kind)
+fn is_lost(words: &str) -> bool {
+    LOST.iter().any(|part| words.contains(part))
+}
+
+fn is_under_way(text: &str) -> bool {
+    CARRIERS.iter().any(|name| text.contains(name))
+}
+
+/// Returns what a refusal means, by its last words and the whole text.
+fn kind(last: &str, text: &str) -> Refusal {
+    // `AssocMaxSubmitJobLimit`, `QOSGrpSubmitJobsLimit`: a quota. The same policy line without such a
+    // word means the size or time of this very job.
+    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
+    if words.any(|word| word.contains("submitjob") && word.contains("limit")) {
+        return Refusal::Limit;
+    }
+    let special = SPECIAL.iter().find(|(part, _)| last.contains(part));
+    special.map_or(Refusal::Permanent, |(_, kind)| *kind)
 }
 
 /// Returns the job that stdout names: `123`, `123;cluster` (which `--parsable` asks for), or the sentence that sbatch

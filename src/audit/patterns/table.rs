@@ -39,7 +39,7 @@ const TABLE: &[Entry] = &[
         "let FS_LICENSE (or the option for it) name a file that the job can read, also inside the container"),
     ("module_command",
         r"(?i:\bmodule: (command )?not found)",
-        Surroundings, "the `module` command does not exist in the job's shell",
+        System, "the `module` command does not exist in the job's shell",
         "begin the script with '#!/bin/bash -l', or source the site's initialisation (often /etc/profile.d/modules.sh) before 'module load'"),
     ("cuda",
         r"(?i:no CUDA-capable device)|(?i:CUDA (driver|runtime) version is insufficient)|CUDA error:|\bCUDA_ERROR_\w+|cudaError\w+|(?i:NVIDIA-SMI has failed)|(?i:cuda initialization)|(?i:no nvidia driver)|(?i:could not load library libcud)",

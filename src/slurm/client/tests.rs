@@ -295,7 +295,7 @@ fn a_lying_sbatch_is_in_doubt() {
     let mut executor = fakes.executor();
     for body in [
         "",
-        "echo Submitted batch job 5",
+        "echo Submitted batch job x",
         "kill -9 $$",
         "exit 3",
         "echo 5; exit 1",
@@ -366,7 +366,7 @@ fn scripts_are_looked_for_in_order() {
         assert!(error.hint().is_some(), "{error}");
     }
     let error = executor.find_script("x.sh").unwrap_err().to_string();
-    let places: Vec<usize> = ["/own", "/config", "/path"]
+    let places: Vec<usize> = ["/own", "/config", "PATH"]
         .iter()
         .map(|place| error.find(place).unwrap())
         .collect();

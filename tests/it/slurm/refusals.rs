@@ -41,7 +41,10 @@ fn a_is_refused(study: &Study, said_by_slurm: &str) {
         (&"submission".into(), &"a".into())
     );
     assert!(
-        errors[0]["text"].as_str().unwrap().contains(said_by_slurm),
+        errors[0]["finding"]
+            .as_str()
+            .unwrap()
+            .contains(said_by_slurm),
         "{errors:#?}"
     );
 
