@@ -1,6 +1,7 @@
 //! The Slurm executor on a real cluster.
 #![expect(clippy::disallowed_methods, reason = "tests start programs")]
 
+mod refusals;
 mod strangers;
 
 use std::fs;
