@@ -10,8 +10,7 @@ use super::reader::{Fields, Value};
 use super::{markers, paths, rules, sbatch_args};
 use crate::procedure::{
     Check, Dependency, MemSize, Procedure, Resources, Scope, SessionsRule, SubmitRules, TimeLimit,
-    Variable,
-    options,
+    Variable, options,
 };
 use crate::state::Reason;
 

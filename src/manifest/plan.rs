@@ -317,7 +317,9 @@ impl Subject<'_> {
     /// True for a row that keeps its task from running again by the disk's word alone.
     fn blocks(&self, row: &TaskRow) -> bool {
         let is_unproven = row.reason == Some(Reason::Unverified);
-        (row.status == TaskStatus::Failed || is_unproven) && !self.policy.resubmit_failed && !self.is_forced(row)
+        (row.status == TaskStatus::Failed || is_unproven)
+            && !self.policy.resubmit_failed
+            && !self.is_forced(row)
     }
 
     fn is_forced(&self, row: &TaskRow) -> bool {
