@@ -79,7 +79,7 @@ impl<'a> Evidence<'a> {
     pub(super) fn queued(&self, row: &TaskRow) -> Option<Queued<'a>> {
         let is_its = |job: &JobReport| match row.is_in_flight() {
             // An untagged job that keeps a row in flight does no harm, even if it is another one.
-            true => may_be_own(row, job),
+            true => may_be_own(row, job) && !self.is_foreign(row, job),
             // One that brings back a job whose end is known does: it may have got a recycled id.
             false => is_own(row, job) && (row.facts.ended_at.is_none() || !is_stranger(row, job)),
         };
@@ -88,6 +88,19 @@ impl<'a> Evidence<'a> {
             Some(job) => Queued::Ended(job),
             None => Queued::Absent,
         })
+    }
+
+    /// True for an untagged job in the queue whose submit line, in accounting, is not that of the row.
+    fn is_foreign(&self, row: &TaskRow, job: &JobReport) -> bool {
+        let Accounting::Got(records) = &self.accounting else {
+            return false;
+        };
+        let same_id = records.at(job.id.leader(), job.facts.cluster.as_deref());
+        job.tag.is_none()
+            && records.tagged(row).next().is_some()
+            && same_id
+                .iter()
+                .any(|record| record.submitted_at == job.submitted_at && lacks_tag(row, record))
     }
 
     pub(super) fn recorded(&self, row: &TaskRow, queued: &Queued<'_>) -> Recorded<'a> {

@@ -59,6 +59,21 @@ fn a_recycled_id_does_not_bring_an_ended_job_back() {
     assert_eq!(verdict("u_a_sub-01_ses-01", None), "pending queued");
 }
 
+/// The same while the row is in flight: accounting shows whose job the queue has.
+#[test]
+fn a_recycled_id_does_not_keep_a_job_alive_whose_end_accounting_shows() {
+    let mut live = report(Phase::Queued);
+    live.submitted_at = Some(at(6));
+    let case = ended(|own| own.tag = tagged("0123456789abcdef", own.phase).tag).with(|c| {
+        c.queue = Answer::Got(vec![live.clone()]);
+        if let Answer::Got(records) = &mut c.accounting {
+            live.has_submit_line = true;
+            records.push(live);
+        }
+    });
+    assert_eq!(case.verdict(), "failed timeout");
+}
+
 /// The login node's clock was wrong when the job was submitted.
 #[test]
 fn e5_the_clock_of_this_host_proves_nothing() {
