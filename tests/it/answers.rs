@@ -13,7 +13,7 @@ use snbb_scheduler::state::store::Store;
 
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::{Study, executable};
-use crate::harness_slurm::cluster;
+use crate::harness_slurm::private_cluster;
 
 const ONE: &str = "\
 slurm_partition: normal
@@ -49,7 +49,9 @@ fn wrap(study: &mut Study, program: &str, body: &str) {
 
 #[test]
 fn a3_texts_of_other_jobs_cost_no_answer() {
-    let Some(cluster) = cluster() else { return };
+    let Some(cluster) = private_cluster("texts") else {
+        return;
+    };
     let study = cluster.study("procedures:\n  - {name: texts, output_dir: texts, script: a.sh, completion_marker: done}\n");
     study.script(
         "a.sh",
