@@ -264,9 +264,9 @@ fn a_state_of_absurd_size_or_kind_is_an_error_that_names_it() {
     std::os::unix::fs::symlink("/dev/zero", study.at("state.parquet")).unwrap();
     for command in [&["status"][..], &["state", "verify"]] {
         let said = study.call(command);
-        assert_eq!(said.code, 1, "{command:?}: {}", said.err);
+        assert_eq!(said.code, 2, "{command:?}: {}", said.err);
         assert!(
-            (said.out + &said.err).contains("no regular file"),
+            (said.out + &said.err).contains("not a regular file"),
             "{command:?}"
         );
     }
