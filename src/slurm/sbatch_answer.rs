@@ -17,7 +17,7 @@ const OUTCOMES: [&str; 2] = ["batch job submission failed: ", "allocation failur
 /// Parts of texts about a reply that was lost or cannot be believed: the controller may have made the job.
 const LOST: &[&str] = &[
     "timed out",
-    "socket",
+    "socket error",
     "connection",
     "network is",
     "network dropped",
