@@ -121,7 +121,8 @@ pub enum Submission {
 pub enum Refusal {
     /// This procedure cannot be submitted as configured: go on with others.
     Permanent,
-    /// A limit of the site: submit nothing more in this run.
+    /// A limit of the site on jobs: submit nothing more of this procedure in this run, and nothing at all if the
+    /// answer came late.
     Limit,
     /// A job array has more tasks than the site takes in one.
     ArraySize,
@@ -199,6 +200,9 @@ pub enum Phase {
     Unknown,
 }
 
+/// What to do where sacct is missing or always fails.
+pub const NO_ACCOUNTING: &str = "if this site has no accounting, set `accounting: off`";
+
 /// Says why an executor could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecutorError {
@@ -237,6 +241,9 @@ impl ExecutorError {
             Self::ScriptUnfit { path, line, .. } => Some(format!(
                 "take it out of line {line} of {}; nothing of this procedure is submitted until then",
                 path.display()
+            )),
+            Self::ProgramMissing { program, .. } if program == "sacct" => Some(format!(
+                "{NO_ACCOUNTING}; otherwise set slurm_bin_dir to the directory of sacct"
             )),
             Self::ProgramMissing { program, .. } => Some(format!(
                 "set slurm_bin_dir to the directory of {program}; cron's PATH is shorter than a login shell's"

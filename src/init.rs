@@ -76,6 +76,7 @@ pub enum Jobs {
         account: Option<String>,
         /// Where its commands are, if cron would not find them.
         bin_dir: Option<PathBuf>,
+        accounting: bool,
     },
 }
 

@@ -35,14 +35,15 @@ pub enum ScriptError {
 }
 
 /// Looks for a script: an absolute path as it stands, else below each of `dirs`, else (a bare name)
-/// in the directories of `search_path`. The error names all places.
+/// in the directories of `search_path`. The error names all places, those of `search_path` only if they hold something
+/// else of this name.
 pub fn find_script(
     script: &str,
     dirs: &[PathBuf],
     search_path: Option<&OsStr>,
 ) -> Result<PathBuf, ExecutorError> {
-    let mut searched = Vec::new();
-    let mut found = |candidate: PathBuf, place: String| {
+    let mut searched: Vec<String> = Vec::new();
+    let mut found = |candidate: PathBuf, place: &str| {
         // Opened, since a script that cannot be read is none.
         // Only a plain file is opened: a named pipe would wait for its writer.
         let metadata = std::fs::metadata(&candidate).and_then(|metadata| {
@@ -51,24 +52,23 @@ pub fn find_script(
             }
             Ok(metadata)
         });
-        let note = match metadata {
+        searched.push(match metadata {
             Ok(metadata) if metadata.is_file() => return Some(candidate),
-            Ok(_) => " (not a file)".to_owned(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(error) => format!(" ({error})"),
-        };
-        searched.push(format!("{place}{note}"));
+            Ok(_) => format!("{} (not a file)", candidate.display()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => place.to_owned(),
+            Err(error) => format!("{} ({error})", candidate.display()),
+        });
         None
     };
 
     let path = Path::new(script);
     if path.is_absolute() {
-        if let Some(file) = found(path.to_owned(), script.to_owned()) {
+        if let Some(file) = found(path.to_owned(), script) {
             return Ok(file);
         }
     } else {
         for dir in dirs {
-            if let Some(file) = found(dir.join(path), dir.display().to_string()) {
+            if let Some(file) = found(dir.join(path), &dir.display().to_string()) {
                 return Ok(file);
             }
         }
@@ -77,13 +77,14 @@ pub fn find_script(
                 // An empty or relative entry of PATH means the working directory, which is
                 // another one under cron.
                 if dir.is_absolute()
-                    && let Some(file) = found(dir.join(path), dir.display().to_string())
+                    && let Some(file) = found(dir.join(path), "PATH")
                 {
                     return Ok(file);
                 }
             }
         }
     }
+    searched.dedup();
     Err(ExecutorError::ScriptMissing {
         script: script.to_owned(),
         searched,
@@ -240,14 +241,14 @@ mod tests {
     }
 
     #[test]
-    fn the_error_names_the_places_and_what_stood_in_the_way() {
+    fn d30_the_error_names_the_places_and_what_stood_in_the_way() {
         let dir = tempfile::tempdir().unwrap();
         let scripts = dir.path().join("scripts");
         std::fs::create_dir_all(scripts.join("a.sh")).unwrap();
-        let error = find_script("a.sh", &[scripts], Some(OsStr::new("/nowhere::rel")))
+        let error = find_script("a.sh", &[scripts], Some(OsStr::new("/nowhere:/else::rel")))
             .unwrap_err()
             .to_string();
-        let places = format!("{}/scripts (not a file), /nowhere", dir.path().display());
+        let places = format!("{}/scripts/a.sh (not a file), PATH", dir.path().display());
         assert_eq!(
             error,
             format!("script 'a.sh' was not found (looked in {places})")

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::executor::{Executor, JobRequest, Refusal, Submission};
+use crate::executor::{Answer, Executor, JobRequest, Question, Refusal, Submission};
 use crate::job::JobId;
 use crate::procedure::Resources;
 use crate::request::{Batch, Prepared};
@@ -26,7 +26,7 @@ use crate::state::journal::{self, Entry};
 use crate::state::lock::LockError;
 use crate::state::store::{LockedStore, StateError};
 use crate::state::{State, TaskKey};
-use progress::Progress;
+use progress::{LONG_WAIT_S, Progress};
 use report::{note_audit_error, of_task};
 use run::{Run, entry};
 
@@ -54,6 +54,8 @@ pub struct Submitted {
     /// Retries whose own resources were refused: that says nothing of the procedure's other tasks.
     pub refused_retries: Vec<RefusedRetry>,
     pub in_doubt: Vec<(TaskKey, String)>,
+    /// Procedures of which no more is submitted in this run.
+    pub held: BTreeMap<Arc<str>, Held>,
     /// Why the run stopped before all tasks were tried, and how many were left.
     pub stopped: Option<(Halt, usize)>,
     /// Events that could not be written to the audit log, once.
@@ -78,14 +80,31 @@ impl RefusedRetry {
     }
 }
 
+/// Tasks of one procedure that wait for the next run.
+#[derive(Debug)]
+pub struct Held {
+    pub by: HeldBy,
+    /// Slurm's words.
+    pub message: String,
+    pub count: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeldBy {
+    /// A limit on the jobs of its account or quality of service.
+    Limit,
+    /// Several submissions in a row ended in doubt, although Slurm answers squeue.
+    Doubts,
+}
+
 /// Says why a run submits nothing more.
 #[derive(Debug)]
 pub enum Halt {
-    /// A limit of the site: the rest waits for the next run.
+    /// The controller has as many jobs as it can take: the rest waits for the next run.
     Limit(String),
     /// The controller cannot be reached.
     Transient(String),
-    /// Several submissions in a row ended in doubt.
+    /// Several submissions in a row ended in doubt, and Slurm does not answer squeue either.
     NoAnswers(String),
     /// An intent could not be written: nothing may be submitted without one.
     Journal(StateError),
@@ -102,9 +121,6 @@ const PAUSES: [Duration; 3] = [
     Duration::from_secs(3),
     Duration::from_secs(9),
 ];
-
-/// A refusal that took longer came after tries of sbatch's own, seconds.
-const LONG_WAIT_S: i64 = 60;
 
 /// How often the journal is folded into the state file, seconds.
 const FOLD_EVERY_S: i64 = 30;
@@ -210,7 +226,12 @@ impl Submitter<'_> {
                 (Some(parts), _) => return Ok(Next::Instead(parts)),
                 (None, Some(pause)) => (self.pause)(pause),
                 (None, None) => {
-                    let is_over = progress.conclude(batch, first, submission);
+                    let queue_answers = || {
+                        let seen = self.executor.observe(&Question::default());
+                        !matches!(seen.queue, Answer::Failed(_))
+                    };
+                    let is_over =
+                        progress.conclude(batch, first, (submission, took), queue_answers);
                     return is_over.map(|()| Next::Done);
                 }
             }

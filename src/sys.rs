@@ -19,7 +19,8 @@ pub fn now() -> DateTime<Utc> {
     Utc::now().trunc_subsecs(6)
 }
 
-/// Writes a time for people, in their time zone: `2026-01-02 04:04 +01:00`. Files, CSV and JSON have UTC.
+/// Writes a time for people, in their time zone: `2026-01-02 04:04 +01:00`. Files, CSV and JSON have UTC. The zone
+/// decides nothing, so pure modules may call this for their texts.
 pub fn local_time(at: DateTime<Utc>) -> String {
     let local = at.with_timezone(&Local);
     let zone = match local.offset().local_minus_utc() {

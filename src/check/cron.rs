@@ -5,13 +5,16 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::{Finding, Level, few};
+use crate::slurm::KEPT;
 
 const TOPIC: &str = "cron";
 /// What cron sets (crontab(5)).
 pub const PATH: &str = "/usr/bin:/bin";
 
-/// Variables that help Slurm's commands to their cluster and libraries.
-pub const HELPERS: [&str; 4] = ["SLURM_CONF", "SLURM_JWT", "LD_LIBRARY_PATH", "TZ"];
+/// Returns the variables that help Slurm's commands to their cluster and libraries.
+pub fn helpers() -> impl Iterator<Item = &'static str> {
+    KEPT.into_iter().chain(["LD_LIBRARY_PATH", "TZ"])
+}
 
 /// Holds what differs between this shell and cron.
 pub struct Facts<'a> {
@@ -27,7 +30,7 @@ pub struct Facts<'a> {
     pub there: Vec<Finding>,
     /// Where sbatch is here, if it is nowhere there.
     pub sbatch: Option<PathBuf>,
-    /// Of [`HELPERS`], those that are set here, with their values.
+    /// Of [`helpers`], those that are set here, with their values.
     pub variables: Vec<(&'static str, String)>,
 }
 
@@ -189,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_there_only_comes_with_lines_for_the_crontab() {
+    fn a4_what_fails_there_only_comes_with_lines_for_the_crontab() {
         let here = [
             Finding::ok("slurm", "", "commands"),
             Finding::ok("queue", "", "answers"),
@@ -210,7 +213,7 @@ mod tests {
         let known = judge(&Facts {
             sbatch: Some("/opt/slurm/bin/sbatch".into()),
             variables: vec![
-                ("SLURM_CONF", "/etc/s.conf".to_owned()),
+                ("SLURM_CONF_SERVER", "ctl:6817".to_owned()),
                 ("SLURM_JWT", "secret".to_owned()),
             ],
             ..facts(&here, there)
@@ -221,7 +224,7 @@ mod tests {
             advice.contains("PATH=/opt/slurm/bin:/usr/bin:/bin"),
             "{advice}"
         );
-        assert!(advice.contains("SLURM_CONF=/etc/s.conf"), "{advice}");
+        assert!(advice.contains("SLURM_CONF_SERVER=ctl:6817"), "{advice}");
         assert!(!advice.contains("secret"), "{advice}");
     }
 

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{Finding, few};
-use crate::{catalogue, shell};
+use crate::catalogue;
+use crate::shell;
 
 /// Holds what is known of one root.
 #[derive(Debug, Clone)]

@@ -193,6 +193,7 @@ fn content(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Vec<Findi
         ));
     }
     header::judge(facts, path, &asked(text), findings);
+    header::memory(facts, path, text, findings);
 }
 
 /// Returns the programs of a `#!` line that must be there: the interpreter, and what `env` is to start.

@@ -91,7 +91,7 @@ fn found_sessions(found: &Discovery, place: String) -> Vec<Finding> {
             TOPIC,
             "",
             note,
-            "rename them if they are sessions; otherwise nothing, they are left alone",
+            "do as the note says if these are sessions; otherwise nothing has to be done",
         )
     }));
     let unreadable: Vec<String> = found

@@ -14,7 +14,7 @@ use crate::procedure::marker::{Component, Pattern};
 pub type Visit<'v> = dyn FnMut(&Path, Kind) -> Result<bool, Unreadable> + 'v;
 
 /// Shows every match of `pattern` below `base` to `visit` until that is content; says whether it
-/// was. Links that lead nowhere are shown too: the caller asks for them anyway.
+/// was. Links that lead nowhere are shown too: the caller learns that they cannot be read.
 ///
 /// # Errors
 /// The first thing that could not be read, if nothing contented `visit`.
@@ -36,14 +36,17 @@ pub fn find(
     search.error.map_or(Ok(false), Err)
 }
 
-/// True if something matches: anything but a link that leads nowhere.
+/// True if something matches.
+///
+/// # Errors
+/// As [`find`]; also if only a link that leads nowhere matches.
 pub fn any(listings: &Listings<'_>, base: &Path, pattern: &Pattern) -> Result<bool, Unreadable> {
     find(listings, base, pattern, &mut |path, kind| {
         is_there(listings.reader, path, kind)
     })
 }
 
-/// True if the entry is not a link that leads nowhere.
+/// False for a file of git-annex that does not count. A link that leads nowhere is an error.
 pub fn is_there(reader: &Reader, path: &Path, kind: Kind) -> Result<bool, Unreadable> {
     Ok(kind != Kind::Link || reader.stat(path)?.is_some())
 }

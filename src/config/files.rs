@@ -11,12 +11,10 @@ use super::reader::{Context, Fields};
 use super::{Config, SessionSource, validate};
 use crate::bids::cohort::ListSource;
 use crate::disk::annex;
-use crate::state::store::StatePaths;
+use crate::state::store::{StatePaths, resolve};
 
 /// A file of the study.
 struct Named {
-    /// Its key; files beside the state file have the key of that.
-    key: &'static str,
     /// What it is, for messages.
     what: String,
     path: PathBuf,
@@ -50,7 +48,6 @@ pub(super) fn check(config: &Config, fields: &Fields<'_>, context: &Context<'_>)
             return validate::problem(fields, context, key, &message);
         }
         let named = Named {
-            key,
             what: what.to_owned(),
             path: path.to_owned(),
             is_written,
@@ -60,12 +57,13 @@ pub(super) fn check(config: &Config, fields: &Fields<'_>, context: &Context<'_>)
             .iter()
             .find(|other| (other.is_written || is_written) && other.identity == named.identity);
         if let Some(other) = other {
-            let key = if is_written { key } else { other.key };
-            let message = format!(
-                "{what} and {} are the same file, {}",
-                other.what,
-                other.path.display()
-            );
+            let what = if what == key {
+                String::new()
+            } else {
+                format!("{what} ")
+            };
+            let (other, path) = (&other.what, other.path.display());
+            let message = format!("{what}is the same file as {other}, {path}");
             validate::problem(fields, context, key, &message);
         }
         known.push(named);
@@ -144,10 +142,11 @@ fn look(path: &Path) -> (Identity, Option<Metadata>) {
             (identity, Some(metadata))
         }
         Err(_) => {
+            let path = resolve(path).unwrap_or_else(|_| path.to_owned());
             let directory = path.parent().and_then(|parent| parent.canonicalize().ok());
             let real = directory.zip(path.file_name());
             let real = real.map(|(directory, name)| directory.join(name));
-            (Identity::At(real.unwrap_or_else(|| path.to_owned())), None)
+            (Identity::At(real.unwrap_or(path)), None)
         }
     }
 }

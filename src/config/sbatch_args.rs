@@ -11,7 +11,6 @@ use crate::procedure::options::SHORT_WITH_VALUE;
 /// Options that are refused: long name, short letter, and why.
 const REFUSED: &[(&str, Option<char>, &str)] = &[
     ("job-name", Some('J'), "jobs are found by their name"),
-    ("comment", None, "jobs are found by their comment"),
     ("parsable", None, "it is always passed"),
     ("array", Some('a'), "one job is submitted per task"),
     ("wait", Some('W'), "the scheduler does not wait for jobs"),

@@ -10,6 +10,7 @@ use super::notify::Occasion;
 use crate::procedure::Variable;
 use crate::state::{Reason, TaskStatus};
 
+<<<<<<< HEAD
 /// The names that `env` may set.
 fn variable_names() -> String {
     let reserved = Variable::ALL
@@ -22,6 +23,8 @@ fn variable_names() -> String {
     )
 }
 
+=======
+>>>>>>> main
 /// Makes the whole schema (draft 7, which all editors know).
 pub fn schema() -> Value {
     let mut definitions = Map::new();
@@ -108,7 +111,10 @@ pub fn value_of(key: &Key) -> Option<Value> {
         (_, "notify", "mapping") => section(Section::Notify),
         (_, "env", "mapping") => json!({
             "type": "object",
-            "propertyNames": {"pattern": variable_names()},
+            "propertyNames": {"pattern": format!(
+                "^(?!SLURM_|SBATCH_|({})$)[A-Za-z_][A-Za-z0-9_]*$",
+                Variable::reserved().join("|")
+            )},
             "additionalProperties": scalar(),
         }),
         (_, _, "path") => text(),

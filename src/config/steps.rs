@@ -10,8 +10,9 @@ use super::reader::{Fields, Value};
 use super::{markers, paths, rules, sbatch_args};
 use crate::procedure::{
     Check, Dependency, MemSize, Procedure, Resources, Scope, SessionsRule, SubmitRules, TimeLimit,
-    Variable,
+    Variable, options,
 };
+use crate::state::Reason;
 
 /// Is a procedure together with where its parts stand in the file.
 pub(super) struct Step<'a> {
@@ -56,7 +57,7 @@ pub(super) fn read<'a>(
     let (depends_on, dependencies) = depends_on(&fields);
     let completion = markers::rule(&fields);
     let env = fields.get("env").map(|value| environment(&value));
-    let resources = resources(&fields, site);
+    let mut resources = resources(&fields, site);
     let output_grace = fields.maybe("output_grace", |value| {
         value.parse("a duration such as 10m", super::duration::parse)
     });
@@ -67,6 +68,11 @@ pub(super) fn read<'a>(
         accept_outputs: fields.or("accept_outputs", false, Value::flag),
         ..rules::read(&fields, site_rules)
     };
+    // Two that restart the same job would run it twice.
+    resources.no_requeue = rules.retry.as_ref().is_some_and(|rules| {
+        let restarts = [Reason::NodeFail, Reason::Preempted];
+        restarts.iter().all(|reason| rules.on.contains_key(reason))
+    }) && !options::decide_requeue(&resources.sbatch_args);
     if known_scope == Some(Scope::Session) {
         for key in ["min_sessions", "rerun_when_stale"] {
             if let Some(value) = fields.get(key) {
@@ -268,7 +274,7 @@ fn resources(fields: &Fields<'_>, site: &Resources) -> Resources {
     let cpus = fields
         .setting("cpus_per_task", cpus)
         .filter(|_| own("cpus_per_task"));
-    Resources {
+    let resources = Resources {
         partition: text("partition", &site.partition),
         account: text("account", &site.account),
         qos: text("qos", &site.qos),
@@ -282,7 +288,16 @@ fn resources(fields: &Fields<'_>, site: &Resources) -> Resources {
         sbatch_args: fields
             .maybe("sbatch_args", sbatch_args::read)
             .unwrap_or_default(),
+        no_requeue: false,
+    };
+    let memory = options::passed_memory_options(&resources);
+    if let ([first, second, ..], Some(value)) = (&memory[..], fields.get("sbatch_args")) {
+        value.problem_with(
+            format!("--{first} and --{second} are passed together, and sbatch takes one of them only"),
+            "write mem: \"\" beside --mem-per-cpu or --mem-per-gpu: it takes slurm_mem away as well",
+        );
     }
+    resources
 }
 
 /// Reads a number of CPUs; 0 is "none".
@@ -304,7 +319,11 @@ fn environment(value: &Value<'_>) -> BTreeMap<String, String> {
             ));
         } else if let Some(prefix) = RESERVED.iter().find(|prefix| name.starts_with(**prefix)) {
             value.problem(format!("names that begin with {prefix} are set by Slurm"));
+<<<<<<< HEAD
         } else if Variable::is_reserved(name) {
+=======
+        } else if Variable::reserved().contains(&name) {
+>>>>>>> main
             value.problem("is set by the scheduler for each job");
         } else if value.is_null() {
             value.problem_with("has no value", "write \"\" for an empty one");

@@ -147,6 +147,7 @@ pub fn asks(resources: &Resources) -> Vec<String> {
         mem,
         cpus_per_task,
         gres,
+        no_requeue,
         sbatch_args,
     } = resources;
     [
@@ -157,6 +158,7 @@ pub fn asks(resources: &Resources) -> Vec<String> {
         option("partition", partition.clone()),
         option("account", account.clone()),
         option("qos", qos.clone()),
+        no_requeue.then(|| "--no-requeue".to_owned()),
     ]
     .into_iter()
     .flatten()

@@ -171,6 +171,7 @@ fn jobs(file: &mut File<'_>, answers: &Answers) -> Result<(), InitError> {
         partition,
         account,
         bin_dir,
+        accounting,
     } = &answers.jobs
     else {
         file.note("local: child processes on this machine, so many at a time. slurm: a cluster; set the two keys below then.");
@@ -208,6 +209,10 @@ fn jobs(file: &mut File<'_>, answers: &Answers) -> Result<(), InitError> {
             file.path("slurm_bin_dir", dir)?;
         }
         None => file.line(format_args!("#slurm_bin_dir: /opt/slurm/bin")),
+    }
+    if !accounting {
+        file.note("sacct knows of no jobs here: the queue and the markers decide alone.");
+        file.line(format_args!("accounting: off"));
     }
     resources(file, answers);
     Ok(())

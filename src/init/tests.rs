@@ -120,6 +120,7 @@ fn each_key_that_is_offered_is_one_and_its_value_too() {
             partition: None,
             account: None,
             bin_dir: None,
+            accounting: false,
         },
     ] {
         let answers = Answers {

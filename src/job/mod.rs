@@ -56,9 +56,15 @@ impl FromStr for JobId {
 impl JobTag {
     const WORD: &'static str = "snbb";
 
-    /// Reads a tag out of a job's comment.
+    /// Reads a tag out of a job's comment, which may hold a site's own words or JSON beside it.
     pub fn parse(comment: &str) -> Option<Self> {
-        let mut parts = comment.trim().splitn(3, ':');
+        comment
+            .split(|c: char| c.is_whitespace() || matches!(c, '"' | '\''))
+            .find_map(Self::of_word)
+    }
+
+    fn of_word(word: &str) -> Option<Self> {
+        let mut parts = word.splitn(3, ':');
         match (parts.next(), parts.next(), parts.next()) {
             (Some(Self::WORD), Some(project), Some(id))
                 if !project.is_empty() && !id.is_empty() =>

@@ -36,7 +36,7 @@ pub fn streaks<'a>(
 ) -> BTreeMap<Arc<str>, Streak> {
     let mut last_success: HashMap<&str, DateTime<Utc>> = HashMap::new();
     for row in attempts.clone() {
-        if row.status == TaskStatus::Complete
+        if row.is_proven_complete()
             && let Some(end) = end_of(row)
         {
             let last = last_success.entry(&row.key.procedure).or_insert(end);

@@ -14,7 +14,7 @@ use crate::completion::{Completion, SubjectCompletions};
 use crate::job::JobId;
 use crate::parallel;
 use crate::procedure::{ProcedureDag, ProcedureId, Scope};
-use crate::state::{TaskKey, TaskRow, TaskStatus};
+use crate::state::{Reason, TaskKey, TaskRow, TaskStatus};
 use target::Target;
 
 /// Gives each task of each session its one decision, in order of priority, subject and session.
@@ -277,7 +277,7 @@ impl Subject<'_> {
         standing
     }
 
-    /// Returns where a task stands whose newest attempt failed.
+    /// Returns where a task stands whose newest attempt failed, or ended while nobody knew its markers.
     fn failed(
         &self,
         procedure: ProcedureId,
@@ -286,7 +286,8 @@ impl Subject<'_> {
     ) -> TaskStanding {
         let rules = &self.dag.get(procedure).rules;
         // The Python program's failed rows have no reason: the disk decides about them.
-        if rules.accept_outputs || row.reason.is_none() {
+        let is_judged = row.status == TaskStatus::Failed && row.reason.is_some();
+        if rules.accept_outputs || !is_judged {
             let completion = self.disk.completion(procedure, session);
             if completion != Completion::Incomplete {
                 return TaskStanding::Disk(completion);
@@ -296,7 +297,10 @@ impl Subject<'_> {
         let outlook = retry::outlook(rules.retry.as_ref(), row, own_uid, self.world.now);
         let (Some(reason), Outlook::Now) = (row.reason, outlook) else {
             return TaskStanding::Failed(Box::new(Skip::Failed {
-                reason: row.reason,
+                reason: match row.reason {
+                    Some(Reason::Unverified) => Some(Reason::NoOutput),
+                    reason => reason,
+                },
                 attempt: row.attempt.unwrap_or(1),
                 outlook,
             }));
@@ -310,9 +314,12 @@ impl Subject<'_> {
         TaskStanding::Retry(Due::Retry { reason, complete })
     }
 
-    /// True for a failed row that keeps its task's outputs from being believed.
+    /// True for a row that keeps its task from running again by the disk's word alone.
     fn blocks(&self, row: &TaskRow) -> bool {
-        row.status == TaskStatus::Failed && !self.policy.resubmit_failed && !self.is_forced(row)
+        let is_unproven = row.reason == Some(Reason::Unverified);
+        (row.status == TaskStatus::Failed || is_unproven)
+            && !self.policy.resubmit_failed
+            && !self.is_forced(row)
     }
 
     fn is_forced(&self, row: &TaskRow) -> bool {

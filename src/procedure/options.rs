@@ -25,6 +25,8 @@ const MEM_PER_CPU: Name = name("mem-per-cpu", "mem-per-c", None);
 const MEM_PER_GPU: Name = name("mem-per-gpu", "mem-per-g", None);
 const TIME: Name = name("time", "time", Some('t'));
 const CPUS: Name = name("cpus-per-task", "cpus-per-t", Some('c'));
+const COMMENT: Name = name("comment", "com", None);
+const EXPORT: Name = name("export", "export", None);
 const EXCLUDE: Name = name("exclude", "exclud", Some('x'));
 
 /// Returns the memory per node that is asked for; none: not asked for, or per CPU or GPU.
@@ -75,9 +77,48 @@ pub fn set_cpus(resources: &mut Resources, cpus: u32) {
 /// True if a script's own options (its `#SBATCH` lines) ask for memory per CPU or GPU: sbatch refuses
 /// `--mem` on the command line then.
 pub fn is_mem_shared(script: &[String]) -> bool {
-    [MEM_PER_CPU, MEM_PER_GPU]
-        .iter()
-        .any(|name| !take(&mut script.to_vec(), name).is_empty())
+    memory_options(script).any(|option| option != MEM.long)
+}
+
+/// Returns the options among these by which memory is asked for. sbatch takes one of them only, wherever they stand.
+pub fn memory_options(arguments: &[String]) -> impl Iterator<Item = &'static str> {
+    let names = [MEM, MEM_PER_CPU, MEM_PER_GPU].into_iter();
+    names
+        .filter(|name| !take(&mut arguments.to_vec(), name).is_empty())
+        .map(|name| name.long)
+}
+
+/// Returns the options by which memory is asked for on the command line.
+pub fn passed_memory_options(resources: &Resources) -> Vec<&'static str> {
+    let mut options: Vec<_> = memory_options(&resources.sbatch_args).collect();
+    if resources.mem.is_some() && !options.contains(&MEM.long) {
+        options.insert(0, MEM.long);
+    }
+    options
+}
+
+/// Takes the comment of a site's own out of the arguments, where it is, or finds it in the script's own options, which
+/// the command line's replace.
+pub fn take_comment(arguments: &mut Vec<String>, script: &[String]) -> Option<String> {
+    let own = take(arguments, &COMMENT).pop();
+    own.or_else(|| take(&mut script.to_vec(), &COMMENT).pop())
+}
+
+/// True if these arguments say whether Slurm may restart the job.
+pub fn decide_requeue(arguments: &[String]) -> bool {
+    let names = [("requeue", "req"), ("no-requeue", "no-r")];
+    arguments.iter().any(|argument| {
+        let option = argument.split('=').next().unwrap_or_default();
+        option.strip_prefix("--").is_some_and(|option| {
+            let mut names = names.iter();
+            names.any(|(name, least)| name.starts_with(option) && option.starts_with(least))
+        })
+    })
+}
+
+/// Returns the variables that a script wants to see (`#SBATCH --export`).
+pub fn export(script: &[String]) -> Option<String> {
+    take(&mut script.to_vec(), &EXPORT).pop()
 }
 
 /// Adds nodes to those that the job stays away from. `script`: its own options, which the command

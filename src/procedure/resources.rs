@@ -12,6 +12,8 @@ pub struct Resources {
     pub mem: Option<MemSize>,
     pub cpus_per_task: Option<u32>,
     pub gres: Option<String>,
+    /// Slurm does not restart the job by itself, because the retry rules do.
+    pub no_requeue: bool,
     /// Further sbatch options, passed as they stand, before the script.
     pub sbatch_args: Vec<String>,
 }

@@ -44,15 +44,14 @@ impl Variable {
 
     /// True if a procedure's `env` may set it: where the nodes see a root. The others say which task the job is, and
     /// where its outputs are looked for.
-    pub const fn may_be_set(self) -> bool {
+    const fn may_be_set(self) -> bool {
         matches!(self, Self::BidsRoot | Self::DerivativesRoot)
     }
 
-    /// True if a procedure's `env` may not set the variable of this name.
-    pub fn is_reserved(name: &str) -> bool {
-        Self::ALL
-            .iter()
-            .any(|variable| variable.name() == name && !variable.may_be_set())
+    /// The names that a procedure's `env` may not set.
+    pub fn reserved() -> Vec<&'static str> {
+        let reserved = Self::ALL.iter().filter(|variable| !variable.may_be_set());
+        reserved.map(|variable| variable.name()).collect()
     }
 
     /// True if the value is the task's own; all others are equal within a job array.

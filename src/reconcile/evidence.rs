@@ -77,16 +77,30 @@ impl<'a> Evidence<'a> {
 
     /// `None` if the query failed.
     pub(super) fn queued(&self, row: &TaskRow) -> Option<Queued<'a>> {
-        // An untagged job that keeps a row in flight does no harm, even if it is another one.
         let is_its = |job: &JobReport| match row.is_in_flight() {
-            true => may_be_own(row, job),
-            false => is_own(row, job),
+            // An untagged job that keeps a row in flight does no harm, even if it is another one.
+            true => may_be_own(row, job) && !self.is_foreign(row, job),
+            // One that brings back a job whose end is known does: it may have got a recycled id.
+            false => is_own(row, job) && (row.facts.ended_at.is_none() || !is_stranger(row, job)),
         };
         Some(match self.queue.as_ref()?.decisive(row, is_its) {
             Some(job) if job.phase.is_live() => Queued::Live(job),
             Some(job) => Queued::Ended(job),
             None => Queued::Absent,
         })
+    }
+
+    /// True for an untagged job in the queue whose submit line, in accounting, is not that of the row.
+    fn is_foreign(&self, row: &TaskRow, job: &JobReport) -> bool {
+        let Accounting::Got(records) = &self.accounting else {
+            return false;
+        };
+        let same_id = records.at(job.id.leader(), job.facts.cluster.as_deref());
+        job.tag.is_none()
+            && records.tagged(row).next().is_some()
+            && same_id
+                .iter()
+                .any(|record| record.submitted_at == job.submitted_at && lacks_tag(row, record))
     }
 
     pub(super) fn recorded(&self, row: &TaskRow, queued: &Queued<'_>) -> Recorded<'a> {
@@ -279,6 +293,11 @@ fn carries_tag(row: &TaskRow, job: &JobReport) -> bool {
     };
     let array = array::split_task_id(id).map(|(array, _)| array);
     **id == *tag.submission_id || array == Some(&tag.submission_id)
+}
+
+/// True for an untagged job that does not even have the row's name.
+fn is_stranger(row: &TaskRow, job: &JobReport) -> bool {
+    job.tag.is_none() && row.job_name.as_deref() != Some(&*job.name)
 }
 
 /// True if the command line of a job is known and lacks the row's tag: another job may have it.

@@ -13,6 +13,7 @@ use crate::state::testing::{at, row};
 use crate::state::transition::{self, Outcome};
 use doubt::tagged;
 
+mod absence;
 mod ends;
 mod identity;
 mod places;
@@ -301,59 +302,6 @@ fn a_job_that_nobody_knows_is_lost_only_after_its_grace_and_with_living_accounti
     assert_eq!(off(Some(95)).verdict(), "running unaccounted");
 }
 
-/// A cache of the queue may lack a job that is alive.
-#[test]
-fn e3_without_accounting_outputs_count_only_after_a_long_absence() {
-    let off = |since: Option<i64>, reason| {
-        Case::new()
-            .with(|c| {
-                c.accounting = Answer::Off;
-                c.row.reason = Some(reason);
-                c.row.missing_since = since.map(at);
-                c.now = 100;
-            })
-            .disk(HERE)
-            .verdict()
-    };
-    assert_eq!(off(None, Reason::Running), "running unaccounted");
-    assert_eq!(off(Some(96), Reason::Unaccounted), "running unaccounted");
-    assert_eq!(off(Some(95), Reason::Unaccounted), "complete verified");
-}
-
-#[test]
-fn e17_a_failed_accounting_ends_nothing_however_long_the_queue_lacks_the_job() {
-    for disk in [HERE, Outputs::Missing, Outputs::NoRule] {
-        let case = Case::new().with(|c| {
-            c.accounting = failed();
-            c.row.reason = Some(Reason::Unaccounted);
-            c.row.missing_since = Some(at(0));
-            c.now = 10_000;
-        });
-        assert_eq!(case.disk(disk).pass().1, Reconciled::default());
-    }
-}
-
-/// An earlier pass saw that it ended well; only its outputs are awaited.
-#[test]
-fn an_end_that_was_seen_stays_seen() {
-    for accounting in [failed(), Answer::Got(vec![]), Answer::Off] {
-        let awaiting = |disk, now| {
-            Case::new()
-                .with(|c| {
-                    c.accounting = accounting.clone();
-                    c.row.reason = Some(Reason::AwaitingOutput);
-                    c.row.facts.ended_at = Some(at(5));
-                    c.now = now;
-                })
-                .disk(disk)
-                .verdict()
-        };
-        assert_eq!(awaiting(HERE, 6), "complete verified");
-        assert_eq!(awaiting(Outputs::Missing, 14), "running awaiting_output");
-        assert_eq!(awaiting(Outputs::Missing, 15), "failed no_output");
-    }
-}
-
 #[test]
 fn a_requeued_job_comes_back_and_a_late_output_completes() {
     let case = |reason| {
@@ -398,8 +346,8 @@ fn phases() -> impl Strategy<Value = Phase> {
 
 proptest! {
     /// Over any series of answers: no verdict is refused by the transition table, a final status
-    /// flips only by a live job in the queue or a late output, and silence alone ends nothing
-    /// before its grace.
+    /// flips only by a live job in the queue, a late output, or markers that nobody knew before, and
+    /// silence alone ends nothing before its grace.
     #[test]
     fn statuses_never_flip_back(steps in prop::collection::vec(
         (prop::option::of(prop::option::of(phases())), prop::option::of(prop::option::of(phases())), 0u8..4, 1i64..30), 1..20,
@@ -426,7 +374,9 @@ proptest! {
                 let late = before.status == TaskStatus::Failed && row.status == TaskStatus::Complete
                     && matches!(before.reason, Some(Reason::NoOutput | Reason::Lost)) && disk == HERE;
                 let corrected = before.facts.ended_at.is_none() && row.facts.ended_at.is_some();
-                prop_assert!(alive || late || corrected, "{:?} -> {:?}", before, row);
+                let unjudged = before.reason == Some(Reason::Unverified)
+                    && row.reason == Some(Reason::NoOutput) && matches!(disk, Outputs::Missing);
+                prop_assert!(alive || late || corrected || unjudged, "{:?} -> {:?}", before, row);
             }
             if row.reason == Some(Reason::Lost) && before.reason != Some(Reason::Lost) {
                 prop_assert!(at(now) - before.missing_since.unwrap() >= Duration::hours(1));

@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::manifest::{Decision, Due, Manifest, Skip};
 use crate::procedure::marker::{Marker, Required};
 use crate::procedure::{Procedure, ProcedureDag};
-use crate::state::{State, TaskKey, TaskRow, TaskStatus};
+use crate::state::{State, TaskKey, TaskRow};
 
 /// A drop of fewer than this is no alarm, unless nothing is left.
 const LEAST: u64 = 5;
@@ -173,7 +173,7 @@ impl Figures {
 /// True for a complete row of this program. The Python program's have no reason: it believed Slurm's word alone, so
 /// nobody knows whether there ever were outputs.
 fn is_proven(row: &TaskRow) -> bool {
-    row.status == TaskStatus::Complete && row.reason.is_some()
+    row.is_proven_complete() && row.reason.is_some()
 }
 
 /// Returns a stop for each number that fell by more than the configuration allows.

@@ -9,7 +9,7 @@ use std::path::Path;
 use super::{Baselines, SafetyStop};
 use crate::bids::SessionSource;
 use crate::config::Config;
-use crate::state::{State, TaskStatus};
+use crate::state::State;
 
 /// Says what stands at a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +118,7 @@ fn known<'a>(config: &'a Config, state: &State) -> [(&'static str, &'a Path, usi
         let rows = state.rows().iter();
         rows.filter(|row| {
             let procedure = config.procedures.find(&row.key.procedure);
-            row.status == TaskStatus::Complete
+            row.is_proven_complete()
                 && procedure.is_some_and(|id| {
                     let dir = &config.procedures.get(id).output_dir;
                     dir.as_os_str().is_empty() == is_below_bids
@@ -144,6 +144,7 @@ mod tests {
     use super::*;
     use crate::config::{Overrides, load::interpret};
     use crate::state::Reason;
+    use crate::state::TaskStatus;
     use crate::state::testing::row;
 
     #[test]

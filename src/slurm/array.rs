@@ -8,7 +8,7 @@ use super::sbatch_line::Line;
 use crate::array::{files, wrapper};
 use crate::executor::ArrayJob;
 use crate::executor::{ExecutorError, JobRequest, Submission};
-use crate::script::Script;
+use crate::script::{Script, header_words};
 
 /// Slurm's own default: indexes 0 to 1000.
 const DEFAULT_LIMIT: usize = 1001;
@@ -42,7 +42,9 @@ impl SlurmExecutor {
             }),
             arguments: &[],
         };
-        line.argv(first, sbatch, array.dir.join(wrapper::WRAPPER))
+        let script = self.look_for_script(&first.script);
+        let header = script.map(|path| header_words(&path)).unwrap_or_default();
+        line.argv(first, sbatch, array.dir.join(wrapper::WRAPPER), &header)
     }
 
     pub(super) fn try_submit_array(

@@ -22,7 +22,7 @@ use crate::executor::{
     Submission,
 };
 use crate::job::JobRef;
-use crate::script::{check_header, find_script};
+use crate::script::{check_header, find_script, header_words};
 use crate::sys;
 
 /// Holds what the executor needs to know of the site and of the calling process.
@@ -142,7 +142,8 @@ impl SlurmExecutor {
         let sbatch = self.commands.find("sbatch").map_err(told)?;
         let script = self.find_script(&request.script).map_err(told)?;
         make_log_dir(request)?;
-        let argv = Line::of(request).argv(request, sbatch, script);
+        let header = header_words(&script);
+        let argv = Line::of(request).argv(request, sbatch, script, &header);
         self.send(&argv, &request.env)
     }
 
@@ -191,7 +192,8 @@ impl Executor for SlurmExecutor {
         let script = self
             .find_script(&request.script)
             .unwrap_or_else(|_| PathBuf::from(&request.script));
-        texts(Line::of(request).argv(request, self.find_sbatch(), script))
+        let header = header_words(&script);
+        texts(Line::of(request).argv(request, self.find_sbatch(), script, &header))
     }
 
     fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {

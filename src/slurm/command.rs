@@ -22,13 +22,32 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::executor::ExecutorError;
 
-/// Inherited variables with these beginnings change what Slurm's commands do or answer, without a word.
-const STEERING: [&str; 7] = [
-    "SLURM_", "SBATCH_", "SQUEUE_", "SACCT_", "SALLOC_", "SPRIO_", "SINFO_",
+/// Beginnings of inherited variables that change what Slurm's commands do or answer, without a word, or that make a
+/// job take itself for a process of the MPI job that the caller's shell runs in.
+const STEERING: [&str; 12] = [
+    "SLURM_",
+    "SBATCH_",
+    "SQUEUE_",
+    "SACCT_",
+    "SALLOC_",
+    "SPRIO_",
+    "SINFO_",
+    "PMI_",
+    "PMIX_",
+    "PALS_",
+    "OMPI_COMM_WORLD_",
+    "MPI_LOCAL",
 ];
 
-/// Where the cluster is, and who asks.
-const KEPT: [&str; 2] = ["SLURM_CONF", "SLURM_JWT"];
+/// Variables without which Slurm cannot be reached: where its configuration is, and who asks.
+pub const KEPT: [&str; 6] = [
+    "SLURM_CONF",
+    "SLURM_CONF_SERVER",
+    "SLURM_JWT",
+    "SLURM_SACK_JWKS",
+    "SLURM_SACK_KEY",
+    "SLURM_SACK_SOCKET",
+];
 
 /// What the answers to queries are written in: words in English, times as epoch seconds, array tasks in full.
 const QUERY_ENV: [(&str, &str); 3] = [
@@ -116,11 +135,10 @@ impl Commands {
             .find(|path| is_executable(path))
             .ok_or_else(|| ExecutorError::ProgramMissing {
                 program: program.to_owned(),
-                searched: if dirs.is_empty() {
-                    "an empty PATH".to_owned()
-                } else {
-                    let dirs: Vec<_> = dirs.iter().map(|dir| dir.display().to_string()).collect();
-                    dirs.join(":")
+                searched: match (&self.bin_dir, dirs.len()) {
+                    (Some(dir), _) => dir.display().to_string(),
+                    (None, 0) => "an empty PATH".to_owned(),
+                    (None, count) => format!("the {count} directories of PATH"),
                 },
             })
     }

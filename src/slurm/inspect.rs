@@ -16,6 +16,7 @@ use crate::executor::{
     Answer, Executor as _, ExecutorError, JobReport, JobRequest, Refusal, Submission,
 };
 use crate::job::JobId;
+use crate::script::header_words;
 use crate::sys;
 
 /// Says what a check wants to know.
@@ -163,7 +164,8 @@ impl SlurmExecutor {
             }
             Err(error) => return Tried::Unclear(error.to_string()),
         };
-        let mut argv = Line::of(request).argv(request, sbatch, script);
+        let header = header_words(&script);
+        let mut argv = Line::of(request).argv(request, sbatch, script, &header);
         argv.insert(1, OsString::from("--test-only"));
         let Some(limit) = self.time.for_submission() else {
             return Tried::Unclear("there was no time left to ask".to_owned());

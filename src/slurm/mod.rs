@@ -19,4 +19,4 @@ mod time_left;
 mod usage;
 
 pub use client::{SlurmExecutor, SlurmSettings};
-pub use command::End;
+pub use command::{End, KEPT};

@@ -21,6 +21,8 @@ pub struct Offers {
     /// Accounts that the user may use.
     pub accounts: Vec<String>,
     pub default_account: Option<String>,
+    /// There is no sacct, or it says that nothing is recorded.
+    pub has_no_accounting: bool,
     /// One sentence each.
     pub problems: Vec<String>,
 }
@@ -73,7 +75,15 @@ pub fn ask(env: Vec<(OsString, OsString)>, user: &str) -> Offers {
         Err(problem) if problem.contains("accounting_storage") => {}
         Err(problem) => offers.problems.push(problem),
     }
+    offers.has_no_accounting = commands.find("sacct").is_err()
+        || answer(&commands, "sacct", &["-X", "-n", "--jobs=1"])
+            .is_err_and(|problem| is_without_accounting(&problem));
     offers
+}
+
+/// True if sacct says that this Slurm keeps no record of ended jobs.
+pub fn is_without_accounting(problem: &str) -> bool {
+    problem.contains("accounting storage is disabled")
 }
 
 /// True for what Slurm's commands say (20.11 to 25.05) where `slurm.conf` is neither there nor to be had from a server.

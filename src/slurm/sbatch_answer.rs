@@ -1,8 +1,9 @@
 //! What sbatch's answer means: accepted, certainly refused, or in doubt.
 //!
-//! Pure. A failed sbatch may have created the job, or may create it after it has failed, so only
-//! texts that are known to be said before a job exists count as a refusal; all else is in doubt and
-//! must be looked for before anything is submitted again.
+//! Pure. sbatch refuses what it cannot read before it sends a request, in lines of its own. A reply of the controller's
+//! that carries an error is a refusal as well: no job was made. Only a reply that was lost, or that could not
+//! be read, leaves a submission in doubt, and so does an sbatch that says nothing. `fixtures/slurm/sbatch-failures.tsv`
+//! lists the texts of all releases.
 
 use std::sync::Arc;
 
@@ -10,88 +11,106 @@ use super::command::{End, one_line};
 use crate::executor::{Refusal, Submission};
 use crate::job::JobId;
 
-/// Text that says that the request may have reached the controller. Looked for first: a warning from an
-/// earlier try of sbatch's own may stand beside it.
-const MAY_HAVE_BEEN_SENT: &[&str] = &[
-    "socket timed out",
-    "receive failure",
+/// What stands before the text of an error that ended a request: of a submission, and of one that is only tried.
+const OUTCOMES: [&str; 2] = ["batch job submission failed: ", "allocation failure: "];
+
+/// Parts of texts about a reply that was lost or cannot be believed: the controller may have made the job.
+const LOST: &[&str] = &[
+    "timed out",
+    "socket error",
+    "connection",
+    "network is",
+    "network dropped",
+    "message received",
+    "message length",
+    "length message",
+    "entire message",
     "send failure",
-    "zero bytes were transmitted",
-    "unexpected message",
-    "communication connection failure",
-    "connection reset",
+    "receive failure",
+    "shutdown failure",
+    "zero bytes",
+    "header lengths",
+    "protocol error",
+    "authentication",
+    "credential",
+    "client and server",
+    "stream version",
+    "file descriptor",
+    "would block",
+    "broken pipe",
+    "endpoint",
+    "no route to host",
+    "host is down",
+    "system call",
+    "input/output error",
+    "operation now",
+    "operation already",
+    "temporarily unavailable",
+    "cannot allocate memory",
+    "memory management",
+    "buffer space",
+    "bad argument to plugin",
+    "no error",
+    "success",
 ];
 
-/// Texts that the controller (or sbatch, before it asks) gives without creating a job.
-const NOT_CREATED: &[(&str, Refusal)] = &[
-    // The controller was not reached.
-    ("(connect failure)", Refusal::Transient),
-    ("munge encode failed", Refusal::Transient),
+/// Names of the functions that carry a request and its reply. sbatch writes them before what went wrong.
+const CARRIERS: &[&str] = &[
+    "slurm_unpack_received_msg:",
+    "slurm_receive_msg",
+    "slurm_msg_",
+    "slurm_bufs_sendto",
+    "slurm_send_",
+    "slurm_recv_",
+    "_send_and_recv_msg:",
+    "auth_g_verify:",
+    "unpack_header:",
+];
+
+/// Lines of sbatch's own after which it goes on.
+const NOT_THE_END: &[&str] = &[
+    "retrying",
+    "in environment",
+    "env variable",
+    "ignoring ",
+    "getrlimit",
+    "getpriority",
+    "getcwd failed",
+    "gethostname_short failed",
+    "register atexit handler",
+    "compression",
+    "slurm_exit_error",
+    "thread value",
+];
+
+/// Refusals that say something else than that this procedure's jobs cannot be had.
+const SPECIAL: &[(&str, Refusal)] = &[
     (
         "could not establish a configuration source",
         Refusal::Transient,
     ),
-    ("backup controller in standby", Refusal::Transient),
-    // The controller is busy or cannot write.
-    ("job queue full", Refusal::Transient),
+    ("unable to process configuration file", Refusal::Transient),
+    ("in standby", Refusal::Transient),
     ("rate limit exceeded", Refusal::Transient),
+    ("unable to create job record", Refusal::Transient),
     ("error writing script/environment", Refusal::Transient),
-    ("job creation temporarily disabled", Refusal::Transient),
-    // MaxJobCount: sbatch has waited two minutes by itself before it says so.
-    ("temporarily unable to accept job", Refusal::Limit),
-    ("resource temporarily unavailable", Refusal::Limit),
-    // What was asked for cannot be had.
-    ("invalid partition", Refusal::Permanent),
-    ("invalid account or account/partition", Refusal::Permanent),
-    ("invalid qos", Refusal::Permanent),
-    ("node configuration is not available", Refusal::Permanent),
-    (
-        "memory specification can not be satisfied",
-        Refusal::Permanent,
-    ),
-    ("node count specification invalid", Refusal::Permanent),
-    ("more processors requested than", Refusal::Permanent),
+    ("requested nodes are busy", Refusal::Transient),
+    ("required ports are in use", Refusal::Transient),
+    ("system submissions disabled", Refusal::Transient),
+    ("unable to connect to database", Refusal::Transient),
+    ("maxjobcount limit reached", Refusal::Limit),
     ("invalid job array specification", Refusal::ArraySize),
-    ("or other parameter too long", Refusal::Permanent),
-    ("job dependency problem", Refusal::Permanent),
-    ("invalid generic resource", Refusal::Permanent),
-    ("invalid trackable resource", Refusal::Permanent),
-    ("invalid feature specification", Refusal::Permanent),
-    ("invalid wckey", Refusal::Permanent),
-    ("invalid license", Refusal::Permanent),
-    ("requested reservation", Refusal::Permanent),
-    ("requested time limit is invalid", Refusal::Permanent),
-    (
-        "requested partition configuration not available",
-        Refusal::Permanent,
-    ),
-    ("required partition not available", Refusal::Permanent),
-    (
-        "group not permitted to use this partition",
-        Refusal::Permanent,
-    ),
-    ("access/permission denied", Refusal::Permanent),
-    ("known by database", Refusal::Permanent),
-    ("violates accounting/qos policy", Refusal::Permanent),
-    // sbatch itself reads options and script before it asks anybody.
-    ("does not look like a batch script", Refusal::Permanent),
-    ("dos line breaks", Refusal::Permanent),
-    ("batch script is empty", Refusal::Permanent),
-    ("unable to open file", Refusal::Permanent),
-    ("unrecognized option", Refusal::Permanent),
-    ("invalid option", Refusal::Permanent),
-    ("requires an argument", Refusal::Permanent),
-    ("invalid numeric value", Refusal::Permanent),
-    ("error: invalid --", Refusal::Permanent),
 ];
 
 /// Judges how a started sbatch ended by its status and its two outputs.
 pub fn judge(end: End, stdout: &str, stderr: &str) -> Submission {
     let said = one_line(stderr);
+    // What Slurm adds to the sentence of a site's plugin.
+    let said = said.strip_suffix("; Unspecified error").unwrap_or(&said);
     match end {
         End::Exit(0) => match job_id(stdout) {
             Some((job_id, cluster)) => Submission::Accepted { job_id, cluster },
-            None => in_doubt("sbatch ended well but gave no job id", &said),
+            None => in_doubt("sbatch ended well but gave no job id", said),
         },
         End::Exit(code) => {
             // With an id on stdout a job exists, whatever else was said.
@@ -102,20 +121,20 @@ pub fn judge(end: End, stdout: &str, stderr: &str) -> Submission {
             match refusal {
                 Some(kind) => Submission::Refused {
                     kind,
-                    message: said,
+                    message: said.to_owned(),
                 },
-                None => in_doubt(&format!("sbatch ended with exit code {code}"), &said),
+                None => in_doubt(&format!("sbatch ended with exit code {code}"), said),
             }
         }
-        End::Signal(signal) => in_doubt(&format!("sbatch was ended by signal {signal}"), &said),
-        End::Unseen => in_doubt("the exit status of sbatch could not be had", &said),
+        End::Signal(signal) => in_doubt(&format!("sbatch was ended by signal {signal}"), said),
+        End::Unseen => in_doubt("the exit status of sbatch could not be had", said),
         End::TooLong { bytes } => in_doubt(
             &format!("sbatch printed more than {bytes} bytes and was ended"),
-            &said,
+            said,
         ),
         End::TimedOut { seconds } => in_doubt(
             &format!("sbatch did not answer within {seconds} s and was ended"),
-            &said,
+            said,
         ),
     }
 }
@@ -130,46 +149,98 @@ fn in_doubt(what: &str, said: &str) -> Submission {
 }
 
 fn refusal(code: i32, stderr: &str) -> Option<Refusal> {
+    // 255 is sbatch's own for options that it cannot read; other high codes are those of `timeout`, a shell or a wrapper.
+    if code >= 124 && code != 255 {
+        return None;
+    }
     let text = stderr.to_lowercase();
-    let any = |needles: &[&str]| needles.iter().any(|needle| text.contains(needle));
-    if any(MAY_HAVE_BEEN_SENT) {
-        return None;
+    let outcome = text.lines().rev().find_map(|line| {
+        let mut starts = OUTCOMES.iter();
+        starts.find_map(|start| line.split_once(start).map(|(_, outcome)| outcome.trim()))
+    });
+    match outcome {
+        Some(outcome) => reply(outcome, &text),
+        None => own(&text),
     }
-    // 255 is sbatch's own for options that it cannot read; other high codes are a wrapper's or a shell's.
-    if code >= 128 && code != 255 {
-        return None;
+}
+
+/// Judges the error that ended a request. What stands before it in the text are a site's words, or tries of sbatch's own
+/// that were refused too.
+fn reply(outcome: &str, text: &str) -> Option<Refusal> {
+    let contains = |needle: &&str| text.contains(needle);
+    // The controller was not reached, or there was no credential to send along.
+    let is_unsigned = outcome == "protocol authentication error"
+        && ["munge encode failed", "auth_g_create:"]
+            .iter()
+            .any(contains);
+    if is_unsigned || outcome.contains("(connect failure)") {
+        return Some(Refusal::Transient);
     }
-    // `AssocMaxSubmitJobLimit`, `QOSGrpSubmitJobsLimit`: a quota. The same policy line without such a
-    // word means the size or time of this very job.
-    let words = || text.split(|c: char| !c.is_ascii_alphanumeric());
-    if words().any(|word| word.contains("submitjob") && word.contains("limit")) {
+    // MaxJobCount: sbatch has waited two minutes by itself before it says so.
+    if outcome == "resource temporarily unavailable"
+        && text.contains("temporarily unable to accept job")
+    {
         return Some(Refusal::Limit);
     }
-    // sbatch tries some refusals again by itself and says so; then its last word decides.
-    let last_word = text
-        .lines()
-        .rev()
-        .find(|line| line.contains("submission failed:"));
-    if let Some(kind) = last_word.and_then(known) {
-        return Some(kind);
+    // Up to 22.05, a reply that cannot be read ends as `Unspecified error`, like one of a site's plugin.
+    if is_under_way(text) || is_lost(outcome) {
+        return None;
     }
-    known(&text)
+    Some(kind(outcome, text))
 }
 
-fn known(text: &str) -> Option<Refusal> {
-    NOT_CREATED
-        .iter()
-        .find(|(needle, _)| text.contains(needle))
-        .map(|(_, kind)| *kind)
+/// Judges the words of an sbatch that ended before its request, if they say so.
+fn own(text: &str) -> Option<Refusal> {
+    let error = |line: &'_ str| {
+        let (program, said) = line.trim().split_once(": ")?;
+        // getopt(3) writes the path that the program was started by.
+        let name = program.rsplit('/').next().unwrap_or(program);
+        let starts = [
+            "error: ",
+            "fatal: ",
+            "unrecognized option",
+            "invalid option",
+            "option ",
+        ];
+        let is_error = name.starts_with("sbatch")
+            && starts.iter().any(|start| said.starts_with(start))
+            && !NOT_THE_END.iter().any(|part| said.contains(part));
+        is_error.then(|| is_lost(said))
+    };
+    // The last one ended it.
+    let is_lost = text.lines().rev().find_map(error)?;
+    (!is_lost && !is_under_way(text)).then(|| kind(text, text))
 }
 
-/// Returns the id of the last line that is nothing but an id (`123`, `123;cluster`). Sites print
-/// banners with numbers in them.
+fn is_lost(words: &str) -> bool {
+    LOST.iter().any(|part| words.contains(part))
+}
+
+fn is_under_way(text: &str) -> bool {
+    CARRIERS.iter().any(|name| text.contains(name))
+}
+
+/// Returns what a refusal means, by its last words and the whole text.
+fn kind(last: &str, text: &str) -> Refusal {
+    // `AssocMaxSubmitJobLimit`, `QOSGrpSubmitJobsLimit`: a quota. The same policy line without such a
+    // word means the size or time of this very job.
+    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
+    if words.any(|word| word.contains("submitjob") && word.contains("limit")) {
+        return Refusal::Limit;
+    }
+    let special = SPECIAL.iter().find(|(part, _)| last.contains(part));
+    special.map_or(Refusal::Permanent, |(_, kind)| *kind)
+}
+
+/// Returns the job that stdout names: `123`, `123;cluster` (which `--parsable` asks for), or the sentence that sbatch
+/// prints without it. Sites print banners around it, even lines of digits: the first of several counts, and
+/// the mark on the job corrects it.
 fn job_id(stdout: &str) -> Option<(JobId, Option<Arc<str>>)> {
-    stdout.lines().rev().find_map(|line| {
-        let (id, cluster) = match line.trim_end_matches('\r').split_once(';') {
-            Some((id, cluster)) => (id, Some(cluster)),
-            None => (line.trim_end_matches('\r'), None),
+    stdout.lines().find_map(|line| {
+        let line = line.trim_end_matches('\r');
+        let (id, cluster) = match line.strip_prefix("Submitted batch job ") {
+            Some(rest) => split(rest, " on cluster "),
+            None => split(line, ";"),
         };
         let id_fits = !id.is_empty() && id.len() <= 20 && id.bytes().all(|b| b.is_ascii_digit());
         let cluster_fits = cluster.is_none_or(|name| {
@@ -180,6 +251,13 @@ fn job_id(stdout: &str) -> Option<(JobId, Option<Arc<str>>)> {
         });
         (id_fits && cluster_fits).then(|| (JobId::new(id), cluster.map(Arc::from)))
     })
+}
+
+fn split<'a>(line: &'a str, separator: &str) -> (&'a str, Option<&'a str>) {
+    match line.split_once(separator) {
+        Some((id, cluster)) => (id, Some(cluster)),
+        None => (line, None),
+    }
 }
 
 #[cfg(test)]

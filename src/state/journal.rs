@@ -29,7 +29,7 @@ pub use error::JournalError;
 pub use reading::{Contents, Salvaged, read, read_contents, salvage};
 pub use replay::{Effect, Fate, Replayed, replay, settle};
 
-use super::{RetryState, TaskKey, durable};
+use super::{RetryState, TaskKey};
 use crate::job::JobId;
 use error::io_error;
 
@@ -236,9 +236,6 @@ impl Journal {
             .read_to_end(&mut bytes)
             .map_err(|source| io_error("read", &self.path, source))?;
         let found = line::scan(&bytes).map_err(|damage| damage.at(&self.path))?;
-        if found.whole == 0 && !line::begins(&bytes) {
-            return Err(io_error("use", &self.path, durable::foreign()));
-        }
         self.extent
             .size
             .store(found.whole as u64, Ordering::Relaxed);

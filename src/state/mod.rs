@@ -203,6 +203,12 @@ impl TaskRow {
         self.status.is_in_flight()
     }
 
+    /// True if the task's markers were satisfied when the row was judged. Rows that were judged while nobody knew the
+    /// markers prove nothing.
+    pub fn is_proven_complete(&self) -> bool {
+        self.status == TaskStatus::Complete && self.reason != Some(Reason::Unverified)
+    }
+
     /// True while nobody knows whether Slurm took the job.
     pub fn is_in_doubt(&self) -> bool {
         self.is_in_flight() && self.job_id.is_none() && self.reason == Some(Reason::Submitting)

@@ -1,23 +1,29 @@
 //! What a whole submission has come to so far, over all folds of its journal.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{Halt, RefusedRetry, Submitted};
+use chrono::TimeDelta;
+
+use super::{Halt, Held, HeldBy, RefusedRetry, Submitted};
 use crate::executor::{Refusal, Submission};
 use crate::job::{JobId, array};
 use crate::request::{Batch, Prepared};
 use crate::state::State;
 
-/// A controller that does not answer is not asked for thousands of jobs, each of which would then
-/// have to be looked for: so many submissions without an answer in a row end the run.
+/// sbatch is not started for thousands of jobs that would each have to be looked for: so many submissions in
+/// doubt in a row stop their procedure, and the whole run if Slurm does not answer squeue either.
 pub(super) const MAX_DOUBTS: usize = 3;
+
+/// A refusal that took longer came after tries of sbatch's own, seconds: the controller is full.
+pub(super) const LONG_WAIT_S: i64 = 60;
 
 /// Holds what lasts as long as the call.
 pub(super) struct Progress {
     pub(super) out: Submitted,
-    /// A controller that answers nobody takes longer than a fold comes late.
+    /// Submissions in doubt since the last answer: of all procedures, and of each.
     doubts_in_a_row: usize,
+    doubts: HashMap<Arc<str>, usize>,
     /// Jobs of rows in flight and those accepted by this call: no other can have their ids.
     taken: HashSet<WholeJob>,
 }
@@ -36,16 +42,20 @@ impl Progress {
         Self {
             out: Submitted::default(),
             doubts_in_a_row: 0,
+            doubts: HashMap::new(),
             taken: in_flight
                 .filter_map(|row| Some(whole_job(row.job_id.as_ref()?, row.facts.cluster.as_ref())))
                 .collect(),
         }
     }
 
-    /// Counts the tasks of a batch with those that were refused alike, if there are any: it is not tried then.
+    /// Counts the tasks of a batch with those that wait or were refused alike, if there are any: it is not tried then.
     pub(super) fn keeps_back(&mut self, batch: &Batch, first: &Prepared) -> bool {
         let out = &mut self.out;
-        if let Some((_, count)) = out.refused.get_mut(&first.intent.key.procedure) {
+        let procedure = &first.intent.key.procedure;
+        let refused = out.refused.get_mut(procedure).map(|(_, count)| count);
+        let held = out.held.get_mut(procedure).map(|held| &mut held.count);
+        if let Some(count) = refused.or(held) {
             *count += batch.tasks.len();
             return true;
         }
@@ -70,44 +80,61 @@ impl Progress {
         }
     }
 
-    /// Notes the last answer about a batch, and says whether anything more may be submitted.
+    /// Notes the last answer about a batch, which `took` so long, and says whether anything more may be submitted.
+    /// `queue_answers` asks Slurm.
     pub(super) fn conclude(
         &mut self,
         batch: &Batch,
         first: &Prepared,
-        submission: Submission,
+        (submission, took): (Submission, TimeDelta),
+        queue_answers: impl FnOnce() -> bool,
     ) -> Result<(), Halt> {
-        match submission {
-            Submission::Accepted { .. } => {
-                self.doubts_in_a_row = 0;
-                Ok(())
-            }
+        let procedure = Arc::clone(&first.intent.key.procedure);
+        if !matches!(submission, Submission::InDoubt { .. }) {
+            self.doubts_in_a_row = 0;
+            self.doubts.remove(&procedure);
+        }
+        let (kind, message) = match submission {
+            Submission::Accepted { .. } => return Ok(()),
             Submission::InDoubt { message } => {
                 self.doubts_in_a_row += 1;
-                match self.doubts_in_a_row {
-                    MAX_DOUBTS => Err(Halt::NoAnswers(message)),
-                    _ => Ok(()),
+                if self.doubts_in_a_row.is_multiple_of(MAX_DOUBTS) && !queue_answers() {
+                    return Err(Halt::NoAnswers(message));
                 }
+                let doubts = self.doubts.entry(Arc::clone(&procedure)).or_default();
+                *doubts += 1;
+                if *doubts == MAX_DOUBTS {
+                    self.hold(procedure, HeldBy::Doubts, message, 0);
+                }
+                return Ok(());
             }
-            Submission::Refused { kind, message } => match kind {
-                Refusal::Permanent if first.notes.has_own_resources => {
-                    self.out.refused_retries.push(RefusedRetry {
-                        key: first.intent.key.clone(),
-                        resources: first.request.resources.clone(),
-                        message,
-                        count: batch.tasks.len(),
-                    });
-                    Ok(())
-                }
-                Refusal::Permanent | Refusal::ArraySize => {
-                    let procedure = Arc::clone(&first.intent.key.procedure);
-                    let refused = (message, batch.tasks.len());
-                    self.out.refused.insert(procedure, refused);
-                    Ok(())
-                }
-                Refusal::Limit => Err(Halt::Limit(message)),
-                Refusal::Transient => Err(Halt::Transient(message)),
-            },
+            Submission::Refused { kind, message } => (kind, message),
+        };
+        let count = batch.tasks.len();
+        match kind {
+            Refusal::Permanent if first.notes.has_own_resources => {
+                self.out.refused_retries.push(RefusedRetry {
+                    key: first.intent.key.clone(),
+                    resources: first.request.resources.clone(),
+                    message,
+                    count,
+                });
+            }
+            Refusal::Permanent | Refusal::ArraySize => {
+                self.out.refused.insert(procedure, (message, count));
+            }
+            Refusal::Limit if took.num_seconds() >= LONG_WAIT_S => {
+                return Err(Halt::Limit(message));
+            }
+            // Of an account or a quality of service: other procedures may have another.
+            Refusal::Limit => self.hold(procedure, HeldBy::Limit, message, count),
+            Refusal::Transient => return Err(Halt::Transient(message)),
         }
+        Ok(())
+    }
+
+    fn hold(&mut self, procedure: Arc<str>, by: HeldBy, message: String, count: usize) {
+        let held = Held { by, message, count };
+        self.out.held.insert(procedure, held);
     }
 }

@@ -5,17 +5,18 @@ use std::path::{Path, PathBuf};
 
 use super::progress::MAX_DOUBTS;
 use super::*;
-use crate::executor::{ExecutorError, Observation, Question};
+use crate::executor::{ExecutorError, Observation};
 use crate::job::JobRef;
 use crate::request::batch::testing::prepared;
 use crate::state::store::Store;
 use crate::state::testing::at;
 
-/// Answers each submission alike, after some seconds.
+/// Answers each submission of `prep` alike, after some seconds, and accepts all others at once.
 struct Slow<'a> {
     now: &'a Cell<DateTime<Utc>>,
     seconds: i64,
     answer: Submission,
+    queue_answers: bool,
     calls: usize,
 }
 
@@ -32,15 +33,24 @@ impl Executor for Slow<'_> {
         Ok(script.into())
     }
 
-    fn submit(&mut self, _: &JobRequest) -> Submission {
+    fn submit(&mut self, request: &JobRequest) -> Submission {
         self.calls += 1;
+        if &*request.key.procedure != "prep" {
+            return accepted(&format!("1{:03}", self.calls));
+        }
         self.now
             .set(self.now.get() + chrono::Duration::seconds(self.seconds));
         self.answer.clone()
     }
 
     fn observe(&mut self, _: &Question) -> Observation {
-        unreachable!("who submits does not look")
+        Observation {
+            queue: match self.queue_answers {
+                true => Answer::Got(Vec::new()),
+                false => Answer::Failed("squeue: timed out".to_owned()),
+            },
+            ..Observation::default()
+        }
     }
 
     fn cancel(&mut self, _: &[JobRef]) -> Result<(), ExecutorError> {
@@ -48,23 +58,36 @@ impl Executor for Slow<'_> {
     }
 }
 
-/// Submits ten tasks; returns what came of it, the calls, the rows and the lines of the audit log.
-fn ten(dir: &Path, seconds: i64, answer: Submission) -> (Submitted, usize, State, usize) {
-    ten_with(dir, seconds, answer, &|| ())
+fn accepted(job: &str) -> Submission {
+    Submission::Accepted {
+        job_id: JobId::new(job),
+        cluster: None,
+    }
 }
 
-/// Does the same, with something that happens after each task.
-fn ten_with(
+/// What came of a submission, the calls of sbatch, the rows and the lines of the audit log.
+type Outcome = (Submitted, usize, State, usize);
+
+/// Submits ten tasks.
+fn ten(dir: &Path, seconds: i64, answer: Submission) -> Outcome {
+    submit(dir, seconds, answer, &["prep"; 10], &|| (), false)
+}
+
+/// Submits a task of each of these procedures, with something that happens after each task.
+fn submit(
     dir: &Path,
     seconds: i64,
     answer: Submission,
+    procedures: &[&str],
     tick: &dyn Fn(),
-) -> (Submitted, usize, State, usize) {
+    queue_answers: bool,
+) -> Outcome {
     let now = Cell::new(at(0));
     let mut executor = Slow {
         now: &now,
         seconds,
         answer,
+        queue_answers,
         calls: 0,
     };
     let store = Store::at(&dir.join("state.parquet")).unwrap();
@@ -72,9 +95,10 @@ fn ten_with(
     let mut state = locked.read().unwrap();
     let log = dir.join("audit.jsonl");
     let mut audit = AuditLog::open(&log, "run-1").unwrap();
-    let batches: Vec<Batch> = (0..10)
-        .map(|number| Batch {
-            tasks: vec![prepared("prep", number)],
+    let batches: Vec<Batch> = (0..)
+        .zip(procedures)
+        .map(|(number, procedure)| Batch {
+            tasks: vec![prepared(procedure, number)],
             array: None,
         })
         .collect();
@@ -137,11 +161,7 @@ fn rows_that_cannot_be_saved_in_mid_run_hold_the_others_back() {
         let _ = std::fs::remove_file(&state);
         std::fs::create_dir_all(state.join("in/the/way")).unwrap();
     };
-    let accepted = Submission::Accepted {
-        job_id: JobId::new("7"),
-        cluster: None,
-    };
-    let (submitted, calls, ..) = ten_with(dir.path(), 40, accepted, &spoil);
+    let (submitted, calls, ..) = submit(dir.path(), 40, accepted("7"), &["prep"; 10], &spoil, true);
     assert!(submitted.unsaved.is_some());
     assert!(matches!(submitted.stopped, Some((Halt::Unsaved, 9))));
     assert_eq!((calls, submitted.accepted.len()), (1, 1));
@@ -150,11 +170,7 @@ fn rows_that_cannot_be_saved_in_mid_run_hold_the_others_back() {
 #[test]
 fn an_answer_that_names_another_tasks_job_is_none() {
     let dir = tempfile::tempdir().unwrap();
-    let same = Submission::Accepted {
-        job_id: JobId::new("7"),
-        cluster: None,
-    };
-    let (submitted, calls, state, _) = ten(dir.path(), 1, same);
+    let (submitted, calls, state, _) = ten(dir.path(), 1, accepted("7"));
     assert_eq!((submitted.accepted.len(), submitted.in_doubt.len()), (1, 3));
     assert_eq!(calls, 4);
     assert!(
@@ -164,4 +180,43 @@ fn an_answer_that_names_another_tasks_job_is_none() {
     );
     let known = state.rows().iter().filter(|row| row.job_id.is_some());
     assert_eq!(known.count(), 1);
+}
+
+#[test]
+fn a1_a_refusal_a_limit_or_doubts_stop_their_own_procedure_only() {
+    let limit = |kind, message: &str| Submission::Refused {
+        kind,
+        message: message.to_owned(),
+    };
+    let procedures = ["prep", "mriqc"].repeat(5);
+    for (answer, calls, held) in [
+        (limit(Refusal::Permanent, "no such node"), 6, None),
+        (
+            limit(Refusal::Limit, "QOSMaxSubmitJobPerUserLimit"),
+            6,
+            Some((HeldBy::Limit, 5)),
+        ),
+        (in_doubt(), 8, Some((HeldBy::Doubts, 2))),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let (submitted, called, ..) = submit(dir.path(), 1, answer, &procedures, &|| (), true);
+        assert_eq!((called, submitted.accepted.len()), (calls, 5));
+        assert!(submitted.stopped.is_none(), "{:?}", submitted.stopped);
+        let found = submitted.held.get("prep").map(|held| (held.by, held.count));
+        assert_eq!(found, held);
+        assert_eq!(submitted.refused.len(), usize::from(held.is_none()));
+    }
+    // A refusal that came after a long wait is the whole controller's.
+    let dir = tempfile::tempdir().unwrap();
+    let full = limit(Refusal::Limit, "Resource temporarily unavailable");
+    let (submitted, ..) = submit(dir.path(), 120, full, &procedures, &|| (), true);
+    assert!(matches!(submitted.stopped, Some((Halt::Limit(_), 10))));
+}
+
+#[test]
+fn a1_doubts_while_squeue_answers_hold_back_the_rest_of_the_procedure() {
+    let dir = tempfile::tempdir().unwrap();
+    let (submitted, calls, ..) = submit(dir.path(), 1, in_doubt(), &["prep"; 10], &|| (), true);
+    assert_eq!((calls, submitted.held["prep"].count), (MAX_DOUBTS, 7));
+    assert!(submitted.stopped.is_none());
 }

@@ -126,11 +126,12 @@ fn exit_text(text: &str, facts: &JobFacts) -> String {
                 text
             }
         }
-        Some((126, 0)) => {
-            "exit code 126: the script, or a command in it, may not be executed".to_owned()
-        }
+        Some((126, 0)) => "exit code 126: the script, or a command in it, may not be executed, \
+             or exit code 254 (Slurm before 25.11 prints 254 as 126)"
+            .to_owned(),
         Some((127, 0)) => {
-            "exit code 127: a command was not found (a missing module or container, a wrong PATH)"
+            "exit code 127: a command was not found (a missing module or container, a wrong PATH), \
+             or exit code 255 (Slurm before 25.11 prints 255 as 127)"
                 .to_owned()
         }
         Some((code @ 129..=192, 0)) => {

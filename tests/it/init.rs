@@ -308,7 +308,8 @@ fn commands_to_copy_work_in_a_directory_of_any_name() {
         );
         assert!(output.status.success(), "{name}: {err}");
         assert!(dir.join("config.yaml").is_file(), "{name}: {err}");
-        let lines: Vec<&str> = out.lines().collect();
+        let lines = out.lines().filter(|line| !line.starts_with('#'));
+        let lines: Vec<&str> = lines.collect();
         let output = shell(&study, lines[1]);
         assert!(output.status.success(), "{name}: {lines:?} {output:?}");
         // cron takes the backslash away.

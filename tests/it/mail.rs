@@ -144,6 +144,14 @@ fn nothing_can_be_slipped_into_the_headers() {
 }
 
 #[test]
+fn c10_local_and_named_addresses_are_valid() {
+    let mut config = settings(25, "");
+    config.email_recipients = vec!["root".to_owned(), "PI <a@b.org>".to_owned()];
+    config.email_from = "scheduler".to_owned();
+    assert_eq!(mail::check(&config), Ok(()));
+}
+
+#[test]
 fn a_server_that_is_not_there_or_says_nothing_is_told_from_one_that_refuses() {
     let short = Limits {
         step: Duration::from_millis(200),

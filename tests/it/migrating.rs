@@ -182,7 +182,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
             OUTSIDE("environment"),
             (
                 "src/slurm/client/tests.rs",
-                "inherited_variables_that_steer_slurm_do_not_arrive",
+                "a4_e24_only_the_variables_that_reach_slurm_are_passed_on_of_those_that_steer_it",
             ),
         ],
     ),

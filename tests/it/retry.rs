@@ -293,8 +293,8 @@ fn failures_are_explained_where_they_are_shown() {
     study.ok(&["run"]);
     end(&slurm, "FAILED 127:0");
     let said = study.ok(&["-v", "monitor"]);
-    let why =
-        "exit code 127: a command was not found (a missing module or container, a wrong PATH)";
+    let why = "exit code 127: a command was not found (a missing module or container, a wrong PATH), \
+         or exit code 255 (Slurm before 25.11 prints 255 as 127)";
     assert!(
         said.err.contains(&format!(
             "prep sub-01 ses-01: pending (queued) -> failed (exit_code), job 1001: {why}"

@@ -1,6 +1,7 @@
 //! The Slurm executor on a real cluster.
 #![expect(clippy::disallowed_methods, reason = "tests start programs")]
 
+mod refusals;
 mod strangers;
 
 use std::fs;
@@ -172,6 +173,32 @@ fn a_job_is_followed_from_its_start_to_its_end() {
         executor.observe(&with_canary).accounting,
         Answer::Failed(_)
     ));
+}
+
+#[test]
+fn a8_a10_a_script_that_exports_nothing_sees_our_variables_and_a_sites_comment_stays() {
+    let Some(cluster) = cluster() else { return };
+    let lab = Lab::new("#SBATCH --export=NONE\nenv");
+    let mut executor = SlurmExecutor::new(cluster.settings(&[("OF_THE_CALLER", "x")]));
+    let request = lab.request_with("no_export", &[r#"--comment={"project":"p"}"#]);
+    let job = accepted(executor.submit(&request));
+    let seen = executor.observe(&question(&[&job]));
+    let tag = of(&seen.queue, &job).unwrap().tag.as_ref().unwrap();
+    assert_eq!(tag.submission_id, "id-no_export");
+    let comment = cluster.run(
+        "squeue",
+        &["-h", "--states=all", "--format=%k", "-j", job.id.as_str()],
+    );
+    let comment: serde_json::Value = serde_json::from_str(comment.trim()).unwrap();
+    assert_eq!(
+        (&comment["project"], &comment["snbb"]),
+        (&"p".into(), &"snbb:it:id-no_export".into())
+    );
+
+    assert_eq!(end_of(&mut executor, &job).phase, Phase::Completed);
+    let log = fs::read_to_string(lab.path(&format!("logs/no_export_{}.out", job.id))).unwrap();
+    assert!(log.contains("SNBB_SUBJECT=sub-0001\n"), "{log}");
+    assert!(!log.contains("OF_THE_CALLER"), "{log}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 #[test]
-fn each_pattern_has_a_log_whose_telling_line_is_its_own() {
+fn a9_each_pattern_has_a_log_whose_telling_line_is_its_own() {
     for (name, number, part) in [
         ("time_limit", 4, "DUE TO TIME LIMIT"),
         ("gpu_memory", 5, "CUDA out of memory"),
@@ -28,6 +28,7 @@ fn each_pattern_has_a_log_whose_telling_line_is_its_own() {
             3,
             "license file /opt/freesurfer/license.txt not found",
         ),
+        ("module_command", 2, "module: command not found"),
         ("cuda", 3, "no CUDA-capable device"),
         ("container", 2, "could not open image"),
         ("module", 3, "recon-all: command not found"),
@@ -145,6 +146,8 @@ fn single_lines_are_told_apart() {
             Some("container"),
         ),
         ("/bin/sh: singularity: command not found", Some("container")),
+        ("/x/a.sh: 3: module: not found", Some("module_command")),
+        ("a.sh: line 3: my_module: not found", None),
         (
             "ModuleNotFoundError: No module named 'nibabel'",
             Some("module"),

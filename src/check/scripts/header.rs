@@ -162,6 +162,30 @@ pub(super) fn judge(facts: &Facts<'_>, path: &Path, asked: &[Asked], findings: &
     }
 }
 
+/// Finds memory that is asked for in two ways, which sbatch refuses.
+pub(super) fn memory(facts: &Facts<'_>, path: &Path, script: &[u8], findings: &mut Vec<Finding>) {
+    let words: Vec<String> = lines(script).flat_map(|line| line.words()).collect();
+    let own: Vec<&str> = options::memory_options(&words).collect();
+    let passed = options::passed_memory_options(facts.resources);
+    let both = own.iter().flat_map(|one| {
+        let others = passed.iter().chain(&own);
+        others
+            .filter(move |other| *other != one)
+            .map(move |other| (one, other))
+    });
+    if let Some((one, other)) = both.into_iter().next() {
+        findings.push(Finding::error(
+            TOPIC,
+            facts.procedure,
+            format!(
+                "{} has '#SBATCH --{one}', and --{other} is asked for as well: sbatch refuses them together",
+                path.display()
+            ),
+            "keep one of them; mem: \"\" at the procedure passes no --mem",
+        ));
+    }
+}
+
 /// Returns what the program passes for an option of a script.
 fn passed(facts: &Facts<'_>, name: &str) -> Option<String> {
     let resources = facts.resources;
@@ -225,6 +249,74 @@ mod tests {
     }
 
     #[test]
+    fn e13_memory_that_is_asked_for_in_two_ways_is_an_error() {
+        for (script, sbatch_args, mem, both) in [
+            (
+                "#SBATCH --mem-per-cpu=1G",
+                "--nice=1",
+                Some("4G"),
+                Some(("mem-per-cpu", "mem")),
+            ),
+            (
+                "#SBATCH --mem=1G",
+                "--mem-per-gpu=1G",
+                None,
+                Some(("mem", "mem-per-gpu")),
+            ),
+            (
+                "#SBATCH --mem=1G --mem-per-cpu=1G",
+                "-n1",
+                None,
+                Some(("mem", "mem-per-cpu")),
+            ),
+            ("#SBATCH --mem=1G", "-n1", Some("4G"), None),
+            ("#SBATCH --mem-per-cpu=1G", "--mem-per-cpu=2G", None, None),
+        ] {
+            let resources = Resources {
+                mem: mem.and_then(|mem| MemSize::parse(mem).ok()),
+                sbatch_args: vec![sbatch_args.to_owned()],
+                ..Resources::default()
+            };
+            let mut findings = Vec::new();
+            let script = format!("#!/bin/sh\n{script}\n");
+            memory(
+                &facts(&resources, true),
+                Path::new("/s"),
+                script.as_bytes(),
+                &mut findings,
+            );
+            let found: Vec<_> = findings.iter().map(|f| (f.level, f.text.clone())).collect();
+            assert_eq!(found.len(), usize::from(both.is_some()), "{found:?}");
+            if let (Some((one, other)), [(level, text)]) = (both, &found[..]) {
+                assert_eq!(*level, Level::Error);
+                assert!(
+                    text.contains(&format!("#SBATCH --{one}', and --{other}")),
+                    "{text}"
+                );
+            }
+        }
+    }
+
+    fn facts(resources: &Resources, has_log_dir: bool) -> Facts<'_> {
+        Facts {
+            procedure: "p",
+            place: Ok(PathBuf::from("/s")),
+            by_path_only: false,
+            text: None,
+            byte_order_mark: false,
+            mode: None,
+            missing: Vec::new(),
+            missing_interpreter: None,
+            helpers: Vec::new(),
+            is_wheel: false,
+            executor: ExecutorKind::Slurm,
+            resources,
+            has_log_dir,
+            array: ArrayMode::Never,
+        }
+    }
+
+    #[test]
     fn what_stands_in_two_places_is_compared() {
         let resources = Resources {
             partition: Some("debug".to_owned()),
@@ -235,22 +327,7 @@ mod tests {
             ..Resources::default()
         };
         let texts = |script: &str, has_log_dir: bool| -> Vec<(Level, String)> {
-            let facts = Facts {
-                procedure: "p",
-                place: Ok(PathBuf::from("/s")),
-                by_path_only: false,
-                text: None,
-                byte_order_mark: false,
-                mode: None,
-                missing: Vec::new(),
-                missing_interpreter: None,
-                helpers: Vec::new(),
-                is_wheel: false,
-                executor: ExecutorKind::Slurm,
-                resources: &resources,
-                has_log_dir,
-                array: ArrayMode::Never,
-            };
+            let facts = facts(&resources, has_log_dir);
             let mut findings = Vec::new();
             let script = format!("#!/bin/sh\n{script}\n");
             judge(

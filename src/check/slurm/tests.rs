@@ -5,9 +5,10 @@ use chrono::{DateTime, Utc};
 use super::super::Level;
 use super::*;
 use crate::config::{Overrides, load::interpret};
-use crate::executor::Refusal;
-use crate::job::JobId;
+use crate::executor::{Phase, Refusal};
+use crate::job::{JobId, JobTag};
 use crate::slurm::inspect::Tried;
+use crate::state::JobFacts;
 
 const CONFIG: &str = "Configuration data as of 1800000000\nMaxArraySize = 1001\nMessageTimeout = 10 sec\nMinJobAge = 300 sec\n";
 
@@ -420,4 +421,31 @@ fn what_sbatch_would_say() {
             .iter()
             .all(|f| f.topic != "submission")
     );
+}
+
+#[test]
+fn e15_another_study_of_the_same_name_is_named() {
+    let warned = |word: &str, phase: Phase| {
+        let job = JobReport {
+            id: JobId::new("7"),
+            name: "a_sub-01_ses-01".into(),
+            phase,
+            pending_reason: None,
+            submitted_at: None,
+            facts: JobFacts::default(),
+            tag: JobTag::parse(&format!("snbb:{word}:0123456789abcdef")),
+            has_submit_line: false,
+        };
+        let report = Report {
+            queue: Some(Ok(vec![job])),
+            ..sound()
+        };
+        let findings = judge(&config(""), "memory@1", &[wanted()], Some("99"), &report);
+        findings.iter().any(|finding| finding.about == "project")
+    };
+    assert!(warned("memory@2", Phase::Running));
+    assert!(!warned("memory@2", Phase::Completed), "it has ended");
+    assert!(!warned("memory@1", Phase::Running), "its own");
+    assert!(!warned("memory", Phase::Running), "of an earlier release");
+    assert!(!warned("other@2", Phase::Running));
 }

@@ -64,7 +64,8 @@ pub(super) fn root(site: &Site, key: &'static str, state: Option<&StateLook>) ->
         unwritable: look::unwritable(path, &dirs),
         stop: stop.map(|stop| (stop.message, stop.hint)),
     });
-    if key == "bids_root" && look::root(path) != roots::Look::Missing {
+    // An empty one is still to be filled: by a converter that writes the description.
+    if key == "bids_root" && look::root(path) == roots::Look::There {
         let needing: Vec<String> = procedures()
             .filter(|procedure| {
                 let app = catalogue::app(&procedure.name);

@@ -205,8 +205,7 @@ fn compare<'a>(
         here: findings,
         there,
         sbatch: place(here).filter(|_| place(&report).is_none()),
-        variables: cron::HELPERS
-            .into_iter()
+        variables: cron::helpers()
             .filter_map(|name| Some((name, sys::env(name)?.to_string_lossy().into_owned())))
             .collect(),
     }

@@ -14,7 +14,7 @@ use crate::request::{Prepared, Reduced};
 use crate::state::journal::JournalError;
 use crate::state::store::StateError;
 use crate::state::{State, TaskKey};
-use crate::submit::{Halt, Submitted};
+use crate::submit::{Halt, HeldBy, Submitted};
 
 pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &mut Printer) {
     for (key, job) in &strays.adopt {
@@ -156,6 +156,7 @@ pub(super) fn tell_missing(
     printer: &mut Printer,
 ) -> bool {
     let mut refused = false;
+    let mut hints = BTreeSet::new();
     for (procedure, (error, count)) in missing {
         let due = if *count == 0 {
             " (nothing of it is due yet)"
@@ -163,7 +164,9 @@ pub(super) fn tell_missing(
             ""
         };
         printer.warning(&format!("{procedure}: {error}{due}"));
-        if let Some(hint) = error.hint() {
+        if let Some(hint) = error.hint()
+            && hints.insert(hint.clone())
+        {
             printer.hint(&hint);
         }
         if *count > 0 {
@@ -229,6 +232,28 @@ pub(super) fn report<'a>(
         .chunk_by(|(a, said), (b, says)| a.procedure == b.procedure && said == says)
     {
         tell_doubts(doubted, printer);
+    }
+    for (procedure, held) in &submitted.held {
+        let message = &held.message;
+        let why = match held.by {
+            HeldBy::Limit => {
+                printer.note(&format!(
+                    "{procedure}: Slurm takes no more of its jobs now: {message}; the rest waits for the next run"
+                ));
+                "a limit of Slurm's"
+            }
+            HeldBy::Doubts => {
+                exit = Exit::Unreachable;
+                printer.warning(&format!(
+                    "{procedure}: several submissions in a row ended without an answer ({message}), so no more of its \
+                     jobs were submitted; the next runs look for them first"
+                ));
+                "submissions without an answer"
+            }
+        };
+        if held.count > 0 {
+            summary.hold_back(why, held.count);
+        }
     }
     if let Some((stop, left)) = &submitted.stopped {
         exit = report_stop(stop, *left, summary, printer, exit);
@@ -316,7 +341,7 @@ fn report_stop(
     printer: &mut Printer,
     exit: Exit,
 ) -> Exit {
-    let mut held_back = |why: &str| summary.held_back.push((why.to_owned(), left));
+    let mut held_back = |why: &str| summary.hold_back(why, left);
     match stop {
         Halt::Limit(message) => {
             held_back("a limit of Slurm's");
@@ -335,8 +360,8 @@ fn report_stop(
         Halt::NoAnswers(message) => {
             held_back("Slurm did not answer");
             printer.warning(&format!(
-                "several submissions in a row ended without an answer ({message}), so no more were made; \
-                 the next passes look for them first"
+                "several submissions in a row ended without an answer ({message}), and the queue does not answer either, \
+                 so no more were made; the next runs look for them first"
             ));
             Exit::Unreachable
         }

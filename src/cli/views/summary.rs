@@ -50,6 +50,14 @@ impl RunSummary {
             ..Self::default()
         }
     }
+
+    /// Adds tasks to those that are held back for the same reason.
+    pub fn hold_back(&mut self, why: &str, count: usize) {
+        match self.held_back.iter_mut().find(|(known, _)| known == why) {
+            Some((_, known)) => *known += count,
+            None => self.held_back.push((why.to_owned(), count)),
+        }
+    }
 }
 
 /// Tells what a run found and did. With `-q` only what went wrong.

@@ -74,7 +74,7 @@ impl<'a> Value<'a> {
         let found = choices.iter().find(|(name, _)| *name == text);
         if found.is_none() {
             let message = format!("{} is not {wanted}", quote(text));
-            match near::nearest(&text, choices.iter().map(|(name, _)| *name)) {
+            match near::nearest(text, choices.iter().map(|(name, _)| *name)) {
                 Some(name) => self.problem_with(message, format!("did you mean '{name}'?")),
                 None => self.problem(message),
             }

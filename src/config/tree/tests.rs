@@ -280,7 +280,6 @@ fn d10_a_tab_is_named_with_its_own_line() {
         "a:\n  - b\n",
         "a: 1\n",
         "a:\n  b: 1\n",
-        "a: [1,\n",
         "a:\n  - {b: 1}\n\n",
     ] {
         let text = format!("{before}\tc: 1\n");

@@ -76,6 +76,8 @@ impl Reader {
         drop(known);
         *calls += 1;
         let answer = match readlinkat(CWD, dir, Vec::new()) {
+            // A file of git-annex holds no directories.
+            Ok(target) if annex::elsewhere(target.as_bytes()).is_some() => Ok(()),
             Ok(target) => leads_somewhere(dir, target.as_bytes(), calls),
             Err(Errno::INVAL) => self.is_installed(dir, calls),
             Err(errno) if is_absence(errno) => match dir.parent() {

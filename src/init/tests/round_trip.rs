@@ -95,13 +95,16 @@ fn any_sessions() -> impl Strategy<Value = Sessions> {
 fn any_jobs() -> impl Strategy<Value = Jobs> {
     prop_oneof![
         Just(Jobs::Local),
-        (word(), word(), prop::option::of(path())).prop_map(|(partition, account, bin_dir)| {
-            Jobs::Slurm {
-                partition,
-                account,
-                bin_dir,
+        (word(), word(), prop::option::of(path()), any::<bool>()).prop_map(
+            |(partition, account, bin_dir, accounting)| {
+                Jobs::Slurm {
+                    partition,
+                    account,
+                    bin_dir,
+                    accounting,
+                }
             }
-        }),
+        ),
     ]
 }
 
@@ -182,11 +185,12 @@ proptest! {
         }
         match &answers.jobs {
             Jobs::Local => prop_assert_eq!(config.executor, ExecutorKind::Local),
-            Jobs::Slurm { partition, account, bin_dir } => {
+            Jobs::Slurm { partition, account, bin_dir, accounting } => {
                 prop_assert_eq!(config.executor, ExecutorKind::Slurm);
                 prop_assert_eq!(&config.slurm.partition, partition);
                 prop_assert_eq!(&config.slurm.account, account);
                 prop_assert_eq!(&config.slurm.bin_dir, bin_dir);
+                prop_assert_eq!(config.slurm.accounting, *accounting);
             }
         }
     }

@@ -101,3 +101,31 @@ fn d6_a_forced_job_that_succeeds_and_leaves_good_outputs_untouched_is_complete()
     assert_eq!(retried(Some(at(0))), "running awaiting_output");
     assert_eq!(retried(Some(at(3))), "complete verified");
 }
+
+/// The markers were not known when the job ended: the end says nothing about them.
+#[test]
+fn e12_an_end_without_known_markers_is_judged_when_they_are_known() {
+    let after = |disk: Outputs, minute: i64| {
+        let case = Case::new().with(|c| {
+            c.queue = Answer::Got(Vec::new());
+            c.row.status = TaskStatus::Complete;
+            c.row.reason = Some(Reason::Unverified);
+            c.row.facts.ended_at = Some(at(5));
+            c.now = minute;
+        });
+        let (state, _) = case.disk(disk).pass();
+        (state.rows()[0].status, state.rows()[0].reason)
+    };
+    let unverified = (TaskStatus::Complete, Some(Reason::Unverified));
+    assert_eq!(after(Outputs::NoRule, 60), unverified);
+    assert_eq!(after(Outputs::Unreadable, 60), unverified);
+    assert_eq!(after(Outputs::Missing, 14), unverified, "they may be late");
+    assert_eq!(
+        after(Outputs::Missing, 15),
+        (TaskStatus::Failed, Some(Reason::NoOutput))
+    );
+    assert_eq!(
+        after(HERE, 6),
+        (TaskStatus::Complete, Some(Reason::Verified))
+    );
+}

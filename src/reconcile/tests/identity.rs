@@ -41,6 +41,39 @@ fn e1_e2_the_name_of_a_job_proves_nothing() {
     assert_eq!(alive.verdict(), "running running");
 }
 
+/// Slurm begins to count anew, and a user's own job gets the id of one whose end is known.
+#[test]
+fn a_recycled_id_does_not_bring_an_ended_job_back() {
+    let verdict = |name: &str, ended: Option<i64>| {
+        let mut live = report(Phase::Queued);
+        live.name = name.into();
+        let case = Case::new().with(|c| {
+            (c.row.status, c.row.reason) = (TaskStatus::Complete, Some(Reason::Verified));
+            c.row.facts.ended_at = ended.map(at);
+            c.queue = Answer::Got(vec![live]);
+        });
+        case.disk(HERE).verdict()
+    };
+    assert_eq!(verdict("notebook", Some(5)), "complete verified");
+    assert_eq!(verdict("a_sub-01_ses-01", Some(5)), "pending queued");
+    assert_eq!(verdict("u_a_sub-01_ses-01", None), "pending queued");
+}
+
+/// The same while the row is in flight: accounting shows whose job the queue has.
+#[test]
+fn a_recycled_id_does_not_keep_a_job_alive_whose_end_accounting_shows() {
+    let mut live = report(Phase::Queued);
+    live.submitted_at = Some(at(6));
+    let case = ended(|own| own.tag = tagged("0123456789abcdef", own.phase).tag).with(|c| {
+        c.queue = Answer::Got(vec![live.clone()]);
+        if let Answer::Got(records) = &mut c.accounting {
+            live.has_submit_line = true;
+            records.push(live);
+        }
+    });
+    assert_eq!(case.verdict(), "failed timeout");
+}
+
 /// The login node's clock was wrong when the job was submitted.
 #[test]
 fn e5_the_clock_of_this_host_proves_nothing() {

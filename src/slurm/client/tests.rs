@@ -138,6 +138,7 @@ fn sbatch_gets_exactly_the_command_line_that_is_shown() {
         mem: MemSize::parse("32G").ok(),
         cpus_per_task: Some(8),
         gres: Some("gpu:1".to_owned()),
+        no_requeue: true,
         sbatch_args: vec!["--nice=5".to_owned()],
     };
     let mut executor = fakes.executor();
@@ -164,6 +165,7 @@ fn sbatch_gets_exactly_the_command_line_that_is_shown() {
         "--time=4:00:00".to_owned(),
         "--qos=normal".to_owned(),
         "--gres=gpu:1".to_owned(),
+        "--no-requeue".to_owned(),
         "--nice=5".to_owned(),
         format!("{here}/step.sh"),
         "sub-0001".to_owned(),
@@ -177,7 +179,7 @@ fn sbatch_gets_exactly_the_command_line_that_is_shown() {
 }
 
 #[test]
-fn inherited_variables_that_steer_slurm_do_not_arrive() {
+fn a4_e24_only_the_variables_that_reach_slurm_are_passed_on_of_those_that_steer_it() {
     let fakes = Fakes::new();
     for name in ["sbatch", "squeue", "sacct"] {
         let answer = if name == "sbatch" { "echo 7" } else { "" };
@@ -186,7 +188,14 @@ fn inherited_variables_that_steer_slurm_do_not_arrive() {
     let mut settings = fakes.settings();
     for name in [
         "SLURM_CONF",
+        "SLURM_CONF_SERVER",
         "SLURM_JWT",
+        "SLURM_SACK_JWKS",
+        "SLURM_SACK_KEY",
+        "SLURM_SACK_SOCKET",
+        "PMI_RANK",
+        "PMIX_NAMESPACE",
+        "OMPI_COMM_WORLD_RANK",
         "SLURM_JOB_ID",
         "SLURM_CLUSTERS",
         "SLURM_TIME_FORMAT",
@@ -223,7 +232,11 @@ fn inherited_variables_that_steer_slurm_do_not_arrive() {
         "LC_ALL=C",
         "SLURM_BITSTR_LEN=0",
         "SLURM_CONF=x",
+        "SLURM_CONF_SERVER=x",
         "SLURM_JWT=x",
+        "SLURM_SACK_JWKS=x",
+        "SLURM_SACK_KEY=x",
+        "SLURM_SACK_SOCKET=x",
         "SLURM_TIME_FORMAT=%s",
     ];
     assert_eq!(
@@ -232,7 +245,11 @@ fn inherited_variables_that_steer_slurm_do_not_arrive() {
             "KRB5CCNAME=x",
             "LC_ALL=x",
             "SLURM_CONF=x",
+            "SLURM_CONF_SERVER=x",
             "SLURM_JWT=x",
+            "SLURM_SACK_JWKS=x",
+            "SLURM_SACK_KEY=x",
+            "SLURM_SACK_SOCKET=x",
             "SNBB_SUBJECT=sub-0001"
         ]
     );
@@ -280,7 +297,7 @@ fn a_lying_sbatch_is_in_doubt() {
     let mut executor = fakes.executor();
     for body in [
         "",
-        "echo Submitted batch job 5",
+        "echo Submitted batch job x",
         "kill -9 $$",
         "exit 3",
         "echo 5; exit 1",
@@ -351,7 +368,7 @@ fn scripts_are_looked_for_in_order() {
         assert!(error.hint().is_some(), "{error}");
     }
     let error = executor.find_script("x.sh").unwrap_err().to_string();
-    let places: Vec<usize> = ["/own", "/config", "/path"]
+    let places: Vec<usize> = ["/own", "/config", "PATH"]
         .iter()
         .map(|place| error.find(place).unwrap())
         .collect();

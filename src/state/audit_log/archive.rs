@@ -22,6 +22,7 @@ use flate2::write::GzEncoder;
 use serde_json::Value;
 
 use super::facts::parse_time;
+use crate::disk::regular::read_regular;
 use crate::state::durable::{self, Replacement};
 use crate::state::store::StateError;
 
@@ -59,7 +60,7 @@ impl OldEvents {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(read(error)),
         };
-        let bytes = std::fs::read(&log).map_err(read)?;
+        let bytes = read_regular(&log).map_err(read)?;
         let mut old = Self {
             before: mark_of(&bytes),
             log,
@@ -136,7 +137,7 @@ impl OldEvents {
 
     /// Adds lines to an archive, those that it does not hold yet.
     fn add(&self, path: &Path, lines: &[Vec<u8>]) -> Result<(), StateError> {
-        let packed = match std::fs::read(path) {
+        let packed = match read_regular(path) {
             Ok(packed) => Some(packed),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(failed("read", path, error)),
@@ -179,7 +180,7 @@ impl OldEvents {
                 .and_then(|rights| std::fs::set_permissions(path, rights))
                 .map_err(|source| failed("set the rights of", path, source))?;
         }
-        let is_whole = std::fs::read(path)
+        let is_whole = read_regular(path)
             .and_then(|bytes| unpack(&bytes))
             .is_ok_and(|back| back == text);
         if is_whole {
@@ -220,7 +221,7 @@ pub fn archives_of(log: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Reads an archive.
 pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    unpack(&std::fs::read(path)?)
+    unpack(&read_regular(path)?)
 }
 
 fn archive_of(log: &Path, month: &str) -> PathBuf {

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::facts::parse_time;
 use super::{EventKind, archive};
+use crate::disk::regular::read_regular;
 use crate::job::JobId;
 use crate::state::{TaskKey, TaskStatus};
 
@@ -42,7 +43,7 @@ pub struct Contents {
 /// Reads a log and its archives. None: there is neither.
 pub fn read(path: &Path) -> io::Result<Option<Contents>> {
     // Events go from the log to an archive: read in this order, none is missed.
-    let log = match std::fs::read(path) {
+    let log = match read_regular(path) {
         Ok(bytes) => Some(bytes),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),

@@ -41,9 +41,9 @@ impl Damage {
     }
 }
 
-/// True if bytes without a whole line may be the beginning of a journal. A crash may leave zeros.
-pub(super) fn begins(bytes: &[u8]) -> bool {
-    bytes.iter().all(|&byte| byte == 0) || bytes.starts_with(HEAD) || HEAD.starts_with(bytes)
+/// True if what a crash has left of a first line is one of a journal: any other file is somebody else's.
+fn begins(text: &[u8]) -> bool {
+    text.starts_with(HEAD) || HEAD.starts_with(text)
 }
 
 /// Adds the line of an entry, newline included.
@@ -104,7 +104,7 @@ pub(super) fn scan(bytes: &[u8]) -> Result<Found, Damage> {
                 Err(damage)
             }
         }
-        (Some(_), None) if bad_lines == 1 => Ok(found),
+        (Some((at, _)), None) if bad_lines == 1 && (at > 0 || begins(text)) => Ok(found),
         (Some((_, damage)), None) => Err(damage),
     }
 }

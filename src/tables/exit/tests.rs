@@ -47,7 +47,7 @@ fn on(nodes: &str) -> JobFacts {
 }
 
 #[test]
-fn every_failure_has_words() {
+fn d5_every_failure_has_words() {
     let none = JobFacts::default;
     for (reason, facts, text) in [
         (Reason::ExitCode, code("1:0"), "exit code 1"),
@@ -68,12 +68,12 @@ fn every_failure_has_words() {
         (
             Reason::ExitCode,
             code("126:0"),
-            "exit code 126: the script, or a command in it, may not be executed",
+            "exit code 126: the script, or a command in it, may not be executed, or exit code 254 (Slurm before 25.11 prints 254 as 126)",
         ),
         (
             Reason::ExitCode,
             code("127:0"),
-            "exit code 127: a command was not found (a missing module or container, a wrong PATH)",
+            "exit code 127: a command was not found (a missing module or container, a wrong PATH), or exit code 255 (Slurm before 25.11 prints 255 as 127)",
         ),
         (
             Reason::ExitCode,

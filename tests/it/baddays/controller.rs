@@ -102,6 +102,20 @@ fn the_controller_freezes_dies_and_recycles_ids() {
         ids[1..].iter().any(|id| strangers.contains(id)),
         "{ids:?} {strangers:?}"
     );
+    wait_until("records of the strangers", || {
+        let lines = cluster.run(
+            "sacct",
+            &[
+                "-n",
+                "-X",
+                "-P",
+                "-j",
+                &strangers.join(","),
+                "--format=JobName",
+            ],
+        );
+        lines.lines().filter(|name| *name == "wrap").count() == strangers.len()
+    });
     let said = study.ok(&["monitor"]);
     assert_eq!(
         study.statuses(),

@@ -107,9 +107,10 @@ fn defaults_of_row(variables: &str) -> String {
                 each.collect::<Vec<_>>().join("; ")
             }
         };
-        if !cells.contains(&cell) {
-            cells.push(cell);
-        }
+        cells.push(cell);
+    }
+    if cells.iter().all(|cell| *cell == cells[0]) {
+        cells.truncate(1);
     }
     cells.join(", ")
 }

@@ -173,3 +173,51 @@ fn the_file_is_chosen_by_flag_then_by_environment() {
     assert_eq!(Source::choose(None, &variable("")), Source::Defaults);
     assert_eq!(Source::choose(None, &|_| None), Source::Defaults);
 }
+
+#[test]
+fn e13_memory_is_asked_for_in_one_way() {
+    let text = |keys: &str| {
+        format!("slurm_mem: 8G\nprocedures: [{{name: a, output_dir: a, script: a.sh, {keys}}}]\n")
+    };
+    for (keys, both) in [
+        (
+            "mem: 4G, sbatch_args: [--mem-per-cpu=1G]",
+            Some(("mem", "mem-per-cpu")),
+        ),
+        (
+            "sbatch_args: [--mem-per-gpu, 1G]",
+            Some(("mem", "mem-per-gpu")),
+        ),
+        (
+            "mem: '', sbatch_args: [--mem-per-g=1G, --mem-per-cpu=1G]",
+            Some(("mem-per-cpu", "mem-per-gpu")),
+        ),
+        ("mem: '', sbatch_args: [--mem-per-cpu=1G]", None),
+        ("mem: 4G, sbatch_args: [--mem=8G, --mem-bind=local]", None),
+    ] {
+        let found = problems(&text(keys));
+        match both {
+            None => assert_eq!(found, [""; 0], "{keys}"),
+            Some((one, other)) => {
+                assert_eq!(found.len(), 1, "{found:?}");
+                let part = format!("--{one} and --{other} are passed together");
+                assert!(found[0].contains(&part), "{found:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn weak_slurm_is_not_to_restart_what_the_retry_rules_restart() {
+    let no_requeue = |keys: &str| {
+        let text = format!("procedures: [{{name: a, output_dir: a, script: a.sh, {keys}}}]\n");
+        let config = interpret("c.yaml", text.as_bytes()).unwrap();
+        let (_, procedure) = config.procedures.iter().next().unwrap();
+        procedure.resources.no_requeue
+    };
+    let retry = "retry: {on: [node_fail, preempted]}";
+    assert!(no_requeue(retry));
+    assert!(!no_requeue(&format!("{retry}, sbatch_args: [--requeue]")));
+    assert!(!no_requeue("retry: {on: [node_fail]}"));
+    assert!(!no_requeue("retry: off"));
+}

@@ -117,7 +117,6 @@ fn d26_a_person_at_a_terminal_is_asked_and_may_err() {
     for name in ["heudiconv", "fmriprep", "mriqc"] {
         assert!(config.contains(&format!("- name: {name}\n")), "{config}");
     }
-    let before = study.snapshot();
     // Not asked, although there is a terminal.
     let (code, told) = dialogue(&study, &["init", "other", "--yes"], &[]);
     assert!(code == 2 && told.contains("is missing"), "{told}");

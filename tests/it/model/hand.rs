@@ -45,8 +45,9 @@ impl Shared {
 /// Is the executor of one pass.
 pub struct Hand<'a> {
     pub world: Shared,
-    /// Jobs that lived when the queue was asked: id and submission id.
-    pub seen: Vec<(JobId, String)>,
+    /// Jobs that lived when the queue was asked first: id and submission id. A run that submits may ask again whether
+    /// it answers at all; what it shows then is for the next pass.
+    pub seen: Option<Vec<(JobId, String)>>,
     /// Called before each sbatch, to look at the files.
     pub before_sbatch: &'a dyn Fn(),
     /// How many tasks an array may have; none: there are no arrays.
@@ -96,11 +97,13 @@ impl Executor for Hand<'_> {
         world.queue_blinks &= !world.queue_blinked;
         let queue = self.queue(&world, question);
         if let Answer::Got(jobs) = &queue {
-            self.seen = jobs
-                .iter()
-                .filter(|job| job.phase.is_live())
-                .filter_map(|job| Some((job.id.clone(), job.tag.as_ref()?.submission_id.clone())))
-                .collect();
+            self.seen.get_or_insert_with(|| {
+                let live = jobs.iter().filter(|job| job.phase.is_live());
+                live.filter_map(|job| {
+                    Some((job.id.clone(), job.tag.as_ref()?.submission_id.clone()))
+                })
+                .collect()
+            });
         }
         if std::mem::take(&mut world.ends_between) {
             let running = world

@@ -336,7 +336,7 @@ impl Caller {
         let at_sbatch = &self.at_sbatch;
         let mut hand = Hand {
             world: rig.world.clone(),
-            seen: Vec::new(),
+            seen: None,
             before_sbatch: &|| *at_sbatch.borrow_mut() = Some(rig.files()),
             arrays: rig.arrays,
         };
@@ -364,7 +364,7 @@ impl Caller {
         };
         let Some(looked) = &self.looked else {
             let looked = pass.look(&mut self.state);
-            self.seen = hand.seen;
+            self.seen = hand.seen.unwrap_or_default();
             self.looked = Some(looked);
             return Ok(false);
         };

@@ -134,7 +134,7 @@ fn a_state_file_that_was_moved_does_not_double_the_living_jobs_at_once() {
 }
 
 #[test]
-fn a_slurm_that_does_not_answer_is_not_asked_for_every_job() {
+fn a1_an_sbatch_that_never_answers_is_not_started_for_every_job() {
     let (study, slurm) = study();
     study.scan(&["sub-03/ses-01", "sub-03/ses-02"]);
     for call in 1..=5 {
@@ -143,7 +143,11 @@ fn a_slurm_that_does_not_answer_is_not_asked_for_every_job() {
     let said = study.call(&["run"]);
     assert_eq!(said.code, 5, "{}", said.err);
     assert_eq!(slurm.calls("sbatch"), 3);
-    assert!(said.err.contains("2  Slurm did not answer"), "{}", said.err);
+    assert!(
+        said.err.contains("2  submissions without an answer"),
+        "{}",
+        said.err
+    );
     study.call(&["run"]);
     assert_eq!(
         slurm.calls("sbatch"),
@@ -260,9 +264,9 @@ fn a_state_of_absurd_size_or_kind_is_an_error_that_names_it() {
     std::os::unix::fs::symlink("/dev/zero", study.at("state.parquet")).unwrap();
     for command in [&["status"][..], &["state", "verify"]] {
         let said = study.call(command);
-        assert_eq!(said.code, 1, "{command:?}: {}", said.err);
+        assert_eq!(said.code, 2, "{command:?}: {}", said.err);
         assert!(
-            (said.out + &said.err).contains("no regular file"),
+            (said.out + &said.err).contains("not a regular file"),
             "{command:?}"
         );
     }

@@ -202,12 +202,6 @@ fn qsirecon_needs_a_report_per_suffix() {
         ),
         (
             None,
-            &["recon/v2/derivatives/x/sub-01_ses-a.html -> gone"],
-            "ses-a",
-            Incomplete,
-        ),
-        (
-            None,
             &["recon/v2/derivatives/x/sub-01_ses-a.html\tsize=0"],
             "ses-a",
             Incomplete,
@@ -225,6 +219,11 @@ fn qsirecon_needs_a_report_per_suffix() {
             "{spec:?} {outputs:?} {session:?}"
         );
     }
+    let nowhere = &["recon/v2/derivatives/x/sub-01_ses-a.html -> gone"];
+    assert!(matches!(
+        qsirecon(None, nowhere, "ses-a"),
+        Completion::Unreadable(_)
+    ));
 }
 
 #[test]

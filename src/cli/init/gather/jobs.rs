@@ -47,6 +47,7 @@ impl Gatherer<'_> {
             partition,
             account,
             bin_dir,
+            accounting: !offers.has_no_accounting,
         })
     }
 

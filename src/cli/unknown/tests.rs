@@ -1,0 +1,125 @@
+use super::*;
+
+fn known<'a>(near: &'a [(String, String)]) -> Known<'a> {
+    Known {
+        sessions: [
+            ("sub-0001", "ses-01"),
+            ("sub-0001", "ses-02"),
+            ("sub-0002", "ses-01"),
+        ]
+        .into(),
+        near,
+        place: "in the study",
+        is_partial: false,
+    }
+}
+
+#[test]
+fn what_is_not_there_is_named_with_what_may_have_been_meant() {
+    let near = [
+        ("0003".to_owned(), "sub-0003".to_owned()),
+        ("sub-0002/ses_5".to_owned(), "ses-5".to_owned()),
+    ];
+    for (subjects, sessions, message, hint) in [
+        (
+            "99",
+            "",
+            "there is no subject sub-99 in the study",
+            "`snbb-scheduler session-status`",
+        ),
+        (
+            "sub-1",
+            "",
+            "there is no subject sub-1 in the study",
+            "did you mean sub-0001?",
+        ),
+        (
+            "9*",
+            "",
+            "no subject in the study matches sub-9*",
+            "session-status",
+        ),
+        (
+            "1",
+            "77",
+            "there is no subject sub-1 in the study",
+            "did you mean sub-0001?",
+        ),
+        (
+            "0001",
+            "03",
+            "there is no session ses-03 of sub-0001 in the study",
+            "its sessions are ses-01, ses-02",
+        ),
+        (
+            "0002",
+            "02",
+            "there is no session ses-02 of sub-0002 in the study",
+            "its sessions are ses-01",
+        ),
+        (
+            "0002",
+            "5",
+            "there is no session ses-5 of sub-0002 in the study",
+            "the directory sub-0002/ses_5 was left alone",
+        ),
+        (
+            "0002",
+            "ses_5",
+            "there is no session ses-ses_5 of sub-0002 in the study",
+            "the directory sub-0002/ses_5 was left alone",
+        ),
+        (
+            "0001",
+            "5",
+            "there is no session ses-5 of sub-0001 in the study",
+            "its sessions are ses-01, ses-02",
+        ),
+        (
+            "0002",
+            "0003",
+            "there is no session ses-0003 of sub-0002 in the study",
+            "its sessions are ses-01",
+        ),
+        (
+            "",
+            "1",
+            "there is no session ses-1 in the study",
+            "did you mean ses-01?",
+        ),
+        (
+            "",
+            "9",
+            "there is no session ses-9 in the study",
+            "lists the sessions",
+        ),
+    ] {
+        let values = |text: &str| -> Vec<String> {
+            (!text.is_empty())
+                .then(|| text.to_owned())
+                .into_iter()
+                .collect()
+        };
+        let refused = known(&near).refuse(&values(subjects), &values(sessions));
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.to_string(), message);
+        assert!(refused.hints()[0].contains(hint), "{refused:?}");
+    }
+}
+
+#[test]
+fn d19_what_may_be_there_is_not_refused() {
+    let values = |text: &str| vec![text.to_owned()];
+    let all = known(&[]);
+    assert!(all.refuse(&[], &[]).is_ok());
+    assert!(all.refuse(&values("0001"), &values("02")).is_ok());
+    assert!(all.refuse(&values("*"), &values("0*")).is_ok());
+    let [some, none] =
+        [(true, vec![("sub-1", "")]), (false, vec![])].map(|(is_partial, sessions)| Known {
+            is_partial,
+            sessions,
+            ..known(&[])
+        });
+    assert!(some.refuse(&values("99"), &[]).is_ok());
+    assert!(none.refuse(&values("99"), &[]).is_ok());
+}
