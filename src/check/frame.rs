@@ -5,7 +5,7 @@ use polars::prelude::*;
 use super::Finding;
 use crate::tables::{TableError, texts};
 
-/// Returns a row per finding: `level, topic, about, finding, todo, advice`, the last two the same: `advice` is the old name.
+/// Returns a row per finding: `level, topic, about, finding, advice, todo`, the last two the same: `advice` is the old name.
 pub fn checks_frame(findings: &[Finding]) -> Result<DataFrame, TableError> {
     let text =
         |name: &str, get: fn(&Finding) -> Option<&str>| texts(name, findings.iter().map(get));
@@ -16,8 +16,8 @@ pub fn checks_frame(findings: &[Finding]) -> Result<DataFrame, TableError> {
             text("topic", |f| Some(f.topic)),
             text("about", |f| Some(&f.about)),
             text("finding", |f| Some(&f.text)),
-            text("todo", |f| f.advice.as_deref()),
             text("advice", |f| f.advice.as_deref()),
+            text("todo", |f| f.advice.as_deref()),
         ],
     )?)
 }

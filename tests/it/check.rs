@@ -249,7 +249,7 @@ fn people_get_lines_with_the_worst_first_and_a_verdict() {
     );
     let csv = study.call(&["check", "--format", "csv"]).out;
     assert!(
-        csv.starts_with("level,topic,about,finding,advice\nerror,script,bids,"),
+        csv.starts_with("level,topic,about,finding,advice,todo\nerror,script,bids,"),
         "{csv}"
     );
 }
