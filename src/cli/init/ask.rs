@@ -71,7 +71,7 @@ impl Asker {
             }
             Err(Rejected {
                 why: format!("one of: {}", words.join(", ")),
-                instead: near(words, answer).map(str::to_owned),
+                instead: Some(near(words, answer).unwrap_or(default).to_owned()),
             })
         })?;
         Ok(picked(words, &answer).to_owned())
