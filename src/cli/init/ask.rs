@@ -72,7 +72,11 @@ impl Asker {
             }
             Err(Rejected {
                 why: format!("one of: {}", words.join(", ")),
-                instead: near::nearest(answer, words.iter().copied()).map(str::to_owned),
+                instead: Some(
+                    near::nearest(answer, words.iter().copied())
+                        .unwrap_or(default)
+                        .to_owned(),
+                ),
             })
         })?;
         Ok(picked(words, &answer).to_owned())
