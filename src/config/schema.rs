@@ -10,21 +10,6 @@ use super::notify::Occasion;
 use crate::procedure::Variable;
 use crate::state::{Reason, TaskStatus};
 
-<<<<<<< HEAD
-/// The names that `env` may set.
-fn variable_names() -> String {
-    let reserved = Variable::ALL
-        .iter()
-        .filter(|variable| !variable.may_be_set());
-    let reserved: Vec<&str> = reserved.map(|variable| variable.name()).collect();
-    format!(
-        "^(?!SLURM_|SBATCH_|({})$)[A-Za-z_][A-Za-z0-9_]*$",
-        reserved.join("|")
-    )
-}
-
-=======
->>>>>>> main
 /// Makes the whole schema (draft 7, which all editors know).
 pub fn schema() -> Value {
     let mut definitions = Map::new();

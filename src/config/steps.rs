@@ -319,11 +319,7 @@ fn environment(value: &Value<'_>) -> BTreeMap<String, String> {
             ));
         } else if let Some(prefix) = RESERVED.iter().find(|prefix| name.starts_with(**prefix)) {
             value.problem(format!("names that begin with {prefix} are set by Slurm"));
-<<<<<<< HEAD
-        } else if Variable::is_reserved(name) {
-=======
         } else if Variable::reserved().contains(&name) {
->>>>>>> main
             value.problem("is set by the scheduler for each job");
         } else if value.is_null() {
             value.problem_with("has no value", "write \"\" for an empty one");
