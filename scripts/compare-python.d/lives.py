@@ -4,6 +4,8 @@ Then one of them goes on with what it has written: the Python program, ours, and
 each program takes over the other's files at every step.
 """
 
+import collections
+
 from cases import Case, Task
 from programs import LIVING, Study, happened, unequal, unequal_tables
 
@@ -29,13 +31,15 @@ class Life:
         other = {"python": "ours", "ours": "python"}[start]
         self.drivers = [start] * first + [other] * (second - first) + [start] * (length - second)
         self.before = {}  # rows
+        self.rows_of = collections.Counter()
 
     def steps(self):
         """Yields the differences of each step as {(what, task): (side, kinds or None)}, and what was said."""
         for driver in self.drivers:
             self.live()
             words = self.command()
-            self.is_blind = words[0] == "retry" or "--skip-monitor" in words
+            self.is_retry = words[0] == "retry"
+            self.is_blind = self.is_retry or "--skip-monitor" in words
             self.facts = self.study.jobs()
             self.complete = self.study.complete()
             log = self.study.site / "scheduler_audit.jsonl"
@@ -45,7 +49,11 @@ class Life:
             python, ours = self.study.both(*words)
             said = f"{driver}: {' '.join(words)}\npython: {python.said[-600:]}\nours ({ours.code}): {ours.said[-900:]}"
             yield self.compare(python, ours, earlier), said
-            self.before = (python if driver == "python" else ours).rows
+            last = python if driver == "python" else ours
+            self.before = last.rows
+            self.rows_of = collections.Counter()
+            if last.table is not None:
+                self.rows_of.update(Task(*row) for row in last.table[["procedure", "subject", "session"]].itertuples(index=False))
             self.study.keep(driver)
 
     # --- what happens -------------------------------------------------------------------------------------
@@ -130,7 +138,7 @@ class Life:
         if what == "status":
             allowed = {"living-jobs": (("complete",), ("pending", "running")),
                        "completed-without-outputs": (("complete",), ("running", "failed")),
-                       "slurm-states": (("pending", "running"), ("failed", None)),
+                       "slurm-states": (("pending", "running", "complete"), ("failed", None)),
                        "unaccounted-jobs": (("complete",), ("pending", "running"))}
             for kind in own & allowed.keys():
                 if statuses[0] in allowed[kind][0] and statuses[1] in allowed[kind][1]:
@@ -138,6 +146,8 @@ class Life:
             # The row of a task that only one of them has submitted again.
             return self.why("submitted", task, "python" if statuses[0] == "pending" else "ours") if "pending" in statuses else None
         if what == "events":
+            if self.is_retry and self.rows_of[task] > 1:
+                return "one-row"
             # Both submitted it again, and call the end of the job before differently.
             return next((kind for kind in ("completed-without-outputs", "slurm-states") if kind in own), None)
         if what == "complete":
