@@ -43,6 +43,13 @@ fn interpret(name: &str, bytes: &[u8]) -> Result<Config, ConfigError> {
     )
 }
 
+fn problems(text: &str) -> Vec<String> {
+    match interpret("c.yaml", text.as_bytes()) {
+        Ok(_) => Vec::new(),
+        Err(error) => error.problems.iter().map(ToString::to_string).collect(),
+    }
+}
+
 fn fixtures(kind: &str) -> Vec<(String, Vec<u8>)> {
     let dir = Path::new(ROOT).join("fixtures/config").join(kind);
     let mut files: Vec<(String, Vec<u8>)> = walkdir::WalkDir::new(dir)
