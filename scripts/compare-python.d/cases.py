@@ -268,12 +268,14 @@ class Case:
             content = {"hidden-markers": "x", "empty-files": "", "broken-links": pathlib.Path("nowhere")}[kind]
             last = f".{last}" if kind == "hidden-markers" else last
             self.add("/".join(part for part in [place, folder, last] if part), content, kind)
+            # Behind a link that leads nowhere may be anything: to us the task is neither complete nor due.
+            side = None if kind == "broken-links" else "ours"
             # A file below bids_root may be another procedure's marker as well.
             for other in self.procedures if procedure.output_dir == "" else [procedure]:
                 if other.output_dir == procedure.output_dir:
-                    self.plant(kind, other.name, subject, None, None if other is not procedure else "ours")
+                    self.plant(kind, other.name, subject, None, None if other is not procedure else side)
             if procedure.output_dir == "":
-                self.plant(kind, procedure.name, subject, session, "ours")
+                self.plant(kind, procedure.name, subject, session, side)
                 self.plant(kind, "freesurfer", subject, "")
 
     # --- how it is written and run ------------------------------------------------------------------

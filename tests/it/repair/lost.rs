@@ -66,8 +66,8 @@ fn an_audit_log_with_jobs_of_the_study_is_a_trace() {
     let other = log
         .replace(&format!("snbb:{project}:"), "snbb:0badf00d:")
         .replace(
-            &format!(r#""project":"{project}""#),
-            r#""project":"0badf00d""#,
+            &format!(r#""project": "{project}""#),
+            r#""project": "0badf00d""#,
         );
     assert_ne!(other, log);
     study.write("scheduler_audit.jsonl", &other);
