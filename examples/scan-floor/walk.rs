@@ -324,7 +324,8 @@ impl<'a> Walker<'a> {
                 return;
             }
             self.cost.links += 1;
-            if Path::new(self.root).join(parent).is_dir() {
+            let directory = Path::new(self.root).join(parent);
+            if directory.metadata().is_ok_and(|metadata| metadata.is_dir()) {
                 return;
             }
             above = parent;

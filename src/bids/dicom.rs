@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn b4_a_directory_without_a_real_file_is_held_without_any_gate() {
         let tmp = tempfile::tempdir().unwrap();
-        let hold = || Gate::default().hold(&Reader::default(), tmp.path(), Utc::now());
+        let hold = || Gate::default().hold(&Reader::default(), tmp.path(), DateTime::UNIX_EPOCH);
         let empty = Some(Hold::TooFewFiles {
             files: 0,
             needed: 1,

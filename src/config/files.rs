@@ -13,8 +13,11 @@ use crate::bids::cohort::ListSource;
 use crate::disk::annex;
 use crate::state::store::{StatePaths, resolve};
 
+const STATE: &str = "state_file";
+
 /// A file of the study.
 struct Named {
+    key: &'static str,
     /// What it is, for messages.
     what: String,
     path: PathBuf,
@@ -48,14 +51,18 @@ pub(super) fn check(config: &Config, fields: &Fields<'_>, context: &Context<'_>)
             return validate::problem(fields, context, key, &message);
         }
         let named = Named {
+            key,
             what: what.to_owned(),
             path: path.to_owned(),
             is_written,
             identity,
         };
-        let other = known
-            .iter()
-            .find(|other| (other.is_written || is_written) && other.identity == named.identity);
+        // The state and its copy are one file for a moment while the state is replaced, and after a crash in it.
+        let other = known.iter().find(|other| {
+            (other.is_written || is_written)
+                && (other.key, key) != (STATE, STATE)
+                && other.identity == named.identity
+        });
         if let Some(other) = other {
             let what = if what == key {
                 String::new()
@@ -78,7 +85,7 @@ pub(super) fn check(config: &Config, fields: &Fields<'_>, context: &Context<'_>)
         let dirs = [config.script_dir.as_deref(), config.base_dir()];
         for dir in dirs.into_iter().flatten() {
             let script = dir.join(&procedure.script);
-            if script.is_file() {
+            if script.metadata().is_ok_and(|metadata| metadata.is_file()) {
                 add(
                     "procedures",
                     &format!("the script of {}", procedure.name),
@@ -88,12 +95,12 @@ pub(super) fn check(config: &Config, fields: &Fields<'_>, context: &Context<'_>)
             }
         }
     }
-    add("state_file", "state_file", &config.state_file, true);
+    add(STATE, STATE, &config.state_file, true);
     if let Ok(paths) = StatePaths::of(&config.state_file) {
         for path in paths.beside() {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             add(
-                "state_file",
+                STATE,
                 &format!("{name}, which belongs to the state,"),
                 path,
                 true,

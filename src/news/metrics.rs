@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 
 use super::Memory;
+use crate::job::name_of_study;
 use crate::procedure::ProcedureDag;
 use crate::safety;
 use crate::state::control::Control;
@@ -33,7 +34,7 @@ pub const MARK: &str = "snbb_scheduler_build_info";
 
 /// Returns the whole file.
 pub fn render(sources: &Sources<'_>) -> String {
-    let mut text = Text::new(sources.project);
+    let mut text = Text::new(name_of_study(sources.project));
     text.family(
         "build_info",
         Kind::Gauge,

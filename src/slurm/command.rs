@@ -135,10 +135,10 @@ impl Commands {
             .find(|path| is_executable(path))
             .ok_or_else(|| ExecutorError::ProgramMissing {
                 program: program.to_owned(),
-                searched: match (&self.bin_dir, dirs.len()) {
-                    (Some(dir), _) => dir.display().to_string(),
-                    (None, 0) => "an empty PATH".to_owned(),
-                    (None, count) => format!("the {count} directories of PATH"),
+                searched: match (&self.bin_dir, dirs) {
+                    (None, []) => "an empty PATH".to_owned(),
+                    (Some(dir), _) | (None, [dir]) => dir.display().to_string(),
+                    (None, dirs) => format!("the {} directories of PATH", dirs.len()),
                 },
             })
     }

@@ -1,9 +1,5 @@
 //! Answers of Slurm that hold more than jobs of the study: texts of other jobs, pages of a proxy, output without end,
 //! jobs of another user, of a study with the same name, and of a Slurm that has forgotten them.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the tests change files of the study"
-)]
 
 use std::fs;
 use std::time::{Duration, Instant};

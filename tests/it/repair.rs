@@ -260,7 +260,7 @@ fn a_refused_a_released_and_a_cancelled_submission_leave_a_sound_state() {
     let call = slurm.calls("sbatch") + 1;
     slurm.refuse(
         call,
-        "sbatch: error: something that nobody has seen before\n",
+        "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n",
     );
     study.ok(&["run"]);
     assert!(

@@ -280,7 +280,7 @@ fn a_lost_answer_makes_one_array() {
         .replace("output_dir: out", "output_dir: again");
     study.write("config.yaml", &text);
     study.path.remove(0);
-    study.ok(&["run"]);
+    study.ok(&["run", "--accept-drop"]);
     let before = jobs(&study);
     for name in [
         "state.parquet",

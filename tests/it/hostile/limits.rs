@@ -156,13 +156,13 @@ fn a_new_state_takes_its_mode_from_the_umask() {
 /// A Slurm that starts no process of its own.
 const FRUGAL: &str = r#"#!/bin/bash
 D=${0%/*}; S=$'\x1f'
-case $* in *--format=%i*) wanted=${*#*--format=%i}; wanted=${wanted%%%*};; esac
+all="$*"; wanted=${all#*--format=%i}; wanted=${wanted%%%*}
 case ${0##*/} in
 sbatch)
   read -r n < "$D/n"; n=$((n + 1)); echo "$n" > "$D/n"
   for a in "$@"; do case $a in --job-name=*) name=${a#*=};; --comment=*) comment=${a#*=};; esac; done
   printf -v now '%(%s)T' -1
-  echo "$n${S}PENDING${S}None$S$now${S}N/A${S}N/A$S${S}1:00$S$comment$S$name" >> "$D/queue"
+  echo "$n${S}PENDING${S}None$S$now${S}N/A${S}N/A$S${S}1:00$S$comment$S$name$S" >> "$D/queue"
   echo "$n";;
 squeue)
   while IFS= read -r line; do printf '%s\n' "${line//$S/$wanted}"; done < "$D/queue";;

@@ -161,7 +161,7 @@ fn the_figures_follow_the_study() {
 fn a_place_that_cannot_be_written_costs_a_warning_and_no_submission() {
     let (study, slurm) = study(
         2,
-        "metrics_file: config.yaml/x.prom\nheartbeat_file: logs\n",
+        "metrics_file: config.yaml/x.prom\nheartbeat_file: config.yaml/beat\n",
     );
     let said = study.ok(&["run"]);
     has(
@@ -170,7 +170,6 @@ fn a_place_that_cannot_be_written_costs_a_warning_and_no_submission() {
             "warning: metrics_file: cannot",
             "config.yaml",
             "warning: heartbeat_file: cannot",
-            "logs",
         ],
     );
     assert_eq!(slurm.jobs().len(), 2);

@@ -69,7 +69,7 @@ fn on_a_real_slurm_the_scripts_own_lines_are_what_a_factor_starts_from() {
     assert_eq!(failures.len(), 3, "{rows:#?}");
     let node = rows[2]["node_list"].as_str().unwrap();
 
-    let dry = study.ok(&["run", "--dry-run"]).out;
+    let dry = study.ok(&["run", "--dry-run", "-v"]).out;
     let changes = lines_of(&dry, "attempt 2 after");
     assert!(
         changes[0].ends_with(": --mem 50M -> 300M")

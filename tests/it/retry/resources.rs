@@ -18,7 +18,7 @@ fn a_job_gets_more_memory_until_it_has_enough() {
         "subject,session,procedure,priority\nsub-01,ses-01,prep,0\n"
     );
     let before = study.snapshot();
-    let dry = study.ok(&["run", "--dry-run"]);
+    let dry = study.ok(&["run", "--dry-run", "-v"]);
     let lines: Vec<&str> = dry.out.lines().collect();
     assert_eq!(
         lines[0],
@@ -51,7 +51,7 @@ fn a_job_gets_more_memory_until_it_has_enough() {
     study.ok(&["run"]);
     // Another kind of failure keeps what was raised, and has a budget of its own.
     end(&slurm, "NODE_FAIL 0:0 64G 120 n7");
-    let dry = study.ok(&["run", "--dry-run"]);
+    let dry = study.ok(&["run", "--dry-run", "-v"]);
     assert!(
         dry.out
             .starts_with("# prep sub-01 ses-01: attempt 4 after node_fail: --exclude n7\n"),
@@ -136,7 +136,7 @@ fn what_is_above_the_ceiling_is_reduced_with_a_note() {
         "note: prep: --cpus-per-task 8 reduced to 4 (max_cpus) for 2 tasks",
         "note: prep: --time 2:00:00 reduced to 1:30:00 (max_time) for 2 tasks",
     ];
-    let dry = study.ok(&["run", "--dry-run"]);
+    let dry = study.ok(&["run", "--dry-run", "-v"]);
     assert_eq!(notes(&dry), expected);
     assert!(
         dry.out.lines().all(|line| !line.starts_with('#')),
@@ -148,7 +148,7 @@ fn what_is_above_the_ceiling_is_reduced_with_a_note() {
     assert_eq!(asked(&slurm, "cpus-per-task"), ["4", "4"]);
     assert_eq!(asked(&slurm, "mem"), ["32G", "32G"]);
     end(&slurm, "OUT_OF_MEMORY 0:125 32G 90");
-    let dry = study.ok(&["run", "--dry-run"]);
+    let dry = study.ok(&["run", "--dry-run", "-v"]);
     assert!(
         dry.out
             .starts_with("# prep sub-02 ses-01: attempt 2 after out_of_memory: --mem 32G -> 40G\n"),

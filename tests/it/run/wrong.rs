@@ -339,7 +339,11 @@ fn results_that_have_gone_are_named_before_they_are_made_again() {
         "{told}"
     );
     let log = study.read("scheduler_audit.jsonl");
-    assert_eq!(log.matches(r#""cause": "outputs_gone""#).count(), 2, "{log}");
+    assert_eq!(
+        log.matches(r#""cause": "outputs_gone""#).count(),
+        2,
+        "{log}"
+    );
     let force = ["run", "--force", "--subject", "02", "--procedure", "prep"];
     assert_eq!(
         study.ok(&[&force[..], &["-q"]].concat()).err,
