@@ -43,7 +43,8 @@ pub(super) fn judge(
     if evidence.queue.is_none() || !(is_off || evidence.is_proven()) {
         return;
     }
-    match row.missing_since {
+    // A time to come was written by a wrong clock.
+    match row.missing_since.filter(|since| *since <= now) {
         Some(since) if now - since >= patience.settle_time => out.released.push(row.key.clone()),
         Some(_) => {}
         None => out.changes.push(Change {

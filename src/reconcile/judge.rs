@@ -152,13 +152,18 @@ impl Judge<'_> {
             self.row.status,
             Reason::Unaccounted,
             JobFacts::default(),
-            self.row.missing_since.or(Some(self.now)),
+            self.missing_since().or(Some(self.now)),
         )
     }
 
     fn has_been_missing_for(&self, grace: Duration) -> bool {
-        let missing_since = self.row.missing_since;
+        let missing_since = self.missing_since();
         missing_since.is_some_and(|since| self.now - since >= grace)
+    }
+
+    /// A time to come was written by a wrong clock, and counts from now on.
+    fn missing_since(&self) -> Option<DateTime<Utc>> {
+        self.row.missing_since.filter(|since| *since <= self.now)
     }
 
     fn started(&self) -> Option<DateTime<Utc>> {

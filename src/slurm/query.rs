@@ -13,6 +13,7 @@ use super::command::{End, one_line};
 use super::parse::{self, Parsed};
 use crate::executor::{Answer, JobReport, Question};
 use crate::job::array;
+use crate::sys;
 
 /// One argument holds 128 KiB at most, and the database is asked for so many rows at a time.
 pub(super) const IDS_PER_CALL: usize = 1000;
@@ -30,6 +31,10 @@ impl SlurmExecutor {
         }
         let said = one_line(&ended.stderr);
         let what = match ended.end {
+            // squeue ends well although it could not ask for a user whose name is not known at the moment.
+            End::Exit(0) if is_complaint(&ended.stdout, &ended.stderr) => {
+                format!("{program} ended with exit code 0")
+            }
             End::Exit(0) => return Ok(ended.stdout),
             End::Exit(code) => format!("{program} ended with exit code {code}"),
             End::Signal(signal) => format!("{program} was ended by signal {signal}"),
@@ -295,7 +300,14 @@ pub(super) fn cluster_option(cluster: Option<&Arc<str>>) -> Vec<String> {
 
 /// Bounds the search in time: records that ended before are another job's.
 pub(super) fn since_option(since: Option<DateTime<Utc>>) -> Option<String> {
-    since.map(|since| format!("--starttime={}", a_day_before(since)))
+    // Slurm refuses a time to come, which a wrong clock may have written into the state.
+    since.map(|since| format!("--starttime={}", a_day_before(since.min(sys::now()))))
+}
+
+/// True if a program that ended well says that it did not answer the question, or answered only a part of it.
+fn is_complaint(answer: &str, stderr: &str) -> bool {
+    let said = stderr.to_lowercase();
+    said.contains("invalid user") || answer.trim().is_empty() && said.contains("error:")
 }
 
 /// Returns the local time, a day earlier: clocks differ, and summer time has an hour twice.

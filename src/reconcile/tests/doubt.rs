@@ -97,6 +97,19 @@ fn a_submission_in_doubt_is_released_only_after_two_clean_answers_apart() {
     );
 }
 
+#[test]
+fn attack_a_first_look_by_a_clock_that_was_ahead_counts_from_now_on() {
+    let late = |now: i64, since: i64| {
+        in_doubt().with(|c| {
+            c.row.missing_since = Some(at(since));
+            c.now = now;
+        })
+    };
+    let (state, out) = late(6, 5000).pass();
+    assert!(out.released.is_empty());
+    assert_eq!(state.rows()[0].missing_since, Some(at(6)));
+}
+
 /// A job that the user submitted by hand has the task's name, and accounting shows its command line.
 #[test]
 fn a2_a_record_whose_command_line_lacks_our_tag_is_not_adopted() {

@@ -48,9 +48,9 @@ if flock -n 8; then echo "$job" > "$site/truth/alive-$task"
 else note overlap "$(cat "$site/truth/alive-$task")"
 fi
 note start $fate
-# Some rename themselves; the world finds those of the group by their names.
-case $SNBB_PROCEDURE-$((number % 3)) in
-group-* | *-[12]) ;;
+# Some rename themselves; the world finds those of the group, and those that it has to end, by their names.
+case $SNBB_PROCEDURE-$((number % 3))-$fate in
+group-* | *-[12]-* | *-timeout | *-user | *-root) ;;
 *) timeout 5 scontrol update "jobid=$job" "jobname=own_$number" > /dev/null 2>&1 ;;
 esac
 sleep 0.$((number % 10))$((number / 10))

@@ -38,6 +38,22 @@ fn an_empty_answer_is_believed_only_with_the_canary_in_it() {
     assert_eq!(observation.accounting.got().unwrap().len(), 1);
 }
 
+/// A name service that is away, for one.
+#[test]
+fn attack_an_error_beside_an_empty_answer_is_no_answer() {
+    let fakes = Fakes::new();
+    let mut executor = fakes.executor();
+    for (body, is_answer) in [
+        ("echo 'squeue: error: Invalid user: 1000' >&2", false),
+        ("echo 'squeue: error: something else' >&2", false),
+        ("echo 'squeue: a note' >&2", true),
+    ] {
+        fakes.write("squeue", body);
+        let queue = executor.observe(&Question::default()).queue;
+        assert_eq!(queue.got().is_some(), is_answer, "{body}: {queue:?}");
+    }
+}
+
 #[test]
 fn what_is_missing_from_an_answer_that_was_cut_is_not_absent() {
     let fakes = Fakes::new();
