@@ -5,7 +5,8 @@
 
 use chrono::{DateTime, Duration, Utc};
 
-use crate::executor::{JobReport, Observation};
+use crate::executor::Observation;
+use crate::job::JobRef;
 use crate::procedure::SubmitRules;
 use crate::state::transition::{Cause, Change, may_still_be_corrected, may_still_become_complete};
 use crate::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
@@ -69,9 +70,10 @@ pub struct Reconciled {
     pub released: Vec<TaskKey>,
 }
 
-/// True if a job that has a row's id is the row's own and not a later one with a recycled id.
-pub fn is_own(row: &TaskRow, job: &JobReport) -> bool {
-    evidence::is_own(row, job)
+/// The jobs to end when a task is cancelled: all living ones with its tag, else the one with its id. `None` if another
+/// job has that id.
+pub fn jobs_to_end(row: &TaskRow, observation: &Observation) -> Option<Vec<JobRef>> {
+    Evidence::new(observation).jobs_to_end(row)
 }
 
 /// Judges every row that is in flight, and those finished ones that may still change.

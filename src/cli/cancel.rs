@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::job::JobRef;
 use crate::manifest::Selection;
 use crate::pass::{Looked, queue_question};
-use crate::reconcile::is_own;
+use crate::reconcile::jobs_to_end;
 use crate::state::audit_log::{Event, EventKind};
 use crate::state::store::check_owner;
 use crate::state::transition::{Cause, Change};
@@ -58,7 +58,10 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
         check_owner(&context.store.paths, &state.meta, sys::effective_uid())?;
     }
     printer.tell_once();
-    let question = queue_question(&context.config, &state);
+    let mut question = queue_question(&context.config, &state);
+    question.jobs = jobs.iter().filter_map(reference).collect();
+    question.since = jobs.iter().filter_map(|row| row.submitted_at).min();
+    question.search_from = question.since;
     // Who looks at local jobs for writing starts those that wait: one of them may be to be cancelled.
     let mut looking = context.executor(Access::ReadOnly, &state)?;
     looking.preflight()?;
@@ -102,9 +105,9 @@ fn without_doubt(in_doubt: &[TaskRow]) -> Exit {
 fn ask_to_end(
     context: &Context,
     state: &State,
-    own: &[&TaskRow],
+    own: &[Own<'_>],
 ) -> Result<Result<(), ExecutorError>, Failure> {
-    let references: Vec<JobRef> = own.iter().filter_map(|row| reference(row)).collect();
+    let references: Vec<JobRef> = own.iter().flat_map(|(_, jobs)| jobs.clone()).collect();
     if references.is_empty() {
         return Ok(Ok(()));
     }
@@ -115,7 +118,7 @@ fn ask_to_end(
     let failed = asked.as_ref().err().map(ToString::to_string);
     let events: Vec<Event> = own
         .iter()
-        .map(|row| cancelled_event(row, failed.as_deref()))
+        .map(|(row, _)| cancelled_event(row, failed.as_deref()))
         .collect();
     open_audit(context)?
         .append(&events)
@@ -123,26 +126,27 @@ fn ask_to_end(
     Ok(asked)
 }
 
-/// Tells the tasks' own jobs from those that have the same id by now: ids are recycled. What the
-/// queue does not show any more has ended, and asking for its end does no harm.
+/// A row with the jobs that are to end.
+type Own<'a> = (&'a TaskRow, Vec<JobRef>);
+
+/// Tells the tasks' own jobs from those that have the same id: ids are recycled, and sbatch may have been misunderstood.
 fn own_jobs<'a>(
     executor: &mut dyn Executor,
     question: &Question,
     rows: &'a [TaskRow],
-) -> Result<(Vec<&'a TaskRow>, Vec<&'a TaskRow>), Failure> {
-    let queue = match executor.observe(question).queue {
-        Answer::Got(jobs) => jobs,
-        Answer::Failed(message) => return Err(Failure::QueueUnknown { message }),
-        Answer::Off => Vec::new(),
-    };
-    Ok(rows.iter().partition(|row| {
-        queue
-            .iter()
-            .filter(|job| {
-                Some(&job.id) == row.job_id.as_ref() && job.facts.cluster == row.facts.cluster
-            })
-            .all(|job| is_own(row, job))
-    }))
+) -> Result<(Vec<Own<'a>>, Vec<&'a TaskRow>), Failure> {
+    let observation = executor.observe(question);
+    if let Answer::Failed(message) = observation.queue {
+        return Err(Failure::QueueUnknown { message });
+    }
+    let (mut own, mut others) = (Vec::new(), Vec::new());
+    for row in rows {
+        match jobs_to_end(row, &observation) {
+            Some(jobs) => own.push((row, jobs)),
+            None => others.push(row),
+        }
+    }
+    Ok((own, others))
 }
 
 /// Returns the selected rows with a job, and those whose submission is in doubt.

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use chrono::{DateTime, Duration, Utc};
 
 use crate::executor::{ACCOUNTING_LAG, Answer, JobReport, Observation, Phase};
-use crate::job::{JobId, array};
+use crate::job::{JobId, JobRef, array};
 use crate::state::{Reason, State, TaskRow, TaskStatus};
 
 /// How far Slurm's submit time may be from what the row knows, for a report without a tag. Login
@@ -101,6 +101,56 @@ impl<'a> Evidence<'a> {
             && same_id
                 .iter()
                 .any(|record| record.submitted_at == job.submitted_at && lacks_tag(row, record))
+    }
+
+    pub(super) fn jobs_to_end(&self, row: &TaskRow) -> Option<Vec<JobRef>> {
+        let (id, cluster) = (row.job_id.as_ref()?, row.facts.cluster.as_deref());
+        let is_alive = |job: &&JobReport| job.phase.is_live();
+        let queue = || self.queue.iter();
+        let mut jobs: Vec<&JobReport> = queue().flat_map(|queue| queue.tagged(row)).collect();
+        jobs.retain(is_alive);
+        if jobs.is_empty() {
+            jobs = queue()
+                .flat_map(|queue| queue.at(id.as_str(), cluster))
+                .collect();
+            if jobs.iter().any(|job| !self.is_meant(row, job)) {
+                return None;
+            }
+            jobs.retain(is_alive);
+        }
+        let mut references: Vec<JobRef> = jobs
+            .into_iter()
+            .map(|job| JobRef {
+                id: job.id.clone(),
+                cluster: job.facts.cluster.clone(),
+            })
+            .collect();
+        if references.is_empty() {
+            // Slurm shows no such job, so asking for its end does no harm.
+            references.push(JobRef {
+                id: id.clone(),
+                cluster: row.facts.cluster.clone(),
+            });
+        }
+        Some(references)
+    }
+
+    /// True if a job with a row's id may be ended in its name. Where the job has no tag, its submit line decides, else
+    /// its name: people have jobs of their own.
+    fn is_meant(&self, row: &TaskRow, job: &JobReport) -> bool {
+        let records = match &self.accounting {
+            Accounting::Got(records) => records.at(job.id.as_str(), job.facts.cluster.as_deref()),
+            Accounting::Failed | Accounting::Off => Vec::new(),
+        };
+        let record = records
+            .into_iter()
+            .find(|record| record.submitted_at == job.submitted_at && record.has_submit_line);
+        is_own(row, job)
+            && match record {
+                _ if carries_tag(row, job) => true,
+                Some(record) => carries_tag(row, record),
+                None => !is_stranger(row, job),
+            }
     }
 
     pub(super) fn recorded(&self, row: &TaskRow, queued: &Queued<'_>) -> Recorded<'a> {

@@ -4,6 +4,7 @@ mod arrays;
 mod doubt;
 mod judging;
 
+use crate::executor::JobReport;
 use proptest::prelude::*;
 
 use super::*;

@@ -211,3 +211,52 @@ fn e16_e22_a_submission_is_alive_while_any_of_its_jobs_is() {
     let case = Case::new().with(|c| c.queue = Answer::Got(parts));
     assert_eq!(case.disk(HERE).verdict(), "running running");
 }
+
+/// sbatch was misunderstood, or the id was recycled: a person who cancels the task does not mean that job.
+#[test]
+fn attack_cancel_ends_the_jobs_with_the_tasks_tag_and_no_other_job() {
+    let to_end = |jobs: &[(&str, Option<&str>, &str)], record: Option<Option<&str>>| {
+        let job = |id: &str, tag: Option<&str>, name: &str| {
+            let mut job = report(Phase::Running);
+            job.id = JobId::new(id);
+            job.name = name.into();
+            job.tag = tag.and_then(|tag| tagged(tag, job.phase).tag);
+            job
+        };
+        let queue = jobs.iter().map(|(id, tag, name)| job(id, *tag, name));
+        let record = record.map(|tag| JobReport {
+            has_submit_line: true,
+            ..job("100", tag, "mine")
+        });
+        let observation = Observation {
+            queue: Answer::Got(queue.collect()),
+            accounting: Answer::Got(record.into_iter().collect()),
+            ..Observation::default()
+        };
+        let jobs = jobs_to_end(&Case::new().row, &observation);
+        jobs.map(|jobs| {
+            jobs.iter()
+                .map(|job| job.id.to_string())
+                .collect::<Vec<_>>()
+        })
+    };
+    let ids = |ids: &[&str]| Some(ids.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let own = Some("0123456789abcdef");
+    let mine = ("100", None, "mine");
+    assert_eq!(to_end(&[], None), ids(&["100"]));
+    assert_eq!(to_end(&[mine], None), None);
+    assert_eq!(
+        to_end(&[("100", None, "a_sub-01_ses-01")], None),
+        ids(&["100"])
+    );
+    assert_eq!(to_end(&[("100", Some("another"), "mine")], None), None);
+    // A plugin changed its name and its comment.
+    assert_eq!(to_end(&[mine], Some(own)), ids(&["100"]));
+    assert_eq!(
+        to_end(&[("100", None, "a_sub-01_ses-01")], Some(None)),
+        None
+    );
+    assert_eq!(to_end(&[mine, ("5", own, "x")], None), ids(&["5"]));
+    let twice = [("100", own, "x"), ("101", own, "x")];
+    assert_eq!(to_end(&twice, None), ids(&["100", "101"]));
+}
