@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Subject, Target, TaskStanding};
+use super::standing::TaskStanding;
+use super::{Subject, Target};
 use crate::bids::dicom::Hold;
 use crate::bids::{Dicom, Session, SessionLabel};
 use crate::completion::Completion;

@@ -153,7 +153,7 @@ fn believed(world: &Random, q: usize, cell: usize) -> &'static str {
         (1 | 2, _) => "in flight",
         _ if waits_for_gone(world, q, cell) => "in flight",
         (3 | 9, _) if !world.resubmit => "failed",
-        (8, 0 | 1) if !world.resubmit => "tried again",
+        (3 | 8 | 9, 0 | 1) => "tried again",
         (_, 1) => "complete",
         (_, 2) => "not applicable",
         (_, 3) => "unreadable",
