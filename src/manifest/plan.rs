@@ -135,6 +135,10 @@ impl Subject<'_> {
                 return Decision::Skip(waits.flatten().unwrap_or(*skip));
             }
             TaskStanding::Retry(due) => Some(due),
+            TaskStanding::Doubted(waiting) if !self.policy.force => {
+                return Decision::Skip(Skip::WaitingFor(waiting));
+            }
+            TaskStanding::Doubted(_) => Some(Due::Forced { complete: true }),
             TaskStanding::Disk(Completion::Unreadable(what)) => {
                 return Decision::Skip(Skip::Unreadable(what));
             }

@@ -1,10 +1,12 @@
 //! Where a task stands by itself: its newest attempt decides before the disk is believed.
 
+use std::sync::Arc;
+
 use super::{Subject, in_flight};
 use crate::bids::SessionLabel;
 use crate::completion::Completion;
-use crate::manifest::{Due, Outlook, Skip, retry};
-use crate::procedure::ProcedureId;
+use crate::manifest::{Blocked, Due, Outlook, Skip, Waiting, retry};
+use crate::procedure::{ProcedureId, Scope};
 use crate::state::{Reason, TaskRow, TaskStatus};
 
 /// Says where a task stands, whatever it waits for.
@@ -14,6 +16,9 @@ pub(super) enum TaskStanding {
     Failed(Box<Skip>),
     /// Failed, and to be tried again: its markers are not believed.
     Retry(Due),
+    /// Complete by the disk's word alone, while a task that it builds on may be writing these very files, or left them
+    /// half-written.
+    Doubted(Box<Waiting>),
     Disk(Completion),
 }
 
@@ -24,11 +29,59 @@ impl Subject<'_> {
         if let Some(standing) = self.standings.borrow().get(&known) {
             return standing.clone();
         }
-        let standing = self
+        let mut standing = self
             .recorded(procedure, session)
             .unwrap_or_else(|| TaskStanding::Disk(self.disk.completion(procedure, session)));
+        if matches!(standing, TaskStanding::Disk(Completion::Complete))
+            && let Some(waiting) = self.other_writer(procedure, session)
+        {
+            standing = TaskStanding::Doubted(Box::new(waiting));
+        }
         self.standings.borrow_mut().insert(known, standing.clone());
         standing
+    }
+
+    /// Returns the task that this one builds on, has the same output directory and is in flight or failed: what looks
+    /// like this task's outputs may be that one's. A complete row proves that they are not.
+    fn other_writer(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<Waiting> {
+        let row = self.row(procedure, session);
+        if row.is_some_and(|row| row.status == TaskStatus::Complete) {
+            return None;
+        }
+        let own = self.dag.get(procedure);
+        let mut seen = vec![procedure];
+        let mut next = 0;
+        while let Some(one) = seen.get(next).copied() {
+            next += 1;
+            for (other, _) in self.dag.dependencies(one) {
+                if !seen.contains(other) {
+                    seen.push(*other);
+                }
+            }
+            let declared = self.dag.get(one);
+            if one == procedure || declared.output_dir != own.output_dir {
+                continue;
+            }
+            let sessions = match declared.scope {
+                Scope::Subject => vec![SessionLabel::none()],
+                Scope::Session if own.scope == Scope::Session => vec![session.clone()],
+                Scope::Session => self.wanted.iter().map(|one| one.session.clone()).collect(),
+            };
+            for session in sessions {
+                let blocked = match self.recorded(one, &session) {
+                    Some(TaskStanding::InFlight(_) | TaskStanding::Retry(_)) => None,
+                    Some(TaskStanding::Failed(skip)) => failure(&skip),
+                    _ => continue,
+                };
+                return Some(Waiting {
+                    procedure: Arc::clone(&declared.name),
+                    session: (own.scope == Scope::Subject).then_some(session),
+                    sessions_missing: 0,
+                    blocked,
+                });
+            }
+        }
+        None
     }
 
     /// Returns where a task stands by its records; none if only the disk can tell.
@@ -98,6 +151,15 @@ impl Subject<'_> {
                 &row.key.session,
                 &row.key.procedure,
             )
+    }
+}
+
+/// Returns why a failed task does not get ready by itself; none if it is tried again.
+pub(super) fn failure(skip: &Skip) -> Option<Blocked> {
+    match skip {
+        Skip::Failed { outlook, .. } if outlook.is_retry() => None,
+        Skip::Failed { reason, .. } => Some(Blocked::Failed(*reason)),
+        _ => Some(Blocked::Failed(None)),
     }
 }
 

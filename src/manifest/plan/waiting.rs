@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::standing::TaskStanding;
+use super::standing::{TaskStanding, failure};
 use super::{Subject, Target};
 use crate::bids::dicom::Hold;
 use crate::bids::{Dicom, Session, SessionLabel};
@@ -190,14 +190,11 @@ impl Subject<'_> {
             TaskStanding::Disk(Completion::Unreadable(what)) => {
                 Ready::No(Some(Blocked::Unreadable(what.path.clone())))
             }
-            TaskStanding::Disk(_) | TaskStanding::InFlight(_) | TaskStanding::Retry(_) => {
-                Ready::No(None)
-            }
-            TaskStanding::Failed(skip) => Ready::No(match *skip {
-                Skip::Failed { outlook, .. } if outlook.is_retry() => None,
-                Skip::Failed { reason, .. } => Some(Blocked::Failed(reason)),
-                _ => Some(Blocked::Failed(None)),
-            }),
+            TaskStanding::Disk(_)
+            | TaskStanding::InFlight(_)
+            | TaskStanding::Retry(_)
+            | TaskStanding::Doubted(_) => Ready::No(None),
+            TaskStanding::Failed(skip) => Ready::No(failure(&skip)),
         }
     }
 
