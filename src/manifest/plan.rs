@@ -146,7 +146,8 @@ impl Subject<'_> {
                 return Decision::Skip(match self.came_since(procedure, row) {
                     None => Skip::Complete,
                     Some(_) if self.is_rerun(procedure, target) => {
-                        return Decision::Submit(Due::Stale);
+                        let in_use = self.in_use_by(procedure, target);
+                        return in_use.map_or(Decision::Submit(Due::Stale), Decision::Skip);
                     }
                     Some(sessions) => Skip::Stale(sessions),
                 });
@@ -165,7 +166,11 @@ impl Subject<'_> {
         };
         // DICOM files are counted only for what would be submitted now: it takes a walk.
         let waits = self.waits_for(procedure, target);
-        let held = waits.or_else(|| self.held(target));
+        let in_use = || match due {
+            Due::Forced { complete: true } => self.in_use_by(procedure, target),
+            _ => None,
+        };
+        let held = waits.or_else(in_use).or_else(|| self.held(target));
         held.map_or(Decision::Submit(due), Decision::Skip)
     }
 

@@ -36,6 +36,31 @@ impl Subject<'_> {
         self.waits_for(procedure, target)
     }
 
+    /// Returns the task in flight that builds on a complete one: its inputs are not replaced under it.
+    pub(super) fn in_use_by(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Skip> {
+        self.dag.iter().find_map(|(user, declared)| {
+            let mut dependencies = self.dag.dependencies(user).iter();
+            let (_, rule) = dependencies.find(|(dependency, _)| *dependency == procedure)?;
+            let is_same = matches!(rule, SessionsRule::Same | SessionsRule::ByScope);
+            let sessions: Vec<SessionLabel> = match (declared.scope, target) {
+                (Scope::Subject, _) => vec![SessionLabel::none()],
+                (Scope::Session, Target::Session(one)) if is_same => vec![one.session.clone()],
+                (Scope::Session, _) => self.sessions.iter().map(|s| s.session.clone()).collect(),
+            };
+            let is_in_flight = |session: &SessionLabel| {
+                let row = self.row(user, session);
+                row.is_some_and(|row| row.is_in_flight())
+            };
+            let session = sessions.into_iter().find(is_in_flight)?;
+            Some(Skip::WaitingFor(Box::new(Waiting {
+                procedure: Arc::clone(&declared.name),
+                session: (session != target.label()).then_some(session),
+                sessions_missing: 0,
+                blocked: None,
+            })))
+        })
+    }
+
     /// Lists the dependencies that are not ready.
     fn missing<'a>(
         &'a self,

@@ -98,7 +98,21 @@ fn oracle(world: &Random, p: usize, s: usize) -> &'static str {
         "in flight" if is_ready => "renamed",
         "in flight" => "waiting",
         "doubted" => "waiting",
-        "complete" if is_stale(world, p) && world.rerun[p] && has_dicom && is_ready => "submit",
+        "complete" if is_stale(world, p) && world.rerun[p] && has_dicom && is_ready => {
+            // A task that builds on it and is in flight reads its outputs.
+            let is_used = (p + 1..world.rows.len()).any(|user| {
+                let cells = if world.procedures[user].0 {
+                    n..n + 1
+                } else {
+                    0..n
+                };
+                world.procedures[user].1[p]
+                    && cells
+                        .into_iter()
+                        .any(|cell| matches!(world.rows[user][cell], 1 | 2))
+            });
+            if is_used { "waiting" } else { "submit" }
+        }
         "complete" if is_stale(world, p) => "stale",
         word @ ("failed" | "unreadable" | "complete") => word,
         _ if !has_dicom => "no dicom",

@@ -306,3 +306,63 @@ fn attack_what_another_task_may_be_writing_is_not_complete() {
         }
     }
 }
+
+#[test]
+fn attack_outputs_are_not_replaced_under_a_task_that_reads_them() {
+    let waits = |session: Option<&str>| {
+        Decision::Skip(Skip::WaitingFor(Box::new(crate::manifest::Waiting {
+            procedure: "c".into(),
+            session: session.map(|label| SessionLabel::new(label).unwrap()),
+            sessions_missing: 0,
+            blocked: None,
+        })))
+    };
+    let forced = Decision::Submit(Due::Forced { complete: true });
+    let stale = Decision::Submit(Due::Stale);
+    let sessions = [
+        session("sub-01", "ses-01", true),
+        session("sub-01", "ses-02", true),
+    ];
+    // scope of b, the session of c that runs, forced; what happens to b (of ses-01)
+    for (scope, running, force, expected) in [
+        (Scope::Subject, Some("ses-01"), false, waits(Some("ses-01"))),
+        (Scope::Subject, Some("ses-02"), true, waits(Some("ses-02"))),
+        (Scope::Subject, None, false, stale),
+        (Scope::Subject, None, true, forced.clone()),
+        (Scope::Session, Some("ses-01"), true, waits(None)),
+        (Scope::Session, Some("ses-02"), true, forced),
+        (
+            Scope::Session,
+            Some("ses-01"),
+            false,
+            Decision::Skip(Skip::Complete),
+        ),
+    ] {
+        let dag = chain(scope, |b| {
+            b.rules.rerun_when_stale = scope == Scope::Subject
+        });
+        let mut disk = Disk::default();
+        for session in ["ses-01", "ses-02"] {
+            disk.set("sub-01", session, 0, Completion::Complete);
+        }
+        disk.set("sub-01", label(scope), 1, Completion::Complete);
+        let mut rows = State::default();
+        let mut done = row("b", TaskStatus::Complete, Reason::Verified);
+        done.key.session = label(scope).into();
+        done.input_sessions = Some("ses-01".into());
+        rows.put(done);
+        if let Some(session) = running {
+            let mut flying = row("c", TaskStatus::Running, Reason::Running);
+            flying.key.session = session.into();
+            rows.put(flying);
+        }
+        let policy = Policy {
+            force,
+            selection: Selection::new(&[], &[], &["b".into()], &["b"]).unwrap(),
+            ..Policy::default()
+        };
+        let got = decide(&dag, &sessions, &rows, &disk, &policy);
+        let b = &got[&format!("b/sub-01/{}", label(scope))];
+        assert_eq!(*b, expected, "{scope} {running:?} {force}");
+    }
+}
