@@ -270,7 +270,8 @@ impl SubjectProbe<'_> {
     }
 
     /// True if nothing matches the marker's `when`. While the input's directory itself is not
-    /// there, nothing can be said of what it will lack: then the marker is required.
+    /// there or is empty, as a mount point without its file system, nothing can be said of what
+    /// it will lack: then the marker is required.
     pub(super) fn is_excused(
         &self,
         marker: &Marker,
@@ -285,7 +286,7 @@ impl SubjectProbe<'_> {
             return Ok(false);
         }
         match &*self.listings.get(&input) {
-            Dir::There(_) => Ok(true),
+            Dir::There(listing) => Ok(listing.iter().next().is_some()),
             Dir::Absent => Ok(false),
             Dir::Failed(unreadable) => Err(unreadable.clone()),
         }

@@ -1,5 +1,6 @@
 //! The decision itself, one subject at a time: tasks of different subjects never look at each other.
 
+mod standing;
 mod target;
 mod waiting;
 
@@ -7,14 +8,15 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{Decision, Due, Manifest, Outlook, Planned, Policy, Skip, World, retry};
+use super::{Decision, Due, Manifest, Planned, Policy, Skip, World};
 use crate::bids::dicom::Hold;
 use crate::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use crate::completion::{Completion, SubjectCompletions};
 use crate::job::JobId;
 use crate::parallel;
 use crate::procedure::{ProcedureDag, ProcedureId, Scope};
-use crate::state::{Reason, TaskKey, TaskRow, TaskStatus};
+use crate::state::{TaskKey, TaskRow, TaskStatus};
+use standing::TaskStanding;
 use target::Target;
 
 /// Gives each task of each session its one decision, in order of priority, subject and session.
@@ -105,16 +107,6 @@ struct Subject<'a> {
     holds: RefCell<HashMap<SessionLabel, Option<Hold>>>,
 }
 
-/// Says where a task stands, whatever it waits for.
-#[derive(Debug, Clone)]
-enum TaskStanding {
-    InFlight(Box<Skip>),
-    Failed(Box<Skip>),
-    /// Failed, and to be tried again: its markers are not believed.
-    Retry(Due),
-    Disk(Completion),
-}
-
 impl Subject<'_> {
     /// Decides about one task: who may be writing its outputs, what the disk shows, and only then what it waits for.
     fn decide(&self, procedure: ProcedureId, target: Target<'_>) -> Decision {
@@ -143,6 +135,10 @@ impl Subject<'_> {
                 return Decision::Skip(waits.flatten().unwrap_or(*skip));
             }
             TaskStanding::Retry(due) => Some(due),
+            TaskStanding::Doubted(waiting) if !self.policy.force => {
+                return Decision::Skip(Skip::WaitingFor(waiting));
+            }
+            TaskStanding::Doubted(_) => Some(Due::Forced { complete: true }),
             TaskStanding::Disk(Completion::Unreadable(what)) => {
                 return Decision::Skip(Skip::Unreadable(what));
             }
@@ -150,7 +146,8 @@ impl Subject<'_> {
                 return Decision::Skip(match self.came_since(procedure, row) {
                     None => Skip::Complete,
                     Some(_) if self.is_rerun(procedure, target) => {
-                        return Decision::Submit(Due::Stale);
+                        let in_use = self.in_use_by(procedure, target);
+                        return in_use.map_or(Decision::Submit(Due::Stale), Decision::Skip);
                     }
                     Some(sessions) => Skip::Stale(sessions),
                 });
@@ -169,7 +166,11 @@ impl Subject<'_> {
         };
         // DICOM files are counted only for what would be submitted now: it takes a walk.
         let waits = self.waits_for(procedure, target);
-        let held = waits.or_else(|| self.held(target));
+        let in_use = || match due {
+            Due::Forced { complete: true } => self.in_use_by(procedure, target),
+            _ => None,
+        };
+        let held = waits.or_else(in_use).or_else(|| self.held(target));
         held.map_or(Decision::Submit(due), Decision::Skip)
     }
 
@@ -250,85 +251,6 @@ impl Subject<'_> {
             !session.is_none() && !known.contains(session.as_str())
         });
         (!later.is_empty()).then_some(later)
-    }
-
-    /// Returns where a task stands by itself; found out at most once.
-    ///
-    /// A marker is believed only when its writer is gone: rows in flight and failed rows decide
-    /// before the disk is looked at.
-    fn standing(&self, procedure: ProcedureId, session: &SessionLabel) -> TaskStanding {
-        let known = (procedure, session.clone());
-        if let Some(standing) = self.standings.borrow().get(&known) {
-            return standing.clone();
-        }
-        let row = self.row(procedure, session);
-        let standing = if let Some(row) = row.filter(|row| row.is_in_flight()) {
-            TaskStanding::InFlight(Box::new(in_flight(row)))
-        } else if let Some(job) = self.job_without_row(procedure, session) {
-            TaskStanding::InFlight(Box::new(Skip::JobWithoutRow(job.clone())))
-        } else if let Some(renamed) = self.renamed(procedure, session) {
-            TaskStanding::InFlight(Box::new(renamed))
-        } else if let Some(row) = row.filter(|row| self.blocks(row)) {
-            self.failed(procedure, session, row)
-        } else {
-            TaskStanding::Disk(self.disk.completion(procedure, session))
-        };
-        self.standings.borrow_mut().insert(known, standing.clone());
-        standing
-    }
-
-    /// Returns where a task stands whose newest attempt failed, or ended while nobody knew its markers.
-    fn failed(
-        &self,
-        procedure: ProcedureId,
-        session: &SessionLabel,
-        row: &TaskRow,
-    ) -> TaskStanding {
-        let rules = &self.dag.get(procedure).rules;
-        // The Python program's failed rows have no reason: the disk decides about them.
-        let is_judged = row.status == TaskStatus::Failed && row.reason.is_some();
-        if rules.accept_outputs || !is_judged {
-            let completion = self.disk.completion(procedure, session);
-            if completion != Completion::Incomplete {
-                return TaskStanding::Disk(completion);
-            }
-        }
-        let own_uid = self.world.rows.meta.owner_uid;
-        let outlook = retry::outlook(rules.retry.as_ref(), row, own_uid, self.world.now);
-        let (Some(reason), Outlook::Now) = (row.reason, outlook) else {
-            return TaskStanding::Failed(Box::new(Skip::Failed {
-                reason: match row.reason {
-                    Some(Reason::Unverified) => Some(Reason::NoOutput),
-                    reason => reason,
-                },
-                attempt: row.attempt.unwrap_or(1),
-                outlook,
-            }));
-        };
-        // Whether its input is there and its directory can be read does not depend on what the failed attempt left.
-        let complete = match self.disk.completion(procedure, session) {
-            Completion::Complete => true,
-            Completion::Incomplete => false,
-            other => return TaskStanding::Disk(other),
-        };
-        TaskStanding::Retry(Due::Retry { reason, complete })
-    }
-
-    /// True for a row that keeps its task from running again by the disk's word alone.
-    fn blocks(&self, row: &TaskRow) -> bool {
-        let is_unproven = row.reason == Some(Reason::Unverified);
-        (row.status == TaskStatus::Failed || is_unproven)
-            && !self.policy.resubmit_failed
-            && !self.is_forced(row)
-    }
-
-    fn is_forced(&self, row: &TaskRow) -> bool {
-        self.policy.force
-            && self.policy.selection.contains(
-                &row.key.subject,
-                &row.key.session,
-                &row.key.procedure,
-            )
     }
 
     fn target(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<Target<'_>> {

@@ -357,6 +357,21 @@ fn markers_are_excused_when_the_input_lacks() {
 }
 
 #[test]
+fn attack_an_empty_input_directory_excuses_nothing() {
+    let study = Study::new(&["func/*"]).change_marker(|marker| {
+        marker.when = Some(Pattern::parse("func/*_bold.nii.gz").unwrap());
+    });
+    fs::create_dir_all(study.bids()).unwrap();
+    assert_eq!(
+        study.completion(),
+        Completion::Incomplete,
+        "a mount point without its file system looks like this"
+    );
+    put(&study.bids(), &["anat/a_T1w.nii.gz"]);
+    assert_eq!(study.completion(), Completion::NotApplicable);
+}
+
+#[test]
 fn an_error_is_not_an_absence() {
     let study = Study::new(&["a/x", "b/x"]).put(&["a/x", "b/x"]);
     spy::fail(study.output().join("a"), Errno::ACCESS, 1);

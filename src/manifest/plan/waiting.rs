@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Subject, Target, TaskStanding};
+use super::standing::{TaskStanding, failure};
+use super::{Subject, Target};
 use crate::bids::dicom::Hold;
 use crate::bids::{Dicom, Session, SessionLabel};
 use crate::completion::Completion;
@@ -33,6 +34,31 @@ impl Subject<'_> {
             return None;
         }
         self.waits_for(procedure, target)
+    }
+
+    /// Returns the task in flight that builds on a complete one: its inputs are not replaced under it.
+    pub(super) fn in_use_by(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Skip> {
+        self.dag.iter().find_map(|(user, declared)| {
+            let mut dependencies = self.dag.dependencies(user).iter();
+            let (_, rule) = dependencies.find(|(dependency, _)| *dependency == procedure)?;
+            let is_same = matches!(rule, SessionsRule::Same | SessionsRule::ByScope);
+            let sessions: Vec<SessionLabel> = match (declared.scope, target) {
+                (Scope::Subject, _) => vec![SessionLabel::none()],
+                (Scope::Session, Target::Session(one)) if is_same => vec![one.session.clone()],
+                (Scope::Session, _) => self.sessions.iter().map(|s| s.session.clone()).collect(),
+            };
+            let is_in_flight = |session: &SessionLabel| {
+                let row = self.row(user, session);
+                row.is_some_and(|row| row.is_in_flight())
+            };
+            let session = sessions.into_iter().find(is_in_flight)?;
+            Some(Skip::WaitingFor(Box::new(Waiting {
+                procedure: Arc::clone(&declared.name),
+                session: (session != target.label()).then_some(session),
+                sessions_missing: 0,
+                blocked: None,
+            })))
+        })
     }
 
     /// Lists the dependencies that are not ready.
@@ -189,14 +215,11 @@ impl Subject<'_> {
             TaskStanding::Disk(Completion::Unreadable(what)) => {
                 Ready::No(Some(Blocked::Unreadable(what.path.clone())))
             }
-            TaskStanding::Disk(_) | TaskStanding::InFlight(_) | TaskStanding::Retry(_) => {
-                Ready::No(None)
-            }
-            TaskStanding::Failed(skip) => Ready::No(match *skip {
-                Skip::Failed { outlook, .. } if outlook.is_retry() => None,
-                Skip::Failed { reason, .. } => Some(Blocked::Failed(reason)),
-                _ => Some(Blocked::Failed(None)),
-            }),
+            TaskStanding::Disk(_)
+            | TaskStanding::InFlight(_)
+            | TaskStanding::Retry(_)
+            | TaskStanding::Doubted(_) => Ready::No(None),
+            TaskStanding::Failed(skip) => Ready::No(failure(&skip)),
         }
     }
 

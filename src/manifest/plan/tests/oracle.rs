@@ -27,6 +27,8 @@ struct Random {
     gone: Vec<bool>,
     /// Per procedure: it was submitted while that one was in the configuration.
     together: Vec<bool>,
+    /// Per procedure: its outputs are in a directory that it shares.
+    shared: Vec<bool>,
 }
 
 fn random_world() -> impl Strategy<Value = Random> {
@@ -48,6 +50,7 @@ fn random_world() -> impl Strategy<Value = Random> {
                 flags(p),
                 prop::collection::vec(prop::bool::weighted(0.15), s + 1),
                 flags(p),
+                flags(p),
             ),
         )
             .prop_map(
@@ -58,7 +61,7 @@ fn random_world() -> impl Strategy<Value = Random> {
                     excluded,
                     min_sessions,
                     worked_on,
-                    (rerun, gone, together),
+                    (rerun, gone, together, shared),
                 )| Random {
                     procedures: basic.0,
                     dicom: basic.1,
@@ -72,6 +75,7 @@ fn random_world() -> impl Strategy<Value = Random> {
                     rerun,
                     gone,
                     together,
+                    shared,
                 },
             )
     })
@@ -93,7 +97,22 @@ fn oracle(world: &Random, p: usize, s: usize) -> &'static str {
     match believed(world, p, cell) {
         "in flight" if is_ready => "renamed",
         "in flight" => "waiting",
-        "complete" if is_stale(world, p) && world.rerun[p] && has_dicom && is_ready => "submit",
+        "doubted" => "waiting",
+        "complete" if is_stale(world, p) && world.rerun[p] && has_dicom && is_ready => {
+            // A task that builds on it and is in flight reads its outputs.
+            let is_used = (p + 1..world.rows.len()).any(|user| {
+                let cells = if world.procedures[user].0 {
+                    n..n + 1
+                } else {
+                    0..n
+                };
+                world.procedures[user].1[p]
+                    && cells
+                        .into_iter()
+                        .any(|cell| matches!(world.rows[user][cell], 1 | 2))
+            });
+            if is_used { "waiting" } else { "submit" }
+        }
         "complete" if is_stale(world, p) => "stale",
         word @ ("failed" | "unreadable" | "complete") => word,
         _ if !has_dicom => "no dicom",
@@ -147,13 +166,43 @@ fn is_stale(world: &Random, p: usize) -> bool {
         && inputs(world, p).iter().any(|i| !world.worked_on[p][*i])
 }
 
-/// What is believed of a task by itself.
+/// What is believed of a task.
 fn believed(world: &Random, q: usize, cell: usize) -> &'static str {
+    match alone(world, q, cell) {
+        "complete" if world.rows[q][cell] != 5 && is_doubted(world, q, cell) => "doubted",
+        word => word,
+    }
+}
+
+/// True if a task that this one builds on may be writing the same files, or has failed to.
+fn is_doubted(world: &Random, q: usize, cell: usize) -> bool {
+    let n = world.dicom.len();
+    let is_writing = |a: usize, cell: usize| {
+        matches!(
+            alone(world, a, cell),
+            "in flight" | "failed" | "tried again"
+        )
+    };
+    (0..q)
+        .filter(|a| builds_on(world, q, *a) && world.shared[q] && world.shared[*a])
+        .any(|a| match (world.procedures[a].0, cell == n) {
+            (true, _) => is_writing(a, n),
+            (false, false) => is_writing(a, cell),
+            (false, true) => wanted(world).any(|i| is_writing(a, i)),
+        })
+}
+
+fn builds_on(world: &Random, q: usize, a: usize) -> bool {
+    (0..q).any(|d| world.procedures[q].1[d] && (d == a || builds_on(world, d, a)))
+}
+
+/// What is believed of a task by its own row and outputs.
+fn alone(world: &Random, q: usize, cell: usize) -> &'static str {
     match (world.rows[q][cell], world.disk[q][cell]) {
         (1 | 2, _) => "in flight",
         _ if waits_for_gone(world, q, cell) => "in flight",
         (3 | 9, _) if !world.resubmit => "failed",
-        (8, 0 | 1) if !world.resubmit => "tried again",
+        (3 | 8 | 9, 0 | 1) => "tried again",
         (_, 1) => "complete",
         (_, 2) => "not applicable",
         (_, 3) => "unreadable",
@@ -226,6 +275,9 @@ proptest! {
                 if *subject {
                     declared.rules.min_sessions = world.min_sessions[i];
                     declared.rules.rerun_when_stale = world.rerun[i];
+                }
+                if world.shared[i] {
+                    declared.output_dir = "".into();
                 }
                 with_retries(declared)
             }).collect(),

@@ -240,3 +240,129 @@ fn force_takes_complete_and_failed_tasks_but_nothing_in_flight_and_no_dependent(
         Decision::Submit(Due::Forced { complete: true })
     );
 }
+
+#[test]
+fn attack_what_another_task_may_be_writing_is_not_complete() {
+    let complete = Decision::Skip(Skip::Complete);
+    let new = Decision::Submit(Due::New);
+    let flying = || row("convert", TaskStatus::Running, Reason::Running);
+    let failed = || row("convert", TaskStatus::Failed, Reason::ExitCode);
+    let waits = |scope, blocked| {
+        Decision::Skip(Skip::WaitingFor(Box::new(crate::manifest::Waiting {
+            procedure: "convert".into(),
+            session: (scope == Scope::Subject).then(|| SessionLabel::new("ses-01").unwrap()),
+            sessions_missing: 0,
+            blocked,
+        })))
+    };
+    let blocked = Some(Blocked::Failed(Some(Reason::ExitCode)));
+    for scope in [Scope::Session, Scope::Subject] {
+        // where the converter and the step write, the converter's row, the step has a complete row; the step
+        for (dirs, converter, has_row, expected) in [
+            (["", ""], flying(), false, waits(scope, None)),
+            (["", ""], failed(), false, waits(scope, blocked.clone())),
+            (["s", "s/"], flying(), false, waits(scope, None)),
+            (["", ""], flying(), true, complete.clone()),
+            (["", ""], failed(), true, complete.clone()),
+            (["", "s"], flying(), false, complete.clone()),
+            (["", "s"], failed(), false, complete.clone()),
+        ] {
+            let mut first = procedure("convert", Scope::Session, &[]);
+            first.output_dir = dirs[0].into();
+            // Between them is one that writes elsewhere.
+            let between = procedure(
+                "defacing",
+                Scope::Session,
+                &[("convert", SessionsRule::Same)],
+            );
+            let mut step = procedure("step", scope, &[("defacing", SessionsRule::ByScope)]);
+            step.output_dir = dirs[1].into();
+            // Another converter: nobody builds on it.
+            let mut other = procedure("other", Scope::Session, &[]);
+            other.output_dir = dirs[1].into();
+            let report = procedure("report", scope, &[("step", SessionsRule::ByScope)]);
+            let dag = ProcedureDag::new(vec![first, between, step, other, report]).unwrap();
+            let mut disk = Disk::default();
+            disk.set("sub-01", label(scope), 2, Completion::Complete);
+            let mut rows = State::default();
+            rows.put(row("other", TaskStatus::Running, Reason::Running));
+            rows.put(converter.clone());
+            if has_row {
+                let mut done = row("step", TaskStatus::Complete, Reason::Verified);
+                done.key.session = label(scope).into();
+                rows.put(done);
+            }
+            let sessions = [session("sub-01", "ses-01", true)];
+            let got = decide(&dag, &sessions, &rows, &disk, &Policy::default());
+            let case = format!("{scope} {dirs:?} {has_row} {converter:?}");
+            let starts = expected == complete;
+            assert_eq!(
+                got[&format!("step/sub-01/{}", label(scope))],
+                expected,
+                "{case}"
+            );
+            let report = &got[&format!("report/sub-01/{}", label(scope))];
+            assert_eq!(*report == new, starts, "{case}: {report:?}");
+        }
+    }
+}
+
+#[test]
+fn attack_outputs_are_not_replaced_under_a_task_that_reads_them() {
+    let waits = |session: Option<&str>| {
+        Decision::Skip(Skip::WaitingFor(Box::new(crate::manifest::Waiting {
+            procedure: "c".into(),
+            session: session.map(|label| SessionLabel::new(label).unwrap()),
+            sessions_missing: 0,
+            blocked: None,
+        })))
+    };
+    let forced = Decision::Submit(Due::Forced { complete: true });
+    let stale = Decision::Submit(Due::Stale);
+    let sessions = [
+        session("sub-01", "ses-01", true),
+        session("sub-01", "ses-02", true),
+    ];
+    // scope of b, the session of c that runs, forced; what happens to b (of ses-01)
+    for (scope, running, force, expected) in [
+        (Scope::Subject, Some("ses-01"), false, waits(Some("ses-01"))),
+        (Scope::Subject, Some("ses-02"), true, waits(Some("ses-02"))),
+        (Scope::Subject, None, false, stale),
+        (Scope::Subject, None, true, forced.clone()),
+        (Scope::Session, Some("ses-01"), true, waits(None)),
+        (Scope::Session, Some("ses-02"), true, forced),
+        (
+            Scope::Session,
+            Some("ses-01"),
+            false,
+            Decision::Skip(Skip::Complete),
+        ),
+    ] {
+        let dag = chain(scope, |b| {
+            b.rules.rerun_when_stale = scope == Scope::Subject
+        });
+        let mut disk = Disk::default();
+        for session in ["ses-01", "ses-02"] {
+            disk.set("sub-01", session, 0, Completion::Complete);
+        }
+        disk.set("sub-01", label(scope), 1, Completion::Complete);
+        let mut rows = State::default();
+        let mut done = row("b", TaskStatus::Complete, Reason::Verified);
+        done.key.session = label(scope).into();
+        done.input_sessions = Some("ses-01".into());
+        rows.put(done);
+        if let Some(session) = running {
+            let mut flying = row("c", TaskStatus::Running, Reason::Running);
+            flying.key.session = session.into();
+            rows.put(flying);
+        }
+        let policy = Policy {
+            force,
+            selection: Selection::new(&[], &[], &["b".into()], &["b"]).unwrap(),
+            ..Policy::default()
+        };
+        let got = decide(&dag, &sessions, &rows, &disk, &policy);
+        let b = &got[&format!("b/sub-01/{}", label(scope))];
+        assert_eq!(*b, expected, "{scope} {running:?} {force}");
+    }
+}

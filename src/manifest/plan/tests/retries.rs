@@ -141,3 +141,43 @@ fn a_failed_task_that_is_tried_again_keeps_its_dependents_waiting() {
         assert!(text.starts_with(expected), "{text}");
     }
 }
+
+#[test]
+fn attack_resubmit_failed_does_not_believe_what_a_failed_attempt_left() {
+    let sessions = [session("sub-01", "ses-01", true)];
+    let mut disk = Disk::default();
+    disk.set("sub-01", "ses-01", 0, Completion::Complete);
+    let policy = Policy {
+        resubmit_failed: true,
+        ..Policy::default()
+    };
+    let submit = Decision::Submit;
+    let complete = Decision::Skip(Skip::Complete);
+    // reason, accept_outputs; the task, whether its dependent starts
+    for (reason, accept_outputs, expected, starts) in [
+        (
+            Some(Reason::ExitCode),
+            false,
+            submit(Due::FailedBefore),
+            false,
+        ),
+        (Some(Reason::ExitCode), true, complete.clone(), true),
+        (None, false, complete, true),
+    ] {
+        let mut first = procedure("a", Scope::Session, &[]);
+        first.rules.accept_outputs = accept_outputs;
+        let second = procedure("b", Scope::Session, &[("a", SessionsRule::Same)]);
+        let dag = ProcedureDag::new(vec![first, second]).unwrap();
+        let mut failed = row("a", TaskStatus::Failed, Reason::ExitCode);
+        failed.reason = reason;
+        let mut rows = State::default();
+        rows.put(failed);
+        let got = decide(&dag, &sessions, &rows, &disk, &policy);
+        assert_eq!(got["a/sub-01/ses-01"], expected);
+        assert_eq!(
+            got["b/sub-01/ses-01"] == submit(Due::New),
+            starts,
+            "{got:?}"
+        );
+    }
+}
