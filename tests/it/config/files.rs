@@ -216,16 +216,18 @@ fn attack_state_and_log_do_not_lie_among_the_data() {
     study.write(
         "derived.yaml",
         "dicom_root: dicom\nbids_root: bids\nderivatives_root: derivatives\n\
-         state_file: bids/sub-01/state.parquet\nprocedures: []\n",
+         state_file: bids/sub-01/state.parquet\n",
     );
     let config = study.at("derived.yaml").display().to_string();
-    assert_eq!(study.call(&["--config", &config, "status"]).code, 2);
+    let said = study.call(&["--config", &config, "status"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("state_file: "), "{}", said.err);
 }
 
 #[test]
 fn attack_a_time_zone_that_is_no_file_is_left_out() {
     let study = Study::new();
-    study.configure("procedures: []\n");
+    study.configure("");
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     let pipe = study.at("pipe");
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
