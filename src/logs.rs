@@ -130,7 +130,10 @@ fn read_end(path: &Path, lines: usize) -> io::Result<End> {
     blocks.reverse();
     let bytes = blocks.concat();
     let text = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
-    let mut all: Vec<&[u8]> = text.rsplit(|&byte| byte == b'\n').take(lines + 1).collect();
+    let mut all: Vec<&[u8]> = text
+        .rsplit(|&byte| byte == b'\n')
+        .take(lines.saturating_add(1))
+        .collect();
     let is_cut = start > 0 || all.len() > lines;
     all.truncate(lines);
     all.reverse();
@@ -194,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_lines_are_found_whatever_the_end() {
+    fn attack_the_last_lines_are_found_whatever_the_end() {
         for (text, lines, expected, is_cut) in [
             ("", 3, vec![], false),
             ("\n", 3, vec![], false),
@@ -205,6 +208,7 @@ mod tests {
             ("a\nb", 2, vec!["a", "b"], false),
             ("a\n\n\n", 2, vec!["", ""], true),
             ("a\n", 0, vec![], true),
+            ("a\nb\n", usize::MAX, vec!["a", "b"], false),
         ] {
             let expected: Vec<String> = expected.into_iter().map(str::to_owned).collect();
             assert_eq!(last(text.as_bytes(), lines), (expected, is_cut), "{text:?}");

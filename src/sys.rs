@@ -7,8 +7,11 @@
     reason = "this is the leaf that reads time and environment"
 )]
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher as _, RandomState};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -18,6 +21,37 @@ use chrono::{DateTime, Local, SubsecRound, Utc};
 pub fn now() -> DateTime<Utc> {
     Utc::now().trunc_subsecs(6)
 }
+
+/// Begins anew without `TZ` if that leads to anything but a small regular file: to read a zone from a pipe or a
+/// device would never end, here and in Slurm's programs. Does not return where it does so.
+pub fn leave_unusable_zone() {
+    // Where zones are looked for (tzset(3)); joined with an absolute path, the path itself.
+    let Some(zone) = env("TZ") else { return };
+    let name = zone.as_bytes();
+    let name = OsStr::from_bytes(name.strip_prefix(b":").unwrap_or(name));
+    let is_unusable = ZONES.iter().any(|dir| {
+        let found = std::fs::metadata(Path::new(dir).join(name));
+        found.is_ok_and(|found| !found.is_file() || found.len() > LARGEST_ZONE)
+    });
+    let mut words = std::env::args_os();
+    if is_unusable && let (Some(called), Ok(program)) = (words.next(), std::env::current_exe()) {
+        // Without an answer all goes on as it was called.
+        let _ = std::process::Command::new(program)
+            .arg0(called)
+            .args(words)
+            .env_remove("TZ")
+            .exec();
+    }
+}
+
+const ZONES: [&str; 4] = [
+    "/usr/share/zoneinfo",
+    "/share/zoneinfo",
+    "/etc/zoneinfo",
+    "/usr/share/lib/zoneinfo",
+];
+/// In bytes; the zones that there are have a few thousand.
+const LARGEST_ZONE: u64 = 1 << 20;
 
 /// Writes a time for people, in their time zone: `2026-01-02 04:04 +01:00`. Files, CSV and JSON have UTC. The zone
 /// decides nothing, so pure modules may call this for their texts.

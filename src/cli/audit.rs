@@ -7,7 +7,7 @@ use super::args::{AuditArgs, AuditFormat, SelectArgs};
 use super::context::{Access, Context};
 use super::error::Failure;
 use super::output::Printer;
-use super::outside::root_above;
+use super::outside::refuse_data;
 use crate::audit::collect::{Input, collect};
 use crate::audit::patterns::Patterns;
 use crate::audit::report::{Report, UnreadableItem};
@@ -86,10 +86,6 @@ fn destination(
     args: &AuditArgs,
     printer: &mut Printer,
 ) -> Result<Destination, Failure> {
-    let usage = |message: &str, hint: &str| Failure::Usage {
-        message: message.to_owned(),
-        hint: hint.to_owned(),
-    };
     if args.email {
         // Not only after hours of reading.
         mail::check(&context.config.audit)?;
@@ -102,16 +98,7 @@ fn destination(
     }
     let output = args.output.clone();
     for path in [&report_dir, &output].into_iter().flatten() {
-        if let Some((key, root)) = root_above(&context.config, path) {
-            return Err(usage(
-                &format!(
-                    "{} lies below {key} ({}), where nothing is written",
-                    path.display(),
-                    root.display()
-                ),
-                "choose a place outside the data",
-            ));
-        }
+        refuse_data(&context.config, path, "")?;
     }
     Ok(Destination { output, report_dir })
 }

@@ -12,15 +12,18 @@ use clap::{Command, CommandFactory as _};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use super::args::{Cli, ManArgs, with_own_help};
+use super::args::{Cli, Global, ManArgs, with_own_help};
+use super::context::read_config;
 use super::error::Failure;
 use super::output::Printer;
+use super::outside::{refuse_data, refuse_foreign};
 use crate::exit::Exit;
+use crate::sys;
 
-pub fn run(args: &ManArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+pub fn run(global: &Global, args: &ManArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     match (&args.output, &args.page) {
         (Some(dir), _) => {
-            let count = write(dir)?;
+            let count = write(global, dir)?;
             printer.talk(&format!(
                 "{count} pages written to {}; `man -l {}` shows the main one",
                 dir.display(),
@@ -91,13 +94,22 @@ fn root() -> Command {
 }
 
 /// Writes all pages and returns how many there are.
-fn write(dir: &Path) -> Result<usize, Failure> {
+fn write(global: &Global, dir: &Path) -> Result<usize, Failure> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| Failure::Write { path, source }
     };
-    std::fs::create_dir_all(dir).map_err(failed(dir))?;
     let pages = pages();
+    // The pages need no configuration; where one can be read, its data is spared.
+    let config = read_config(global, &sys::env).ok();
+    for (name, _) in &pages {
+        let path = dir.join(name);
+        if let Some(config) = &config {
+            refuse_data(config, &path, "")?;
+        }
+        refuse_foreign(&path, MARK)?;
+    }
+    std::fs::create_dir_all(dir).map_err(failed(dir))?;
     for (name, page) in &pages {
         let path = dir.join(name);
         std::fs::write(&path, page).map_err(failed(&path))?;
@@ -162,6 +174,8 @@ fn main_page(root: &Command) -> Vec<u8> {
 }
 
 const NAME: &str = "snbb-scheduler";
+/// In the first line of each page.
+const MARK: &str = "\"snbb-scheduler\"\n";
 
 const EXIT_STATUS: [(&str, &str); 9] = [
     ("0", "Done; also: nothing to do."),

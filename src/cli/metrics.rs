@@ -4,12 +4,17 @@ use super::args::MetricsArgs;
 use super::context::Context;
 use super::error::Failure;
 use super::output::Printer;
+use super::outside::{refuse_data, refuse_foreign};
 use crate::exit::Exit;
 use crate::news::Memory;
 use crate::news::metrics::{MARK, Sources, render};
 use crate::state::durable::{self, ReplaceError};
 
 pub fn run(context: &Context, args: &MetricsArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    if let Some(path) = &args.output {
+        refuse_data(&context.config, path, "metrics_file")?;
+        refuse_foreign(path, MARK)?;
+    }
     let state = context.read_state(printer)?;
     let control = context.store.read_control()?;
     let (memory, warning) = Memory::read(&context.store.paths.calls);

@@ -59,6 +59,7 @@ use crate::news::Figures;
 /// Runs the program and returns its exit code. Called by `main` only.
 pub fn main() -> ExitCode {
     sys::survive_file_size_limit();
+    sys::leave_unusable_zone();
     if complete::answer() {
         return ExitCode::from(Exit::Done.code());
     }
@@ -100,7 +101,7 @@ fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
         Command::Init(args) => return init::run(&cli.global, args, printer),
         Command::Check(args) => return check::run(&cli.global, args, printer),
         Command::Completions(args) => return completions::run(args, printer),
-        Command::Man(args) => return man::run(args, printer),
+        Command::Man(args) => return man::run(&cli.global, args, printer),
         _ => {}
     }
     let mut call = news::begin(&cli.command);

@@ -1,49 +1,44 @@
-//! Where files that a person names may be written: outside the data, and not over the program's own files.
+//! Where files that a person names may be written: outside the data, and not over files of the study or of others.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
-use crate::config::Config;
+use super::error::Failure;
+use crate::config::{Config, file_of_study, root_above};
+use crate::state::durable;
 
-/// Returns the data root that a path lies below, links followed as far as there is something.
-pub fn root_above<'a>(config: &'a Config, path: &Path) -> Option<(&'static str, &'a Path)> {
-    let path = real(&absolute(path));
-    let roots = [
-        ("dicom_root", &config.dicom_root),
-        ("bids_root", &config.bids_root),
-        ("derivatives_root", &config.derivatives_root),
-    ];
-    let mut roots = roots.into_iter();
-    roots
-        .find(|(_, root)| path.starts_with(real(root)))
-        .map(|(key, root)| (key, root.as_path()))
-}
-
-/// True if a path is that of the state file, of a file beside it that bears its name, or of the audit log, whether
-/// they are there already or not.
-pub fn is_own(config: &Config, path: &Path) -> bool {
-    let path = real(&absolute(path));
-    let state = real(&config.state_file);
-    let is_beside = path.parent() == state.parent();
-    let begins_alike = match (path.file_name(), state.file_stem()) {
-        (Some(name), Some(stem)) => name
-            .as_encoded_bytes()
-            .strip_prefix(stem.as_encoded_bytes())
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with(b".")),
-        _ => false,
+/// Refuses a path below a data root, and one that leads to a file of the study other than that of the key `but`.
+pub fn refuse_data(config: &Config, path: &Path, but: &str) -> Result<(), Failure> {
+    let usage = |why: String, hint: &str| Failure::Usage {
+        message: format!("{} {why}", path.display()),
+        hint: hint.to_owned(),
     };
-    is_beside && begins_alike || path == real(&config.log_file)
-}
-
-fn absolute(path: &Path) -> PathBuf {
-    let working_dir = std::env::current_dir().unwrap_or_else(|_| "/".into());
-    working_dir.join(path)
-}
-
-fn real(path: &Path) -> PathBuf {
-    for above in path.ancestors() {
-        if let (Ok(real), Ok(rest)) = (std::fs::canonicalize(above), path.strip_prefix(above)) {
-            return real.join(rest);
-        }
+    if let Some((key, root)) = root_above(config, path) {
+        let why = format!(
+            "lies below {key} ({}), where nothing is written",
+            root.display()
+        );
+        return Err(usage(why, "choose a place outside the data"));
     }
-    path.to_owned()
+    match file_of_study(config, path) {
+        Some((key, what)) if key != but => {
+            let why = format!("is a file of the study: {what}");
+            Err(usage(why, "name another file"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a file that is there without the mark of this program, an empty one too.
+pub fn refuse_foreign(path: &Path, mark: &str) -> Result<(), Failure> {
+    let checked = match durable::refuse_foreign(path, mark) {
+        Ok(Some(file)) if file.metadata().is_ok_and(|there| there.len() == 0) => {
+            Err(durable::foreign())
+        }
+        checked => checked.map(drop),
+    };
+    checked.map_err(|source: io::Error| Failure::Write {
+        path: path.to_owned(),
+        source,
+    })
 }

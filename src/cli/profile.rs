@@ -7,7 +7,7 @@ use std::path::Path;
 use super::args::Global;
 use super::error::Failure;
 use super::output::{Printer, Verbosity};
-use super::outside::{is_own, root_above};
+use super::outside::refuse_data;
 use crate::bids::SessionSource;
 use crate::config::Config;
 use crate::disk::cost::{RootCost, ScanCost};
@@ -34,25 +34,7 @@ pub fn account(config: &Config, global: &Global) -> Result<Option<ScanCost>, Fai
     let Some(path) = &global.trace_scan else {
         return Ok(Some(account));
     };
-    if let Some((key, root)) = root_above(config, path) {
-        return Err(Failure::Usage {
-            message: format!(
-                "--trace-scan: {} lies below {key} ({}), where nothing is written",
-                path.display(),
-                root.display()
-            ),
-            hint: "choose a place outside the data".to_owned(),
-        });
-    }
-    if is_own(config, path) {
-        return Err(Failure::Usage {
-            message: format!(
-                "--trace-scan: {} is a file of the program's own",
-                path.display()
-            ),
-            hint: "name a new file".to_owned(),
-        });
-    }
+    refuse_data(config, path, "")?;
     match open(path) {
         Ok(file) => Ok(Some(account.traced(file))),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Failure::Usage {

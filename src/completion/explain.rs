@@ -17,7 +17,7 @@ use super::probe::{Probe, SubjectProbe, weigh};
 use crate::bids::{SessionLabel, SubjectLabel};
 use crate::disk::Unreadable;
 use crate::disk::listing::Dir;
-use crate::disk::reader::{Reader, is_directory};
+use crate::disk::reader::{Reader, is_directory, is_regular};
 use crate::procedure::marker::{Marker, Pattern, Required};
 use crate::procedure::{Check, Procedure, ProcedureId};
 
@@ -329,6 +329,9 @@ fn problem(marker: &Marker, stat: Option<&Stat>, size: Option<u64>) -> String {
     let Some(size) = size else {
         return "is a directory".to_owned();
     };
+    if !stat.is_some_and(is_regular) {
+        return "is no regular file".to_owned();
+    }
     if size < marker.min_size {
         return match (size, marker.min_size) {
             (0, _) => "is empty".to_owned(),

@@ -13,7 +13,7 @@ use super::probe::{Newest, SubjectProbe};
 use crate::bids::SessionLabel;
 use crate::disk::Unreadable;
 use crate::disk::listing::{Dir, Kind};
-use crate::disk::reader::words;
+use crate::disk::reader::{is_regular, words};
 use crate::disk::regular::read_regular;
 use crate::procedure::Procedure;
 
@@ -125,7 +125,7 @@ pub(super) fn complete(
     }
     for suffix in suffixes {
         let dir = derivatives.join(format!("qsirecon-{suffix}"));
-        if !has_report(subject, &dir, &html, 0, newest.as_deref_mut())? {
+        if !has_report(subject, &dir, &html, newest.as_deref_mut())? {
             return Ok(false);
         }
     }
@@ -141,7 +141,7 @@ pub(super) fn html_name(subject: &SubjectProbe<'_>, session: &SessionLabel) -> S
     }
 }
 
-/// Looks into `derivatives/*/`: a glob, so a report without content does not count.
+/// Looks into `derivatives/*/`.
 pub(super) fn any_workflow(
     subject: &SubjectProbe<'_>,
     derivatives: &Path,
@@ -160,7 +160,7 @@ pub(super) fn any_workflow(
             continue;
         }
         let dir = derivatives.join(entry.name);
-        match has_report(subject, &dir, html, 1, newest.as_deref_mut()) {
+        match has_report(subject, &dir, html, newest.as_deref_mut()) {
             Ok(true) if newest.is_none() => return Ok(true),
             Ok(here) => found |= here,
             Err(unreadable) => error = error.or(Some(unreadable)),
@@ -172,11 +172,11 @@ pub(super) fn any_workflow(
     }
 }
 
+/// True if the report is a regular file with content: one without is what a killed job leaves.
 pub(super) fn has_report(
     subject: &SubjectProbe<'_>,
     dir: &Path,
     html: &str,
-    min_size: i64,
     newest: Option<&mut Newest>,
 ) -> Result<bool, Unreadable> {
     let reports = read(subject, dir)?;
@@ -189,13 +189,10 @@ pub(super) fn has_report(
     if entry.kind == Kind::Directory {
         return Ok(false);
     }
-    if entry.kind == Kind::File && min_size == 0 && newest.is_none() {
-        return Ok(true);
-    }
     let Some(stat) = subject.reader().stat(&dir.join(html))? else {
         return Ok(false);
     };
-    if crate::disk::reader::is_directory(&stat) || stat.st_size < min_size {
+    if !is_regular(&stat) || stat.st_size < 1 {
         return Ok(false);
     }
     if let Some(newest) = newest {

@@ -3,6 +3,7 @@
 //! Looks at the files themselves, since links and mounts give one file several names. What is not there yet is
 //! compared by its path.
 
+use std::cmp::Reverse;
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use crate::disk::annex;
 use crate::state::store::{StatePaths, resolve};
 
 const STATE: &str = "state_file";
+const LOG: &str = "log_file";
 
 /// A file of the study.
 struct Named {
@@ -34,9 +36,83 @@ enum Identity {
     At(PathBuf),
 }
 
+/// Says which file of the study a path leads to, and the key that names it.
+pub fn file_of_study(config: &Config, path: &Path) -> Option<(&'static str, String)> {
+    let (wanted, _) = look(&absolute(path));
+    let mut found = None;
+    each(config, &mut |key, what, path, _| {
+        if found.is_none() && look(path).0 == wanted {
+            found = Some((key, what.to_owned()));
+        }
+    });
+    found
+}
+
+/// Returns the innermost data root that a path lies below, links followed as far as there is something.
+pub fn root_above<'a>(config: &'a Config, path: &Path) -> Option<(&'static str, &'a Path)> {
+    let path = real(&absolute(path));
+    let roots = roots(config).into_iter();
+    roots
+        .filter(|(_, root)| path.starts_with(real(root)))
+        .min_by_key(|(_, root)| Reverse(real(root).components().count()))
+}
+
+fn roots(config: &Config) -> [(&'static str, &Path); 3] {
+    [
+        ("dicom_root", &config.dicom_root),
+        ("bids_root", &config.bids_root),
+        ("derivatives_root", &config.derivatives_root),
+    ]
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    let working_dir = std::env::current_dir().unwrap_or_else(|_| "/".into());
+    working_dir.join(path)
+}
+
+fn real(path: &Path) -> PathBuf {
+    for above in path.ancestors() {
+        if let (Ok(real), Ok(rest)) = (std::fs::canonicalize(above), path.strip_prefix(above)) {
+            return real.join(rest);
+        }
+    }
+    path.to_owned()
+}
+
+/// Says in whose data a file would lie: a subject's, or a procedure's outputs. Beside them, as in `code/` of a BIDS
+/// dataset, the state and the log may lie.
+fn data_around(config: &Config, path: &Path) -> Option<String> {
+    let path = real(path);
+    for (key, root) in roots(config) {
+        let below = path.strip_prefix(real(root)).ok();
+        let first = below.and_then(|below| below.components().next());
+        let name = first.map(|first| first.as_os_str().to_string_lossy());
+        if let Some(name) = name.filter(|name| name.starts_with("sub-")) {
+            return Some(format!("{name} of {key}"));
+        }
+    }
+    let mut procedures = config.procedures.iter().map(|(_, procedure)| procedure);
+    procedures
+        .find(|procedure| {
+            let dir = &procedure.output_dir;
+            !dir.as_os_str().is_empty()
+                && path.starts_with(real(&config.derivatives_root.join(dir)))
+        })
+        .map(|procedure| format!("the output_dir of {}", procedure.name))
+}
+
 pub(super) fn check(config: &Config, fields: &Fields<'_>, context: &Context<'_>) {
+    for (key, file) in [(STATE, &config.state_file), (LOG, &config.log_file)] {
+        if let Some(data) = data_around(config, file) {
+            let file = file.display();
+            let message = format!(
+                "{file} lies in {data}, where only jobs write: name a place outside the data"
+            );
+            validate::problem(fields, context, key, &message);
+        }
+    }
     let mut known: Vec<Named> = Vec::new();
-    let mut add = |key: &'static str, what: &str, path: &Path, is_written: bool| {
+    each(config, &mut |key, what, path, is_written| {
         let (identity, metadata) = look(path);
         if let Some(problem) = metadata.and_then(|metadata| unfit(&metadata)) {
             let message = format!("{} is {problem}, not a regular file", path.display());
@@ -74,7 +150,11 @@ pub(super) fn check(config: &Config, fields: &Fields<'_>, context: &Context<'_>)
             validate::problem(fields, context, key, &message);
         }
         known.push(named);
-    };
+    });
+}
+
+/// Shows each file of the study: its key, what it is, its path, and whether the program writes to it.
+fn each(config: &Config, add: &mut dyn FnMut(&'static str, &str, &Path, bool)) {
     if let Some(file) = &config.file {
         add("configuration", "the configuration", file, false);
     }
@@ -99,15 +179,10 @@ pub(super) fn check(config: &Config, fields: &Fields<'_>, context: &Context<'_>)
     if let Ok(paths) = StatePaths::of(&config.state_file) {
         for path in paths.beside() {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            add(
-                STATE,
-                &format!("{name}, which belongs to the state,"),
-                path,
-                true,
-            );
+            add(STATE, &format!("{name} (of the state)"), path, true);
         }
     }
-    add("log_file", "log_file", &config.log_file, true);
+    add(LOG, LOG, &config.log_file, true);
     let rest = [
         ("heartbeat_file", &config.heartbeat_file),
         ("metrics_file", &config.metrics_file),

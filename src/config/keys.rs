@@ -173,7 +173,7 @@ pub const KEYS: &[Key] = &[
     key(Site, "dicom_root", "path", "/data/snbb/dicom", "Where DICOM files arrive, `sub-*/ses-*` below it"),
     key(Site, "bids_root", "path", "/data/snbb/bids", "The BIDS dataset"),
     key(Site, "derivatives_root", "path", "/data/snbb/derivatives", "Where procedures with an `output_dir` write"),
-    key(Site, "state_file", "path", "/data/snbb/.scheduler_state.parquet", "The state: one row per task"),
+    key(Site, "state_file", "path", "/data/snbb/.scheduler_state.parquet", "The state: one row per task. Neither in a subject's directory nor in a procedure's `output_dir`"),
     key(Site, "log_file", "path", "`scheduler_audit.jsonl` beside the state file", "The audit log: one line per event"),
     key(Site, "project", "1 to 32 letters, digits, `_`, `.`, `-`", "a hash of the state file's path", "Tells two studies of one user apart in Slurm's queue"),
     key(Site, "discover", "`dicom` or `bids`", "dicom", "Where sessions are looked for: below `dicom_root`, or below `bids_root` for a dataset that arrives converted"),
@@ -274,7 +274,7 @@ pub const KEYS: &[Key] = &[
     key(Dependency, "sessions", "`all`, `any` or `same`", "`same` per session, `all` per subject", "Which sessions of a procedure per session are waited for: all of the subject, one of the subject, or the task's own (for `scope: session` only)"),
 
     key(Marker, "glob", "pattern", "required", "A relative path; `*`, `?`, `[...]` within a name, `**` for any depth"),
-    key(Marker, "min_size", "bytes, or a size such as `10K`", "1 with wildcards, 0 without", "Smaller files do not count"),
+    key(Marker, "min_size", "bytes, or a size such as `10K`", "1 with wildcards, 0 without", "Smaller files do not count; more than the default asks for a file: no directory counts"),
     key(Marker, "contains", "text", "", "Files without this text do not count"),
     key(Marker, "not_contains", "text", "", "Files with this text do not count"),
     key(Marker, "when", "pattern", "", "Below the session's `bids_root` directory; if nothing matches, the entry is not asked for"),

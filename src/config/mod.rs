@@ -26,6 +26,7 @@ mod validate;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use files::{file_of_study, root_above};
 pub use load::{Overrides, Source, load};
 pub use notify::{NotifyConfig, Occasion};
 pub use problem::{ConfigError, Problem};

@@ -1,9 +1,10 @@
 //! `notify`, `heartbeat_file` and `metrics_file`: who is told of what.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::Config;
+use super::files::root_above;
 use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Fields, Value};
@@ -138,11 +139,6 @@ pub(super) fn check(config: &Config, top: &Fields<'_>) {
     {
         value.warn("no mail is sent: there is nobody in audit.email_recipients");
     }
-    let roots: [(&str, &Path); 3] = [
-        ("dicom_root", &config.dicom_root),
-        ("bids_root", &config.bids_root),
-        ("derivatives_root", &config.derivatives_root),
-    ];
     let files = [
         ("heartbeat_file", &config.heartbeat_file),
         ("metrics_file", &config.metrics_file),
@@ -151,7 +147,7 @@ pub(super) fn check(config: &Config, top: &Fields<'_>) {
         let (Some(file), Some(value)) = (file, top.get(key)) else {
             continue;
         };
-        if let Some((root, _)) = roots.iter().find(|(_, root)| file.starts_with(root)) {
+        if let Some((root, _)) = root_above(config, file) {
             value.problem_with(
                 format!("lies below {root}"),
                 "nothing is ever written there; name a place beside the state file",

@@ -251,6 +251,10 @@ pub fn is_directory(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }
 
+pub fn is_regular(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+}
+
 /// Puts an error into the system's words: `Permission denied`.
 pub fn words(error: &std::io::Error) -> String {
     let text = error.to_string();

@@ -101,6 +101,11 @@ impl Marker {
             when: None,
         }
     }
+
+    /// True if a size beyond the usual rule is asked for, which only a file can have.
+    pub fn asks_for_size(&self) -> bool {
+        self.min_size > u64::from(!self.pattern.is_literal())
+    }
 }
 
 impl Pattern {

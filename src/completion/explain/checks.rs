@@ -112,7 +112,7 @@ pub(super) fn qsirecon(
     let report = |suffix: &String| {
         let mut finding = Finding::new(&format!("derivatives/qsirecon-{suffix}/{html}"));
         let dir = derivatives.join(format!("qsirecon-{suffix}"));
-        let good = qsirecon::has_report(subject, &dir, &html, 0, None);
+        let good = qsirecon::has_report(subject, &dir, &html, None);
         settle(subject, &out, &dir.join(&html), good, &mut finding);
         finding
     };

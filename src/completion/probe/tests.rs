@@ -270,11 +270,38 @@ fn sizes_are_those_behind_links() {
     let study = Study::new(&["*.html"]).put(&["a.html", "b.html"]);
     fs::write(study.output().join("a.html"), "").unwrap();
     assert!(study.is_complete(), "one good match is enough");
-    let study = Study::new(&["d*"]).change_marker(|marker| marker.min_size = 1 << 40);
-    assert!(
-        study.put(&["dir/"]).is_complete(),
-        "directories have no size"
-    );
+}
+
+#[test]
+fn attack_only_a_regular_file_satisfies_a_rule_of_size_or_content() {
+    type Change = fn(&mut Marker);
+    let large: Change = |marker| marker.min_size = 2;
+    let clean: Change = |marker| (marker.min_size, marker.not_contains) = (0, Some("x".into()));
+    let usual: Change = |_| {};
+    for (change, pattern, expected) in [
+        (large, "d*", false),
+        (large, "dir", false),
+        (large, "link", false),
+        (clean, "dir", false),
+        (clean, "pipe", false),
+        (clean, "null", false),
+        (large, "pipe", false),
+        (clean, "file", true),
+        (large, "file", true),
+        (usual, "d*", true),
+        (usual, "link", true),
+    ] {
+        let study = Study::new(&[pattern]).change_marker(change);
+        let study = study.put(&["dir/", "file"]);
+        let out = study.output();
+        fs::write(out.join("file"), "good").unwrap();
+        symlink("dir", out.join("link")).unwrap();
+        symlink("/dev/null", out.join("null")).unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        let (cwd, pipe) = (rustix::fs::CWD, out.join("pipe"));
+        rustix::fs::mknodat(cwd, pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert_eq!(study.is_complete(), expected, "{pattern}");
+    }
 }
 
 #[test]

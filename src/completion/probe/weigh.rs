@@ -8,7 +8,7 @@ use rustix::fs::Stat;
 
 use crate::disk::Unreadable;
 use crate::disk::listing::Kind;
-use crate::disk::reader::{Reader, is_directory};
+use crate::disk::reader::{Reader, is_directory, is_regular};
 use crate::procedure::marker::Marker;
 
 /// Collects modification times.
@@ -61,7 +61,7 @@ pub(in crate::completion) fn weigh(
 ) -> Result<Weight, Unreadable> {
     let wants_text = marker.contains.is_some() || marker.not_contains.is_some();
     if kind == Kind::Directory {
-        return Ok(if wants_text {
+        return Ok(if wants_text || marker.asks_for_size() {
             Weight::CountsNot
         } else {
             Weight::Counts(None)
@@ -74,9 +74,10 @@ pub(in crate::completion) fn weigh(
         return Ok(Weight::CountsNot);
     };
     let counts = if is_directory(&stat) {
-        !wants_text
+        !wants_text && !marker.asks_for_size()
     } else {
-        u64::try_from(stat.st_size).is_ok_and(|size| size >= marker.min_size)
+        (is_regular(&stat) || !wants_text)
+            && u64::try_from(stat.st_size).is_ok_and(|size| size >= marker.min_size)
             && (!wants_text || text_fits(reader, marker, path)?)
     };
     Ok(if counts {

@@ -136,6 +136,117 @@ fn e10_what_is_no_regular_file_is_an_error_at_once() {
     assert!(began.elapsed() < Duration::from_secs(60));
 }
 
+#[test]
+fn attack_no_output_of_a_command_replaces_what_is_not_its_own() {
+    let study = Study::new();
+    study.script("job.sh", "true");
+    study.configure(
+        "executor: local\nexclude: exclude.txt\nheartbeat_file: beat.json\nmetrics_file: study.prom\n\
+         procedures: [{name: a, output_dir: a, script: job.sh, completion_marker: done}]\n",
+    );
+    study.write("exclude.txt", "sub-99\n");
+    study.scan(&["sub-01/ses-01"]);
+    study.ok(&["run"]);
+    study.write("empty.prom", "");
+    study.write("pages/snbb-scheduler.1", "mine");
+    study.write("derivatives/a/sub-01/ses-01/done", "");
+    symlink("config.yaml", study.at("linked")).unwrap();
+    fs::hard_link(study.at("job.sh"), study.at("second-name")).unwrap();
+    let before = study.snapshot();
+    let call = |command: &str, place: &str| {
+        let path = study.at(place).display().to_string();
+        study.call(&[command, "--output", &path])
+    };
+    for place in [
+        "config.yaml",
+        "linked",
+        "job.sh",
+        "second-name",
+        "exclude.txt",
+        "state.parquet",
+        "state.journal.jsonl",
+        "state.lock",
+        "scheduler_audit.jsonl",
+        "beat.json",
+        "bids/new.prom",
+        "dicom/sub-01/ses-01/m",
+        "derivatives/a/sub-01/ses-01/done",
+    ] {
+        for command in ["audit", "metrics"] {
+            let said = call(command, place);
+            assert_eq!(said.code, 2, "{command} {place}: {}", said.err);
+        }
+    }
+    for (command, place, code) in [
+        ("metrics", "empty.prom", 1),
+        ("man", "pages", 1),
+        ("man", "bids", 2),
+        ("man", "derivatives/man", 2),
+    ] {
+        let said = call(command, place);
+        assert_eq!(said.code, code, "{command} {place}: {}", said.err);
+    }
+    assert_eq!(study.snapshot(), before);
+    for (command, place) in [("metrics", "study.prom"), ("man", "new"), ("man", "new")] {
+        let said = call(command, place);
+        assert_eq!(said.code, 0, "{command} {place}: {}", said.err);
+    }
+}
+
+#[test]
+fn attack_state_and_log_do_not_lie_among_the_data() {
+    let study = Study::new();
+    study.script("job.sh", "true");
+    study.scan(&["sub-01/ses-01"]);
+    symlink("derivatives/a", study.at("elsewhere")).unwrap();
+    fs::create_dir_all(study.at("derivatives/a")).unwrap();
+    let step = "procedures: [{name: a, output_dir: a, script: job.sh, completion_marker: done}]\n";
+    for (keys, code) in [
+        ("log_file: derivatives/a/sub-01/ses-01/log.jsonl", 2),
+        ("log_file: elsewhere/log.jsonl", 2),
+        ("log_file: bids/sub-01/log.jsonl", 2),
+        ("log_file: dicom/sub-01/ses-01/log.jsonl", 2),
+        ("heartbeat_file: elsewhere/beat.json", 2),
+        ("log_file: derivatives/log.jsonl", 0),
+        ("log_file: bids/code/log.jsonl", 0),
+    ] {
+        let (found, err) = validate(&study, &format!("{step}{keys}\n"));
+        assert_eq!(found, code, "{keys}: {err}");
+    }
+    study.write(
+        "derived.yaml",
+        "dicom_root: dicom\nbids_root: bids\nderivatives_root: derivatives\n\
+         state_file: bids/sub-01/state.parquet\n",
+    );
+    let config = study.at("derived.yaml").display().to_string();
+    let said = study.call(&["--config", &config, "status"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("state_file: "), "{}", said.err);
+}
+
+#[test]
+fn attack_a_time_zone_that_is_no_file_is_left_out() {
+    let study = Study::new();
+    study.configure("");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    let pipe = study.at("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let pipe = pipe.display();
+    let relative = format!("../../..{pipe}");
+    let began = Instant::now();
+    for zone in [
+        pipe.to_string(),
+        format!(":{pipe}"),
+        relative,
+        "/dev/zero".to_owned(),
+    ] {
+        let mut program = study.program();
+        let said = program.args(["audit", "--efficiency"]).env("TZ", &zone);
+        assert_eq!(said.output().unwrap().status.code(), Some(0), "{zone}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(60));
+}
+
 /// As git-annex leaves a file that was added to a dataset.
 #[test]
 fn b6_a_state_in_git_annex_is_never_written_to() {

@@ -224,8 +224,8 @@ fn a_trace_is_written_neither_below_the_data_nor_over_the_programs_own_files() {
         ("bids/trace", "lies below bids_root"),
         ("derivatives/trace", "lies below derivatives_root"),
         ("dicom/sub-01/trace", "lies below dicom_root"),
-        ("state.parquet", "a file of the program's own"),
-        ("state.journal.jsonl", "a file of the program's own"),
+        ("state.parquet", "is a file of the study"),
+        ("state.journal.jsonl", "is a file of the study"),
     ] {
         let path = study.at(place);
         let said = study.call(&["manifest", "--trace-scan", &path.display().to_string()]);

@@ -167,6 +167,17 @@ fn qsirecon(spec: Option<&str>, outputs: &[&str], session: &str) -> Completion {
 }
 
 #[test]
+fn attack_an_empty_qsirecon_report_proves_nothing() {
+    let report = "recon/v2/derivatives/qsirecon-A/sub-01_ses-a.html";
+    for spec in [Some("nodes: [{qsirecon_suffix: A}]"), None] {
+        let judged = |output: &str| qsirecon(spec, &[output], "ses-a");
+        let empty = format!("{report}\tsize=0");
+        assert_eq!(judged(&empty), Completion::Incomplete, "{spec:?}");
+        assert_eq!(judged(report), Completion::Complete, "{spec:?}");
+    }
+}
+
+#[test]
 fn qsirecon_needs_a_report_per_suffix() {
     use Completion::{Complete, Incomplete};
     let spec = "nodes: [{qsirecon_suffix: A}, {qsirecon_suffix: B}, {qsirecon_suffix: A}]";
