@@ -122,7 +122,7 @@ impl Case {
         let observation = Observation {
             queue: self.queue,
             accounting: self.accounting,
-            warnings: vec![],
+            ..Observation::default()
         };
         let evidence = Evidence::new(&observation);
         let queued = evidence.queued(&self.row).unwrap();
@@ -157,7 +157,7 @@ impl Case {
         let observation = Observation {
             queue: self.queue,
             accounting,
-            warnings: vec![],
+            ..Observation::default()
         };
         let row = &state.rows()[0];
         let live = match Evidence::new(&observation).queued(row) {
