@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::job::{JobId, JobRef, JobTag};
+use crate::job::{ExecutorKind, JobId, JobRef, JobTag};
 use crate::procedure::Resources;
-use crate::state::{JobFacts, Reason, TaskKey};
+use crate::state::{JobFacts, Reason, TaskKey, TaskRow};
 
 /// How long after a job's end accounting may lack its record or those of its steps.
 pub const ACCOUNTING_LAG: TimeDelta = TimeDelta::seconds(60);
@@ -153,6 +153,8 @@ pub struct Observation {
     pub queue: Answer<Vec<JobReport>>,
     /// What accounting knows of the jobs asked for, and of all others if it was searched.
     pub accounting: Answer<Vec<JobReport>>,
+    /// The jobs asked for that another executor runs: that no answer shows them proves nothing.
+    pub of_other_executor: Vec<JobId>,
     /// Things a person should hear of once (an unknown state word).
     pub warnings: Vec<String>,
 }
@@ -228,6 +230,50 @@ pub enum ExecutorError {
         path: PathBuf,
         source: std::io::Error,
     },
+}
+
+/// Tells of a job whose executor is not the configured one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OtherExecutor<'a> {
+    pub job_id: &'a JobId,
+    configured: ExecutorKind,
+}
+
+impl<'a> OtherExecutor<'a> {
+    /// None: the row's job is one of this executor's, or its end is known.
+    pub fn of(row: &'a TaskRow, configured: ExecutorKind) -> Option<Self> {
+        let job_id = row.job_id.as_ref()?;
+        let is_open = row.is_in_flight() && row.reason != Some(Reason::AwaitingOutput);
+        (is_open && job_id.executor() != configured).then_some(Self { job_id, configured })
+    }
+
+    /// Says what a person can do about it.
+    pub fn remedy(&self) -> String {
+        let (id, own) = (self.job_id, self.job_id.executor());
+        format!(
+            "set `executor: {own}` again until {id} has ended, or end it with `cancel` under that setting"
+        )
+    }
+}
+
+impl std::fmt::Display for OtherExecutor<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "job {} belongs to `executor: {}`, and with `executor: {}` nobody can tell whether it lives",
+            self.job_id,
+            self.job_id.executor(),
+            self.configured
+        )
+    }
+}
+
+impl Question {
+    /// Lists the jobs that another executor than this one runs.
+    pub fn of_other_executor(&self, own: ExecutorKind) -> Vec<JobId> {
+        let ids = self.jobs.iter().map(|job| &job.id);
+        ids.filter(|id| id.executor() != own).cloned().collect()
+    }
 }
 
 impl ExecutorError {

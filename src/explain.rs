@@ -206,6 +206,14 @@ impl View<'_> {
             {
                 text
             }
+            (Decision::Skip(Skip::InFlight { .. }), _)
+                if let Some(other) = row.and_then(|row| advice::of_other(self, row)) =>
+            {
+                format!(
+                    "{}, as last seen: {other}",
+                    decision_text(&planned.decision)
+                )
+            }
             (Decision::Skip(Skip::InFlight { .. }), _) if self.queue.is_none() => format!(
                 "{}, as Slurm last said; it does not answer now",
                 decision_text(&planned.decision)

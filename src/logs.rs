@@ -74,7 +74,7 @@ pub fn log_path(row: &TaskRow, log_dir: &str) -> Option<String> {
 
 /// Returns where the logs of an attempt are. None: it has no job, or the place is not known.
 pub fn of(config: &Config, store: &Store, row: &TaskRow) -> Option<LogFiles> {
-    let output = match (&config.slurm.log_dir, config.executor) {
+    let output = match (&config.slurm.log_dir, row.job_id.as_ref()?.executor()) {
         (Some(dir), _) => PathBuf::from(log_path(row, &dir.to_string_lossy())?),
         (None, ExecutorKind::Local) => {
             let dir = store.paths.local.join("logs");

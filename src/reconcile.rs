@@ -123,6 +123,7 @@ fn in_flight(judge: &Judge<'_>, evidence: &Evidence<'_>) -> Option<Change> {
         (Queued::Ended(job), _) => judge.ended(job),
         // An earlier pass saw its end.
         (Queued::Absent, _) if row.reason == Some(Reason::AwaitingOutput) => judge.awaited(),
+        (Queued::Absent, _) if evidence.is_of_other_executor(row) => None,
         (Queued::Absent, Recorded::Failed) => None,
         (Queued::Absent, Recorded::Open(record))
             if evidence.was_cancelled_in_array(row, record) =>

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Finding, few};
+use crate::executor::OtherExecutor;
+use crate::job::ExecutorKind;
 use crate::procedure::ProcedureDag;
 use crate::safety;
 use crate::state::lock::LockStanding;
@@ -36,6 +38,7 @@ pub struct Facts<'a> {
     pub rows: &'a [TaskRow],
     pub attempts: &'a [TaskRow],
     pub procedures: &'a ProcedureDag,
+    pub executor: ExecutorKind,
     /// Subject and session of all sessions; none: not known.
     pub sessions: Option<HashSet<(&'a str, &'a str)>>,
 }
@@ -90,6 +93,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
             "`snbb-scheduler run --dry-run` says why; `run --accept-drop` goes on if the numbers are right",
         ));
     }
+    findings.extend(of_other_executor(facts));
     findings.extend(unknown_rows(facts));
     findings.extend(never_complete(facts));
     findings
@@ -162,6 +166,23 @@ fn left_over(facts: &Facts<'_>) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// Jobs that nothing can be learned about: the first one is told, and how many there are.
+fn of_other_executor(facts: &Facts<'_>) -> Option<Finding> {
+    let rows = facts.rows.iter();
+    let mut others = rows.filter_map(|row| OtherExecutor::of(row, facts.executor));
+    let first = others.next()?;
+    let about = match others.count() {
+        0 => first.job_id.to_string(),
+        count => format!("{} and {count} more", first.job_id),
+    };
+    Some(Finding::warning(
+        TOPIC,
+        about,
+        first.to_string(),
+        first.remedy(),
+    ))
 }
 
 /// Rows that today's configuration or the sessions of today do not know.

@@ -9,7 +9,7 @@ use super::context::{Access, Context};
 use super::error::Failure;
 use super::monitor::{open_audit, update_or_read};
 use super::output::Printer;
-use crate::executor::{Answer, Executor, ExecutorError, Question};
+use crate::executor::{Answer, Executor, ExecutorError, OtherExecutor, Question};
 use crate::exit::Exit;
 use crate::job::JobRef;
 use crate::manifest::Selection;
@@ -34,7 +34,12 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
             hint: "say which jobs are to end, such as --procedure qsiprep, or --all".to_owned(),
         });
     }
-    let (jobs, in_doubt) = chosen(&state, &selection);
+    let (all, in_doubt) = chosen(&state, &selection);
+    let (jobs, foreign) = split(context, &all);
+    let exit = match in_doubt.is_empty() && foreign.is_empty() {
+        true => Exit::Done,
+        false => Exit::Error,
+    };
     for row in &in_doubt {
         printer.warning(&format!(
             "{}: nobody knows yet whether its job was accepted, so it was not cancelled; \
@@ -42,16 +47,25 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
             row.key
         ));
     }
+    for other in &foreign {
+        printer.error(&format!("{other}; it was not cancelled"));
+        printer.hint(&other.remedy());
+    }
     context.refuse_off_record(&state, &args.select)?;
     if jobs.is_empty() {
-        printer.talk("no job in flight matches: nothing to cancel");
-        return Ok(without_doubt(&in_doubt));
+        if foreign.is_empty() {
+            printer.talk("no job in flight matches: nothing to cancel");
+        }
+        return Ok(exit);
     }
     if args.dry_run {
         for row in &jobs {
             printer.line(&format!("{} job {}", row.key, job_text(row)));
         }
-        return Ok(Exit::Done);
+        return Ok(match foreign.is_empty() {
+            true => Exit::Done,
+            false => Exit::Error,
+        });
     }
     if !args.write.as_owner {
         // Before anything is asked of Slurm: it may hide the owner's jobs from this user.
@@ -90,15 +104,16 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
     if ending > 0 {
         printer.note("the others are still ending; `monitor` tells when they have");
     }
-    Ok(without_doubt(&in_doubt))
+    Ok(exit)
 }
 
-fn without_doubt(in_doubt: &[TaskRow]) -> Exit {
-    if in_doubt.is_empty() {
-        Exit::Done
-    } else {
-        Exit::Error
-    }
+/// Tells the jobs of the configured executor from those of the other one.
+fn split<'a>(context: &Context, rows: &'a [TaskRow]) -> (Vec<&'a TaskRow>, Vec<OtherExecutor<'a>>) {
+    let other = |row: &'a TaskRow| OtherExecutor::of(row, context.config.executor);
+    (
+        rows.iter().filter(|row| other(row).is_none()).collect(),
+        rows.iter().filter_map(other).collect(),
+    )
 }
 
 /// Asks for the end of the jobs, and writes down that it did. The inner error is the executor's.
@@ -133,14 +148,14 @@ type Own<'a> = (&'a TaskRow, Vec<JobRef>);
 fn own_jobs<'a>(
     executor: &mut dyn Executor,
     question: &Question,
-    rows: &'a [TaskRow],
+    rows: &[&'a TaskRow],
 ) -> Result<(Vec<Own<'a>>, Vec<&'a TaskRow>), Failure> {
     let observation = executor.observe(question);
     if let Answer::Failed(message) = observation.queue {
         return Err(Failure::QueueUnknown { message });
     }
     let (mut own, mut others) = (Vec::new(), Vec::new());
-    for row in rows {
+    for &row in rows {
         match jobs_to_end(row, &observation) {
             Some(jobs) => own.push((row, jobs)),
             None => others.push(row),
@@ -178,7 +193,7 @@ fn wait_for_end(
             update_or_read(context, "cancel", &args.write, printer, |state, looked| {
                 end_forgotten(context, selection, state, looked)
             })?;
-        left = chosen(&state, selection).0.len();
+        left = split(context, &chosen(&state, selection).0).0.len();
         // Without an answer nothing is learned by asking again.
         if left == 0 || looked.is_some_and(|looked| looked.queue_failed.is_some()) {
             break;

@@ -11,6 +11,7 @@ use super::output::{Printer, Verbosity};
 use super::pause::tell_what_is_paused;
 use crate::completion::Completions;
 use crate::config::Config;
+use crate::executor::OtherExecutor;
 use crate::exit::Exit;
 use crate::pass::{Disk, Looked};
 use crate::reconcile::{OutputSource as _, Outputs};
@@ -145,7 +146,7 @@ fn clear(
         let on_disk = matches!(found, Outputs::Complete { .. });
         let is_gone = looked.queue_failed.is_none() && is_gone(&row, looked, disk.config);
         match judge(&row, found, accept_outputs, is_gone) {
-            Verdict::MayLive => done.kept.push(may_live(&row)),
+            Verdict::MayLive => done.kept.push(may_live(&row, disk.config)),
             Verdict::Unread => done.kept.push(format!(
                 "{}: its job has ended, its outputs cannot be read now, and it was not cleared",
                 row.key
@@ -247,6 +248,7 @@ fn is_gone(row: &TaskRow, looked: &Looked, config: &Config) -> bool {
             .is_ok_and(|time| time >= config.lost_grace)
     };
     row.job_id.is_some()
+        && OtherExecutor::of(row, config.executor).is_none()
         && match row.reason {
             Some(Reason::AwaitingOutput) => true,
             Some(Reason::Unaccounted) if row.missing_since.is_some_and(has_waited) => true,
@@ -271,7 +273,14 @@ fn judge(row: &TaskRow, found: Outputs, accept_outputs: bool, is_gone: bool) -> 
     }
 }
 
-fn may_live(row: &TaskRow) -> String {
+fn may_live(row: &TaskRow, config: &Config) -> String {
+    if let Some(other) = OtherExecutor::of(row, config.executor) {
+        return format!(
+            "{}: {other}; it was not cleared: {}",
+            row.key,
+            other.remedy()
+        );
+    }
     match &row.job_id {
         Some(id) if row.reason == Some(Reason::Unaccounted) => format!(
             "{}: job {id} is not in the queue, but accounting does not confirm its end, or it was submitted a moment ago; \

@@ -34,6 +34,7 @@ pub use problem::{ConfigError, Problem};
 use crate::bids::dicom::Gate;
 use crate::bids::{CohortSource, Search, SessionSource};
 use crate::disk::annex::Annex;
+pub use crate::job::ExecutorKind;
 use crate::procedure::{MemSize, OutputRoots, ProcedureDag, TimeLimit};
 
 /// Holds a whole configuration. All paths are absolute; a `Config` in hand has been validated.
@@ -97,13 +98,6 @@ pub struct Config {
     pub procedures: ProcedureDag,
     /// Things that are valid but deserve a word (one line each, with position).
     pub warnings: Vec<String>,
-}
-
-/// Says what runs jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExecutorKind {
-    Slurm,
-    Local,
 }
 
 /// Holds what the site's Slurm needs; per-procedure values stand in the procedures.

@@ -4,6 +4,7 @@
 
 use super::{Explanation, View, awaiting, remedy};
 use crate::completion::explain::Verdict;
+use crate::executor::OtherExecutor;
 use crate::manifest::{Blocked, Decision, Limit, Outlook, Planned, Skip};
 use crate::request;
 use crate::safety::hints;
@@ -86,6 +87,7 @@ fn of_task(
         Skip::NotApplicable => "nothing, the session lacks what this procedure works on".to_owned(),
         Skip::InFlight { .. } => match row.and_then(|row| awaiting(view.config, row)) {
             Some(text) => format!("nothing yet, {text}"),
+            None if let Some(other) = row.and_then(|row| of_other(view, row)) => other.remedy(),
             None if view.queue.is_none() && !is_over(row) => UNKNOWN.to_owned(),
             None => in_flight(row, pending_reason),
         },
@@ -156,6 +158,7 @@ pub(super) fn of_gone(view: &View<'_>, row: &TaskRow) -> String {
         return format!("nothing yet, {text}");
     }
     match row.reason {
+        _ if let Some(other) = of_other(view, row) => format!("{other}; {}", other.remedy()),
         _ if view.queue.is_none() && !is_over(Some(row)) => UNKNOWN.to_owned(),
         Some(Reason::Submitting | Reason::Unaccounted) => in_flight(Some(row), None),
         _ => format!(
@@ -163,6 +166,10 @@ pub(super) fn of_gone(view: &View<'_>, row: &TaskRow) -> String {
             options(&row.key)
         ),
     }
+}
+
+pub(super) fn of_other<'a>(view: &View<'_>, row: &'a TaskRow) -> Option<OtherExecutor<'a>> {
+    OtherExecutor::of(row, view.config.executor)
 }
 
 /// True if its job has ended, or was never seen: the queue would not tell more.

@@ -10,6 +10,13 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(Arc<str>);
 
+/// Says what runs jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExecutorKind {
+    Slurm,
+    Local,
+}
+
 /// Points to a job on a cluster of a multi-cluster site (none: the default one).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct JobRef {
@@ -29,13 +36,41 @@ impl JobId {
         Self(Arc::from(text))
     }
 
+    /// The id of a job of the local executor.
+    pub fn local(number: u64) -> Self {
+        Self::new(&format!("local-{number}"))
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The number of a job of the local executor.
+    pub fn local_number(&self) -> Option<u64> {
+        self.0.strip_prefix("local-")?.parse().ok()
+    }
+
+    /// The executor that gave the id: no other one knows the job.
+    pub fn executor(&self) -> ExecutorKind {
+        match self.local_number() {
+            Some(_) => ExecutorKind::Local,
+            None => ExecutorKind::Slurm,
+        }
     }
 
     /// The id without the number of a heterogeneous job's part: `7` of `7+1`.
     pub fn leader(&self) -> &str {
         self.0.split('+').next().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for ExecutorKind {
+    /// As the configuration has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Slurm => "slurm",
+            Self::Local => "local",
+        })
     }
 }
 

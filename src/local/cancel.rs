@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use rustix::process::Signal;
 
-use super::job::{self, Cancel, Claim, Job};
+use super::job::{Cancel, Claim, Job};
 use super::{JobStanding, LocalExecutor, followers, report};
 use crate::executor::ExecutorError;
 use crate::job::{JobId, JobRef};
@@ -26,7 +26,7 @@ impl LocalExecutor {
         let mut errors = Vec::new();
         for job in jobs {
             match self.cancel_one(&job.id) {
-                Ok(true) => ending.extend(job::number_of(&job.id)),
+                Ok(true) => ending.extend(job.id.local_number()),
                 Ok(false) => {}
                 Err(error) => errors.push(error),
             }
@@ -93,7 +93,8 @@ impl LocalExecutor {
             command: format!("cancel {id}"),
             message,
         };
-        let number = job::number_of(id)
+        let number = id
+            .local_number()
             .filter(|number| self.records.get(*number).is_some())
             .ok_or_else(|| failed("no such job is on record".to_owned()))?;
         let (at, uid) = (sys::now(), sys::effective_uid());

@@ -98,16 +98,11 @@ pub struct Job {
 
 impl Job {
     pub fn id(&self) -> JobId {
-        JobId::new(&format!("local-{}", self.record.number))
+        JobId::local(self.record.number)
     }
 
     /// True if nothing more will happen to it.
     pub fn is_over(&self) -> bool {
         self.end.is_some() || matches!(self.claim, Some(Claim::Cancelled { .. }))
     }
-}
-
-/// Returns the number of a job id of this executor.
-pub fn number_of(id: &JobId) -> Option<u64> {
-    id.as_str().strip_prefix("local-")?.parse().ok()
 }

@@ -27,7 +27,7 @@ use crate::executor::{
     Answer, Executor, ExecutorError, JobReport, JobRequest, Observation, Question, Refusal,
     Submission,
 };
-use crate::job::JobRef;
+use crate::job::{ExecutorKind, JobRef};
 use crate::script::find_script;
 use crate::sys;
 use job::{Claim, End, Ending, Job};
@@ -322,7 +322,7 @@ impl Executor for LocalExecutor {
     }
 
     /// Reports every job on record, ended ones included, as the queue's answer and as accounting's.
-    fn observe(&mut self, _question: &Question) -> Observation {
+    fn observe(&mut self, question: &Question) -> Observation {
         let reports = self.look();
         let (queue, accounting) = match reports {
             Ok(reports) => (Answer::Got(reports.clone()), Answer::Got(reports)),
@@ -334,6 +334,7 @@ impl Executor for LocalExecutor {
         Observation {
             queue,
             accounting,
+            of_other_executor: question.of_other_executor(ExecutorKind::Local),
             warnings: std::mem::take(&mut self.warnings),
         }
     }

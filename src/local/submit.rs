@@ -103,7 +103,7 @@ impl LocalExecutor {
 
 fn accepted(number: u64) -> Submission {
     Submission::Accepted {
-        job_id: JobId::new(&format!("local-{number}")),
+        job_id: JobId::local(number),
         cluster: None,
     }
 }

@@ -10,7 +10,7 @@ use super::chrono_duration;
 use super::disk::{Asked, Disk};
 use crate::completion::Completions;
 use crate::config::Config;
-use crate::executor::{Answer, Executor, Observation, Phase, Question};
+use crate::executor::{Answer, Executor, Observation, OtherExecutor, Phase, Question};
 use crate::job::{JobId, array};
 use crate::procedure::clusters;
 use crate::reconcile::{self, OutputSource, Patience};
@@ -62,6 +62,9 @@ impl Looked {
         let Some(id) = &row.job_id else {
             return false;
         };
+        if self.observation.of_other_executor.contains(id) {
+            return false;
+        }
         // Of an array, the whole may be shown in place of its tasks.
         let array = array::split_job_id(id).map(|(array, _)| array);
         let is_known = queue.iter().chain(records).any(|job| {
@@ -130,6 +133,7 @@ pub fn look(
         }
     }
     looked.held = held(state, &looked.observation);
+    looked.warnings.extend(of_other_executor(config, state));
     looked
 }
 
@@ -168,6 +172,21 @@ fn add_clusters(config: &Config, question: &mut Question) {
             question.clusters.push(cluster);
         }
     }
+}
+
+/// Says which jobs nothing could be learned about, in one sentence with the first one's name.
+fn of_other_executor(config: &Config, state: &State) -> Option<String> {
+    let rows = state.rows().iter();
+    let mut others = rows.filter_map(|row| OtherExecutor::of(row, config.executor));
+    let first = others.next()?;
+    let more = match others.count() {
+        0 => String::new(),
+        count => format!(" (and {count} more such jobs)"),
+    };
+    let remedy = first.remedy();
+    Some(format!(
+        "{first}{more}; their tasks stay as they are: {remedy}"
+    ))
 }
 
 fn held(state: &State, observation: &Observation) -> Vec<(TaskKey, JobId, String)> {

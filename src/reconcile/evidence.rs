@@ -24,6 +24,7 @@ pub(super) struct Evidence<'a> {
     /// `None` if the query failed.
     pub(super) queue: Option<Index<'a>>,
     pub(super) accounting: Accounting<'a>,
+    of_other_executor: &'a [JobId],
 }
 
 pub(super) enum Accounting<'a> {
@@ -58,12 +59,19 @@ impl<'a> Evidence<'a> {
                 Answer::Failed(_) => Accounting::Failed,
                 Answer::Off => Accounting::Off,
             },
+            of_other_executor: &observation.of_other_executor,
         }
     }
 
     /// True if accounting answered with any record. An empty answer may be that of a broken database.
     pub(super) fn is_proven(&self) -> bool {
         matches!(&self.accounting, Accounting::Got(records) if !records.reports.is_empty())
+    }
+
+    /// True if nobody who was asked can know the row's job.
+    pub(super) fn is_of_other_executor(&self, row: &TaskRow) -> bool {
+        let id = row.job_id.as_ref();
+        id.is_some_and(|id| self.of_other_executor.contains(id))
     }
 
     /// All answers, the queue's first.

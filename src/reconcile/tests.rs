@@ -123,7 +123,7 @@ impl Case {
         let observation = Observation {
             queue: self.queue,
             accounting: self.accounting,
-            warnings: vec![],
+            ..Observation::default()
         };
         let evidence = Evidence::new(&observation);
         let queued = evidence.queued(&self.row).unwrap();
@@ -158,7 +158,7 @@ impl Case {
         let observation = Observation {
             queue: self.queue,
             accounting,
-            warnings: vec![],
+            ..Observation::default()
         };
         let row = &state.rows()[0];
         let live = match Evidence::new(&observation).queued(row) {

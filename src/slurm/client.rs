@@ -21,7 +21,7 @@ use crate::executor::{
     Answer, ArrayJob, Executor, ExecutorError, JobRequest, Observation, Question, Refusal,
     Submission,
 };
-use crate::job::JobRef;
+use crate::job::{ExecutorKind, JobRef};
 use crate::script::{check_header, find_script, header_words};
 use crate::sys;
 
@@ -238,7 +238,7 @@ impl Executor for SlurmExecutor {
         let strange: Vec<&str> = question
             .jobs
             .iter()
-            .filter(|job| !parse::is_askable(&job.id))
+            .filter(|job| !parse::is_askable(&job.id) && job.id.executor() == ExecutorKind::Slurm)
             .map(|job| job.id.as_str())
             .collect();
         if !strange.is_empty() {
@@ -266,6 +266,7 @@ impl Executor for SlurmExecutor {
         Observation {
             queue,
             accounting,
+            of_other_executor: question.of_other_executor(ExecutorKind::Slurm),
             warnings,
         }
     }

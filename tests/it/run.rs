@@ -10,6 +10,7 @@ mod complete;
 mod living;
 mod renamed;
 mod retry;
+mod switched;
 mod wrong;
 
 use std::fs;

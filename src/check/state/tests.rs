@@ -30,6 +30,7 @@ fn facts<'a>(procedures: &'a ProcedureDag, rows: &'a [TaskRow]) -> Facts<'a> {
         rows,
         attempts: &[],
         procedures,
+        executor: crate::job::ExecutorKind::Slurm,
         sessions: Some(HashSet::from([("sub-01", "ses-01")])),
     }
 }

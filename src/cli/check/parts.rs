@@ -271,6 +271,7 @@ fn judge_state(site: &Site, look: &StateLook, found: Option<&Discovery>) -> Vec<
         rows: look.state.rows(),
         attempts: &look.attempts,
         procedures: &site.config.procedures,
+        executor: site.config.executor,
         sessions: whole.map(|found| {
             let sessions = found.sessions.iter();
             sessions

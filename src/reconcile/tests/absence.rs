@@ -1,6 +1,7 @@
 //! Jobs that the queue no longer shows, and what else is known of them.
 
 use super::*;
+use crate::job::ExecutorKind;
 
 /// A cache of the queue may lack a job that is alive.
 #[test]
@@ -52,5 +53,44 @@ fn an_end_that_was_seen_stays_seen() {
         assert_eq!(awaiting(HERE, 6), "complete verified");
         assert_eq!(awaiting(Outputs::Missing, 14), "running awaiting_output");
         assert_eq!(awaiting(Outputs::Missing, 15), "failed no_output");
+    }
+}
+
+/// What one executor does not show proves nothing about a job of the other one, however long that lasts.
+#[test]
+fn attack_executor_switch_a_job_of_the_other_executor_is_never_judged_absent() {
+    let judged = |id: &str, asked: ExecutorKind, reason: Reason, accounting| {
+        let mut row = row("a", TaskStatus::Running, reason);
+        row.job_id = Some(JobId::new(id));
+        row.missing_since = Some(at(0));
+        let mut state = State::default();
+        state.put(row);
+        let observation = Observation {
+            queue: Answer::Got(vec![]),
+            accounting,
+            of_other_executor: question(&state, at(10_000)).of_other_executor(asked),
+            ..Observation::default()
+        };
+        let changes = reconcile(&state, &observation, &Disk(HERE), &patience(), at(10_000)).changes;
+        changes.first().map(|change| change.to)
+    };
+    let mut proof = report(Phase::Completed);
+    proof.id = JobId::new("1");
+    for (id, own, other) in [
+        ("local-1", ExecutorKind::Local, ExecutorKind::Slurm),
+        ("100", ExecutorKind::Slurm, ExecutorKind::Local),
+        ("100_4", ExecutorKind::Slurm, ExecutorKind::Local),
+    ] {
+        for accounting in [Answer::Off, Answer::Got(vec![proof.clone()])] {
+            for reason in [Reason::Running, Reason::Unaccounted] {
+                let by_other = judged(id, other, reason, accounting.clone());
+                assert_eq!(by_other, None, "{id} {reason}");
+                let by_own = judged(id, own, reason, accounting.clone());
+                assert_eq!(by_own, Some(TaskStatus::Complete), "{id} {reason}");
+            }
+            // Its end was seen before the switch.
+            let awaited = judged(id, other, Reason::AwaitingOutput, accounting);
+            assert_eq!(awaited, Some(TaskStatus::Complete), "{id}");
+        }
     }
 }

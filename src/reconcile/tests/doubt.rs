@@ -189,7 +189,7 @@ fn a_job_that_stands_in_another_row_is_not_adopted_by_its_name() {
         let observation = Observation {
             queue: Answer::Got(vec![]),
             accounting: Answer::Got(vec![report(Phase::Completed)]),
-            warnings: vec![],
+            ..Observation::default()
         };
         let disk = Disk(Outputs::Missing);
         let out = reconcile(&state, &observation, &disk, &patience(), at(6));

@@ -11,7 +11,7 @@ fn an_empty_answer_of_accounting_proves_nothing() {
     let observation = Observation {
         queue: Answer::Got(vec![]),
         accounting: Answer::Got(vec![]),
-        warnings: vec![],
+        ..Observation::default()
     };
     let disk = Disk(Outputs::Missing);
     let out = reconcile(&state, &observation, &disk, &patience(), at(100));
@@ -70,7 +70,7 @@ fn an_end_is_that_of_an_earlier_run_only_if_the_job_came_back_after_it() {
         let observation = Observation {
             queue: Answer::Got(queued.into_iter().collect()),
             accounting: Answer::Got(vec![record.clone()]),
-            warnings: vec![],
+            ..Observation::default()
         };
         let evidence = Evidence::new(&observation);
         let recorded = evidence.recorded(row, &evidence.queued(row).unwrap());

@@ -120,7 +120,7 @@ impl Executor for Hand<'_> {
         Observation {
             accounting: accounting(&world, question),
             queue,
-            warnings: Vec::new(),
+            ..Observation::default()
         }
     }
 

@@ -305,6 +305,7 @@ impl Executor for Hand {
             queue,
             accounting,
             warnings,
+            ..Observation::default()
         }
     }
 

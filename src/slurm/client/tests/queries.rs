@@ -142,10 +142,11 @@ fn many_jobs_take_few_calls() {
     }
     let ids: Vec<String> = (1..=2500).map(|id| id.to_string()).collect();
     let mut ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-    ids.push("local-7");
+    ids.extend(["local-7", "7x"]);
     let mut executor = fakes.executor();
     let observation = executor.observe(&asked(&ids, None));
-    assert!(observation.warnings[0].contains("local-7"));
+    assert!(observation.warnings[0].ends_with("about them: 7x"));
+    assert_eq!(observation.of_other_executor, [JobId::new("local-7")]);
     assert_eq!(fakes.read("squeue.calls").lines().count(), 1);
     let calls = fakes.read("sacct.calls");
     assert_eq!(calls.lines().count(), 4, "and one about the fields");

@@ -1,0 +1,99 @@
+//! `executor` is changed while jobs of the other executor are in flight.
+
+use std::time::Duration;
+
+use crate::fake_slurm::FakeSlurm;
+use crate::harness::Study;
+
+/// Everything is judged after a second, and without accounting by the markers alone.
+fn configure(study: &Study, executor: &str) {
+    study.configure(&format!(
+        "executor: {executor}\naccounting: off\nlost_grace: 1s\nabsence_grace: 1s\nsettle_time: 1s\n\
+         procedures: [{{name: convert, output_dir: out, script: convert.sh, completion_marker: done}}]\n"
+    ));
+}
+
+/// A job writes its marker early, and ends when a file appears.
+fn study() -> (Study, FakeSlurm) {
+    let mut study = Study::new();
+    let slurm = FakeSlurm::new(&mut study);
+    study.script(
+        "convert.sh",
+        "mkdir -p \"$SNBB_OUTPUT_DIR\"\ntouch \"$SNBB_OUTPUT_DIR/done\"\n\
+         for _ in {1..600}; do [ -e \"$SNBB_BIDS_ROOT/go\" ] && exit 0; sleep 0.1; done\nexit 3",
+    );
+    study.scan(&["sub-01/ses-01"]);
+    (study, slurm)
+}
+
+const RUNNING: &str = "convert sub-01 ses-01: running running";
+
+/// Under the other executor the job is left alone, and every command says why.
+fn is_left_alone(study: &Study, slurm: &FakeSlurm, job: &str, owner: &str) {
+    let told = format!("job {job} belongs to `executor: {owner}`");
+    let asked = (slurm.calls("sbatch"), slurm.calls("scancel"));
+    for pass in ["run", "monitor", "run"] {
+        let said = study.ok(&[pass]).err;
+        assert_eq!(said.matches(&told).count(), 1, "{pass}: {said}");
+        std::thread::sleep(Duration::from_millis(1100));
+    }
+    for command in [
+        ["retry", "--status", "all"],
+        ["retry", "--status", "running"],
+        ["cancel", "--subject", "01"],
+    ] {
+        let said = study.call(&command);
+        assert_eq!(said.code, 1, "{command:?}: {}", said.err);
+        assert!(said.err.contains(&told), "{command:?}: {}", said.err);
+        let remedy = format!("set `executor: {owner}` again until {job} has ended");
+        assert!(said.err.contains(&remedy), "{command:?}: {}", said.err);
+    }
+    for command in [&["check"][..], &["explain", "01", "01", "convert"]] {
+        let said = study
+            .call(command)
+            .out
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        assert!(said.contains(&told), "{command:?}: {said}");
+    }
+    study.ok(&["run"]);
+    assert_eq!(study.statuses(), [RUNNING]);
+    assert_eq!(asked, (slurm.calls("sbatch"), slurm.calls("scancel")));
+    assert_eq!(study.rows()[0]["job_id"], job);
+}
+
+fn is_followed_to_its_end(study: &Study) {
+    let is_over = |rows: &[String]| rows == ["convert sub-01 ses-01: complete verified"];
+    study.until(&["monitor"], Duration::from_secs(20), is_over);
+}
+
+#[test]
+fn attack_executor_switch_a_local_job_is_left_alone_under_slurm() {
+    let (study, slurm) = study();
+    configure(&study, "local");
+    study.ok(&["run"]);
+    let is_running = |rows: &[String]| rows == [RUNNING];
+    study.until(&["monitor"], Duration::from_secs(20), is_running);
+    configure(&study, "slurm");
+    is_left_alone(&study, &slurm, "local-1", "local");
+    configure(&study, "local");
+    study.write("bids/go", "");
+    is_followed_to_its_end(&study);
+}
+
+#[test]
+fn attack_executor_switch_a_job_of_slurm_is_left_alone_under_local() {
+    let (study, slurm) = study();
+    configure(&study, "slurm");
+    study.ok(&["run"]);
+    let job = slurm.jobs()[0].0.clone();
+    slurm.set(&job, "RUNNING");
+    study.ok(&["monitor"]);
+    study.write("derivatives/out/sub-01/ses-01/done", "");
+    configure(&study, "local");
+    is_left_alone(&study, &slurm, &job, "slurm");
+    configure(&study, "slurm");
+    slurm.set(&job, "COMPLETED");
+    is_followed_to_its_end(&study);
+}
