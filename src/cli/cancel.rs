@@ -73,7 +73,7 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
     }
     printer.tell_once();
     let mut question = queue_question(&context.config, &state);
-    question.jobs = jobs.iter().filter_map(reference).collect();
+    question.jobs = jobs.iter().filter_map(|row| reference(row)).collect();
     question.since = jobs.iter().filter_map(|row| row.submitted_at).min();
     question.search_from = question.since;
     // Who looks at local jobs for writing starts those that wait: one of them may be to be cancelled.
