@@ -79,26 +79,38 @@ fn real(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
+/// Returns the key of the root that a file lies below. Looks at the file's own directories only, not at the roots: a
+/// mount that hangs must not stop commands that need no data.
+pub(super) fn root_of(config: &Config, file: &Path) -> Option<&'static str> {
+    let places = [file.to_owned(), real(file)];
+    let mut roots = roots(config).into_iter();
+    roots
+        .find(|(_, root)| places.iter().any(|place| place.starts_with(root)))
+        .map(|(key, _)| key)
+}
+
 /// Says in whose data a file would lie: a subject's, or a procedure's outputs. Beside them, as in `code/` of a BIDS
-/// dataset, the state and the log may lie.
-fn data_around(config: &Config, path: &Path) -> Option<String> {
-    let path = real(path);
-    for (key, root) in roots(config) {
-        let below = path.strip_prefix(real(root)).ok();
-        let first = below.and_then(|below| below.components().next());
-        let name = first.map(|first| first.as_os_str().to_string_lossy());
-        if let Some(name) = name.filter(|name| name.starts_with("sub-")) {
-            return Some(format!("{name} of {key}"));
+/// dataset, the state and the log may lie. Looks no further than [`root_of`].
+fn data_around(config: &Config, file: &Path) -> Option<String> {
+    for place in [file.to_owned(), real(file)] {
+        for (key, root) in roots(config) {
+            let below = place.strip_prefix(root).ok();
+            let first = below.and_then(|below| below.components().next());
+            let name = first.map(|first| first.as_os_str().to_string_lossy());
+            if let Some(name) = name.filter(|name| name.starts_with("sub-")) {
+                return Some(format!("{name} of {key}"));
+            }
+        }
+        let mut procedures = config.procedures.iter().map(|(_, procedure)| procedure);
+        let around = procedures.find(|procedure| {
+            let dir = &procedure.output_dir;
+            !dir.as_os_str().is_empty() && place.starts_with(config.derivatives_root.join(dir))
+        });
+        if let Some(procedure) = around {
+            return Some(format!("the output_dir of {}", procedure.name));
         }
     }
-    let mut procedures = config.procedures.iter().map(|(_, procedure)| procedure);
-    procedures
-        .find(|procedure| {
-            let dir = &procedure.output_dir;
-            !dir.as_os_str().is_empty()
-                && path.starts_with(real(&config.derivatives_root.join(dir)))
-        })
-        .map(|procedure| format!("the output_dir of {}", procedure.name))
+    None
 }
 
 pub(super) fn check(config: &Config, fields: &Fields<'_>, context: &Context<'_>) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::Config;
-use super::files::root_above;
+use super::files::root_of;
 use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Fields, Value};
@@ -147,7 +147,7 @@ pub(super) fn check(config: &Config, top: &Fields<'_>) {
         let (Some(file), Some(value)) = (file, top.get(key)) else {
             continue;
         };
-        if let Some((root, _)) = root_above(config, file) {
+        if let Some(root) = root_of(config, file) {
             value.problem_with(
                 format!("lies below {root}"),
                 "nothing is ever written there; name a place beside the state file",
