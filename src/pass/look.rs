@@ -184,9 +184,7 @@ fn of_other_executor(config: &Config, state: &State) -> Option<String> {
         count => format!(" (and {count} more such jobs)"),
     };
     let remedy = first.remedy();
-    Some(format!(
-        "{first}{more}; their tasks stay as they are: {remedy}"
-    ))
+    Some(format!("{first}{more}; no status is changed: {remedy}"))
 }
 
 fn held(state: &State, observation: &Observation) -> Vec<(TaskKey, JobId, String)> {
