@@ -109,8 +109,8 @@ pub enum Due {
     /// The same of a row of the Python program, which believed Slurm's word alone: that there ever were outputs is
     /// not known.
     NeverVerified,
-    /// Failed before, and `resubmit_failed` is on.
-    FailedBefore,
+    /// Failed before, and `resubmit_failed` is on. `complete`: as for a retry.
+    FailedBefore { complete: bool },
     /// Complete, a session has come since, and `rerun_when_stale` is on: outputs will be replaced.
     Stale,
     /// Failed before, and the procedure's `retry` rules allow another attempt. `complete`: the outputs of
@@ -127,7 +127,7 @@ impl Due {
             Self::New => None,
             Self::OutputsGone => Some("outputs_gone"),
             Self::NeverVerified => Some("never_verified"),
-            Self::FailedBefore => Some("failed_before"),
+            Self::FailedBefore { .. } => Some("failed_before"),
             Self::Stale => Some("stale"),
             Self::Retry { .. } => Some("retry"),
             Self::Forced { .. } => Some("forced"),

@@ -111,7 +111,10 @@ pub fn prepare(config: &Config, planned: &Planned, about: &Circumstances<'_>) ->
         replaces_outputs: matches!(
             planned.decision,
             Decision::Submit(
-                Due::Forced { complete: true } | Due::Retry { complete: true, .. } | Due::Stale
+                Due::Forced { complete: true }
+                    | Due::Retry { complete: true, .. }
+                    | Due::FailedBefore { complete: true }
+                    | Due::Stale
             )
         ),
         req_mem_mb: options::mem(&resources).and_then(|mem| i64::try_from(mem.bound()?).ok()),

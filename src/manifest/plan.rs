@@ -179,7 +179,7 @@ impl Subject<'_> {
         match row {
             _ if self.policy.force => Due::Forced { complete },
             None => Due::New,
-            Some(row) if row.status == TaskStatus::Failed => Due::FailedBefore,
+            Some(row) if row.status == TaskStatus::Failed => Due::FailedBefore { complete },
             Some(row) if row.reason.is_none() => Due::NeverVerified,
             Some(_) => Due::OutputsGone,
         }

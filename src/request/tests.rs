@@ -209,12 +209,13 @@ fn outputs_that_stand_are_replaced_only_where_that_was_meant() {
         complete,
     };
     assert!(replaces(Due::Forced { complete: true }));
+    assert!(replaces(Due::FailedBefore { complete: true }));
     assert!(replaces(Due::Stale));
     assert!(replaces(retry(true)));
     for due in [
         Due::New,
         Due::OutputsGone,
-        Due::FailedBefore,
+        Due::FailedBefore { complete: false },
         Due::Forced { complete: false },
         retry(false),
     ] {

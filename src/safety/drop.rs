@@ -141,7 +141,7 @@ impl Figures {
                 }
             }
             Decision::Submit(
-                Due::Stale | Due::Forced { .. } | Due::FailedBefore | Due::Retry { .. },
+                Due::Stale | Due::Forced { .. } | Due::FailedBefore { .. } | Due::Retry { .. },
             ) => self.ours += 1,
             Decision::Submit(due) => {
                 self.incomplete += 1;

@@ -139,7 +139,7 @@ impl Subject<'_> {
             other => return TaskStanding::Disk(other),
         };
         TaskStanding::Retry(match self.policy.resubmit_failed {
-            true => Due::FailedBefore,
+            true => Due::FailedBefore { complete },
             false => Due::Retry { reason, complete },
         })
     }

@@ -297,9 +297,13 @@ fn c7_truth_table() {
     };
     for reason in [None, Some(Reason::Timeout)] {
         let word = |own| word_of(&policy, true, Complete, own, failed(reason), Scope::Session);
-        assert_eq!(word(Incomplete), "submit FailedBefore", "{reason:?}");
+        assert_eq!(
+            word(Incomplete),
+            "submit FailedBefore { complete: false }",
+            "{reason:?}"
+        );
         let complete = if reason.is_some() {
-            "submit FailedBefore"
+            "submit FailedBefore { complete: true }"
         } else {
             "Complete"
         };

@@ -369,7 +369,7 @@ fn a_manifest_is_counted_by_what_its_decisions_say_of_the_disk() {
             Decision::Submit(Due::Forced { complete: true }),
             Decision::Submit(Due::New),
             Decision::Submit(Due::OutputsGone),
-            Decision::Submit(Due::FailedBefore),
+            Decision::Submit(Due::FailedBefore { complete: false }),
             Decision::Skip(failed),
             Decision::Skip(Skip::NoDicom),
             Decision::Skip(Skip::Excluded),

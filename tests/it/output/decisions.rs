@@ -21,7 +21,7 @@ fn every_decision_has_a_word_a_cell_and_a_sentence() {
     let lines: Vec<String> = [
         Decision::Submit(Due::New),
         Decision::Submit(Due::OutputsGone),
-        Decision::Submit(Due::FailedBefore),
+        Decision::Submit(Due::FailedBefore { complete: false }),
         Decision::Submit(Due::Forced { complete: true }),
         Decision::Submit(Due::Forced { complete: false }),
         skip(Skip::Complete),

@@ -158,7 +158,7 @@ fn attack_resubmit_failed_does_not_believe_what_a_failed_attempt_left() {
         (
             Some(Reason::ExitCode),
             false,
-            submit(Due::FailedBefore),
+            submit(Due::FailedBefore { complete: true }),
             false,
         ),
         (Some(Reason::ExitCode), true, complete.clone(), true),
