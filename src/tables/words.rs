@@ -96,6 +96,7 @@ pub fn decision_cell(decision: &Decision) -> Cow<'static, str> {
     match decision {
         Decision::Skip(Skip::Stale(_)) => "complete (stale)".into(),
         Decision::Skip(Skip::InFlight {
+            status: TaskStatus::Running,
             reason: Some(Reason::AwaitingOutput),
             ..
         }) => "running (awaiting output)".into(),

@@ -344,6 +344,8 @@ fn results_that_have_gone_are_named_before_they_are_made_again() {
         2,
         "{log}"
     );
+    // Outputs are not replaced while a job that reads them is in flight.
+    study.ok(&["cancel", "--procedure", "group"]);
     let force = ["run", "--force", "--subject", "02", "--procedure", "prep"];
     assert_eq!(
         study.ok(&[&force[..], &["-q"]].concat()).err,
