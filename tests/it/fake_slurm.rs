@@ -112,7 +112,8 @@ sacct)
   case "$*" in *--helpformat*) echo "JobID State SubmitLine"; exit 0;; esac
   # The user has worked here before: accounting shows that it answers.
   case "$*" in *--jobs=*) ;; *)
-    echo "7${S}COMPLETED${S}0:0${S}1000${S}1000${S}1001${S}1${S}60${S}50M${S}1${S}1${S}node1${S}None${S}sbatch x.sh${S}earlier${S}";;
+    case "$*" in *SubmitLine*) said="sbatch x.sh$S";; *) said="";; esac
+    echo "7${S}COMPLETED${S}0:0${S}1000${S}1000${S}1001${S}1${S}60${S}50M${S}1${S}1${S}node1${S}None${S}${said}earlier${S}";;
   esac
   for f in "$D"/jobs/*; do
     [ -f "$f" ] || continue

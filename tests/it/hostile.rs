@@ -209,8 +209,9 @@ impl Cleaner {
         Self {
             place: study.dir.path().display().to_string(),
             patterns: vec![
-                pattern(r"snbb:p@[0-9a-f]{8}:[0-9A-Za-z-]+", "snbb:p:ID"),
-                // Both are made of the state file's path.
+                // The study's mark and the separator are made of the state file's path.
+                pattern(r"p@[0-9a-f]{8}", "p"),
+                pattern(r"snbb:p:[0-9A-Za-z-]+", "snbb:p:ID"),
                 pattern(r"\\037[0-9a-f]{16}\\037", "|"),
                 pattern(r"--starttime=\S+", "--starttime=T"),
                 // The canary is the job that ended last, and these two end within a second or not.

@@ -231,7 +231,8 @@ fn jobs_on_another_cluster_are_found_adopted_and_cancelled_there() {
         let text = format!(
             "#!/bin/bash\necho {program} \"$@\" >> {study}/calls\nexport D={fake}\n\
              case {program}:$* in sbatch:*) {real}/{program} \"$@\" | sed 's/$/;far/' ;;\n\
-             *:--clusters=far*|*:--helpformat*) shift; exec {real}/{program} \"$@\" ;; esac\n",
+             *:--helpformat*) exec {real}/{program} \"$@\" ;;\n\
+             *:--clusters=far*) shift; exec {real}/{program} \"$@\" ;; esac\n",
             study = study.dir.path().display(),
             fake = slurm.at("").display(),
             real = real.display(),
@@ -261,7 +262,7 @@ fn jobs_on_another_cluster_are_found_adopted_and_cancelled_there() {
         "squeue --all",
         "squeue --clusters=far --all",
         "squeue --clusters=near --all",
-        "sacct --clusters=near -X -D -n -P",
+        "sacct --clusters=near -X -D -n -p",
     ] {
         assert!(calls.contains(wanted), "{wanted}: {calls}");
     }
