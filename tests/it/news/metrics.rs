@@ -174,16 +174,13 @@ fn a_place_that_cannot_be_written_costs_a_warning_and_no_submission() {
     );
     assert_eq!(slurm.jobs().len(), 2);
     assert_eq!(study.rows().len(), 2);
-    // The memory of calls is as little worth as that.
+    // What is no file in the place of one of the state's is said at once.
     fs::remove_file(study.at("state.calls.json")).unwrap();
     fs::create_dir(study.at("state.calls.json")).unwrap();
-    study.scan(&["sub-09/ses-01"]);
-    let said = study.ok(&["run"]);
-    has(
-        &said.err,
-        &["what this call leaves for later ones could not be written"],
-    );
-    assert_eq!(slurm.jobs().len(), 3);
+    let said = study.call(&["run"]);
+    assert_eq!(said.code, 2);
+    has(&said.err, &["state.calls.json", "is a directory"]);
+    fs::remove_dir(study.at("state.calls.json")).unwrap();
     let said = study.call(&["metrics", "--output", "/dev/null/x.prom"]);
     assert_eq!(said.code, 1);
     has(&said.err, &["cannot write /dev/null/x.prom"]);
