@@ -60,7 +60,7 @@ good) output ;;
 slow) sleep 7; output ;;
 fails) code=3 ;;
 fails75) code=75 ;;
-memory) x=$(head -c 200000000 /dev/zero | tr '\0' x); sleep 600 ;;
+memory) x=$(head -c 200000000 /dev/zero | tr '\0' x); exit 9 ;;
 betrays) output; code=1 ;;
 timeout | user | root) sleep 600 ;;
 esac
@@ -350,6 +350,8 @@ fn is_expected(command: &str, said: &Said) -> bool {
         (_, Some(0)) => true,
         // Told to clear what may be alive or is in doubt.
         ("retry", Some(1)) => said.err.contains("not cleared"),
+        // The subject has no task on record yet.
+        ("cancel", Some(2)) => said.err.contains("on record"),
         // Another call has the lock; Slurm cannot be reached.
         ("run" | "monitor" | "retry" | "cancel" | "pause" | "resume", Some(4)) => true,
         ("run" | "monitor" | "cancel" | "explain", Some(5)) => true,
