@@ -244,7 +244,7 @@ fn untimed(value: &Value) -> String {
 /// Leaves the surroundings out that sbatch is meant to see, and checks that it sees them.
 fn compare(plain: &Seen, mut hostile: Seen, surroundings: &[(OsString, OsString)]) {
     let kept = |name: &str| {
-        ["SLURM_CONF", "SLURM_JWT"].contains(&name)
+        ["SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT"].contains(&name)
             || !PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     };
     for ((arguments, env), (_, own)) in hostile.calls.iter_mut().zip(&plain.calls) {

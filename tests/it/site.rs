@@ -77,7 +77,7 @@ procedures:
         sub-fails) exit 3 ;;
         sub-sleeps) [ "$SNBB_ATTEMPT" = 2 ] || sleep 600 ;;
         sub-cancelled) sleep 600 ;;
-        sub-eats) head -c 300M /dev/zero | tail | sleep 60 ;;
+        sub-eats) echo 1000 > /proc/self/oom_score_adj; head -c 300M /dev/zero | tail | sleep 60 ;;
         sub-forgets) exit 0 ;;
         esac
         echo "$SNBB_LAST_REASON" > "$SNBB_OUTPUT_DIR/done""#,

@@ -228,7 +228,7 @@ fn each_bad_end_has_its_reason() {
         ),
         (
             "too_big",
-            "x=$(head -c 300000000 /dev/zero | tr '\\0' x); sleep 5; exit 1",
+            "echo 1000 > /proc/self/oom_score_adj; x=$(head -c 300000000 /dev/zero | tr '\\0' x); sleep 5; exit 1",
             "--mem=30M",
             memory,
             None,

@@ -47,6 +47,7 @@ fn each_end_and_each_hopeless_wait_is_told_apart() {
     study.script(
         "job.sh",
         r#"[ "$SNBB_PROCEDURE" = good ] || sleep 600
+        echo 1000 > /proc/self/oom_score_adj # else slurmstepd may be killed in its place
         x=$(head -c 60000000 /dev/zero | tr '\0' x)
         for ((i = 0; i < 1500000; i++)); do :; done
         mkdir -p "$SNBB_OUTPUT_DIR"; touch "$SNBB_OUTPUT_DIR/done""#,

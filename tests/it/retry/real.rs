@@ -49,7 +49,7 @@ fn on_a_real_slurm_the_scripts_own_lines_are_what_a_factor_starts_from() {
     let done = "mkdir -p \"$SNBB_OUTPUT_DIR\"; touch \"$SNBB_OUTPUT_DIR/done\"";
     study.write(
         "memory.sh",
-        &format!("#!/bin/bash\n#SBATCH --mem=50M\nhead -c 200M /dev/zero | tail -c 199M | wc -c\nsleep 2\n{done}\n"),
+        &format!("#!/bin/bash\n#SBATCH --mem=50M\necho 1000 > /proc/self/oom_score_adj\nhead -c 200M /dev/zero | tail -c 199M | wc -c\nsleep 2\n{done}\n"),
     );
     study.write(
         "time.sh",
