@@ -10,7 +10,8 @@ use walkdir::WalkDir;
 
 use crate::config::Config;
 use crate::disk::Unreadable;
-use crate::disk::listing::{Dir, SharedListings};
+use crate::disk::cached::SharedListings;
+use crate::disk::listing::Dir;
 use crate::disk::reader::Reader;
 use crate::manifest::Planned;
 use crate::procedure::{Check, Procedure};

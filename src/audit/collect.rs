@@ -23,7 +23,7 @@ use super::{Parts, health};
 use crate::bids::Discovery;
 use crate::completion::probe::Probe;
 use crate::config::{Config, ExecutorKind};
-use crate::disk::reader::words;
+use crate::disk::regular::words;
 use crate::executor::{ExecutorError, JobReport};
 use crate::job::name_of_study;
 use crate::manifest::{Decision, Manifest, Planned, Selection, Skip};

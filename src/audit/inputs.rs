@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::report::{Dicom, DicomFinding, DicomProblem, ScriptFinding, ScriptLine, ScriptProblem};
 use crate::bids::{self, Session, dicom};
-use crate::disk::reader::{Reader, words};
+use crate::disk::reader::Reader;
+use crate::disk::regular::words;
 use crate::executor::ExecutorError;
 use crate::parallel;
 use crate::procedure::Procedure;

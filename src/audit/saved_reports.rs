@@ -11,7 +11,7 @@ use chrono::{DateTime, NaiveDateTime, Utc};
 
 use super::report::{Report, UnreadableItem};
 use super::trend::Snapshot;
-use crate::disk::reader::words;
+use crate::disk::regular::words;
 
 const NAME: &str = "audit_%Y%m%d_%H%M%S.json";
 

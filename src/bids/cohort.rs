@@ -1,7 +1,7 @@
 //! The cohort: which of the discovered sessions the site wants worked on (`include`, `exclude`).
 //!
-//! Reads the lists' files, once per call; the question itself is pure. A selection on the command
-//! line is something else: it never shrinks what a subject-scoped task waits for.
+//! Pure; [`super::lists`] reads the lists. A selection on the command line is something else: it
+//! never shrinks what a subject-scoped task waits for.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -10,8 +10,6 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::{Session, SessionLabel, SubjectLabel};
-use crate::disk::reader::words;
-use crate::disk::regular::read_regular;
 
 /// Holds the lists as the configuration has them. The default wants every session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -82,25 +80,6 @@ pub enum EntryError {
     Pattern { text: String, error: String },
 }
 
-/// Says why a list cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CohortError {
-    #[error("cannot read the list of '{key}', {}: {error}", .file.display())]
-    Unreadable {
-        key: &'static str,
-        file: PathBuf,
-        error: String,
-    },
-    #[error("{}:{line}: {error}", .file.display())]
-    Entry {
-        file: PathBuf,
-        line: u32,
-        error: EntryError,
-    },
-    #[error("the list of '{key}', {}, is empty", .file.display())]
-    Empty { key: &'static str, file: PathBuf },
-}
-
 impl EntryError {
     /// Says what to write instead.
     pub fn hint(&self) -> &'static str {
@@ -111,42 +90,13 @@ impl EntryError {
     }
 }
 
-impl CohortError {
-    /// Says what to do about it.
-    pub fn hint(&self) -> String {
-        match self {
-            Self::Unreadable { key, .. } => format!(
-                "make a readable text file of one entry per line, or correct '{key}' in the configuration; \
-                 a single entry there begins with 'sub-'"
-            ),
-            Self::Entry { error, .. } => error.hint().to_owned(),
-            Self::Empty { key, .. } => {
-                let nobody = match *key {
-                    "exclude" => "write a comment line if nobody is excluded",
-                    _ => "name sessions in it",
-                };
-                format!(
-                    "{nobody}, or leave '{key}' out; rewrite a list elsewhere and move it into place"
-                )
-            }
-        }
-    }
-}
-
 impl Cohort {
-    /// Reads the lists.
-    ///
-    /// # Errors
-    /// A file that cannot be read, or the first line in it that is no entry.
-    pub fn load(source: &CohortSource) -> Result<Self, CohortError> {
-        let list = |key, source: &Option<ListSource>| {
-            let entries = source.as_ref().map(|list| read(key, list)).transpose()?;
-            Ok(entries.map(List::new))
-        };
-        Ok(Self {
-            include: list("include", &source.include)?,
-            exclude: list("exclude", &source.exclude)?.unwrap_or_default(),
-        })
+    /// `include`: `None` includes everything.
+    pub fn new(include: Option<Vec<Entry>>, exclude: Vec<Entry>) -> Self {
+        Self {
+            include: include.map(List::new),
+            exclude: List::new(exclude),
+        }
     }
 
     /// True if the session is not to be worked on.
@@ -244,6 +194,15 @@ impl Entry {
         })
     }
 
+    /// The entry with the place that it was read from. `file`: `None` for the configuration.
+    pub fn at(self, file: Option<&Path>, line: u32) -> Self {
+        Self {
+            file: file.map(Path::to_owned),
+            line,
+            ..self
+        }
+    }
+
     fn matches(&self, session: &Session) -> bool {
         let part = self.session.as_ref();
         self.subject.matches(session.subject.as_str())
@@ -261,59 +220,6 @@ impl fmt::Display for Entry {
             None => Ok(()),
         }
     }
-}
-
-fn read(key: &'static str, list: &ListSource) -> Result<Vec<Entry>, CohortError> {
-    match list {
-        // The configuration has looked at these already; what it let through can be parsed.
-        ListSource::Entries(entries) => Ok(entries
-            .iter()
-            .filter_map(|(text, line)| {
-                let entry = Entry::parse(key, text).ok()?;
-                Some(Entry {
-                    line: *line,
-                    ..entry
-                })
-            })
-            .collect()),
-        ListSource::File(file) => read_file(key, file),
-    }
-}
-
-fn read_file(key: &'static str, file: &Path) -> Result<Vec<Entry>, CohortError> {
-    let unreadable = |error: String| CohortError::Unreadable {
-        key,
-        file: file.to_owned(),
-        error,
-    };
-    let bytes = read_regular(file).map_err(|error| unreadable(words(&error)))?;
-    let text = String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8".to_owned()))?;
-    let mut entries = Vec::new();
-    // Windows' editors begin a file with a mark and end lines with `\r\n`.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    for (at, line) in text.lines().enumerate() {
-        let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
-        let entry = line.split('#').next().unwrap_or_default().trim();
-        if entry.is_empty() {
-            continue;
-        }
-        let parsed = Entry::parse(key, entry).map_err(|error| CohortError::Entry {
-            file: file.to_owned(),
-            line: number,
-            error,
-        })?;
-        entries.push(Entry {
-            file: Some(file.to_owned()),
-            line: number,
-            ..parsed
-        });
-    }
-    // An empty file may be one that is being rewritten; a comment says that nobody is excluded on purpose.
-    if entries.is_empty() && (key == "include" || text.trim().is_empty()) {
-        let file = file.to_owned();
-        return Err(CohortError::Empty { key, file });
-    }
-    Ok(entries)
 }
 
 /// Reads a label with or without prefix, or a pattern, as on the command line.

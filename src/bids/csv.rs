@@ -16,11 +16,12 @@ use polars::prelude::{ChunkedArray, DataFrame, PolarsError, StringType};
 use polars_io::SerReader;
 use polars_io::csv::read::CsvReadOptions;
 
-use super::discover::{Dicom, Discovery, Session};
+use super::discover::Discovery;
 use super::labels::{LONGEST, have_room};
+use super::session::{Dicom, Session};
 use super::{SessionLabel, SubjectLabel};
-use crate::disk::reader::words;
 use crate::disk::regular::read_regular;
+use crate::disk::regular::words;
 use crate::threads::with_threads;
 use ids::{SESSION_WIDTH, SUBJECT_WIDTH, are_numbers, bare, value};
 

@@ -5,9 +5,10 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use chrono::{DateTime, Duration, Utc};
+use chrono::{DateTime, Utc};
 use rustix::fs::Stat;
 
+use super::session::Gate;
 use crate::disk::Unreadable;
 use crate::disk::listing::{Dir, Kind};
 use crate::disk::reader::{Reader, is_directory};
@@ -21,15 +22,6 @@ pub struct DicomFiles {
     pub has_subdirectories: bool,
     /// Modification time of the newest file; none without files.
     pub newest: Option<DateTime<Utc>>,
-}
-
-/// Says which sessions are held back although their DICOM directory is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Gate {
-    /// A session waits while its newest file is younger than this.
-    pub settle: Option<Duration>,
-    /// A session with fewer files waits; one without any always does.
-    pub min_files: u64,
 }
 
 /// Says why a session is held back.
@@ -46,34 +38,32 @@ pub enum Hold {
     Unreadable(Unreadable),
 }
 
-impl Gate {
-    /// Looks at a session's directory. Without a single file no session is worked on.
-    pub fn hold(&self, reader: &Reader, directory: &Path, now: DateTime<Utc>) -> Option<Hold> {
-        let needed = self.min_files.max(1);
-        let looked = match self.settle {
-            // Which file is the newest shows only once all are seen.
-            Some(_) => look(reader, directory),
-            None => count(reader, directory, needed).map(|files| DicomFiles {
-                files,
-                ..DicomFiles::default()
-            }),
-        };
-        let found = match looked {
-            Ok(found) => found,
-            Err(unreadable) => return Some(Hold::Unreadable(unreadable)),
-        };
-        if found.files < needed {
-            return Some(Hold::TooFewFiles {
-                files: found.files,
-                needed,
-            });
-        }
-        let until = found
-            .newest?
-            .checked_add_signed(self.settle?)
-            .unwrap_or(DateTime::<Utc>::MAX_UTC);
-        (until > now).then_some(Hold::Settling { until })
+/// Looks at a session's directory. Without a single file no session is worked on.
+pub fn hold(gate: &Gate, reader: &Reader, directory: &Path, now: DateTime<Utc>) -> Option<Hold> {
+    let needed = gate.min_files.max(1);
+    let looked = match gate.settle {
+        // Which file is the newest shows only once all are seen.
+        Some(_) => look(reader, directory),
+        None => count(reader, directory, needed).map(|files| DicomFiles {
+            files,
+            ..DicomFiles::default()
+        }),
+    };
+    let found = match looked {
+        Ok(found) => found,
+        Err(unreadable) => return Some(Hold::Unreadable(unreadable)),
+    };
+    if found.files < needed {
+        return Some(Hold::TooFewFiles {
+            files: found.files,
+            needed,
+        });
     }
+    let until = found
+        .newest?
+        .checked_add_signed(gate.settle?)
+        .unwrap_or(DateTime::<Utc>::MAX_UTC);
+    (until > now).then_some(Hold::Settling { until })
 }
 
 /// Looks at all files below a DICOM directory. Links are followed, loops are not.
@@ -195,6 +185,8 @@ fn modified(stat: &Stat) -> Option<DateTime<Utc>> {
 
 #[cfg(test)]
 mod tests {
+    use chrono::Duration;
+
     use super::*;
     use std::fs;
 
@@ -209,7 +201,8 @@ mod tests {
             min_files,
         };
         let hold = |gate: Gate, minutes| {
-            gate.hold(
+            super::hold(
+                &gate,
                 &Reader::default(),
                 tmp.path(),
                 written + Duration::minutes(minutes),
@@ -273,7 +266,14 @@ mod tests {
     #[test]
     fn b4_a_directory_without_a_real_file_is_held_without_any_gate() {
         let tmp = tempfile::tempdir().unwrap();
-        let hold = || Gate::default().hold(&Reader::default(), tmp.path(), DateTime::UNIX_EPOCH);
+        let hold = || {
+            super::hold(
+                &Gate::default(),
+                &Reader::default(),
+                tmp.path(),
+                DateTime::UNIX_EPOCH,
+            )
+        };
         let empty = Some(Hold::TooFewFiles {
             files: 0,
             needed: 1,

@@ -5,10 +5,11 @@ pub mod csv;
 pub mod dicom;
 pub mod discover;
 pub mod labels;
+pub mod lists;
 pub mod near;
+pub mod session;
 
 pub use cohort::{Cohort, CohortSource};
-pub use discover::{
-    Dicom, DiscoverError, Discovery, Search, Session, SessionSource, discover, discover_by,
-};
+pub use discover::{DiscoverError, Discovery, discover, discover_by};
 pub use labels::{LabelError, SessionLabel, SubjectLabel};
+pub use session::{Dicom, Gate, Search, Session, SessionSource};

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Finding;
-use crate::disk::reader::words;
+use crate::disk::regular::words;
 use crate::state::lock::{Lock, LockError};
 use crate::sys;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::args::CancelArgs;
 use super::context::{Access, Context};
 use super::error::Failure;
-use super::monitor::{open_audit, update_or_read};
+use super::monitor::update_or_read;
 use super::output::Printer;
 use crate::executor::{Answer, Executor, ExecutorError, OtherExecutor, Question};
 use crate::exit::Exit;
@@ -135,7 +135,8 @@ fn ask_to_end(
         .iter()
         .map(|(row, _)| cancelled_event(row, failed.as_deref()))
         .collect();
-    open_audit(context)?
+    context
+        .open_audit()?
         .append(&events)
         .map_err(|(path, source)| Failure::Write { path, source })?;
     Ok(asked)

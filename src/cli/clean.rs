@@ -8,7 +8,6 @@ use chrono::{DateTime, Utc};
 use super::args::CleanArgs;
 use super::context::Context;
 use super::error::Failure;
-use super::monitor::open_audit;
 use super::output::Printer;
 use super::views::{plural, size};
 use crate::clean::logs::{self, LogsError, OldLogs};
@@ -166,7 +165,8 @@ fn append(context: &Context, events: &[Event]) -> Result<(), Failure> {
     if events.is_empty() {
         return Ok(());
     }
-    open_audit(context)?
+    context
+        .open_audit()?
         .append(events)
         .map_err(|(path, source)| Failure::Write { path, source })
 }

@@ -1,13 +1,11 @@
 //! What commands share: the configuration, the executor, the look at the data trees.
 
-mod decide;
 mod place;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use decide::subjects_progress;
 use place::{refuse_ambiguous_link, tell_links, tell_warnings};
 
 use super::args::{Global, SelectArgs, WriteArgs};
@@ -15,7 +13,6 @@ use super::error::Failure;
 use super::naming::Named;
 use super::output::Printer;
 use super::profile;
-use super::unknown;
 use crate::bids::discover::{DiscoverError, discover_by};
 use crate::bids::{Discovery, SessionSource};
 use crate::completion::Completions;
@@ -26,11 +23,13 @@ use crate::disk::reader::Reader;
 use crate::executor::Executor;
 use crate::local::{LocalExecutor, LocalSettings};
 use crate::manifest::Selection;
+use crate::manifest::selection::SelectionError;
 use crate::pass::Pass;
 use crate::request;
 use crate::safety::{self, Blind, roots};
 use crate::slurm::SlurmExecutor;
 use crate::state::State;
+use crate::state::audit_log::AuditLog;
 use crate::state::lock::{Lock, LockError};
 use crate::state::store::{LockedStore, Store, check_owner};
 use crate::sys;
@@ -225,13 +224,10 @@ impl Context {
         Ok(found)
     }
 
-    /// Tells what is odd about the names in the data: for commands that show or work on all sessions.
-    pub fn tell_odd_names(&self, found: &Discovery, printer: &mut Printer) {
-        let root = match &self.config.sessions {
-            SessionSource::Bids => &self.config.bids_root,
-            SessionSource::Dicom | SessionSource::Csv { .. } => &self.config.dicom_root,
-        };
-        unknown::tell_odd_names(found, root, printer);
+    /// Opens the audit log for writing.
+    pub fn open_audit(&self) -> Result<AuditLog, Failure> {
+        AuditLog::open(&self.config.log_file, &self.run_id)
+            .map_err(|(path, source)| Failure::Write { path, source })
     }
 
     /// Looks at outputs for those who judge rows; at none if a root is gone that the state knows
@@ -259,7 +255,7 @@ impl Context {
     pub fn selection(&self, args: &SelectArgs) -> Result<Selection, Failure> {
         match self.selection_among(args, None) {
             Err(Failure::Selection(error)) => Err(match self.store.read() {
-                Ok(state) => unknown::removed(error, &state),
+                Ok(state) => removed(error, &state),
                 Err(_) => error.into(),
             }),
             selection => selection,
@@ -325,4 +321,29 @@ pub fn read_config(
     let working_dir = std::env::current_dir().unwrap_or_else(|_| "/".into());
     let source = Source::choose(global.config.clone(), env);
     config::load(&source, env, &overrides, &working_dir)
+}
+
+/// The error for a selected procedure that is not in the configuration: it may have rows.
+fn removed(error: SelectionError, state: &State) -> Failure {
+    let SelectionError::UnknownProcedure { value, .. } = &error else {
+        return error.into();
+    };
+    let rows = state.rows().iter();
+    let rows = rows.filter(|row| *row.key.procedure == **value).count();
+    if rows == 0 {
+        return error.into();
+    }
+    let are = if rows == 1 {
+        "row of it is"
+    } else {
+        "rows of it are"
+    };
+    Failure::Usage {
+        message: error.to_string(),
+        hint: format!(
+            "it was removed from the configuration, and {rows} {are} in the state: `snbb-scheduler status --procedure \
+             '{value}'` shows them, `snbb-scheduler clean --rows --older-than 90d` clears old ones; to work with it again, \
+             put it back"
+        ),
+    }
 }

@@ -2,8 +2,8 @@
 
 use std::io::ErrorKind;
 
-use crate::bids::cohort::CohortError;
 use crate::bids::discover::DiscoverError;
+use crate::bids::lists::CohortError;
 use crate::completion::qsirecon::SpecError;
 use crate::config::ConfigError;
 use crate::executor::ExecutorError;
@@ -17,14 +17,11 @@ use crate::state::store::StateError;
 use crate::sys;
 use crate::tables::TableError;
 
-use super::output::Printer;
+use super::output::{Printer, in_plain_words};
 
 /// Says the way out for what a command writes for its caller.
 const TOO_LARGE_OUTPUT_HINT: &str =
     "a limit on the size of files stands in the way: call `ulimit -f unlimited` before the program";
-
-/// The number of "File too large".
-const EFBIG: i32 = rustix::io::Errno::FBIG.raw_os_error();
 
 /// Is any error that ends a command.
 #[derive(Debug, thiserror::Error)]
@@ -174,55 +171,5 @@ impl Failure {
                 "jobs that may live cannot be seen now, and nothing is submitted twice: the next run tries again",
             ),
         }
-    }
-}
-
-/// Leaves out what only programmers read: `Permission denied (os error 13)`. `limit`: of the size of files, in bytes;
-/// the system's words for it (`File too large`) say nothing of where it comes from.
-pub(super) fn in_plain_words(text: &str, limit: Option<u64>) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once(" (os error ") {
-        out.push_str(before);
-        match after.split_once(')') {
-            Some((number, tail)) if number.bytes().all(|b| b.is_ascii_digit()) => {
-                if let (Ok(EFBIG), Some(limit)) = (number.parse(), limit) {
-                    out.push_str(&format!(" (ulimit -f: {limit} bytes)"));
-                }
-                rest = tail;
-            }
-            _ => {
-                out.push_str(" (os error ");
-                rest = after;
-            }
-        }
-    }
-    out.push_str(rest);
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::in_plain_words;
-
-    #[test]
-    fn error_numbers_are_left_out() {
-        let without_numbers = |text| in_plain_words(text, Some(8192));
-        let told = "cannot read x: Permission denied (os error 13); nothing was submitted";
-        assert_eq!(
-            without_numbers(told),
-            "cannot read x: Permission denied; nothing was submitted"
-        );
-        assert_eq!(
-            without_numbers("a (os error x) b (os error"),
-            "a (os error x) b (os error"
-        );
-        let told = "cannot write x: File too large (os error 27)";
-        assert_eq!(
-            without_numbers(told),
-            "cannot write x: File too large (ulimit -f: 8192 bytes)"
-        );
-        // A limit of the file system's own.
-        assert_eq!(in_plain_words(told, None), "cannot write x: File too large");
     }
 }

@@ -19,7 +19,7 @@ use crate::explain::{remedy, silence, telling};
 use crate::logs;
 use crate::manifest::retry;
 use crate::parallel;
-use crate::state::{Reason, State, TaskRow};
+use crate::state::{Reason, State, TaskRow, TaskStatus};
 use crate::sys;
 use crate::tables::tasks::FailureNote;
 use crate::tables::words::outlook_text_of;
@@ -259,4 +259,31 @@ fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) ->
             ..note
         },
     }
+}
+
+/// Says what to do about failed tasks, in one line. Not with `-q`.
+pub fn hint_at_failures(state: &State, context: &Context, printer: &mut Printer) {
+    let is_failed = |row: &&TaskRow| row.status == TaskStatus::Failed;
+    let failed = state.rows().iter().filter(is_failed).count();
+    if failed == 0 || printer.is_quiet() {
+        return;
+    }
+    let procedures = &context.config.procedures;
+    let is_retried = |row: &&TaskRow| {
+        let id = procedures.find(&row.key.procedure);
+        let rules = id.and_then(|id| procedures.get(id).rules.retry.as_ref());
+        retry::outlook(rules, row, state.meta.owner_uid, sys::now()).is_retry()
+    };
+    let again = match state.rows().iter().filter(is_retried).count() {
+        0 => String::new(),
+        count => format!(", of which {count} will be tried again by the retry rules"),
+    };
+    let logs = match &context.config.slurm.log_dir {
+        Some(dir) => format!(", their logs are below {}", dir.display()),
+        None => String::new(),
+    };
+    printer.hint(&format!(
+        "`snbb-scheduler status --failed` shows the {failed} failed task(s){again}{logs}; \
+         once the cause is mended, `snbb-scheduler retry` makes them due again"
+    ));
 }

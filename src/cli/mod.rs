@@ -6,6 +6,7 @@
 pub mod args;
 mod blocks;
 pub mod context;
+mod decide;
 pub mod error;
 mod guard;
 pub mod layout;

@@ -6,16 +6,15 @@ use std::time::Duration;
 use super::args::{MonitorArgs, WriteArgs};
 use super::context::{Access, Context};
 use super::error::Failure;
+use super::failed::hint_at_failures;
 use super::output::{Printer, Verbosity};
 use super::pause::tell_what_is_paused;
 use super::views;
 use crate::executor::NO_ACCOUNTING;
 use crate::exit::Exit;
 use crate::job::JobId;
-use crate::manifest::retry;
 use crate::news::matters::is_tried_again;
 use crate::pass::Looked;
-use crate::state::audit_log::AuditLog;
 use crate::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
 use crate::sys;
 use crate::tables::failure_text;
@@ -125,11 +124,6 @@ pub fn tell_queue(looked: &Looked, printer: &mut Printer) {
     tell(looked, printer);
 }
 
-pub fn open_audit(context: &Context) -> Result<AuditLog, Failure> {
-    AuditLog::open(&context.config.log_file, &context.run_id)
-        .map_err(|(path, source)| Failure::Write { path, source })
-}
-
 /// Tells what changed, one line each, and whether accounting is silent.
 pub fn tell(looked: &Looked, printer: &mut Printer) {
     for warning in &looked.warnings {
@@ -215,33 +209,6 @@ pub fn tell_newly_failed(looked: &Looked, state: &State, context: &Context, prin
         first.key
     ));
     printer.hint("`snbb-scheduler status --failed` tells more of each");
-}
-
-/// Says what to do about failed tasks, in one line. Not with `-q`.
-pub fn hint_at_failures(state: &State, context: &Context, printer: &mut Printer) {
-    let is_failed = |row: &&TaskRow| row.status == TaskStatus::Failed;
-    let failed = state.rows().iter().filter(is_failed).count();
-    if failed == 0 || printer.is_quiet() {
-        return;
-    }
-    let procedures = &context.config.procedures;
-    let is_retried = |row: &&TaskRow| {
-        let id = procedures.find(&row.key.procedure);
-        let rules = id.and_then(|id| procedures.get(id).rules.retry.as_ref());
-        retry::outlook(rules, row, state.meta.owner_uid, sys::now()).is_retry()
-    };
-    let again = match state.rows().iter().filter(is_retried).count() {
-        0 => String::new(),
-        count => format!(", of which {count} will be tried again by the retry rules"),
-    };
-    let logs = match &context.config.slurm.log_dir {
-        Some(dir) => format!(", their logs are below {}", dir.display()),
-        None => String::new(),
-    };
-    printer.hint(&format!(
-        "`snbb-scheduler status --failed` shows the {failed} failed task(s){again}{logs}; \
-         once the cause is mended, `snbb-scheduler retry` makes them due again"
-    ));
 }
 
 /// Groups held jobs by Slurm's word, so that a thousand of them are one line.

@@ -16,7 +16,6 @@ use polars::prelude::DataFrame;
 pub use clap::ColorChoice;
 pub use options::{Format, PrinterOptions, Verbosity};
 
-use super::error::in_plain_words;
 use super::layout::{Layout, least_width_of, printable, render, width_of};
 use super::progress::{DELAY, Progress};
 use crate::sys;
@@ -342,5 +341,58 @@ fn beside<T>(bar: Option<&ProgressBar>, write: impl FnOnce() -> T) -> T {
     match bar {
         Some(bar) => bar.suspend(write),
         None => write(),
+    }
+}
+
+/// The error number of a file that would exceed its limit.
+const EFBIG: i32 = rustix::io::Errno::FBIG.raw_os_error();
+
+/// Leaves out what only programmers read: `Permission denied (os error 13)`. `limit`: of the size of files, in bytes;
+/// the system's words for it (`File too large`) say nothing of where it comes from.
+pub(super) fn in_plain_words(text: &str, limit: Option<u64>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(" (os error ") {
+        out.push_str(before);
+        match after.split_once(')') {
+            Some((number, tail)) if number.bytes().all(|b| b.is_ascii_digit()) => {
+                if let (Ok(EFBIG), Some(limit)) = (number.parse(), limit) {
+                    out.push_str(&format!(" (ulimit -f: {limit} bytes)"));
+                }
+                rest = tail;
+            }
+            _ => {
+                out.push_str(" (os error ");
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_plain_words;
+
+    #[test]
+    fn error_numbers_are_left_out() {
+        let without_numbers = |text| in_plain_words(text, Some(8192));
+        let told = "cannot read x: Permission denied (os error 13); nothing was submitted";
+        assert_eq!(
+            without_numbers(told),
+            "cannot read x: Permission denied; nothing was submitted"
+        );
+        assert_eq!(
+            without_numbers("a (os error x) b (os error"),
+            "a (os error x) b (os error"
+        );
+        let told = "cannot write x: File too large (os error 27)";
+        assert_eq!(
+            without_numbers(told),
+            "cannot write x: File too large (ulimit -f: 8192 bytes)"
+        );
+        // A limit of the file system's own.
+        assert_eq!(in_plain_words(told, None), "cannot write x: File too large");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::args::{PauseArgs, ResumeArgs};
 use super::context::Context;
 use super::error::Failure;
-use super::monitor::{hint_at_failures, open_audit};
+use super::failed::hint_at_failures;
 use super::output::Printer;
 use crate::exit::Exit;
 use crate::manifest::breaker::{self, Streak};
@@ -117,7 +117,8 @@ fn save(
     if events.is_empty() {
         return Ok(());
     }
-    open_audit(context)?
+    context
+        .open_audit()?
         .append(events)
         .map_err(|(path, source)| Failure::Write { path, source })?;
     control.forget_before(breaker::horizon(sys::now()));

@@ -57,7 +57,8 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
         printer.warning(why);
     }
     if let Some(locked) = locked {
-        monitor::open_audit(context)?
+        context
+            .open_audit()?
             .append(&done.events)
             .map_err(|(path, source)| Failure::Write { path, source })?;
         locked.save(&mut state)?;

@@ -8,11 +8,13 @@ mod told;
 use chrono::{DateTime, Utc};
 
 use super::args::RunArgs;
-use super::context::{Access, Context, subjects_progress};
+use super::context::{Access, Context};
+use super::decide::subjects_progress;
 use super::error::Failure;
+use super::failed::hint_at_failures;
 use super::guard::Guard;
 use super::manifest::warn_unreadable;
-use super::monitor::{hint_at_failures, tell, tell_newly_failed};
+use super::monitor::{tell, tell_newly_failed};
 use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
 use super::views::{self, RunSummary};

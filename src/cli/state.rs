@@ -12,7 +12,7 @@ use chrono::{DateTime, Utc};
 use super::args::{RepairArgs, StateArgs, StateCommand, VerifyArgs};
 use super::context::{Access, Context};
 use super::error::Failure;
-use super::monitor::{open_audit, tell};
+use super::monitor::tell;
 use super::output::{Format, Printer};
 use super::run::tell_strays;
 use crate::exit::Exit;
@@ -274,7 +274,8 @@ fn save(
     safety::drop::derive(state);
     let mut events = looked.map_or_else(Vec::new, |looked| looked.events.clone());
     events.push(repaired_event(now, &rebuilt.damage, rows.len()));
-    open_audit(context)?
+    context
+        .open_audit()?
         .append(&events)
         .map_err(|(path, source)| Failure::Write { path, source })?;
     let stamp = now.format("%Y%m%dT%H%M%SZ").to_string();

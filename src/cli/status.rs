@@ -7,7 +7,7 @@ use super::failed;
 use super::output::Printer;
 use super::pause::tell_what_is_paused;
 use super::views::{self, RowsView};
-use crate::bids::Cohort;
+use crate::bids::lists;
 use crate::exit::Exit;
 use crate::explain::all_awaiting;
 use crate::manifest::{Selection, stale_rows};
@@ -73,7 +73,7 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
 fn tell_stale(context: &Context, state: &State, selection: &Selection, printer: &mut Printer) {
     let config = &context.config;
     // A list that cannot be read is told by those who decide.
-    let Ok(cohort) = Cohort::load(&config.cohort) else {
+    let Ok(cohort) = lists::load(&config.cohort) else {
         return;
     };
     let mut rows = stale_rows(state, &config.procedures, &cohort);

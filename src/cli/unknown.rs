@@ -7,9 +7,8 @@ use super::context::Context;
 use super::error::Failure;
 use super::naming::Named;
 use super::output::Printer;
-use crate::bids::{Discovery, SessionLabel, SubjectLabel, near};
+use crate::bids::{Discovery, SessionLabel, SessionSource, SubjectLabel, near};
 use crate::manifest::Selection;
-use crate::manifest::selection::SelectionError;
 use crate::procedure::Scope;
 use crate::state::{State, TaskKey};
 
@@ -28,6 +27,34 @@ pub struct Known<'a> {
 }
 
 impl Context {
+    /// Shows what is odd about the names in the data: for commands that show or work on all sessions.
+    pub fn tell_odd_names(&self, found: &Discovery, printer: &mut Printer) {
+        let root = match &self.config.sessions {
+            SessionSource::Bids => &self.config.bids_root,
+            SessionSource::Dicom | SessionSource::Csv { .. } => &self.config.dicom_root,
+        };
+        for note in &found.notes {
+            printer.note(note);
+        }
+        if found.near.is_empty() {
+            return;
+        }
+        let names: Vec<String> = found
+            .near
+            .iter()
+            .map(|(name, meant)| format!("{name} ({meant}?)"))
+            .collect();
+        let (root, few) = (root.display(), few(&names, SHOWN));
+        printer.note(&match names.len() {
+            1 => {
+                format!("1 directory below {root} has nearly a BIDS name and was left alone: {few}")
+            }
+            count => format!(
+                "{count} directories below {root} have nearly BIDS names and were left alone: {few}"
+            ),
+        });
+    }
+
     /// Refuses a selection that matches nothing in the data. A study without any session refuses nothing: the data of a
     /// new study is still to come, and its cron line must not fail.
     pub fn refuse_unknown_in(&self, found: &Discovery, args: &SelectArgs) -> Result<(), Failure> {
@@ -226,53 +253,6 @@ impl<'a> Known<'a> {
         }
         let similar = near::similar(wrong, labels, SHOWN);
         (!similar.is_empty()).then(|| format!("did you mean {}?", similar.join(", ")))
-    }
-}
-
-/// Tells what is odd about the names in the data: for commands that show or work on all sessions.
-pub fn tell_odd_names(found: &Discovery, root: &std::path::Path, printer: &mut Printer) {
-    for note in &found.notes {
-        printer.note(note);
-    }
-    if found.near.is_empty() {
-        return;
-    }
-    let names: Vec<String> = found
-        .near
-        .iter()
-        .map(|(name, meant)| format!("{name} ({meant}?)"))
-        .collect();
-    let (root, few) = (root.display(), few(&names, SHOWN));
-    printer.note(&match names.len() {
-        1 => format!("1 directory below {root} has nearly a BIDS name and was left alone: {few}"),
-        count => format!(
-            "{count} directories below {root} have nearly BIDS names and were left alone: {few}"
-        ),
-    });
-}
-
-/// The error for a selected procedure that is not in the configuration: it may have rows.
-pub fn removed(error: SelectionError, state: &State) -> Failure {
-    let SelectionError::UnknownProcedure { value, .. } = &error else {
-        return error.into();
-    };
-    let rows = state.rows().iter();
-    let rows = rows.filter(|row| *row.key.procedure == **value).count();
-    if rows == 0 {
-        return error.into();
-    }
-    let are = if rows == 1 {
-        "row of it is"
-    } else {
-        "rows of it are"
-    };
-    Failure::Usage {
-        message: error.to_string(),
-        hint: format!(
-            "it was removed from the configuration, and {rows} {are} in the state: `snbb-scheduler status --procedure \
-             '{value}'` shows them, `snbb-scheduler clean --rows --older-than 90d` clears old ones; to work with it again, \
-             put it back"
-        ),
     }
 }
 

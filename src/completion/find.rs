@@ -5,7 +5,8 @@
 use std::path::Path;
 
 use crate::disk::Unreadable;
-use crate::disk::listing::{Dir, Entry, Kind, Listing, Listings};
+use crate::disk::cached::Listings;
+use crate::disk::listing::{Dir, Entry, Kind, Listing};
 use crate::disk::reader::{Reader, is_directory};
 use crate::procedure::marker::{Component, Pattern};
 

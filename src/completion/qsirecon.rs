@@ -13,8 +13,9 @@ use super::probe::{Newest, SubjectProbe};
 use crate::bids::SessionLabel;
 use crate::disk::Unreadable;
 use crate::disk::listing::{Dir, Kind};
-use crate::disk::reader::{is_regular, words};
+use crate::disk::reader::is_regular;
 use crate::disk::regular::read_regular;
+use crate::disk::regular::words;
 use crate::procedure::Procedure;
 
 /// Says why a QSIRecon workflow file tells no suffixes. "No suffix" is no error.

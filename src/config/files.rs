@@ -9,7 +9,8 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use super::reader::{Context, Fields};
-use super::{Config, SessionSource, validate};
+use super::{Config, validate};
+use crate::bids::SessionSource;
 use crate::bids::cohort::ListSource;
 use crate::disk::annex;
 use crate::state::store::{StatePaths, resolve};

@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::Occasion;
 use super::keys::{Key, Section};
-use super::notify::Occasion;
 use crate::procedure::Variable;
 use crate::state::{Reason, TaskStatus};
 

@@ -10,9 +10,10 @@ use super::reader::{Context, Fields, Value};
 use super::tree::Node;
 use super::{
     AuditConfig, Ceiling, Config, ExecutorKind, Fairness, Overrides, SafetyConfig, Secret,
-    SessionSource, SlurmConfig, cohort, duration, files, log_patterns, markers, notify, paths,
-    rules, steps, validate,
+    SlurmConfig, cohort, duration, files, log_patterns, markers, notify, paths, rules, steps,
+    validate,
 };
+use crate::bids::SessionSource;
 use crate::disk::annex::Annex;
 use crate::procedure::{MemSize, ProcedureDag, Resources, SubmitRules, TimeLimit, builtin};
 

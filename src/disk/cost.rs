@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::reader::{is_absence, words};
+use super::is_absence;
+use super::regular::words;
 
 /// Keeps account of a scan, for all threads.
 #[derive(Debug, Default)]

@@ -4,6 +4,7 @@
 //! never taken for an absence.
 
 pub mod annex;
+pub mod cached;
 pub mod cost;
 pub mod listing;
 pub mod reader;
@@ -11,10 +12,17 @@ pub mod regular;
 
 use std::path::PathBuf;
 
+use rustix::io::Errno;
+
 /// Names what could not be read, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
     pub path: PathBuf,
     /// The system's words: `Permission denied`.
     pub error: String,
+}
+
+/// True if the error says that there is nothing of that kind at the path.
+fn is_absence(errno: Errno) -> bool {
+    matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
 }

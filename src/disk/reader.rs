@@ -17,10 +17,10 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
 use rustix::io::Errno;
 
-use super::Unreadable;
 use super::annex::Annex;
 use super::cost::{ScanCost, Visit};
 use super::listing::{Dir, Dirs, Kind, Listing};
+use super::{Unreadable, is_absence};
 use hidden::Hidden;
 
 /// How much of a file is searched for a text at most, bytes: the logs of whole pipelines have some megabytes, and
@@ -255,20 +255,6 @@ pub fn is_regular(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }
 
-/// Puts an error into the system's words: `Permission denied`.
-pub fn words(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    match text.rfind(" (os error ") {
-        Some(end) => text[..end].to_owned(),
-        None => text,
-    }
-}
-
-/// True if the error says that there is nothing of that kind at the path.
-pub(super) fn is_absence(errno: Errno) -> bool {
-    matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
-}
-
 fn classify<T>(path: &Path, result: Result<T, Errno>) -> Result<Option<T>, Unreadable> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -280,7 +266,7 @@ fn classify<T>(path: &Path, result: Result<T, Errno>) -> Result<Option<T>, Unrea
 fn unreadable(path: &Path, errno: Errno) -> Unreadable {
     Unreadable {
         path: path.to_owned(),
-        error: words(&errno.into()),
+        error: super::regular::words(&errno.into()),
     }
 }
 

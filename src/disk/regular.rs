@@ -36,3 +36,12 @@ pub fn require_regular(file: &File) -> io::Result<()> {
         Err(io::Error::other("it is not a regular file"))
     }
 }
+
+/// Puts an error into the system's words: `Permission denied`.
+pub fn words(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" (os error ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 
 use super::error::InitError;
+use crate::bids::Session;
 use crate::bids::SessionSource;
-use crate::bids::discover::{DiscoverError, Discovery, Session, discover};
+use crate::bids::discover::{DiscoverError, Discovery, discover};
 use crate::bids::near::nearest;
 use crate::config::load::interpret;
 use crate::config::{Config, Overrides};

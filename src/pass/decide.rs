@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 
 use super::Brakes;
-use crate::bids::Session;
+use crate::bids::{Session, dicom};
 use crate::completion::Completions;
 use crate::config::Config;
 use crate::job::JobId;
@@ -68,7 +68,7 @@ impl Basis<'_> {
             completions: self.completions,
             jobs_without_row: self.queue.map_or(&none, |queue| queue.jobs_without_row),
             vanished: &vanished,
-            gate: &|path| gate.hold(&reader, path, now),
+            gate: &|path| dicom::hold(&gate, &reader, path, now),
             now,
         };
         let procedures = &config.procedures;

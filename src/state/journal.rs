@@ -26,12 +26,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use chrono::{DateTime, Utc};
 
 pub use error::JournalError;
-pub use reading::{Contents, Salvaged, read, read_contents, salvage};
+pub use reading::{Contents, read, read_contents, salvage};
 pub use replay::{Effect, Fate, Replayed, replay, settle};
 
 use super::{RetryState, TaskKey};
 use crate::job::JobId;
 use error::io_error;
+
+/// Holds what can still be read of a damaged journal.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Salvaged {
+    /// All readable lines, those after a damage included.
+    pub entries: Vec<Entry>,
+    /// Lines that are damaged, counted from 1, with what is wrong. What a crash may cut is none.
+    pub damaged: Vec<(usize, String)>,
+}
 
 /// Is one line of the journal.
 #[derive(Debug, Clone, PartialEq)]

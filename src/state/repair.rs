@@ -118,5 +118,19 @@ pub fn is_rolled_back(state: &Contents, backup: &Contents) -> bool {
         && backup.identity != state.identity
 }
 
+/// Names line numbers: `line 3`, `lines 3 and 5`, `12 lines (the first is 3)`.
+pub fn lines(numbers: impl Iterator<Item = usize>) -> String {
+    const SHOWN: usize = 3;
+    let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
+    match &numbers[..] {
+        [] => "no line".to_owned(),
+        [one] => format!("line {one}"),
+        [before @ .., last] if numbers.len() <= SHOWN => {
+            format!("lines {} and {last}", before.join(", "))
+        }
+        [first, ..] => format!("{} lines (the first is {first})", numbers.len()),
+    }
+}
+
 #[cfg(test)]
 mod tests;

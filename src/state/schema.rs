@@ -17,7 +17,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 
-pub use file::{Contents, Identity};
+pub use file::Contents;
+
+pub use super::table::Identity;
 
 /// The format that this program writes. Files of a higher one are read and never written.
 pub const FORMAT_VERSION: u32 = 1;

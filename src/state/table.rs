@@ -9,7 +9,6 @@ use chrono::{DateTime, Utc};
 
 use arrow::record_batch::RecordBatch;
 
-use super::schema::Identity;
 use super::{TaskKey, TaskRow};
 
 /// Holds the rows of the state file, what left them since they were read, and the metadata.
@@ -30,6 +29,20 @@ pub struct State {
     warnings: Vec<String>,
     /// The files that this table stands for, so that the store can tell whether they are still the same.
     pub(super) origin: Origin,
+}
+
+/// Tells one state of a file from every other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Identity {
+    Ours {
+        generation: u64,
+        hash: String,
+    },
+    /// Of another program: its length and the SHA-256 of its bytes.
+    Foreign {
+        length: u64,
+        sha256: String,
+    },
 }
 
 /// Names what was read, exactly.

@@ -68,19 +68,6 @@ pub fn verify(sources: &Sources) -> Vec<Finding> {
     out.list
 }
 
-/// Names line numbers: `line 3`, `lines 3 and 5`, `12 lines (the first is 3)`.
-pub fn lines(numbers: impl Iterator<Item = usize>) -> String {
-    let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
-    match &numbers[..] {
-        [] => "no line".to_owned(),
-        [one] => format!("line {one}"),
-        [before @ .., last] if numbers.len() <= EXAMPLES => {
-            format!("lines {} and {last}", before.join(", "))
-        }
-        [first, ..] => format!("{} lines (the first is {first})", numbers.len()),
-    }
-}
-
 #[derive(Default)]
 struct Findings {
     list: Vec<Finding>,

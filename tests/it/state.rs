@@ -13,7 +13,7 @@ use arrow::record_batch::RecordBatch;
 use chrono::{DateTime, Utc};
 use proptest::prelude::*;
 use snbb_scheduler::job::JobId;
-use snbb_scheduler::state::schema::file;
+use snbb_scheduler::state::schema::{Identity, file};
 use snbb_scheduler::state::store::{LockedStore, Store};
 use snbb_scheduler::state::table::Metadata;
 
@@ -146,7 +146,7 @@ fn the_hash_is_the_one_of_format_version_1() {
     let hash = "sha256-columns-1:87c01b31f65acc4ff2e14658064d354f4c7e09a27bc6b8360d81feac7469ba10";
     assert_eq!(
         identity,
-        file::Identity::Ours {
+        Identity::Ours {
             generation: 7,
             hash: hash.to_owned()
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::shown;
 use crate::disk::Unreadable;
-use crate::disk::reader::words;
+use crate::disk::regular::words;
 
 /// So much of a log is read, from its end.
 pub const TAIL: u64 = 256 * 1024;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::bids::Dicom;
+use crate::bids::lists::{self, CohortError};
 
 fn session(subject: &str, session: &str) -> Session {
     Session {
@@ -21,7 +22,7 @@ fn list(entries: &[&str]) -> Option<ListSource> {
 
 /// The sessions of a small study that a cohort leaves.
 fn left(include: Option<ListSource>, exclude: Option<ListSource>) -> String {
-    let cohort = Cohort::load(&CohortSource { include, exclude }).unwrap();
+    let cohort = lists::load(&CohortSource { include, exclude }).unwrap();
     let sessions = [
         session("sub-01", "ses-a"),
         session("sub-01", "ses-b"),
@@ -98,7 +99,7 @@ fn a_file_has_an_entry_per_line_and_errors_name_the_line() {
     let load = |text: &[u8], key: &str| {
         std::fs::write(&file, text).unwrap();
         let list = Some(ListSource::File(file.clone()));
-        Cohort::load(&match key {
+        lists::load(&match key {
             "include" => CohortSource {
                 include: list,
                 exclude: None,
@@ -139,13 +140,13 @@ fn a_file_has_an_entry_per_line_and_errors_name_the_line() {
     );
     assert!(load(b"# none\n", "exclude").is_ok());
     let missing = ListSource::File(tmp.path().join("nothing"));
-    let error = Cohort::load(&CohortSource {
+    let error = lists::load(&CohortSource {
         include: None,
         exclude: Some(missing),
     });
     assert!(matches!(error, Err(CohortError::Unreadable { .. })));
     let directory = ListSource::File(tmp.path().to_owned());
-    let error = Cohort::load(&CohortSource {
+    let error = lists::load(&CohortSource {
         include: Some(directory),
         exclude: None,
     });
@@ -162,7 +163,7 @@ fn e21_an_emptied_list_is_an_error() {
     let tmp = tempfile::NamedTempFile::new().unwrap();
     let list = || Some(ListSource::File(tmp.path().to_owned()));
     for (include, exclude) in [(list(), None), (None, list())] {
-        let error = Cohort::load(&CohortSource { include, exclude });
+        let error = lists::load(&CohortSource { include, exclude });
         assert!(matches!(error, Err(CohortError::Empty { .. })));
     }
 }

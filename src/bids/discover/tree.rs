@@ -8,13 +8,15 @@ use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::notes::{Kind, Odd, is_archive_alone, is_joined, no_sessions};
-use super::{Dicom, DiscoverError, Discovery, Session};
+use super::{DiscoverError, Discovery, Session};
+use crate::bids::Dicom;
 use crate::bids::labels::have_room;
 use crate::bids::{SessionLabel, SubjectLabel, near};
 use crate::disk::Unreadable;
 use crate::disk::listing::{self, Dir};
+use crate::disk::reader::Reader;
 use crate::disk::reader::is_directory;
-use crate::disk::reader::{Reader, words};
+use crate::disk::regular::words;
 use crate::parallel;
 
 /// Directories of a subject that hold data of one kind (BIDS specification 1.10, "Datatypes").

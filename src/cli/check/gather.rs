@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::parts::{Site, StateLook};
 use crate::bids::SessionSource;
-use crate::bids::{Cohort, Dicom, DiscoverError, Discovery, SessionLabel, SubjectLabel};
+use crate::bids::{Dicom, DiscoverError, Discovery, SessionLabel, SubjectLabel, lists};
 use crate::catalogue;
 use crate::check::{Finding, look, mounts, news, outputs, places, roots, scripts, sessions, trial};
 use crate::config::Config;
@@ -296,7 +296,7 @@ pub(super) fn of_all_sessions(
         }
         _ => None,
     };
-    let cohort = Cohort::load(&config.cohort);
+    let cohort = lists::load(&config.cohort);
     let unmatched = match (&cohort, found) {
         // What could not be read may hold their sessions.
         (Ok(cohort), Some(found)) if found.unreadable.is_empty() && !found.sessions.is_empty() => {

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::disk::listing::{Dir, Kind, Listing, Listings};
+use crate::disk::cached::Listings;
+use crate::disk::listing::{Dir, Kind, Listing};
 use crate::procedure::marker::{Component, Pattern};
 
 /// So many names of a directory are shown.

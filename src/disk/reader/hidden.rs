@@ -14,9 +14,10 @@ use std::time::Instant;
 use rustix::fs::{AtFlags, CWD, FileType, Stat, readlinkat, statat};
 use rustix::io::Errno;
 
-use super::{File, Reader, classify, is_absence, list, unreadable};
+use super::{File, Reader, classify, list, unreadable};
 use crate::disk::Unreadable;
 use crate::disk::annex::{self, Annex, Elsewhere};
+use crate::disk::is_absence;
 
 /// Bounds a `.gitmodules`: some 100,000 subdatasets.
 const MAX_MODULES: usize = 32 << 20;

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::error::{JournalError, io_error};
-use super::{Entry, line, require_file};
+use super::{Entry, Salvaged, line, require_file};
 
 /// Holds what a journal file says.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -16,15 +16,6 @@ pub struct Contents {
     pub size: u64,
     /// Bytes at the end that a crash cut and that count for nothing.
     pub cut: u64,
-}
-
-/// Holds what can still be read of a damaged journal.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Salvaged {
-    /// All readable lines, those after a damage included.
-    pub entries: Vec<Entry>,
-    /// Lines that are damaged, counted from 1, with what is wrong. What a crash may cut is none.
-    pub damaged: Vec<(usize, String)>,
 }
 
 /// Reads all entries. A missing file has none; a cut end is left out; any other line that

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::Rebuilt;
+use super::lines;
 use crate::state::sources::{Found, Sources};
-use crate::state::verify::lines;
 
 /// Says which files are damaged or gone, one sentence each.
 pub(super) fn damage(sources: &Sources, out: &Rebuilt) -> Vec<String> {

@@ -21,7 +21,7 @@ use super::guard::guarded;
 use super::keys::{GENERATION, HASH, own_keys};
 use crate::hex::hex;
 use crate::state::TaskRow;
-use crate::state::table::Metadata;
+use crate::state::table::{Identity, Metadata};
 
 /// Holds what a file contains.
 #[derive(Debug, Clone)]
@@ -31,20 +31,6 @@ pub struct Contents {
     pub meta: Metadata,
     pub warnings: Vec<String>,
     pub identity: Identity,
-}
-
-/// Tells one state of a file from every other.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Identity {
-    Ours {
-        generation: u64,
-        hash: String,
-    },
-    /// Of another program: its length and the SHA-256 of its bytes.
-    Foreign {
-        length: u64,
-        sha256: String,
-    },
 }
 
 /// Rows per row group and per batch: with both equal, the reader can hand dictionaries on.

@@ -1,7 +1,7 @@
 //! Whether each file can be read, and fits those beside it.
 
-use super::{Findings, Level, REPAIR, REPAIR_OR_OTHERS, Rule, lines};
-use crate::state::repair::{self, Rebuilt};
+use super::{Findings, Level, REPAIR, REPAIR_OR_OTHERS, Rule};
+use crate::state::repair::{self, Rebuilt, lines};
 use crate::state::schema::FORMAT_VERSION;
 use crate::state::sources::{Found, Sources};
 

@@ -16,7 +16,7 @@ pub(super) fn cohort(exclude: &[&str]) -> Policy {
         exclude: Some(crate::bids::cohort::ListSource::Entries(entries)),
     };
     Policy {
-        cohort: crate::bids::Cohort::load(&source).unwrap(),
+        cohort: crate::bids::lists::load(&source).unwrap(),
         ..Policy::default()
     }
 }

@@ -1,12 +1,12 @@
 //! The decision for commands that only look: by the stored rows and the disk, without the queue.
 
-use super::Context;
-use crate::bids::{Cohort, Discovery, Session};
-use crate::cli::error::Failure;
-use crate::cli::output::Printer;
-use crate::cli::pause::{Tense, tell_pauses};
-use crate::cli::progress::Progress;
-use crate::cli::views::plural;
+use super::context::Context;
+use super::error::Failure;
+use super::output::Printer;
+use super::pause::{Tense, tell_pauses};
+use super::progress::Progress;
+use super::views::plural;
+use crate::bids::{Discovery, Session, lists};
 use crate::manifest::{Manifest, Policy, Selection};
 use crate::pass::Brakes;
 use crate::pass::decide::Basis;
@@ -84,7 +84,7 @@ impl Context {
             selection,
             force,
             resubmit_failed: self.config.resubmit_failed,
-            cohort: Cohort::load(&self.config.cohort)?,
+            cohort: lists::load(&self.config.cohort)?,
         })
     }
 
