@@ -12,9 +12,8 @@ use std::sync::Arc;
 use super::problem::{ConfigError, Position, Problem};
 use super::reader::Context;
 use super::tree::{Node, NodeValue, Remark, Tree};
-use super::{Config, paths, site};
+use super::{Config, Overrides, paths, site};
 use crate::disk::regular::open_regular;
-use crate::procedure::MemSize;
 
 /// The environment variable that names the file where `--config` is not given.
 pub const FILE_VARIABLE: &str = "SNBB_CONFIG";
@@ -26,17 +25,6 @@ pub enum Source {
     File(PathBuf),
     /// No file: the built-in defaults.
     Defaults,
-}
-
-/// Holds what the command line overrides. None: not given.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Overrides {
-    /// `--slurm-mem`: for every procedure, whatever the file says.
-    pub slurm_mem: Option<MemSize>,
-    /// `--slurm-cpus`: the same; 0 is "no `--cpus-per-task`".
-    pub slurm_cpus: Option<u32>,
-    /// `--slurm-log-dir`: relative to the working directory.
-    pub slurm_log_dir: Option<PathBuf>,
 }
 
 /// A configuration is a few kilobytes; whatever is larger than this is another file.

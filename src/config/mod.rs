@@ -25,12 +25,26 @@ mod steps;
 pub mod tree;
 mod validate;
 
+use std::path::PathBuf;
+
 pub use data::{
     AuditConfig, Ceiling, Config, Fairness, LogPattern, SafetyConfig, Secret, SlurmConfig,
 };
 pub use files::{file_of_study, root_above};
-pub use load::{Overrides, Source, load};
+pub use load::{Source, load};
 pub use occasion::{NotifyConfig, Occasion};
 pub use problem::{ConfigError, Problem};
 
 pub use crate::job::ExecutorKind;
+use crate::procedure::MemSize;
+
+/// Holds what the command line overrides. None: not given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// `--slurm-mem`: for every procedure, whatever the file says.
+    pub slurm_mem: Option<MemSize>,
+    /// `--slurm-cpus`: the same; 0 is "no `--cpus-per-task`".
+    pub slurm_cpus: Option<u32>,
+    /// `--slurm-log-dir`: relative to the working directory.
+    pub slurm_log_dir: Option<PathBuf>,
+}
