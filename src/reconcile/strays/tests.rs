@@ -28,7 +28,21 @@ fn strays(queue: &[JobReport], rows: &State, logged: &[&str]) -> Strays {
     strays_of(queue, rows, logged, false)
 }
 
+/// `logged`: the ids of jobs that the audit log has for the task.
 fn strays_of(queue: &[JobReport], rows: &State, logged: &[&str], is_new: bool) -> Strays {
+    let task_of = |job: &JobReport| {
+        let is_logged = logged.contains(&job.id.as_str());
+        is_logged.then(|| TaskKey::new("sub-01", "ses-01", "a"))
+    };
+    strays_with(queue, rows, &task_of, is_new)
+}
+
+fn strays_with(
+    queue: &[JobReport],
+    rows: &State,
+    task_of: &dyn Fn(&JobReport) -> Option<TaskKey>,
+    is_new: bool,
+) -> Strays {
     let dag = ProcedureDag::new(vec![
         procedure("a", Scope::Session, &[]),
         procedure("a_b", Scope::Subject, &[]),
@@ -47,7 +61,7 @@ fn strays_of(queue: &[JobReport], rows: &State, logged: &[&str], is_new: bool) -
         _ => TaskListing::Gone,
     };
     let records = Records {
-        was_ours: &|id| logged.contains(&id.as_str()),
+        task_of,
         listing: &listing,
     };
     compare(queue, rows, &dag, &sessions, "p", is_new, &records)
@@ -192,7 +206,7 @@ fn a_job_without_a_mark_belongs_to_the_row_with_its_id() {
 
 #[test]
 fn a_job_of_no_task_that_there_can_be_is_an_orphan() {
-    for name in ["a_b_sub-01_ses-01", "a_b_sub-07", "a_sub-01", "c_sub-01"] {
+    for name in ["a_b_sub-01_ses-01", "a_b_sub-07", "a_sub-01"] {
         let found = strays(&[job("1", name, Some("p"), 0)], &State::default(), &[]);
         assert_eq!(found.orphans.len(), 1, "{name}");
         assert!(found.adopt.is_empty(), "{name}");
@@ -246,6 +260,63 @@ fn a_row_that_was_edited_does_not_free_the_task_of_its_living_job() {
     );
 }
 
+/// The state is gone, and the name proves nothing.
+#[test]
+fn attack_a_renamed_job_is_its_task_by_the_audit_log_or_lets_all_tasks_wait() {
+    let task = TaskKey::new("sub-01", "ses-01", "a");
+    let none = State::default();
+    for name in ["step 2 of 7", "c_sub-01", "a_b_sub-01", "u_a_sub-01_ses-01"] {
+        for tag in [Some("p"), None] {
+            let queue = [job("1", name, tag, 0)];
+            let found = strays(&queue, &none, &["1"]);
+            assert_eq!(found.adopt, [(task.clone(), queue[0].clone())], "{name} {tag:?}");
+        }
+    }
+    for name in ["step 2 of 7", "c_sub-01"] {
+        let found = strays(&[job("1", name, Some("p"), 0)], &none, &[]);
+        let held = [task.clone(), TaskKey::new("sub-01", "", "a_b")].map(|key| (key, JobId::new("1")));
+        assert_eq!(found.waiting(), HashMap::from(held), "{name}");
+        assert_eq!(found.unknown.len(), 1, "{name}");
+        assert!(found.orphans.is_empty() && found.adopt.is_empty(), "{name}");
+    }
+    // Of a task that there is no more.
+    let gone = |_: &JobReport| Some(TaskKey::new("sub-01", "ses-01", "gone"));
+    let found = strays_with(&[job("1", "x", Some("p"), 0)], &none, &gone, false);
+    assert_eq!((found.orphans.len(), found.waiting().len()), (1, 0));
+    // A user's own job, by its command line: the id was recycled.
+    let mut notebook = job("1", "notebook", None, 0);
+    notebook.has_submit_line = true;
+    assert_eq!(strays(&[notebook], &none, &["1"]), Strays::default());
+}
+
+#[test]
+fn attack_a_job_that_took_the_name_of_another_task_lets_nobody_wait() {
+    let mut rows = State::default();
+    let mut own = row("a", TaskStatus::Running, Reason::Running);
+    own.submission_id = Some("100".into());
+    rows.put(own);
+    let queue = [job("100", "a_b_sub-01", Some("p"), 5)];
+    assert_eq!(strays(&queue, &rows, &["100"]), Strays::default());
+}
+
+#[test]
+fn attack_the_rows_own_job_is_never_its_second_one() {
+    let mut rows = State::default();
+    rows.put(row("a", TaskStatus::Running, Reason::Running));
+    for name in ["a_sub-01_ses-01", "renamed"] {
+        let altered = job("100", name, Some("p"), 5);
+        assert_eq!(strays(&[altered], &rows, &[]), Strays::default(), "{name}");
+    }
+}
+
+#[test]
+fn attack_a_cut_tag_of_an_array_is_completed_by_its_name() {
+    let queue = [part("7_1", "array-0123")];
+    let task = TaskKey::new("sub-01", "ses-01", "a");
+    let found = strays(&queue, &State::default(), &[]);
+    assert_eq!(found.adopt, [(task, queue[0].clone())]);
+}
+
 #[test]
 fn tasks_of_an_array_that_a_script_made_of_itself_are_no_second_jobs() {
     let mut rows = State::default();
@@ -296,7 +367,7 @@ fn a_task_of_an_array_is_known_by_its_list() {
 #[test]
 fn an_array_that_is_shown_as_a_whole_lets_its_tasks_wait() {
     let found = strays(&[part("7", ARRAY)], &State::default(), &[]);
-    assert!(found.adopt.is_empty() && found.unlisted.is_empty());
+    assert!(found.adopt.is_empty() && found.unknown.is_empty());
     let task = TaskKey::new("sub-01", "ses-01", "a");
     assert_eq!(found.waiting().get(&task), Some(&JobId::new("7")));
 }
@@ -311,8 +382,8 @@ fn without_the_list_no_task_of_the_procedure_is_safe() {
     let found = strays(&queue, &State::default(), &[]);
     let waiting = HashMap::from([(TaskKey::new("sub-01", "ses-01", "a"), JobId::new("7_0"))]);
     assert_eq!(found.waiting(), waiting);
-    let expected: BTreeMap<Arc<str>, _> = [("a".into(), (2, JobId::new("7_0")))].into();
-    assert_eq!(found.unlisted, expected);
+    let expected = BTreeMap::from([(Some("a".into()), (2, reference(&queue[0])))]);
+    assert_eq!(found.unknown, expected);
     // A row knows whose task it is.
     let mut rows = State::default();
     let mut own = row("a", TaskStatus::Running, Reason::Running);
