@@ -113,7 +113,8 @@ mod tests {
         assert_eq!(found("1", "", "x", week), None, "recycled");
         assert_eq!(found("1", "snbb:p:ffffffffffffffff", "x", 60), None);
         assert_eq!(found("2", "", "x", 0), None, "another study's");
-        let none = logged_tasks(&directory.path().join("none"), "p");
+        let missing = directory.path().join("none");
+        let none = logged_tasks(&missing, "p");
         let job = JobReport {
             id: JobId::new("1"),
             name: String::new(),

@@ -3,7 +3,6 @@ use tempfile::TempDir;
 
 use super::super::read as read_log;
 use super::*;
-use crate::job::JobId;
 
 fn line(day: &str, job: u32) -> String {
     format!(
