@@ -40,7 +40,7 @@ pub(super) fn is_whole_id(id: &str) -> bool {
 /// The submission id, whole or cut, with which a text begins.
 pub(super) fn leading_id(text: &str) -> &str {
     let whole = leading_whole_id(text);
-    let is_other = |c: char| !c.is_ascii_alphanumeric() && c != '-';
+    let is_other = |c: char| !c.is_ascii_alphanumeric() && !"-_".contains(c);
     match whole.is_empty() {
         false => whole,
         true => text.split(is_other).next().unwrap_or_default(),

@@ -98,7 +98,8 @@ impl JobTag {
             let (project, rest) = rest.strip_prefix(':')?.split_once(':')?;
             let is_of_project = |c: char| c.is_ascii_alphanumeric() || "_.-@".contains(c);
             let id = array::leading_id(rest);
-            let is_tag = !project.is_empty() && project.chars().all(is_of_project) && !id.is_empty();
+            let is_tag =
+                !project.is_empty() && project.chars().all(is_of_project) && !id.is_empty();
             is_tag.then(|| Self {
                 project: project.to_owned(),
                 submission_id: id.to_owned(),
@@ -159,14 +160,26 @@ mod tests {
                 format!(r#"{{"snbb":"snbb:S@0011:{id}","a":1}}"#),
             ] {
                 let tag = JobTag::parse(&comment).unwrap();
-                assert_eq!((&*tag.project, &*tag.submission_id), ("S@0011", id), "{comment}");
+                assert_eq!(
+                    (&*tag.project, &*tag.submission_id),
+                    ("S@0011", id),
+                    "{comment}"
+                );
                 assert!(!tag.is_cut(), "{comment}");
             }
         }
         for cut in ["snbb:S:0123456", "snbb:S:0123456...", "snbb:S:array-0123"] {
             assert!(JobTag::parse(cut).unwrap().is_cut(), "{cut}");
         }
-        for none in ["", "snbb", "snbb:S", "snbb:S:", "snbb::0123", "snbb:a b:0123", "mine"] {
+        for none in [
+            "",
+            "snbb",
+            "snbb:S",
+            "snbb:S:",
+            "snbb::0123",
+            "snbb:a b:0123",
+            "mine",
+        ] {
             assert_eq!(JobTag::parse(none), None, "{none}");
         }
         assert_eq!(JobTag::parse("snbb:snbb:1").unwrap().project, "snbb");

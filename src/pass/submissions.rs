@@ -90,7 +90,11 @@ mod tests {
             )
         };
         let ours = line("1", "0123456789abcdef", "p");
-        std::fs::write(&log, ours + "\n" + &line("2", "00112233445566ff", "q") + "\n").unwrap();
+        std::fs::write(
+            &log,
+            ours + "\n" + &line("2", "00112233445566ff", "q") + "\n",
+        )
+        .unwrap();
         let found = |job: &str, comment: &str, name: &str, minute: i64| {
             let job = JobReport {
                 id: JobId::new(job),

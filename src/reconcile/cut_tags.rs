@@ -28,11 +28,14 @@ fn whole_id(cut: &str, job: &JobReport, rows: &State) -> Option<String> {
     let index = array::split_job_id(&job.id).map(|(_, index)| index);
     let mut found = HashSet::new();
     for row in rows.rows() {
-        let Some(id) = row.submission_id.as_deref().filter(|id| id.starts_with(cut)) else {
+        let Some(id) = row
+            .submission_id
+            .as_deref()
+            .filter(|id| id.starts_with(cut))
+        else {
             continue;
         };
-        let is_own =
-            row.job_id.as_ref() == Some(&job.id) && row.facts.cluster == job.facts.cluster;
+        let is_own = row.job_id.as_ref() == Some(&job.id) && row.facts.cluster == job.facts.cluster;
         if is_own {
             return Some(id.to_owned());
         }

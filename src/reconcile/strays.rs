@@ -314,7 +314,10 @@ impl Tasks<'_> {
         let Some((subject, session)) = labels_of(key) else {
             return false;
         };
-        let scope = self.dag.find(&key.procedure).map(|id| self.dag.get(id).scope);
+        let scope = self
+            .dag
+            .find(&key.procedure)
+            .map(|id| self.dag.get(id).scope);
         match scope {
             Some(Scope::Session) => self
                 .sessions

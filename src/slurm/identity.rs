@@ -29,7 +29,10 @@ pub(super) fn others<'a>(
             |word: &str| !study.is_empty() && name_of_study(word) != name_of_study(study);
         let id = array::split_job_id(&job.id).map_or(job.id.leader(), |(id, _)| id);
         if !asked.contains(&place(job))
-            && !job.tag.as_ref().is_some_and(|tag| is_another_studys(&tag.project))
+            && !job
+                .tag
+                .as_ref()
+                .is_some_and(|tag| is_another_studys(&tag.project))
             && parse::is_askable(&JobId::new(id))
             && seen.insert((id, job.facts.cluster.as_deref()))
         {

@@ -16,7 +16,7 @@ pub use ids::is_askable;
 use ids::{Ids, ids};
 use records::records;
 use values::{
-    Twice, clock, known, name_in_submit_line, requested_memory, tag_of_submit_line, time,
+    Twice, clock, known, old_name_in_submit_line, requested_memory, tag_of_submit_line, time,
 };
 
 use super::job_state::{self, Said, Source};
@@ -178,7 +178,7 @@ fn record<'a>(
         elapsed_s: elapsed.parse().ok(),
         has_submit_line: known(submit_line).is_some(),
         // Scripts, plugins and people change a job's name.
-        name: name_in_submit_line(submit_line)
+        name: old_name_in_submit_line(submit_line, name)
             .filter(|_| tag.is_some())
             .unwrap_or(name),
         tag,

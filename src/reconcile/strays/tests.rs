@@ -269,12 +269,17 @@ fn attack_a_renamed_job_is_its_task_by_the_audit_log_or_lets_all_tasks_wait() {
         for tag in [Some("p"), None] {
             let queue = [job("1", name, tag, 0)];
             let found = strays(&queue, &none, &["1"]);
-            assert_eq!(found.adopt, [(task.clone(), queue[0].clone())], "{name} {tag:?}");
+            assert_eq!(
+                found.adopt,
+                [(task.clone(), queue[0].clone())],
+                "{name} {tag:?}"
+            );
         }
     }
     for name in ["step 2 of 7", "c_sub-01"] {
         let found = strays(&[job("1", name, Some("p"), 0)], &none, &[]);
-        let held = [task.clone(), TaskKey::new("sub-01", "", "a_b")].map(|key| (key, JobId::new("1")));
+        let held =
+            [task.clone(), TaskKey::new("sub-01", "", "a_b")].map(|key| (key, JobId::new("1")));
         assert_eq!(found.waiting(), HashMap::from(held), "{name}");
         assert_eq!(found.unknown.len(), 1, "{name}");
         assert!(found.orphans.is_empty() && found.adopt.is_empty(), "{name}");

@@ -26,7 +26,9 @@ fn verdict(job: &str, comment: &str, change: impl Fn(&mut TaskRow)) -> (String, 
     case.accounting = Answer::Off;
     let (state, _) = case.disk(HERE).pass();
     let row = state.rows().first().cloned();
-    let words = row.as_ref().map(|row| format!("{} {}", row.status, row.reason.unwrap()));
+    let words = row
+        .as_ref()
+        .map(|row| format!("{} {}", row.status, row.reason.unwrap()));
     (words.unwrap_or_default(), row.and_then(|row| row.job_id))
 }
 
@@ -61,7 +63,11 @@ fn attack_a_submission_in_doubt_is_found_by_a_changed_tag() {
     };
     for comment in ["0123456789abcdef;x", "0123456789abcdefx", "01234567"] {
         let found = verdict("7", &format!("snbb:p:{comment}"), doubt);
-        assert_eq!(found, ("running running".into(), Some(JobId::new("7"))), "{comment}");
+        assert_eq!(
+            found,
+            ("running running".into(), Some(JobId::new("7"))),
+            "{comment}"
+        );
     }
     let few = verdict("7", "snbb:p:0123", doubt);
     assert_eq!(few.1, None, "too few letters to be sure");
@@ -87,7 +93,12 @@ fn attack_the_end_of_a_later_run_corrects_a_row_that_has_its_end() {
         },
         ..report(phase)
     };
-    let failed_again = || vec![report(Phase::Completed), run(Phase::Failed(Reason::ExitCode), Some(7))];
+    let failed_again = || {
+        vec![
+            report(Phase::Completed),
+            run(Phase::Failed(Reason::ExitCode), Some(7)),
+        ]
+    };
     let complete = || judged(TaskStatus::Complete, Reason::Verified).disk(HERE);
     let by_accounting = complete().with(|c| c.accounting = Answer::Got(failed_again()));
     assert_eq!(by_accounting.verdict(), "failed exit_code");

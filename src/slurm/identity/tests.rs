@@ -46,7 +46,11 @@ fn attack_the_submit_line_wins_over_a_comment_that_was_changed() {
     };
     for comment in [None, Some(SECOND), Some("0123"), Some(OURS)] {
         let job = settled(comment, &[record("1", Some(OURS))]);
-        assert_eq!(tags(std::slice::from_ref(&job)), [Some(OURS)], "{comment:?}");
+        assert_eq!(
+            tags(std::slice::from_ref(&job)),
+            [Some(OURS)],
+            "{comment:?}"
+        );
         assert_eq!(job.name, "a_sub-01", "the name that it was submitted with");
     }
     // A forged comment; a wrapper that passes ours in another way than by the command line.
@@ -89,7 +93,10 @@ fn attack_a_revoked_sibling_hides_no_end() {
     };
     let own = || vec![revoked(Some(OURS))];
     assert_eq!(left(own(), vec![ended(None), revoked(None)]), (0, 1));
-    assert_eq!(left(vec![], vec![revoked(Some(OURS)), ended(Some("b"))]), (0, 1));
+    assert_eq!(
+        left(vec![], vec![revoked(Some(OURS)), ended(Some("b"))]),
+        (0, 1)
+    );
     // Nothing else is known, or the job of another cluster by chance; and the true one still runs.
     assert_eq!(left(own(), own()), (1, 1));
     assert_eq!(left(vec![], vec![revoked(None), ended(Some("b"))]), (0, 2));
@@ -125,7 +132,11 @@ fn living_jobs_beside_those_of_rows_are_identified_once_per_array() {
         ..Question::default()
     };
     let ids = |question: &Question| others(question, &queue).remove(&None).unwrap_or_default();
-    assert_eq!(ids(&question), Vec::<&str>::new(), "only where it is asked for");
+    assert_eq!(
+        ids(&question),
+        Vec::<&str>::new(),
+        "only where it is asked for"
+    );
     for (study, expected) in [
         ("", vec!["2", "3", "4", "6"]),
         ("p@00112233", vec!["2", "3", "4", "6"]),
