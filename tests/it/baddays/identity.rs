@@ -155,3 +155,35 @@ fn e2_renamed_jobs_are_followed_to_their_end() {
     let failed = ["many", "one"].map(|p| format!("{p} sub-marker ses-1: failed exit_code"));
     stays(&study, &failed.each_ref().map(String::as_str));
 }
+
+/// Somebody requeues a job that has ended well, and it fails before anybody looks; the queue has forgotten it by then.
+#[test]
+fn attack_a_job_that_ended_again_is_judged_by_its_last_run() {
+    let Some(cluster) = private_cluster("again") else {
+        return;
+    };
+    cluster.set_conf("MinJobAge=15");
+    let study = cluster.study(
+        "procedures: [{name: p, output_dir: p, script: p.sh, completion_marker: done}]\n",
+    );
+    study.script(
+        "p.sh",
+        r#"mkdir -p "$SNBB_OUTPUT_DIR"
+[ ! -e "$SNBB_OUTPUT_DIR/done" ] || exit 3
+touch "$SNBB_OUTPUT_DIR/done""#,
+    );
+    study.scan(&["sub-1/ses-1"]);
+    study.ok(&["run"]);
+    until(&study, &["monitor"], |_, statuses| {
+        statuses == ["p sub-1 ses-1: complete verified"]
+    });
+    let job = study.job_ids().into_values().next().unwrap();
+    // A job starts in the second after its last end at the earliest.
+    sleep(Duration::from_secs(1));
+    cluster.scontrol(&["requeue", &job]);
+    cluster.scontrol(&["update", &format!("JobId={job}"), "StartTime=now"]);
+    wait_until("an empty queue", || is_forgotten(&cluster));
+    until(&study, &["monitor"], |_, statuses| {
+        statuses == ["p sub-1 ses-1: failed exit_code"]
+    });
+}
