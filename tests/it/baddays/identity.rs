@@ -163,9 +163,8 @@ fn attack_a_job_that_ended_again_is_judged_by_its_last_run() {
         return;
     };
     cluster.set_conf("MinJobAge=15");
-    let study = cluster.study(
-        "procedures: [{name: p, output_dir: p, script: p.sh, completion_marker: done}]\n",
-    );
+    let study = cluster
+        .study("procedures: [{name: p, output_dir: p, script: p.sh, completion_marker: done}]\n");
     study.script(
         "p.sh",
         r#"mkdir -p "$SNBB_OUTPUT_DIR"
