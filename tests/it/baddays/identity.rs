@@ -162,7 +162,7 @@ fn attack_a_job_that_ended_again_is_judged_by_its_last_run() {
     let Some(cluster) = private_cluster("again") else {
         return;
     };
-    cluster.set_conf("MinJobAge=15");
+    cluster.set_conf("MinJobAge=15\nJobRequeue=1");
     let study = cluster
         .study("procedures: [{name: p, output_dir: p, script: p.sh, completion_marker: done}]\n");
     study.script(
