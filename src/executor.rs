@@ -144,6 +144,11 @@ pub struct Question {
     pub canary: Option<JobRef>,
     /// The earliest submission among the jobs, to bound the accounting query.
     pub since: Option<DateTime<Utc>>,
+    /// Jobs whose end is known, with its time: they may have been requeued and have ended again since.
+    pub ended: Vec<(JobRef, DateTime<Utc>)>,
+    /// The study's word (empty: not known yet): the queue's living jobs beside `jobs` are identified by their submit
+    /// lines, but for those with another study's tag.
+    pub identify: Option<String>,
 }
 
 /// Holds the answers of one pass.
@@ -180,7 +185,7 @@ pub struct JobReport {
     /// Of the latest (re)queueing: moves forward when a job is requeued.
     pub submitted_at: Option<DateTime<Utc>>,
     pub facts: JobFacts,
-    /// From the job's comment or its submit line.
+    /// From the job's submit line, else its comment.
     pub tag: Option<JobTag>,
     /// The whole submit line is known, so a job without a tag was probably not submitted by this program.
     pub has_submit_line: bool,

@@ -12,6 +12,7 @@ pub mod decide;
 mod disk;
 mod look;
 mod requests;
+mod submissions;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ use decide::{Basis, Judged, Queue};
 pub use disk::Disk;
 pub use look::{Looked, look, queue_question};
 pub use requests::MissingScripts;
+pub use submissions::logged_tasks;
 
 use crate::bids::Session;
 use crate::completion::Completions;
@@ -35,7 +37,7 @@ use crate::reconcile::strays::{self, Records, Strays};
 use crate::request::{Batch, Prepared};
 use crate::safety::{self, Counts, SafetyStop};
 use crate::state::State;
-use crate::state::audit_log::{AuditLog, Event, EventKind, knows_job};
+use crate::state::audit_log::{AuditLog, Event, EventKind};
 use crate::state::control::Control;
 use crate::state::store::{LockedStore, StateError, Store};
 use crate::submit::{Submitted, Submitter};
@@ -150,7 +152,7 @@ impl Pass<'_> {
             self.project,
             !state.is_stored(),
             &Records {
-                was_ours: &|id| knows_job(&config.log_file, id),
+                task_of: &logged_tasks(&config.log_file, self.project),
                 listing: &listings(&store.paths.arrays),
             },
         );

@@ -8,15 +8,19 @@ use chrono::{DateTime, Duration, Utc};
 use crate::executor::Observation;
 use crate::job::JobRef;
 use crate::procedure::SubmitRules;
-use crate::state::transition::{Cause, Change, may_still_be_corrected, may_still_become_complete};
+use crate::state::transition::{
+    Cause, Change, is_later_run, may_still_be_corrected, may_still_become_complete,
+};
 use crate::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 
 mod adopt;
+mod cut_tags;
 mod evidence;
 mod judge;
 mod question;
 pub mod strays;
 
+pub use cut_tags::complete_tags;
 pub use question::{clusters, question};
 
 use evidence::{Evidence, Queued, Recorded};
@@ -153,14 +157,20 @@ fn finished(judge: &Judge<'_>, evidence: &Evidence<'_>) -> Option<Change> {
             ..judge.change(to, reason, live_facts(job), None)
         });
     }
+    let end = match (evidence.recorded(row, &queued), queued) {
+        (Recorded::Ended(end), _) => Some(end),
+        // Accounting will know more.
+        (_, Queued::Ended(end)) if evidence.may_still_come(end, judge.now) => None,
+        (_, Queued::Ended(end)) => Some(end),
+        _ => None,
+    };
+    if let Some(end) = end
+        && (may_still_be_corrected(row) || is_later_run(row, &end.facts))
+    {
+        return judge.corrected(end);
+    }
     if row.reason == Some(Reason::Unverified) {
         return verified_late(judge);
-    }
-    if may_still_be_corrected(row) {
-        match (evidence.recorded(row, &queued), queued) {
-            (Recorded::Ended(end), _) | (_, Queued::Ended(end)) => return judge.corrected(end),
-            _ => {}
-        }
     }
     if !may_still_become_complete(row) {
         return None;

@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::job::JobRef;
 use crate::manifest::Selection;
 use crate::pass::{Looked, queue_question};
-use crate::reconcile::jobs_to_end;
+use crate::reconcile::{complete_tags, jobs_to_end};
 use crate::state::audit_log::{Event, EventKind};
 use crate::state::store::check_owner;
 use crate::state::transition::{Cause, Change};
@@ -80,7 +80,7 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
     let mut looking = context.executor(Access::ReadOnly, &state)?;
     looking.preflight()?;
     looking.set_deadline(context.config.deadline);
-    let (own, others) = own_jobs(looking.as_mut(), &question, &jobs)?;
+    let (own, others) = own_jobs(looking.as_mut(), &question, &state, &jobs)?;
     for row in &others {
         printer.warning(&format!(
             "{}: job {} is another job by now and was not touched; `monitor` finds out what became of the task's own",
@@ -149,9 +149,11 @@ type Own<'a> = (&'a TaskRow, Vec<JobRef>);
 fn own_jobs<'a>(
     executor: &mut dyn Executor,
     question: &Question,
+    state: &State,
     rows: &[&'a TaskRow],
 ) -> Result<(Vec<Own<'a>>, Vec<&'a TaskRow>), Failure> {
-    let observation = executor.observe(question);
+    let mut observation = executor.observe(question);
+    complete_tags(&mut observation, state);
     if let Answer::Failed(message) = observation.queue {
         return Err(Failure::QueueUnknown { message });
     }

@@ -16,10 +16,10 @@ use super::monitor::tell;
 use super::output::{Format, Printer};
 use super::run::tell_strays;
 use crate::exit::Exit;
-use crate::pass::{self, AttemptNumbers, Looked, listings};
+use crate::pass::{self, AttemptNumbers, Looked, listings, logged_tasks};
 use crate::reconcile::strays::{self, Records, Strays};
 use crate::safety;
-use crate::state::audit_log::{Event, EventKind, knows_job};
+use crate::state::audit_log::{Event, EventKind};
 use crate::state::repair::{self, Origin, Rebuilt};
 use crate::state::sources::Sources;
 use crate::state::store::{LockedStore, check_owner};
@@ -176,15 +176,16 @@ fn find_strays(
             return None;
         }
     };
+    let project = context.project(state);
     Some(strays::compare(
         queue,
         state,
         &context.config.procedures,
         &sessions,
-        &context.project(state),
+        &project,
         false,
         &Records {
-            was_ours: &|id| knows_job(&context.config.log_file, id),
+            task_of: &logged_tasks(&context.config.log_file, &project),
             listing: &listings(&context.store.paths.arrays),
         },
     ))

@@ -29,12 +29,35 @@ pub fn task_id(array: &str, index: usize) -> String {
 
 /// True for the submission id of an array itself. Strict, since it becomes the name of a directory.
 pub fn is_array_id(submission_id: &str) -> bool {
-    submission_id.strip_prefix(PREFIX).is_some_and(|digits| {
-        digits.len() == DIGITS
-            && digits
-                .bytes()
-                .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-    })
+    submission_id.starts_with(PREFIX) && is_whole_id(submission_id)
+}
+
+/// True for the submission id of a single job or of an array itself.
+pub(super) fn is_whole_id(id: &str) -> bool {
+    id.len() == leading_whole_id(id).len() && !id.is_empty()
+}
+
+/// The submission id, whole or cut, with which a text begins.
+pub(super) fn leading_id(text: &str) -> &str {
+    let whole = leading_whole_id(text);
+    let is_other = |c: char| !c.is_ascii_alphanumeric() && !"-_".contains(c);
+    match whole.is_empty() {
+        false => whole,
+        true => text.split(is_other).next().unwrap_or_default(),
+    }
+}
+
+fn leading_whole_id(text: &str) -> &str {
+    let digits = text.strip_prefix(PREFIX).unwrap_or(text);
+    let is_digit = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+    let end = text.len() - digits.len() + DIGITS;
+    let is_whole = digits.len() >= DIGITS && digits.bytes().take(DIGITS).all(is_digit);
+    text.get(..end).filter(|_| is_whole).unwrap_or_default()
+}
+
+/// True for the beginnings of one array's submission id.
+pub fn share_beginning(a: &str, b: &str) -> bool {
+    a.starts_with(PREFIX) && (a.starts_with(b) || b.starts_with(a))
 }
 
 /// Splits the submission id of an array's task; none for any other.

@@ -91,26 +91,26 @@ impl FromStr for JobId {
 impl JobTag {
     const WORD: &'static str = "snbb";
 
-    /// Reads a tag out of a job's comment, which may hold a site's own words or JSON beside it.
+    /// Reads a tag out of a job's comment. A site may write anything before and behind it, or cut it.
     pub fn parse(comment: &str) -> Option<Self> {
-        comment
-            .split(|c: char| c.is_whitespace() || matches!(c, '"' | '\''))
-            .find_map(Self::of_word)
+        comment.match_indices(Self::WORD).find_map(|(place, word)| {
+            let rest = comment.get(place + word.len()..)?;
+            let (project, rest) = rest.strip_prefix(':')?.split_once(':')?;
+            let is_of_project = |c: char| c.is_ascii_alphanumeric() || "_.-@".contains(c);
+            let id = array::leading_id(rest);
+            let is_tag =
+                !project.is_empty() && project.chars().all(is_of_project) && !id.is_empty();
+            is_tag.then(|| Self {
+                project: project.to_owned(),
+                submission_id: id.to_owned(),
+            })
+        })
     }
 
-    fn of_word(word: &str) -> Option<Self> {
-        let mut parts = word.splitn(3, ':');
-        match (parts.next(), parts.next(), parts.next()) {
-            (Some(Self::WORD), Some(project), Some(id))
-                if !project.is_empty() && !id.is_empty() =>
-            {
-                Some(Self {
-                    project: project.to_owned(),
-                    submission_id: id.to_owned(),
-                })
-            }
-            _ => None,
-        }
+    /// True if the site has cut the submission id: only its beginning is known.
+    pub fn is_cut(&self) -> bool {
+        array::split_task_id(&self.submission_id).is_none()
+            && !array::is_whole_id(&self.submission_id)
     }
 }
 
@@ -137,5 +137,51 @@ impl JobRef {
             Some(cluster) => format!("scancel -M {cluster} {}", self.id),
             None => format!("scancel {}", self.id),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attack_a_tag_is_read_whatever_a_site_writes_around_it() {
+        const ID: &str = "0123456789abcdef";
+        let array = format!("array-{ID}");
+        for id in [ID, &*array] {
+            for comment in [
+                format!("snbb:S@0011:{id}"),
+                format!("snbb:S@0011:{id};charge=x"),
+                format!("snbb:S@0011:{id},foo"),
+                format!("snbb:S@0011:{id}charge"),
+                format!("snbb:S@0011:{id}:2"),
+                format!("charge=x;snbb:S@0011:{id} more"),
+                format!("snbb: snbb:? snbb:S@0011:{id}"),
+                format!(r#"{{"snbb":"snbb:S@0011:{id}","a":1}}"#),
+            ] {
+                let tag = JobTag::parse(&comment).unwrap();
+                assert_eq!(
+                    (&*tag.project, &*tag.submission_id),
+                    ("S@0011", id),
+                    "{comment}"
+                );
+                assert!(!tag.is_cut(), "{comment}");
+            }
+        }
+        for cut in ["snbb:S:0123456", "snbb:S:0123456...", "snbb:S:array-0123"] {
+            assert!(JobTag::parse(cut).unwrap().is_cut(), "{cut}");
+        }
+        for none in [
+            "",
+            "snbb",
+            "snbb:S",
+            "snbb:S:",
+            "snbb::0123",
+            "snbb:a b:0123",
+            "mine",
+        ] {
+            assert_eq!(JobTag::parse(none), None, "{none}");
+        }
+        assert_eq!(JobTag::parse("snbb:snbb:1").unwrap().project, "snbb");
     }
 }

@@ -40,9 +40,11 @@ pub fn adopt(
                 updated_at: Some(now),
                 missing_since: None,
                 job_name: Some(job.name.as_str().into()),
+                // A part of an id would contradict the whole one, which accounting may show later.
                 submission_id: job
                     .tag
                     .as_ref()
+                    .filter(|tag| !tag.is_cut())
                     .map(|tag| tag.submission_id.as_str().into()),
                 // Nobody knows what was there before: outputs must be newer than the job's start.
                 replaces_outputs: Some(true),

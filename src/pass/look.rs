@@ -94,7 +94,8 @@ pub fn look(
     let asked_at = clock();
     let question = question(config, state, asked_at);
     executor.set_deadline(config.deadline);
-    let observation = executor.observe(&question);
+    let mut observation = executor.observe(&question);
+    reconcile::complete_tags(&mut observation, state);
     let disk = Disk {
         config,
         completions,
@@ -140,7 +141,10 @@ pub fn look(
 /// Asks for the queue only.
 pub(super) fn look_at_queue(config: &Config, state: &State, executor: &mut dyn Executor) -> Looked {
     executor.set_deadline(config.deadline);
-    let observation = executor.observe(&queue_question(config, state));
+    let mut question = queue_question(config, state);
+    question.identify = Some(state.meta.project.clone().unwrap_or_default());
+    let mut observation = executor.observe(&question);
+    reconcile::complete_tags(&mut observation, state);
     Looked {
         queue_failed: failure(&observation.queue),
         warnings: observation.warnings.clone(),

@@ -98,17 +98,12 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    /// True for an untagged job in the queue whose submit line, in accounting, is not that of the row.
+    /// True for an untagged job in the queue whose submit line is not that of the row.
     fn is_foreign(&self, row: &TaskRow, job: &JobReport) -> bool {
         let Accounting::Got(records) = &self.accounting else {
             return false;
         };
-        let same_id = records.at(job.id.leader(), job.facts.cluster.as_deref());
-        job.tag.is_none()
-            && records.tagged(row).next().is_some()
-            && same_id
-                .iter()
-                .any(|record| record.submitted_at == job.submitted_at && lacks_tag(row, record))
+        lacks_tag(row, job) && records.tagged(row).next().is_some()
     }
 
     pub(super) fn jobs_to_end(&self, row: &TaskRow) -> Option<Vec<JobRef>> {
@@ -121,7 +116,7 @@ impl<'a> Evidence<'a> {
             jobs = queue()
                 .flat_map(|queue| queue.at(id.as_str(), cluster))
                 .collect();
-            if jobs.iter().any(|job| !self.is_meant(row, job)) {
+            if jobs.iter().any(|job| !is_meant(row, job)) {
                 return None;
             }
             jobs.retain(is_alive);
@@ -141,24 +136,6 @@ impl<'a> Evidence<'a> {
             });
         }
         Some(references)
-    }
-
-    /// True if a job with a row's id may be ended in its name. Where the job has no tag, its submit line decides, else
-    /// its name: people have jobs of their own.
-    fn is_meant(&self, row: &TaskRow, job: &JobReport) -> bool {
-        let records = match &self.accounting {
-            Accounting::Got(records) => records.at(job.id.as_str(), job.facts.cluster.as_deref()),
-            Accounting::Failed | Accounting::Off => Vec::new(),
-        };
-        let record = records
-            .into_iter()
-            .find(|record| record.submitted_at == job.submitted_at && record.has_submit_line);
-        is_own(row, job)
-            && match record {
-                _ if carries_tag(row, job) => true,
-                Some(record) => carries_tag(row, record),
-                None => !is_stranger(row, job),
-            }
     }
 
     pub(super) fn recorded(&self, row: &TaskRow, queued: &Queued<'_>) -> Recorded<'a> {
@@ -351,6 +328,13 @@ fn carries_tag(row: &TaskRow, job: &JobReport) -> bool {
     };
     let array = array::split_task_id(id).map(|(array, _)| array);
     **id == *tag.submission_id || array == Some(&tag.submission_id)
+}
+
+/// True if a job with a row's id may be ended in its name: by its tag; where nothing shows one and its submit line is not
+/// known, by its name. People have jobs of their own.
+fn is_meant(row: &TaskRow, job: &JobReport) -> bool {
+    let has_its_name = !job.has_submit_line && !is_stranger(row, job);
+    is_own(row, job) && (carries_tag(row, job) || has_its_name)
 }
 
 /// True for an untagged job that does not even have the row's name.

@@ -17,11 +17,15 @@ const CANARY_AGE: Duration = Duration::days(7);
 /// How long accounting is asked for the end of a job whose row was judged without it.
 const CORRECTION_TIME: Duration = Duration::days(7);
 
+/// How long accounting is asked for another end of a job that has ended: somebody may have requeued it.
+const REQUEUE_TIME: Duration = Duration::days(1);
+
 /// Makes the question of one pass: one queue call, accounting for what is in flight. The cluster of a job that is
 /// not known is not known either: the caller adds those that the configuration names.
 pub fn question(rows: &State, now: DateTime<Utc>) -> Question {
     let mut question = Question {
         clusters: clusters(rows),
+        identify: Some(rows.meta.project.clone().unwrap_or_default()),
         ..Question::default()
     };
     let mut canary: Option<&TaskRow> = None;
@@ -34,7 +38,12 @@ pub fn question(rows: &State, now: DateTime<Utc>) -> Question {
             if row.is_in_doubt() || is_unaccounted(row) {
                 question.search_from = earlier(question.search_from, row.submitted_at);
             }
-        } else if is_known_to_accounting(row)
+            continue;
+        }
+        if let (Some(ended), Some(job)) = (has_just_ended(row, now), job_ref(row)) {
+            question.ended.push((job, ended));
+        }
+        if is_known_to_accounting(row)
             && canary.is_none_or(|best| best.facts.ended_at < row.facts.ended_at)
         {
             canary = Some(row);
@@ -66,6 +75,13 @@ fn is_to_be_corrected(row: &TaskRow, now: DateTime<Utc>) -> bool {
         && row
             .updated_at
             .is_some_and(|updated| now - updated < CORRECTION_TIME)
+}
+
+/// The end of a job that may have been requeued after it, while the controller still knew the job, and have ended
+/// again before anybody looked.
+fn has_just_ended(row: &TaskRow, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    let ended = row.facts.ended_at?;
+    (now - ended < REQUEUE_TIME && row.facts.started_at.is_some()).then_some(ended)
 }
 
 /// True if a job may be found by its tag only: Slurm does not know the row's job id.
@@ -189,6 +205,22 @@ mod tests {
         let mut old = complete();
         old.updated_at = Some(at(60) - CORRECTION_TIME);
         assert!(!asked(old));
+    }
+
+    /// It may have been requeued while nobody looked.
+    #[test]
+    fn attack_another_end_is_asked_for_a_day_after_the_one_that_is_known() {
+        let asked = |minute: i64| {
+            let mut row = ended(minute, "1");
+            row.facts.started_at = Some(at(minute - 5));
+            ask(vec![row]).ended
+        };
+        let job = JobRef {
+            id: JobId::new("1"),
+            cluster: None,
+        };
+        assert_eq!(asked(0), [(job, at(0))]);
+        assert_eq!(asked(60 - 24 * 60), []);
     }
 
     /// Whether accounting answers at all shows by a job that it must know: the newest, but no older one than sites keep.

@@ -27,17 +27,17 @@ pub struct Strays {
     pub other_project: Option<String>,
     /// Jobs with our tag that belong to no task of today.
     pub orphans: Vec<(String, JobRef)>,
-    /// Procedures with living tasks of an array whose task list is gone: any of their tasks may be one of
-    /// these. How many there are, and one of them.
-    pub unlisted: BTreeMap<Arc<str>, (usize, JobId)>,
+    /// Procedures of which any task may be that of a living job of ours: the task list of its array is gone. How many
+    /// such jobs there are, and one of them. Without a procedure: jobs that may be any task's.
+    pub unknown: BTreeMap<Option<Arc<str>>, (usize, JobRef)>,
     /// The tasks that wait because of these.
     pub held_back: HashMap<TaskKey, JobId>,
 }
 
 /// Looks things up about jobs without a row.
 pub struct Records<'a> {
-    /// Tells whether a job id stands in the audit log; asked for unmarked jobs of a task's name only.
-    pub was_ours: &'a dyn Fn(&JobId) -> bool,
+    /// The task that a job was submitted for, by the audit log: found by its tag, else by its id.
+    pub task_of: &'a dyn Fn(&JobReport) -> Option<TaskKey>,
     /// Reads the list of the array with this submission id or (for a job without a tag) this beginning of one.
     pub listing: &'a dyn Fn(&str) -> TaskListing,
 }
@@ -76,69 +76,71 @@ pub fn compare(
         return out;
     }
     let owners = Owners::of(rows);
+    let tasks = Tasks { dag, sessions };
     let mut by_task: BTreeMap<TaskKey, Vec<&JobReport>> = BTreeMap::new();
     for job in live {
-        let task = match part_of(job) {
-            None => task_of(&job.name, dag, sessions),
-            Some(part) => {
-                let is_other = job
-                    .tag
-                    .as_ref()
-                    .is_some_and(|tag| !is_same_study(&tag.project, project));
-                if is_other && !is_new {
-                    continue;
-                }
-                match ((records.listing)(&part.array), part.index) {
-                    (TaskListing::Tasks(tasks), Some(index)) if index < tasks.len() => {
-                        tasks.get(index).cloned()
-                    }
-                    _ if owners.owner(job).is_some() => continue,
-                    // The array as a whole, for a moment: each of its tasks may be meant.
-                    (TaskListing::Tasks(tasks), None) => {
-                        for key in tasks.iter().filter(|key| !is_in_flight(rows, key)) {
-                            out.held_back.insert(key.clone(), job.id.clone());
-                        }
-                        continue;
-                    }
-                    _ => {
-                        if is_other {
-                            out.other_project = job.tag.as_ref().map(|tag| tag.project.clone());
-                        }
-                        hold_back(part.procedure, job, dag, sessions, &mut out);
-                        continue;
-                    }
-                }
-            }
-        };
+        let word = job.tag.as_ref().map(|tag| tag.project.as_str());
+        let is_other = word.is_some_and(|word| !is_same_study(word, project));
+        let shown = tasks.shown(job, records);
         if let Some(row) = owners.owner(job) {
-            // The row was edited: the job still writes the outputs of the task that it was made for.
-            if let Some(key) = task.filter(|key| *key != row.key) {
-                out.without_row.insert(key, job.id.clone());
-            } else if is_second(row, job) {
-                out.doubled.push((row.key.clone(), reference(job)));
+            match shown {
+                // The row was edited: the job still writes the outputs of the task that it was made for.
+                Shown::Task(key) if key != row.key && !is_logged_for(row, job, records) => {
+                    out.without_row.insert(key, job.id.clone());
+                }
+                Shown::Whole(_) | Shown::Part(_) => {}
+                _ if is_second(row, job) => out.doubled.push((row.key.clone(), reference(job))),
+                _ => {}
             }
             continue;
         }
-        match (&job.tag, task) {
-            // A state file that was moved looks like a new study: look twice.
-            (Some(tag), Some(key)) if !is_same_study(&tag.project, project) && is_new => {
-                out.other_project = Some(tag.project.clone());
-                out.without_row.insert(key, job.id.clone());
-            }
-            (Some(tag), _) if !is_same_study(&tag.project, project) => {
-                if is_new && name_of_study(&tag.project) == name_of_study(project) {
-                    out.other_project = Some(tag.project.clone());
+        // Its command line shows that it is somebody's own, and so does its name.
+        let is_foreign = job.tag.is_none() && job.has_submit_line && shown == Shown::Nothing;
+        let logged = match is_other || is_foreign {
+            true => None,
+            false => (records.task_of)(job),
+        };
+        match (logged, shown) {
+            (_, Shown::Whole(keys)) if !is_other || is_new => {
+                for key in keys.iter().filter(|key| !is_in_flight(rows, key)) {
+                    out.held_back.insert(key.clone(), job.id.clone());
                 }
             }
-            (Some(_), Some(key)) => by_task.entry(key).or_default().push(job),
-            (Some(_), None) => out.orphans.push((job.name.clone(), reference(job))),
-            (None, Some(key)) if (records.was_ours)(&job.id) || stands_in_row(rows, &key, job) => {
+            // A state file that was moved looks like a new study: look twice.
+            (_, shown) if is_other => {
+                let word = word.map(str::to_owned).filter(|_| is_new);
+                match (shown, word) {
+                    (_, None) => {}
+                    (Shown::Task(key), Some(word)) => {
+                        out.other_project = Some(word);
+                        out.without_row.insert(key, job.id.clone());
+                    }
+                    (Shown::Part(procedure), Some(word)) => {
+                        out.other_project = Some(word);
+                        if dag.find(procedure).is_some() {
+                            tasks.hold_back(procedure, job, &mut out);
+                        }
+                    }
+                    (_, Some(word)) if name_of_study(&word) == name_of_study(project) => {
+                        out.other_project = Some(word);
+                    }
+                    _ => {}
+                }
+            }
+            (Some(key), _) if tasks.has(&key) => by_task.entry(key).or_default().push(job),
+            (Some(_), _) => out.orphans.push((job.name.clone(), reference(job))),
+            (None, Shown::Task(key)) if job.tag.is_some() || stands_in_row(rows, &key, job) => {
                 by_task.entry(key).or_default().push(job);
             }
-            (None, Some(key)) => {
+            (None, Shown::Task(key)) => {
                 out.without_row.insert(key, job.id.clone());
             }
-            (None, None) => {}
+            // Its tag was changed.
+            (None, _) if owners.by_job.contains_key(&job.id) => {}
+            (None, Shown::Part(procedure)) => tasks.hold_back(procedure, job, &mut out),
+            (None, _) if job.tag.is_none() => {}
+            (None, Shown::Gone) => out.orphans.push((job.name.clone(), reference(job))),
+            (None, _) => tasks.hold_back("", job, &mut out),
         }
     }
     adopt_the_oldest(by_task, rows, &mut out);
@@ -191,6 +193,8 @@ impl<'a> Owners<'a> {
 /// Of jobs of one task, the oldest becomes its own unless it has one; the others are told.
 fn adopt_the_oldest(by_task: BTreeMap<TaskKey, Vec<&JobReport>>, rows: &State, out: &mut Strays) {
     for (key, mut jobs) in by_task {
+        // Whatever its tag became, it is the row's own.
+        jobs.retain(|job| !is_in_flight(rows, &key) || !stands_in_row(rows, &key, job));
         jobs.sort_by(|a, b| (a.submitted_at, &a.id).cmp(&(b.submitted_at, &b.id)));
         let mut jobs = jobs.into_iter();
         if !is_in_flight(rows, &key)
@@ -234,11 +238,15 @@ fn part_of(job: &JobReport) -> Option<Part<'_>> {
         }
     });
     let procedure = name.as_ref().map_or("", |(procedure, _)| procedure);
+    let index = || array::split_job_id(&job.id).map(|(_, index)| index);
     let (array, index) = match (by_mark, &job.tag, &name) {
         (Some(found), _, _) => found,
-        (None, None, Some((_, beginning))) => {
-            let index = array::split_job_id(&job.id).map(|(_, index)| index);
-            (beginning.clone(), index)
+        (None, None, Some((_, beginning))) => (beginning.clone(), index()),
+        // Of a tag that was cut, the name has the rest.
+        (None, Some(tag), Some((_, beginning)))
+            if array::share_beginning(&tag.submission_id, beginning) =>
+        {
+            (beginning.clone(), index())
         }
         _ => return None,
     };
@@ -249,35 +257,124 @@ fn part_of(job: &JobReport) -> Option<Part<'_>> {
     })
 }
 
-/// Lets all tasks of a procedure wait: the job may be that of any of them. A job that was given another name
-/// may be of any procedure, but who does that knows of it: it is shown.
-fn hold_back(
-    procedure: &str,
-    job: &JobReport,
-    dag: &ProcedureDag,
-    sessions: &[Session],
-    out: &mut Strays,
-) {
-    let Some(procedure) = dag.find(procedure).map(|id| dag.get(id)) else {
-        out.orphans.push((job.name.clone(), reference(job)));
-        return;
-    };
-    let (count, _) = out
-        .unlisted
-        .entry(Arc::clone(&procedure.name))
-        .or_insert_with(|| (0, job.id.clone()));
-    *count += 1;
-    if *count > 1 {
-        return;
-    }
-    for session in sessions {
-        let label = match procedure.scope {
-            Scope::Session => session.session.as_str(),
-            Scope::Subject => "",
+/// What the queue itself shows of the task that a job is for.
+#[derive(PartialEq)]
+enum Shown<'a> {
+    Task(TaskKey),
+    /// An array as a whole, for a moment: each of its tasks may be meant.
+    Whole(Arc<[TaskKey]>),
+    /// A task of an array without a list, and the array's procedure; empty: its name was changed.
+    Part(&'a str),
+    /// A task of today's procedures, of a session that is gone.
+    Gone,
+    Nothing,
+}
+
+/// The tasks that there can be.
+struct Tasks<'a> {
+    dag: &'a ProcedureDag,
+    sessions: &'a [Session],
+}
+
+impl Tasks<'_> {
+    fn shown<'j>(&self, job: &'j JobReport, records: &Records<'_>) -> Shown<'j> {
+        let Some(part) = part_of(job) else {
+            return self.named(&job.name);
         };
-        let key = TaskKey::new(session.subject.as_str(), label, &procedure.name);
-        out.held_back.entry(key).or_insert_with(|| job.id.clone());
+        match ((records.listing)(&part.array), part.index) {
+            (TaskListing::Tasks(tasks), Some(index)) => match tasks.get(index) {
+                Some(key) => Shown::Task(key.clone()),
+                None => Shown::Part(part.procedure),
+            },
+            (TaskListing::Tasks(tasks), None) => Shown::Whole(tasks),
+            (TaskListing::Gone, _) => Shown::Part(part.procedure),
+        }
     }
+
+    /// Reads a job's name back: `<procedure>_<subject>[_<session>]`.
+    fn named<'j>(&self, name: &str) -> Shown<'j> {
+        let mut shown = Shown::Nothing;
+        for (_, procedure) in self.dag.iter() {
+            let rest = name.strip_prefix(&*procedure.name);
+            let Some(rest) = rest.and_then(|rest| rest.strip_prefix('_')) else {
+                continue;
+            };
+            let (subject, session) = rest.split_once('_').unwrap_or((rest, ""));
+            let key = TaskKey::new(subject, session, &procedure.name);
+            match labels_of(&key) {
+                Some(_) if self.has(&key) => return Shown::Task(key),
+                Some(_) => shown = Shown::Gone,
+                None => {}
+            }
+        }
+        shown
+    }
+
+    fn has(&self, key: &TaskKey) -> bool {
+        let Some((subject, session)) = labels_of(key) else {
+            return false;
+        };
+        let scope = self
+            .dag
+            .find(&key.procedure)
+            .map(|id| self.dag.get(id).scope);
+        match scope {
+            Some(Scope::Session) => self
+                .sessions
+                .binary_search_by(|s| (&s.subject, &s.session).cmp(&(&subject, &session)))
+                .is_ok(),
+            Some(Scope::Subject) => {
+                session.is_none()
+                    && self
+                        .sessions
+                        .binary_search_by(|s| s.subject.cmp(&subject))
+                        .is_ok()
+            }
+            None => false,
+        }
+    }
+
+    /// Lets all tasks of a procedure wait (without a name: all tasks): the job may be that of any of them.
+    fn hold_back(&self, procedure: &str, job: &JobReport, out: &mut Strays) {
+        let known = self.dag.find(procedure).map(|id| self.dag.get(id));
+        if known.is_none() && !procedure.is_empty() {
+            out.orphans.push((job.name.clone(), reference(job)));
+            return;
+        }
+        let (count, _) = out
+            .unknown
+            .entry(known.map(|procedure| Arc::clone(&procedure.name)))
+            .or_insert_with(|| (0, reference(job)));
+        *count += 1;
+        if *count > 1 {
+            return;
+        }
+        let all = self.dag.iter().map(|(_, procedure)| procedure);
+        for procedure in all.filter(|one| known.is_none_or(|known| known.name == one.name)) {
+            for session in self.sessions {
+                let label = match procedure.scope {
+                    Scope::Session => session.session.as_str(),
+                    Scope::Subject => "",
+                };
+                let key = TaskKey::new(session.subject.as_str(), label, &procedure.name);
+                out.held_back.entry(key).or_insert_with(|| job.id.clone());
+            }
+        }
+    }
+}
+
+/// `None`: no subject or session is called so.
+fn labels_of(key: &TaskKey) -> Option<(SubjectLabel, SessionLabel)> {
+    let session = match &*key.session {
+        "" => SessionLabel::none(),
+        label => SessionLabel::new(label).ok()?,
+    };
+    Some((SubjectLabel::new(&key.subject).ok()?, session))
+}
+
+/// True if the audit log says that a job is that of the row, whatever its name is now.
+fn is_logged_for(row: &TaskRow, job: &JobReport, records: &Records<'_>) -> bool {
+    (records.task_of)(job).is_some_and(|key| key == row.key)
 }
 
 /// True for a further job with the tag of a row: something submitted it twice.
@@ -297,30 +394,6 @@ fn is_of(row: &TaskRow, job: &JobReport) -> bool {
 fn stands_in_row(rows: &State, key: &TaskKey, job: &JobReport) -> bool {
     rows.get(key)
         .is_some_and(|row| row.job_id.as_ref() == Some(&job.id))
-}
-
-/// Reads a job's name back: `<procedure>_<subject>[_<session>]` of a session that exists.
-fn task_of(name: &str, dag: &ProcedureDag, sessions: &[Session]) -> Option<TaskKey> {
-    dag.iter().find_map(|(_, procedure)| {
-        let rest = name.strip_prefix(&*procedure.name)?.strip_prefix('_')?;
-        let (subject, session) = match rest.split_once('_') {
-            Some((subject, session)) => (subject, SessionLabel::new(session).ok()?),
-            None => (rest, SessionLabel::none()),
-        };
-        let subject = SubjectLabel::new(subject).ok()?;
-        let known = match procedure.scope {
-            Scope::Session => sessions
-                .binary_search_by(|s| (&s.subject, &s.session).cmp(&(&subject, &session)))
-                .is_ok(),
-            Scope::Subject => {
-                session.is_none()
-                    && sessions
-                        .binary_search_by(|s| s.subject.cmp(&subject))
-                        .is_ok()
-            }
-        };
-        known.then(|| TaskKey::new(subject.as_str(), session.as_str(), &procedure.name))
-    })
 }
 
 #[cfg(test)]

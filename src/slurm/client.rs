@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::command::{Commands, Ended};
+use super::identity;
 use super::parse;
 use super::query::{IDS_PER_CALL, cluster_option, clusters};
 use super::sbatch_answer;
@@ -248,14 +249,23 @@ impl Executor for SlurmExecutor {
             ));
         }
         // The queue first: what ends between the two questions is then still found in the second.
-        let queue = self.observe_queue(&clusters, &mut warnings);
+        let mut queue = self.observe_queue(&clusters, &mut warnings);
         // Without the queue nothing can change, and a Slurm that is away is waited for only once.
-        let accounting = match &queue {
+        let accounting = match &mut queue {
             Answer::Failed(_) => {
                 Answer::Failed("not asked, since the queue did not answer".to_owned())
             }
             Answer::Got(queue) => {
                 let mut accounting = self.observe_accounting(question, &clusters, &mut warnings);
+                let (mut none, mut others) = (Vec::new(), Vec::new());
+                if let Answer::Got(_) = accounting {
+                    others = self.submit_lines_of_others(question, queue, &mut warnings);
+                }
+                let records = match &mut accounting {
+                    Answer::Got(records) => records,
+                    Answer::Failed(_) | Answer::Off => &mut none,
+                };
+                identity::settle(queue, records, &others);
                 if let Answer::Got(records) = &mut accounting {
                     self.add_usage(question, queue, records, &mut warnings);
                 }

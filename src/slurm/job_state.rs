@@ -4,7 +4,7 @@
 //! Pure. A new word of Slurm's is one line in [`WORDS`]; until then it is alive for all we know
 //! ([`Phase::Unknown`]) and warned about, never failed.
 
-use crate::executor::Phase;
+use crate::executor::{JobReport, Phase};
 use crate::state::Reason;
 
 /// Says who spoke: the two sources mean different things by the same word.
@@ -147,6 +147,12 @@ pub fn phase(said: Said<'_>) -> (Phase, Option<String>) {
         }
     };
     (phase, None)
+}
+
+/// True for the record of a job that another cluster of the federation took.
+pub fn is_revoked(job: &JobReport) -> bool {
+    let word = job.facts.slurm_state.as_deref().unwrap_or_default();
+    ["REVOKED", "RV"].contains(&word.to_ascii_uppercase().as_str())
 }
 
 fn why_cancelled(said: Said<'_>, cancelled_by: bool) -> Reason {

@@ -3,11 +3,12 @@
 //! [`client`] implements the trait: `array` submits job arrays, `query` asks squeue and sacct, `usage` asks about
 //! steps, [`inspect`] and [`offers`] ask for `check` and `init`. `command` is the only file that starts Slurm's
 //! commands. `sbatch_line` writes sbatch's, [`parse`] reads the answers; [`sbatch_answer`] and [`job_state`] know
-//! what the answers mean. These four are pure.
+//! what the answers mean; `identity` decides which of them are about one job. These five are pure.
 
 mod array;
 pub mod client;
 mod command;
+mod identity;
 pub mod inspect;
 pub mod job_state;
 pub mod offers;

@@ -15,7 +15,9 @@ use std::sync::Arc;
 pub use ids::is_askable;
 use ids::{Ids, ids};
 use records::records;
-use values::{Twice, clock, known, requested_memory, tag_of_submit_line, time};
+use values::{
+    Twice, clock, known, old_name_in_submit_line, requested_memory, tag_of_submit_line, time,
+};
 
 use super::job_state::{self, Said, Source};
 use crate::executor::{JobReport, Phase};
@@ -140,9 +142,10 @@ fn accounting_of<const N: usize>(text: &str, separator: &str) -> Parsed {
 /// Names the fields of one record of accounting.
 fn record<'a>(
     head: [&'a str; ACCOUNTING_SAFE],
-    submit_line: &str,
+    submit_line: &'a str,
     name: &'a str,
 ) -> (&'a str, Raw<'a>) {
+    let tag = tag_of_submit_line(submit_line);
     let [
         id,
         state,
@@ -173,9 +176,12 @@ fn record<'a>(
             .and_then(|minutes| minutes.checked_mul(60)),
         req_mem_mb: requested_memory(memory, node_count, cpus),
         elapsed_s: elapsed.parse().ok(),
-        tag: tag_of_submit_line(submit_line),
         has_submit_line: known(submit_line).is_some(),
-        name,
+        // Scripts, plugins and people change a job's name.
+        name: old_name_in_submit_line(submit_line, name)
+            .filter(|_| tag.is_some())
+            .unwrap_or(name),
+        tag,
         is_whole: !memory.contains('?'),
     };
     (id, raw)

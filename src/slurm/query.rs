@@ -10,6 +10,8 @@ use chrono::{DateTime, Days, Local, Utc};
 
 use super::client::SlurmExecutor;
 use super::command::{End, one_line};
+use super::identity;
+use super::job_state::is_revoked;
 use super::parse::{self, Parsed};
 use crate::executor::{Answer, JobReport, Question};
 use crate::job::array;
@@ -186,7 +188,9 @@ impl SlurmExecutor {
         warnings: &mut Vec<String>,
     ) -> Result<Vec<JobReport>, String> {
         let mut found: Vec<JobReport> = Vec::new();
-        if question.jobs.is_empty() && question.search_from.is_none() {
+        let ended = || question.ended.iter().map(|(job, _)| job);
+        let is_about_nothing = question.jobs.is_empty() && question.ended.is_empty();
+        if is_about_nothing && question.search_from.is_none() {
             return Ok(found);
         }
         // What is missing from an answer that was cut is not absent.
@@ -205,6 +209,7 @@ impl SlurmExecutor {
             let mut ids: Vec<&str> = question
                 .jobs
                 .iter()
+                .chain(ended())
                 .filter(|job| job.cluster == *cluster && parse::is_askable(&job.id))
                 .map(|job| array::split_job_id(&job.id).map_or(job.id.as_str(), |(id, _)| id))
                 .collect();
@@ -248,6 +253,38 @@ impl SlurmExecutor {
             _ => Ok(each_once(found)),
         }
     }
+
+    /// Asks for the submit lines of living jobs that the question does not name: a plugin may have replaced their
+    /// comments, and scripts change names. These records prove nothing about accounting as a whole.
+    pub(super) fn submit_lines_of_others(
+        &mut self,
+        question: &Question,
+        queue: &[JobReport],
+        warnings: &mut Vec<String>,
+    ) -> Vec<JobReport> {
+        let others = identity::others(question, queue);
+        let mut found = Vec::new();
+        for (cluster, ids) in &others {
+            for chunk in ids.chunks(IDS_PER_CALL) {
+                if self.has_submit_line == Some(false) {
+                    return found;
+                }
+                match self.ask_accounting(chunk, None, cluster.as_ref()) {
+                    Ok(parsed) => found.extend(parsed.jobs),
+                    Err(text) => {
+                        add_new(
+                            warnings,
+                            vec![format!(
+                                "jobs of this user that have no row were not looked up in accounting: {text}"
+                            )],
+                        );
+                        return found;
+                    }
+                }
+            }
+        }
+        found
+    }
 }
 
 /// True if accounting has something about each job that was asked for.
@@ -271,7 +308,7 @@ fn each_once(mut jobs: Vec<JobReport>) -> Vec<JobReport> {
     jobs.retain(|job| {
         let cluster = job.facts.cluster.clone();
         let times = (job.submitted_at, job.facts.started_at);
-        seen.insert((job.id.clone(), cluster, times))
+        seen.insert((job.id.clone(), cluster, times, is_revoked(job)))
     });
     jobs
 }
@@ -279,7 +316,8 @@ fn each_once(mut jobs: Vec<JobReport>) -> Vec<JobReport> {
 /// Returns the clusters that a question is about: the default one, and those of its jobs and its own.
 pub(super) fn clusters(question: &Question) -> Vec<Option<Arc<str>>> {
     let mut clusters: Vec<Option<Arc<str>>> = vec![None];
-    let of_jobs = question.jobs.iter().chain(&question.canary);
+    let ended = question.ended.iter().map(|(job, _)| job);
+    let of_jobs = question.jobs.iter().chain(&question.canary).chain(ended);
     let named = of_jobs
         .map(|job| job.cluster.clone())
         .chain(question.clusters.iter().cloned().map(Some));

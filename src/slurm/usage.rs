@@ -108,9 +108,19 @@ fn ended(question: &Question, queue: &[JobReport], records: &[JobReport]) -> Vec
     for job in queue.iter().filter(|job| job.phase.is_live()) {
         ended.remove(&place(job));
     }
+    // Of a job whose end was known, only a later end is news.
+    let has_ended_again = |job: &JobRef, known: DateTime<Utc>| {
+        records.iter().any(|record| {
+            (&record.id, &record.facts.cluster) == (&job.id, &job.cluster)
+                && record.facts.ended_at.is_some_and(|ended| ended > known)
+        })
+    };
+    let again = question.ended.iter();
+    let again = again.filter(|(job, known)| has_ended_again(job, *known));
     question
         .jobs
         .iter()
+        .chain(again.map(|(job, _)| job))
         .filter(|job| parse::is_askable(&job.id))
         .filter(|job| ended.contains(&(job.id.clone(), job.cluster.clone())))
         .cloned()

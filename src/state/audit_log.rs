@@ -10,7 +10,7 @@ mod reading;
 mod strangers;
 
 use std::fs::File;
-use std::io::{self, BufRead as _, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -237,28 +237,6 @@ impl Formatter for Spaced {
     fn begin_object_value<W: ?Sized + io::Write>(&mut self, to: &mut W) -> io::Result<()> {
         to.write_all(b": ")
     }
-}
-
-/// True if a log or one of its archives holds a `submitted` or `adopted` event of a job. What cannot be
-/// read knows nothing: the job then is treated as somebody else's, which submits nothing.
-pub fn knows_job(log: &Path, id: &JobId) -> bool {
-    let tells = |line: Vec<u8>| {
-        serde_json::from_slice::<Value>(&line).is_ok_and(|event| {
-            event["job_id"] == id.as_str()
-                && matches!(event["event"].as_str(), Some("submitted" | "adopted"))
-        })
-    };
-    let in_log = || {
-        let lines = io::BufReader::new(File::open(log).ok()?).split(b'\n');
-        Some(lines.map_while(Result::ok).any(tells))
-    };
-    let in_archive = |path: &PathBuf| {
-        let text = archive::read(path).unwrap_or_default();
-        text.split(|&byte| byte == b'\n')
-            .any(|line| tells(line.to_vec()))
-    };
-    in_log().unwrap_or(false)
-        || archive::archives_of(log).is_ok_and(|archives| archives.iter().any(in_archive))
 }
 
 /// Prints `2026-03-01T04:05:06.000007+00:00`.

@@ -2,7 +2,7 @@
 //!
 //! A final status of an attempt never changes back, with three exceptions: a proven requeue of the same job,
 //! late outputs of a job that counted as failed without them (`no_output`, `lost`), and the end of a job that
-//! was judged without one.
+//! was judged without one, or by the end of a run before its last one.
 
 use chrono::{DateTime, Utc};
 
@@ -105,7 +105,7 @@ fn is_allowed(row: &TaskRow, change: &Change) -> bool {
         Cause::Accepted => row.status == TaskStatus::Failed && change.to == TaskStatus::Complete,
         Cause::Verdict => {
             row.is_in_flight()
-                || may_still_be_corrected(row)
+                || (may_still_be_corrected(row) || is_later_run(row, &change.facts))
                     && !change.to.is_in_flight()
                     && change.facts.ended_at.is_some()
                 || may_still_become_complete(row)
@@ -130,6 +130,17 @@ pub fn may_still_be_corrected(row: &TaskRow) -> bool {
             TaskStatus::Complete => row.missing_since.is_some(),
             _ => row.reason == Some(Reason::Lost),
         }
+}
+
+/// True if a job has started and ended again after what the row knows: it was requeued meanwhile.
+pub fn is_later_run(row: &TaskRow, facts: &JobFacts) -> bool {
+    let known = (row.facts.started_at, row.facts.ended_at);
+    match (known, (facts.started_at, facts.ended_at)) {
+        ((Some(started), Some(ended)), (Some(started_again), Some(ended_again))) => {
+            started_again > started && started_again >= ended && ended_again >= started_again
+        }
+        _ => false,
+    }
 }
 
 fn merge(facts: &mut JobFacts, news: JobFacts) {

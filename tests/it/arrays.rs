@@ -304,9 +304,16 @@ fn a_state_that_is_gone_takes_its_arrays_back() {
     );
     each_has_its_job(&study, &slurm, 3);
 
-    // Without the list, nobody knows which tasks live: all of the procedure wait.
+    // The audit log names the tasks, too.
     forget();
     fs::rename(study.at("state.arrays"), study.at("moved")).unwrap();
+    study.ok(&["run"]);
+    assert_eq!(study.job_ids().len(), 3);
+    assert_eq!(slurm.calls("sbatch"), 1);
+
+    // Without it and the list, nobody knows which tasks live: all of the procedure wait.
+    forget();
+    fs::remove_file(study.at("scheduler_audit.jsonl")).unwrap();
     study.scan(&["sub-new/ses-1"]);
     let said = study.ok(&["run"]);
     assert!(said.err.contains("its task list"), "{}", said.err);

@@ -215,8 +215,13 @@ impl Rig {
         }
         if !old.is_in_flight() {
             let corrected = old.facts.ended_at.is_none() && new.facts.ended_at.is_some();
+            // It had come back after the end that was believed, and this is the end of its later run.
+            let ran_again = new.facts.started_at >= old.facts.ended_at
+                && new.facts.ended_at > old.facts.ended_at
+                && self.job(new).runs.len() > 1;
             assert!(
                 corrected
+                    || ran_again
                     || matches!(old.reason, Some(Reason::NoOutput | Reason::Lost))
                         && new.status == TaskStatus::Complete
                         && self.job(new).marker,

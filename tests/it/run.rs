@@ -7,6 +7,7 @@
 )]
 
 mod complete;
+mod identity;
 mod living;
 mod renamed;
 mod retry;

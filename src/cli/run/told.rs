@@ -55,12 +55,20 @@ pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &
             context.store.paths.state.display()
         ));
     }
-    for (procedure, (count, id)) in &strays.unlisted {
-        printer.warning(&format!(
-            "{procedure}: {count} task(s) of a job array of this study live (such as job {id}), and its task list \
-             below {} is gone, so nobody knows which tasks they are; all tasks of {procedure} wait until they end",
-            context.store.paths.arrays.display()
-        ));
+    for (procedure, (count, job)) in &strays.unknown {
+        let (id, scancel) = (&job.id, job.scancel_line());
+        printer.warning(&match procedure {
+            Some(procedure) => format!(
+                "{procedure}: {count} task(s) of a job array of this study live (such as job {id}), and its task list \
+                 below {} is gone, so nobody knows which tasks they are; all tasks of {procedure} wait until they end",
+                context.store.paths.arrays.display()
+            ),
+            None => format!(
+                "{count} job(s) of this study (such as job {id}) may be running any task: they have changed their \
+                 names, and the audit log does not list them; no task is submitted until they end; if they are not \
+                 wanted: {scancel}"
+            ),
+        });
     }
     for (name, job) in &strays.orphans {
         printer.warning(&format!(

@@ -59,17 +59,14 @@ fn a_recycled_id_does_not_bring_an_ended_job_back() {
     assert_eq!(verdict("u_a_sub-01_ses-01", None), "pending queued");
 }
 
-/// The same while the row is in flight: accounting shows whose job the queue has.
+/// The same while the row is in flight: its submit line shows whose job the queue has.
 #[test]
 fn a_recycled_id_does_not_keep_a_job_alive_whose_end_accounting_shows() {
     let mut live = report(Phase::Queued);
     live.submitted_at = Some(at(6));
+    live.has_submit_line = true;
     let case = ended(|own| own.tag = tagged("0123456789abcdef", own.phase).tag).with(|c| {
-        c.queue = Answer::Got(vec![live.clone()]);
-        if let Answer::Got(records) = &mut c.accounting {
-            live.has_submit_line = true;
-            records.push(live);
-        }
+        c.queue = Answer::Got(vec![live]);
     });
     assert_eq!(case.verdict(), "failed timeout");
 }
@@ -215,22 +212,18 @@ fn e16_e22_a_submission_is_alive_while_any_of_its_jobs_is() {
 /// sbatch was misunderstood, or the id was recycled: a person who cancels the task does not mean that job.
 #[test]
 fn attack_cancel_ends_the_jobs_with_the_tasks_tag_and_no_other_job() {
-    let to_end = |jobs: &[(&str, Option<&str>, &str)], record: Option<Option<&str>>| {
-        let job = |id: &str, tag: Option<&str>, name: &str| {
+    let to_end = |jobs: &[(&str, Option<&str>, &str)], has_submit_line| {
+        let job = |(id, tag, name): &(&str, Option<&str>, &str)| {
             let mut job = report(Phase::Running);
             job.id = JobId::new(id);
-            job.name = name.into();
+            job.name = (*name).into();
             job.tag = tag.and_then(|tag| tagged(tag, job.phase).tag);
+            job.has_submit_line = has_submit_line;
             job
         };
-        let queue = jobs.iter().map(|(id, tag, name)| job(id, *tag, name));
-        let record = record.map(|tag| JobReport {
-            has_submit_line: true,
-            ..job("100", tag, "mine")
-        });
         let observation = Observation {
-            queue: Answer::Got(queue.collect()),
-            accounting: Answer::Got(record.into_iter().collect()),
+            queue: Answer::Got(jobs.iter().map(job).collect()),
+            accounting: Answer::Got(vec![]),
             ..Observation::default()
         };
         let jobs = jobs_to_end(&Case::new().row, &observation);
@@ -243,20 +236,13 @@ fn attack_cancel_ends_the_jobs_with_the_tasks_tag_and_no_other_job() {
     let ids = |ids: &[&str]| Some(ids.iter().map(ToString::to_string).collect::<Vec<_>>());
     let own = Some("0123456789abcdef");
     let mine = ("100", None, "mine");
-    assert_eq!(to_end(&[], None), ids(&["100"]));
-    assert_eq!(to_end(&[mine], None), None);
-    assert_eq!(
-        to_end(&[("100", None, "a_sub-01_ses-01")], None),
-        ids(&["100"])
-    );
-    assert_eq!(to_end(&[("100", Some("another"), "mine")], None), None);
-    // A plugin changed its name and its comment.
-    assert_eq!(to_end(&[mine], Some(own)), ids(&["100"]));
-    assert_eq!(
-        to_end(&[("100", None, "a_sub-01_ses-01")], Some(None)),
-        None
-    );
-    assert_eq!(to_end(&[mine, ("5", own, "x")], None), ids(&["5"]));
+    assert_eq!(to_end(&[], false), ids(&["100"]));
+    assert_eq!(to_end(&[mine], false), None);
+    let of_name = ("100", None, "a_sub-01_ses-01");
+    assert_eq!(to_end(&[of_name], false), ids(&["100"]));
+    assert_eq!(to_end(&[of_name], true), None, "a command line without tag");
+    assert_eq!(to_end(&[("100", Some("another"), "mine")], false), None);
+    assert_eq!(to_end(&[mine, ("5", own, "x")], false), ids(&["5"]));
     let twice = [("100", own, "x"), ("101", own, "x")];
-    assert_eq!(to_end(&twice, None), ids(&["100", "101"]));
+    assert_eq!(to_end(&twice, false), ids(&["100", "101"]));
 }

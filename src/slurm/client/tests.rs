@@ -102,10 +102,9 @@ fn job(id: &str) -> JobRef {
 fn asked(jobs: &[&str], canary: Option<&str>) -> Question {
     Question {
         jobs: jobs.iter().map(|id| job(id)).collect(),
-        search_from: None,
-        clusters: Vec::new(),
         canary: canary.map(job),
         since: DateTime::from_timestamp(1_700_000_000, 0),
+        ..Question::default()
     }
 }
 

@@ -190,8 +190,10 @@ fn a_submit_line_gives_the_mark() {
             tag("p", "1"),
         ),
         ("sbatch --parsable --comment='snbb:p:1' x", tag("p", "1")),
-        ("sbatch --comment=snbb:p:1:2", tag("p", "1:2")),
-        ("sbatch --comment=mine x.sh --comment=snbb:p:1", None),
+        ("sbatch --comment=snbb:p:1:2", tag("p", "1")),
+        // A wrapper's own comes first.
+        ("sbatch --comment=mine --comment=snbb:p:1", tag("p", "1")),
+        ("sbatch --comment=mine x.sh snbb:p:1", None),
         ("sbatch x.sh", None),
         ("", None),
     ] {

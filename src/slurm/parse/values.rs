@@ -132,14 +132,33 @@ pub(super) fn cpu_time_ms(text: &str) -> Option<i64> {
         .checked_add(thousandths)
 }
 
-/// Finds our tag in the command line of a submission. Our own comes first, before any other argument.
+/// Finds our tag in the command line of a submission. A wrapper may have put a comment of its own before it.
 pub(super) fn tag_of_submit_line(line: &str) -> Option<JobTag> {
-    let (_, rest) = line.split_once("--comment=")?;
-    let rest = rest.trim_start_matches(['\'', '"']);
-    let end = rest
-        .find(|c: char| c.is_whitespace() || c == '\'' || c == '"')
-        .unwrap_or(rest.len());
-    JobTag::parse(rest.get(..end)?)
+    values_of(line, "--comment=").find_map(JobTag::parse)
+}
+
+/// The job name in the command line of a submission, if it is not the job's `name` any more. Our own comes first.
+pub(super) fn old_name_in_submit_line<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    // Of a name with blanks, only this shows where it ends.
+    let is_still_its = line.split("--job-name=").skip(1).any(|rest| {
+        let rest = rest.trim_start_matches(['\'', '"']).strip_prefix(name);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(is_end_of_value))
+    });
+    match is_still_its {
+        true => None,
+        false => values_of(line, "--job-name=").find(|name| !name.is_empty()),
+    }
+}
+
+fn is_end_of_value(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\'' | '"')
+}
+
+fn values_of<'a>(line: &'a str, option: &str) -> impl Iterator<Item = &'a str> {
+    line.split(option).skip(1).map(move |rest| {
+        let rest = rest.trim_start_matches(['\'', '"']);
+        rest.split(is_end_of_value).next().unwrap_or_default()
+    })
 }
 
 #[cfg(test)]

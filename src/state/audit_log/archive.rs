@@ -1,6 +1,6 @@
 //! Old events in compressed files beside the log, one per month: `<stem>.<year>-<month>.jsonl.gz`.
 //!
-//! The archives are part of the log: [`super::read`] and [`super::knows_job`] look into them too, so
+//! The archives are part of the log: [`super::read`] reads them too, so
 //! nothing is forgotten. An event is in its archive, synced, before it leaves the log; a crash in
 //! between leaves it in both, and readers then take it once.
 #![expect(

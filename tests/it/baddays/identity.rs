@@ -26,11 +26,9 @@ fn is_forgotten(cluster: &Cluster) -> bool {
         .is_empty()
 }
 
-#[test]
-fn e1_a_plugin_that_renames_jobs_ends_none() {
-    let Some(cluster) = private_cluster("plugin") else {
-        return;
-    };
+/// A site whose plugin changes the name of each job and replaces its comment.
+fn renaming_site(name: &str) -> Option<Cluster> {
+    let cluster = private_cluster(name)?;
     let plugin = cluster.conf().with_file_name("job_submit.lua");
     let text = r#"function slurm_job_submit(job, partitions, uid)
   job.name = "u_" .. job.name
@@ -43,6 +41,48 @@ return slurm.SUCCESS
     std::fs::write(plugin, text).unwrap();
     cluster.set_conf(&format!("JobSubmitPlugins=lua\nMinJobAge={AGE_S}"));
     cluster.restart("slurmctld");
+    Some(cluster)
+}
+
+/// What is left of a job's identity is its command line in accounting.
+#[test]
+fn attack_jobs_without_name_and_comment_are_taken_back_by_their_command_lines() {
+    let Some(cluster) = renaming_site("unnamed") else {
+        return;
+    };
+    let study = cluster.study(
+        "procedures:
+  - {name: many, output_dir: many, script: p.sh, completion_marker: done, array: always}
+  - {name: one, output_dir: one, script: p.sh, completion_marker: done}
+",
+    );
+    study.script("p.sh", FAILS_LATE);
+    study.scan(&["sub-none/ses-1"]);
+    study.ok(&["run"]);
+    until(&study, &["monitor"], |_, statuses| {
+        statuses.iter().all(|s| s.ends_with("running running"))
+    });
+    let jobs = study.job_ids();
+    wait_until("the command lines in accounting", || {
+        let lines = cluster.run("sacct", &["-X", "-n", "-P", "--format=SubmitLine"]);
+        lines.matches("--comment=snbb:").count() == jobs.len()
+    });
+    for file in ["state.parquet", "scheduler_audit.jsonl"] {
+        std::fs::remove_file(study.at(file)).unwrap();
+    }
+    study.ok(&["run"]);
+    assert_eq!(study.job_ids(), jobs, "submitted twice");
+    study.write("go", "");
+    until(&study, &["run"], |_, statuses| {
+        statuses.iter().all(|s| s.ends_with("failed exit_code"))
+    });
+}
+
+#[test]
+fn e1_a_plugin_that_renames_jobs_ends_none() {
+    let Some(cluster) = renaming_site("plugin") else {
+        return;
+    };
     let study = cluster.study(
         "procedures:
   - {name: p, output_dir: p, script: p.sh, completion_marker: done}
@@ -114,4 +154,35 @@ fn e2_renamed_jobs_are_followed_to_their_end() {
     });
     let failed = ["many", "one"].map(|p| format!("{p} sub-marker ses-1: failed exit_code"));
     stays(&study, &failed.each_ref().map(String::as_str));
+}
+
+/// Somebody requeues a job that has ended well, and it fails before anybody looks; the queue has forgotten it by then.
+#[test]
+fn attack_a_job_that_ended_again_is_judged_by_its_last_run() {
+    let Some(cluster) = private_cluster("again") else {
+        return;
+    };
+    cluster.set_conf("MinJobAge=15\nJobRequeue=1");
+    let study = cluster
+        .study("procedures: [{name: p, output_dir: p, script: p.sh, completion_marker: done}]\n");
+    study.script(
+        "p.sh",
+        r#"mkdir -p "$SNBB_OUTPUT_DIR"
+[ ! -e "$SNBB_OUTPUT_DIR/done" ] || exit 3
+touch "$SNBB_OUTPUT_DIR/done""#,
+    );
+    study.scan(&["sub-1/ses-1"]);
+    study.ok(&["run"]);
+    until(&study, &["monitor"], |_, statuses| {
+        statuses == ["p sub-1 ses-1: complete verified"]
+    });
+    let job = study.job_ids().into_values().next().unwrap();
+    // A job starts in the second after its last end at the earliest.
+    sleep(Duration::from_secs(1));
+    cluster.scontrol(&["requeue", &job]);
+    cluster.scontrol(&["update", &format!("JobId={job}"), "StartTime=now"]);
+    wait_until("an empty queue", || is_forgotten(&cluster));
+    until(&study, &["monitor"], |_, statuses| {
+        statuses == ["p sub-1 ses-1: failed exit_code"]
+    });
 }

@@ -1,9 +1,8 @@
 use chrono::TimeZone as _;
 use tempfile::TempDir;
 
-use super::super::{knows_job, read as read_log};
+use super::super::read as read_log;
 use super::*;
-use crate::job::JobId;
 
 fn line(day: &str, job: u32) -> String {
     format!(
@@ -68,9 +67,6 @@ fn old_events_go_by_month_and_are_still_read() {
     let left = std::fs::read_to_string(&log).unwrap();
     assert_eq!(left, odd + &line("2026-03-20", 3));
     assert_eq!(jobs(&log), ["1", "4", "2", "3"]);
-    for (job, known) in [("1", true), ("2", true), ("3", true), ("5", false)] {
-        assert_eq!(knows_job(&log, &JobId::new(job)), known, "{job}");
-    }
     // A second time there is nothing to do.
     assert_eq!(archive(&log), []);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3);
