@@ -16,6 +16,7 @@ use crate::job::JobId;
 use crate::procedure::{MemSize, Resources, TimeLimit};
 use crate::state::TaskKey;
 
+mod homes;
 mod passes;
 mod queries;
 
@@ -66,6 +67,8 @@ impl Fakes {
             accounting: true,
             owner: 1000,
             caller: 1000,
+            project: Some("study".to_owned()),
+            home: Home::default(),
             separator: parse::SEPARATOR.to_owned(),
             submit_timeout: SlurmSettings::SUBMIT_TIMEOUT,
             query_timeout: SlurmSettings::QUERY_TIMEOUT,
@@ -102,6 +105,7 @@ fn job(id: &str) -> JobRef {
 fn asked(jobs: &[&str], canary: Option<&str>) -> Question {
     Question {
         jobs: jobs.iter().map(|id| job(id)).collect(),
+        in_flight: Vec::new(),
         search_from: None,
         clusters: Vec::new(),
         canary: canary.map(job),
