@@ -6,12 +6,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::client::SlurmExecutor;
-use super::query::{EVERYBODY, IDS_PER_CALL, missing};
+use super::query::{EVERYBODY, IDS_PER_CALL, each_once, missing};
 use crate::executor::{Answer, JobReport, Question};
 use crate::job::JobId;
 
 impl SlurmExecutor {
-    /// Adds what is known of jobs in flight that both answers lack, and looks through the whole queue for the tags of
+    /// Adds what is known of jobs in flight of which neither answer shows that they live or have ended, and looks through the whole queue for the tags of
     /// submissions whose job is not known.
     pub(super) fn add_others(
         &mut self,
@@ -25,7 +25,8 @@ impl SlurmExecutor {
         };
         for cluster in clusters {
             let records = accounting.got().into_iter().flatten();
-            let ids: Vec<String> = missing(&question.in_flight, jobs.iter().chain(records))
+            let ended = records.filter(|record| !record.phase.is_live());
+            let ids: Vec<String> = missing(&question.in_flight, jobs.iter().chain(ended))
                 .into_iter()
                 .filter(|(_, place)| *place == cluster.as_deref())
                 .map(|(id, _)| id.to_owned())
@@ -51,7 +52,10 @@ impl SlurmExecutor {
                 continue;
             };
             match self.records_of_others(question, &ids, cluster.as_ref()) {
-                Ok(others) => records.extend(others),
+                Ok(others) => {
+                    records.extend(others);
+                    *records = each_once(std::mem::take(records));
+                }
                 Err(text) => *accounting = Answer::Failed(text),
             }
         }

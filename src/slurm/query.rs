@@ -283,7 +283,7 @@ pub(super) fn missing<'a>(
 
 /// Leaves one report per record. Of one id there is a record per submission: it was requeued, or recycled for
 /// another job.
-fn each_once(mut jobs: Vec<JobReport>) -> Vec<JobReport> {
+pub(super) fn each_once(mut jobs: Vec<JobReport>) -> Vec<JobReport> {
     let mut seen = HashSet::new();
     jobs.retain(|job| {
         let cluster = job.facts.cluster.clone();
