@@ -100,6 +100,17 @@ mod tests {
     }
 
     #[test]
+    fn attack_a_state_remembers_its_cluster_and_its_path() {
+        let meta = said(&[(CLUSTER, "alpha"), (PATH, "/data/state.parquet")]).unwrap();
+        assert_eq!(meta.cluster.as_deref(), Some("alpha"));
+        assert_eq!(meta.path.as_deref(), Some("/data/state.parquet"));
+        let pairs: BTreeMap<String, String> = pairs_of(&meta).unwrap().into_iter().collect();
+        assert_eq!(parse_metadata(&pairs).unwrap(), meta);
+        let before = said(&[]).unwrap();
+        assert_eq!((before.cluster, before.path), (None, None));
+    }
+
+    #[test]
     fn a_state_begun_anew_is_known_by_its_old_mark_too() {
         let old = said(&[(BASELINES, r#"{"begun_anew":1700000000,"sessions":4}"#)]).unwrap();
         assert_eq!(old.begun_anew, Some(1_700_000_000));
