@@ -133,8 +133,10 @@ pub enum Refusal {
 /// Asks about jobs of one pass.
 #[derive(Debug, Clone, Default)]
 pub struct Question {
-    /// Jobs of rows that are in flight.
+    /// Jobs of rows that are in flight, and of those that were judged without the end of their job.
     pub jobs: Vec<JobRef>,
+    /// Those of rows in flight: before their absence means something, they are asked for whoever owns them.
+    pub in_flight: Vec<JobRef>,
     /// Submissions whose job is not known may be this old: accounting is asked for all jobs of the user since then,
     /// whatever they are called now.
     pub search_from: Option<DateTime<Utc>>,
@@ -160,6 +162,8 @@ pub struct Observation {
     pub accounting: Answer<Vec<JobReport>>,
     /// The jobs asked for that another executor runs: that no answer shows them proves nothing.
     pub of_other_executor: Vec<JobId>,
+    /// The cluster that answered for jobs that name none, if it was asked for its name.
+    pub cluster: Option<Arc<str>>,
     /// Things a person should hear of once (an unknown state word).
     pub warnings: Vec<String>,
 }

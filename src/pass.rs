@@ -128,7 +128,7 @@ impl Pass<'_> {
     }
 
     /// Asks for the queue only: the rows stay as they are.
-    pub fn look_at_queue(&mut self, state: &State) -> Looked {
+    pub fn look_at_queue(&mut self, state: &mut State) -> Looked {
         look::look_at_queue(self.config, state, self.executor)
     }
 

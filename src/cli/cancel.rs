@@ -16,7 +16,6 @@ use crate::manifest::Selection;
 use crate::pass::{Looked, queue_question};
 use crate::reconcile::{complete_tags, jobs_to_end};
 use crate::state::audit_log::{Event, EventKind};
-use crate::state::store::check_owner;
 use crate::state::transition::{Cause, Change};
 use crate::state::{JobFacts, Reason, State, TaskRow, TaskStatus};
 use crate::sys;
@@ -67,10 +66,8 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
             false => Exit::Error,
         });
     }
-    if !args.write.as_owner {
-        // Before anything is asked of Slurm: it may hide the owner's jobs from this user.
-        check_owner(&context.store.paths, &state.meta, sys::effective_uid())?;
-    }
+    // Before anything is asked of Slurm: it may hide the owner's jobs from this user.
+    context.check_ours(&state, &args.write)?;
     printer.tell_once();
     let mut question = queue_question(&context.config, &state);
     question.jobs = jobs.iter().filter_map(|row| reference(row)).collect();

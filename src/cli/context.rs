@@ -31,7 +31,7 @@ use crate::slurm::SlurmExecutor;
 use crate::state::State;
 use crate::state::audit_log::AuditLog;
 use crate::state::lock::{Lock, LockError};
-use crate::state::store::{LockedStore, Store, check_owner};
+use crate::state::store::{LockedStore, StateError, Store, check_original, check_owner};
 use crate::sys;
 
 /// Holds what was loaded for one call.
@@ -134,15 +134,21 @@ impl Context {
         let mut state = locked.read()?;
         tell_warnings(&state, printer);
         tell_links(&self.store, printer);
-        if !args.as_owner {
-            check_owner(&self.store.paths, &state.meta, sys::effective_uid())?;
-        }
+        self.check_ours(&state, args)?;
         if self.traces(&state).is_some() {
             let now = u64::try_from(sys::now().timestamp()).unwrap_or_default();
             state.meta.begun_anew = Some(now);
         }
         state.meta.project = Some(self.project(&state));
         Ok((locked, state))
+    }
+
+    /// Stops a command that writes, if the state is another user's or a copy of one that goes on elsewhere.
+    pub fn check_ours(&self, state: &State, args: &WriteArgs) -> Result<(), StateError> {
+        if !args.as_owner {
+            check_owner(&self.store.paths, &state.meta, sys::effective_uid())?;
+        }
+        check_original(&self.store, &state.meta)
     }
 
     /// Where this user may not even make a lock, the state often is another user's: that says more.
@@ -175,10 +181,7 @@ impl Context {
     /// Makes the executor that asks for the jobs of the state's owner.
     pub fn executor(&self, access: Access, state: &State) -> Result<Box<dyn Executor>, Failure> {
         Ok(match self.config.executor {
-            ExecutorKind::Slurm => Box::new(SlurmExecutor::from_config(
-                &self.config,
-                state.meta.owner_uid,
-            )),
+            ExecutorKind::Slurm => Box::new(SlurmExecutor::from_config(&self.config, &state.meta)),
             ExecutorKind::Local => {
                 let mut settings =
                     LocalSettings::from_config(&self.config, &self.store.paths.local);

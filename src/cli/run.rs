@@ -52,6 +52,9 @@ pub fn run(
         Some(_) => Access::ReadWrite,
         None => Access::ReadOnly,
     };
+    if args.accept_cluster {
+        state.meta.cluster = None;
+    }
     let mut executor = context.executor(access, &state)?;
     match executor.preflight() {
         Err(error) if args.dry_run => printer.warning(&error.to_string()),

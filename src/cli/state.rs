@@ -22,7 +22,7 @@ use crate::safety;
 use crate::state::audit_log::{Event, EventKind};
 use crate::state::repair::{self, Origin, Rebuilt};
 use crate::state::sources::Sources;
-use crate::state::store::{LockedStore, check_owner};
+use crate::state::store::LockedStore;
 use crate::state::verify::{self, Level};
 use crate::state::{State, TaskKey};
 use crate::sys;
@@ -66,13 +66,7 @@ fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result
         .of_study(&context.default_project())
         .require_usable()?;
     let mut rebuilt = repair::rebuild(&sources);
-    if !args.write.as_owner {
-        check_owner(
-            &context.store.paths,
-            &rebuilt.state.meta,
-            sys::effective_uid(),
-        )?;
-    }
+    context.check_ours(&rebuilt.state, &args.write)?;
     let is_marked = rebuilt.state.meta.begun_anew.is_some();
     if !rebuilt.is_needed() && !is_marked {
         for note in &rebuilt.notes {
@@ -124,10 +118,10 @@ fn look(
     printer: &mut Printer,
 ) -> Result<Looked, Failure> {
     let outputs = context.outputs(&rebuilt.state, printer)?;
-    // Read-only also with `--yes`: a repair starts no local job.
-    let mut executor = context.executor(Access::ReadOnly, &rebuilt.state)?;
     let state = &mut rebuilt.state;
     state.meta.project = Some(context.project(state));
+    // Read-only also with `--yes`: a repair starts no local job.
+    let mut executor = context.executor(Access::ReadOnly, state)?;
     let mut looked = pass::look(
         &context.config,
         state,

@@ -95,6 +95,7 @@ pub fn look(
     let question = question(config, state, asked_at);
     executor.set_deadline(config.deadline);
     let mut observation = executor.observe(&question);
+    note_cluster(state, &observation);
     reconcile::complete_tags(&mut observation, state);
     let disk = Disk {
         config,
@@ -139,17 +140,34 @@ pub fn look(
 }
 
 /// Asks for the queue only.
-pub(super) fn look_at_queue(config: &Config, state: &State, executor: &mut dyn Executor) -> Looked {
+pub(super) fn look_at_queue(
+    config: &Config,
+    state: &mut State,
+    executor: &mut dyn Executor,
+) -> Looked {
     executor.set_deadline(config.deadline);
     let mut question = queue_question(config, state);
     question.identify = Some(state.meta.project.clone().unwrap_or_default());
     let mut observation = executor.observe(&question);
+    note_cluster(state, &observation);
     reconcile::complete_tags(&mut observation, state);
     Looked {
         queue_failed: failure(&observation.queue),
         warnings: observation.warnings.clone(),
         observation,
         ..Looked::default()
+    }
+}
+
+/// Remembers where the jobs are, so that no other cluster is believed about them.
+fn note_cluster(state: &mut State, observation: &Observation) {
+    if state.meta.cluster.is_some() {
+        return;
+    }
+    state.meta.cluster = observation.cluster.as_deref().map(str::to_owned);
+    // The first run of a study saves it in any case; without a state file there is nothing to remember.
+    if state.is_stored() && state.meta.cluster.is_some() {
+        state.mark_changed();
     }
 }
 

@@ -33,6 +33,9 @@ pub fn question(rows: &State, now: DateTime<Utc>) -> Question {
     for row in rows.rows() {
         if row.is_in_flight() || is_to_be_corrected(row, now) {
             question.jobs.extend(job_ref(row));
+            if row.is_in_flight() {
+                question.in_flight.extend(job_ref(row));
+            }
             newest = newest.max(row.submitted_at);
             question.since = earlier(question.since, row.submitted_at);
             if row.is_in_doubt() || is_unaccounted(row) {

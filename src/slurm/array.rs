@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use super::client::SlurmExecutor;
+use super::home::setting;
 use super::sbatch_line::Line;
 use crate::array::{files, wrapper};
 use crate::executor::ArrayJob;
@@ -16,9 +17,8 @@ const DEFAULT_LIMIT: usize = 1001;
 impl SlurmExecutor {
     /// Asks how many tasks an array may have; Slurm's default if there is no answer.
     pub(super) fn ask_array_limit(&mut self) -> usize {
-        let arguments = ["show", "config"].map(str::to_owned);
-        match self.ask("scontrol", &arguments) {
-            Ok(text) => array_limit(&text),
+        match self.site_config() {
+            Ok(text) => array_limit(text),
             Err(error) => {
                 tracing::debug!("{error}; an array has {DEFAULT_LIMIT} tasks at most");
                 DEFAULT_LIMIT
@@ -89,14 +89,8 @@ fn common_variables(tasks: &[&JobRequest]) -> BTreeMap<String, String> {
 /// Reads `scontrol show config`. `MaxArraySize` is one more than the greatest index, 0 where there are no
 /// arrays; `max_array_tasks` of `SchedulerParameters` is a number of tasks.
 fn array_limit(config: &str) -> usize {
-    let value = |key: &str| {
-        config.lines().find_map(|line| {
-            let (name, value) = line.split_once('=')?;
-            (name.trim() == key).then(|| value.trim())
-        })
-    };
-    let size = value("MaxArraySize").and_then(|text| text.parse().ok());
-    let tasks = value("SchedulerParameters").and_then(|text| {
+    let size = setting(config, "MaxArraySize").and_then(|text| text.parse().ok());
+    let tasks = setting(config, "SchedulerParameters").and_then(|text| {
         text.split(',')
             .find_map(|part| part.trim().strip_prefix("max_array_tasks=")?.parse().ok())
     });

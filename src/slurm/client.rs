@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::command::{Commands, Ended};
+use super::home::Home;
 use super::identity;
 use super::parse;
 use super::query::{IDS_PER_CALL, cluster_option, clusters};
@@ -24,6 +25,7 @@ use crate::executor::{
 };
 use crate::job::{ExecutorKind, JobRef};
 use crate::script::{check_header, find_script, header_words};
+use crate::state::table::Metadata;
 use crate::sys;
 
 /// Holds what the executor needs to know of the site and of the calling process.
@@ -42,6 +44,9 @@ pub struct SlurmSettings {
     pub owner: u32,
     /// Who asks, and owns what is submitted.
     pub caller: u32,
+    /// The study's word in the tags of its jobs.
+    pub project: Option<String>,
+    pub home: Home,
     /// What Slurm is to print between two fields.
     pub separator: String,
     /// sbatch tries again by itself for two minutes when the controller is busy.
@@ -64,6 +69,10 @@ pub struct SlurmExecutor {
     pub(super) accounting: bool,
     pub(super) owner: u32,
     pub(super) caller: u32,
+    pub(super) project: Option<String>,
+    pub(super) home: Home,
+    /// What `scontrol show config` printed. None: not asked yet.
+    pub(super) site_config: Option<String>,
     pub(super) separator: String,
     pub(super) time: TimeLeft,
     /// None: not asked yet.
@@ -90,16 +99,19 @@ impl SlurmExecutor {
             accounting: settings.accounting,
             owner: settings.owner,
             caller: settings.caller,
+            project: settings.project,
+            home: settings.home,
+            site_config: None,
             separator: settings.separator,
             time: TimeLeft::new(settings.submit_timeout, settings.query_timeout),
             has_submit_line: None,
         }
     }
 
-    /// Takes what the configuration and the calling process say. `owner`: the user whose state it is, if known.
-    pub fn from_config(config: &Config, owner: Option<u32>) -> Self {
+    /// Takes what the configuration, the state and the calling process say.
+    pub fn from_config(config: &Config, state: &Metadata) -> Self {
         let caller = sys::effective_uid();
-        let owner = owner.unwrap_or(caller);
+        let owner = state.owner_uid.unwrap_or(caller);
         Self::new(SlurmSettings {
             bin_dir: config.slurm.bin_dir.clone(),
             script_dir: config.script_dir.clone(),
@@ -108,6 +120,8 @@ impl SlurmExecutor {
             accounting: config.slurm.accounting,
             owner,
             caller,
+            project: state.project.clone(),
+            home: Home::of(config, state),
             separator: parse::separator(&(owner, &config.state_file)),
             submit_timeout: SlurmSettings::SUBMIT_TIMEOUT,
             query_timeout: SlurmSettings::QUERY_TIMEOUT,
@@ -249,34 +263,34 @@ impl Executor for SlurmExecutor {
             ));
         }
         // The queue first: what ends between the two questions is then still found in the second.
-        let mut queue = self.observe_queue(&clusters, &mut warnings);
+        let mut queue = self.observe_queue(question, &clusters, &mut warnings);
         // Without the queue nothing can change, and a Slurm that is away is waited for only once.
-        let accounting = match &mut queue {
+        let mut accounting = match queue {
             Answer::Failed(_) => {
                 Answer::Failed("not asked, since the queue did not answer".to_owned())
             }
-            Answer::Got(queue) => {
-                let mut accounting = self.observe_accounting(question, &clusters, &mut warnings);
-                let (mut none, mut others) = (Vec::new(), Vec::new());
-                if let Answer::Got(_) = accounting {
-                    others = self.submit_lines_of_others(question, queue, &mut warnings);
-                }
-                let records = match &mut accounting {
-                    Answer::Got(records) => records,
-                    Answer::Failed(_) | Answer::Off => &mut none,
-                };
-                identity::settle(queue, records, &others);
-                if let Answer::Got(records) = &mut accounting {
-                    self.add_usage(question, queue, records, &mut warnings);
-                }
-                accounting
-            }
-            Answer::Off => self.observe_accounting(question, &clusters, &mut warnings),
+            _ => self.observe_accounting(question, &clusters, &mut warnings),
         };
+        self.add_others(question, &clusters, &mut queue, &mut accounting);
+        if let Answer::Got(queue) = &mut queue {
+            let (mut none, mut lines) = (Vec::new(), Vec::new());
+            if let Answer::Got(_) = accounting {
+                lines = self.submit_lines_of_others(question, queue, &mut warnings);
+            }
+            let records = match &mut accounting {
+                Answer::Got(records) => records,
+                Answer::Failed(_) | Answer::Off => &mut none,
+            };
+            identity::settle(queue, records, &lines);
+            if let Answer::Got(records) = &mut accounting {
+                self.add_usage(question, queue, records, &mut warnings);
+            }
+        }
         Observation {
             queue,
             accounting,
             of_other_executor: question.of_other_executor(ExecutorKind::Slurm),
+            cluster: self.home.cluster.clone(),
             warnings,
         }
     }

@@ -10,10 +10,11 @@ use chrono::{DateTime, Utc};
 
 use super::client::SlurmExecutor;
 use super::command::{End, one_line};
+use super::home::Home;
 use super::sbatch_answer;
 use super::sbatch_line::Line;
 use crate::executor::{
-    Answer, Executor as _, ExecutorError, JobReport, JobRequest, Refusal, Submission,
+    Answer, Executor as _, ExecutorError, JobReport, JobRequest, Question, Refusal, Submission,
 };
 use crate::job::JobId;
 use crate::script::header_words;
@@ -28,6 +29,7 @@ pub struct Questions {
     pub canary: Option<JobId>,
     /// Whose associations are looked at.
     pub user: String,
+    pub home: Home,
     /// True: only what may differ between two environments.
     pub in_short: bool,
 }
@@ -96,11 +98,13 @@ impl SlurmExecutor {
             report.version = Some(self.ask("sbatch", &words(&["--version"])));
         }
         if has(&report, "squeue") {
-            report.queue = Some(match self.observe_queue(&[None], &mut Vec::new()) {
-                Answer::Got(jobs) => Ok(jobs),
-                Answer::Failed(error) => Err(error),
-                Answer::Off => Ok(Vec::new()),
-            });
+            report.queue = Some(
+                match self.observe_queue(&Question::default(), &[None], &mut Vec::new()) {
+                    Answer::Got(jobs) => Ok(jobs),
+                    Answer::Failed(error) => Err(error),
+                    Answer::Off => Ok(Vec::new()),
+                },
+            );
         }
         if has(&report, "sacct") {
             let job = questions.canary.as_ref().map_or("1", JobId::as_str);

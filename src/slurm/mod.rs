@@ -1,17 +1,19 @@
 //! Slurm behind the [`Executor`](crate::executor::Executor) trait.
 //!
-//! [`client`] implements the trait: `array` submits job arrays, `query` asks squeue and sacct, `usage` asks about
-//! steps, [`inspect`] and [`offers`] ask for `check` and `init`. `command` is the only file that starts Slurm's
+//! [`client`] implements the trait: `array` submits job arrays, `query` asks squeue and sacct, `home` which
+//! cluster they are of, `others` for jobs of other users that are ours, `usage` asks about steps, [`inspect`] and [`offers`] ask for `check` and `init`. `command` is the only file that starts Slurm's
 //! commands. `sbatch_line` writes sbatch's, [`parse`] reads the answers; [`sbatch_answer`] and [`job_state`] know
 //! what the answers mean; `identity` decides which of them are about one job. These five are pure.
 
 mod array;
 pub mod client;
 mod command;
+mod home;
 mod identity;
 pub mod inspect;
 pub mod job_state;
 pub mod offers;
+mod others;
 pub mod parse;
 mod query;
 pub mod sbatch_answer;
@@ -21,3 +23,4 @@ mod usage;
 
 pub use client::{SlurmExecutor, SlurmSettings};
 pub use command::{End, KEPT};
+pub use home::Home;

@@ -10,15 +10,19 @@ use chrono::{DateTime, Days, Local, Utc};
 
 use super::client::SlurmExecutor;
 use super::command::{End, one_line};
+use super::home::setting;
 use super::identity;
 use super::job_state::is_revoked;
 use super::parse::{self, Parsed};
 use crate::executor::{Answer, JobReport, Question};
-use crate::job::array;
+use crate::job::{JobId, JobRef, array};
 use crate::sys;
 
 /// One argument holds 128 KiB at most, and the database is asked for so many rows at a time.
 pub(super) const IDS_PER_CALL: usize = 1000;
+
+/// sacct shows everybody's jobs by itself to root only.
+pub(super) const EVERYBODY: &str = "--allusers";
 
 impl SlurmExecutor {
     /// Runs a query; the error is a text for people.
@@ -61,10 +65,10 @@ impl SlurmExecutor {
     }
 
     /// Whose jobs are asked for: the owner's, and those that another caller submits.
-    pub(super) fn users(&self) -> String {
+    pub(super) fn users(&self, option: &str) -> String {
         match self.owner == self.caller {
-            true => self.owner.to_string(),
-            false => format!("{},{}", self.owner, self.caller),
+            true => format!("{option}={}", self.owner),
+            false => format!("{option}={},{}", self.owner, self.caller),
         }
     }
 
@@ -73,16 +77,8 @@ impl SlurmExecutor {
         if self.owner == self.caller || self.caller == 0 {
             return Ok(());
         }
-        let config = self.ask("scontrol", &["show", "config"].map(str::to_owned))?;
-        let is_hidden =
-            config
-                .lines()
-                .filter_map(|line| line.split_once('='))
-                .any(|(key, value)| {
-                    key.trim() == "PrivateData"
-                        && value.split(',').any(|what| what.trim() == "jobs")
-                });
-        match is_hidden {
+        let hidden = setting(self.site_config()?, "PrivateData").unwrap_or_default();
+        match hidden.split(',').any(|what| what.trim() == "jobs") {
             false => Ok(()),
             true => Err(format!(
                 "Slurm hides the jobs of user {} from user {} (PrivateData=jobs)",
@@ -91,20 +87,26 @@ impl SlurmExecutor {
         }
     }
 
-    fn ask_queue(&mut self, cluster: Option<&Arc<str>>) -> Result<Parsed, String> {
+    /// `filter`: which jobs are wanted; none: all.
+    pub(super) fn ask_queue(
+        &mut self,
+        filter: Option<String>,
+        cluster: Option<&Arc<str>>,
+    ) -> Result<Parsed, String> {
         // One more at the end: what comes between two records is text of something else than Slurm.
         let format = parse::QUEUE_FORMAT.map(|field| format!("{field}{}", self.separator));
         let mut arguments = cluster_option(cluster);
         arguments.extend(["--all", "-h", "-r", "--states=all"].map(str::to_owned));
-        arguments.push(format!("--user={}", self.users()));
+        arguments.extend(filter);
         arguments.push(format!("--format={}", format.concat()));
         let text = self.ask("squeue", &arguments)?;
         Ok(parse::queue(&text, &self.separator, cluster))
     }
 
-    /// Asks accounting for these jobs of the user (none: all), with their submit lines, which hold our tag.
-    fn ask_accounting(
+    /// Asks accounting for these jobs of `users` (no ids: all), with their submit lines, which hold our tag.
+    pub(super) fn ask_accounting(
         &mut self,
+        users: String,
         ids: &[&str],
         since: Option<DateTime<Utc>>,
         cluster: Option<&Arc<str>>,
@@ -125,8 +127,7 @@ impl SlurmExecutor {
         // All jobs that ever had an id: ids are recycled, and sacct alone would show the newest only.
         arguments.extend(["-X", "-D", "-n", "-p"].map(str::to_owned));
         arguments.push(format!("--delimiter={}", self.separator));
-        // Everybody's jobs are shown otherwise, at least to root.
-        arguments.push(format!("--uid={}", self.users()));
+        arguments.push(users);
         if !ids.is_empty() {
             arguments.push(format!("--jobs={}", ids.join(",")));
         }
@@ -143,6 +144,7 @@ impl SlurmExecutor {
 
     pub(super) fn observe_queue(
         &mut self,
+        question: &Question,
         clusters: &[Option<Arc<str>>],
         warnings: &mut Vec<String>,
     ) -> Answer<Vec<JobReport>> {
@@ -151,7 +153,8 @@ impl SlurmExecutor {
             return Answer::Failed(text);
         }
         for cluster in clusters {
-            match self.ask_queue(cluster.as_ref()) {
+            let own = self.users("--user");
+            match self.ask_queue(Some(own), cluster.as_ref()) {
                 Ok(parsed) => {
                     if let Some(text) = parsed.broken {
                         return Answer::Failed(text);
@@ -162,7 +165,10 @@ impl SlurmExecutor {
                 Err(text) => return Answer::Failed(text),
             }
         }
-        Answer::Got(jobs)
+        match self.check_home(question, &jobs) {
+            Ok(()) => Answer::Got(jobs),
+            Err(text) => Answer::Failed(text),
+        }
     }
 
     pub(super) fn observe_accounting(
@@ -222,15 +228,18 @@ impl SlurmExecutor {
             for chunk in chunks {
                 let mut asked: Vec<&str> = chunk.to_vec();
                 asked.extend(canary.map(|canary| canary.id.as_str()));
-                let parsed = self.ask_accounting(&asked, question.since, cluster.as_ref())?;
+                let own = self.users("--uid");
+                let parsed = self.ask_accounting(own, &asked, question.since, cluster.as_ref())?;
                 // Any job that is known proves that it answers. The canary alone does not have to be there
                 // for ever: sites purge old records.
                 if let Some(canary) = canary
                     && parsed.jobs.is_empty()
                 {
                     // It may have ended before the time that the others are asked from.
+                    // The wrapper around sbatch may have submitted it as another user.
+                    let ids = [canary.id.as_str()];
                     let alone =
-                        self.ask_accounting(&[canary.id.as_str()], None, cluster.as_ref())?;
+                        self.ask_accounting(EVERYBODY.to_owned(), &ids, None, cluster.as_ref())?;
                     if !alone.jobs.iter().any(|job| job.id == canary.id) {
                         return Err(format!(
                             "sacct answers, but does not know job {} that it has known: its database is not whole",
@@ -242,12 +251,16 @@ impl SlurmExecutor {
                 note(parsed, &mut found);
             }
             if question.search_from.is_some() {
-                let all = self.ask_accounting(&[], question.search_from, cluster.as_ref())?;
+                let own = self.users("--uid");
+                let all = self.ask_accounting(own, &[], question.search_from, cluster.as_ref())?;
                 note(all, &mut found);
             }
         }
         match cut {
-            Some(text) if question.search_from.is_some() || !knows_all(&found, question) => {
+            Some(text)
+                if question.search_from.is_some()
+                    || !missing(&question.jobs, found.iter()).is_empty() =>
+            {
                 Err(text)
             }
             _ => Ok(each_once(found)),
@@ -269,7 +282,7 @@ impl SlurmExecutor {
                 if self.has_submit_line == Some(false) {
                     return found;
                 }
-                match self.ask_accounting(chunk, None, cluster.as_ref()) {
+                match self.ask_accounting(EVERYBODY.to_owned(), chunk, None, cluster.as_ref()) {
                     Ok(parsed) => found.extend(parsed.jobs),
                     Err(text) => {
                         add_new(
@@ -287,23 +300,27 @@ impl SlurmExecutor {
     }
 }
 
-/// True if accounting has something about each job that was asked for.
-fn knows_all(found: &[JobReport], question: &Question) -> bool {
-    let arrays = found.iter().filter_map(|job| array::split_job_id(&job.id));
-    let known: HashSet<&str> = found
-        .iter()
-        .map(|job| job.id.as_str())
-        .chain(arrays.map(|(array, _)| array))
+/// The number and the cluster of each job that no report is about. A report of an array is about all its tasks.
+pub(super) fn missing<'a>(
+    jobs: &'a [JobRef],
+    reports: impl Iterator<Item = &'a JobReport>,
+) -> Vec<(&'a str, Option<&'a str>)> {
+    let place = |id: &'a JobId, cluster: &'a Option<Arc<str>>| {
+        let number = array::split_job_id(id).map_or(id.leader(), |(array, _)| array);
+        (number, cluster.as_deref())
+    };
+    let mut known: HashSet<_> = reports
+        .map(|job| place(&job.id, &job.facts.cluster))
         .collect();
-    question.jobs.iter().all(|job| {
-        known.contains(job.id.as_str())
-            || array::split_job_id(&job.id).is_some_and(|(array, _)| known.contains(array))
-    })
+    let jobs = jobs.iter().filter(|job| parse::is_askable(&job.id));
+    jobs.map(|job| place(&job.id, &job.cluster))
+        .filter(|job| known.insert(*job))
+        .collect()
 }
 
 /// Leaves one report per record. Of one id there is a record per submission: it was requeued, or recycled for
 /// another job.
-fn each_once(mut jobs: Vec<JobReport>) -> Vec<JobReport> {
+pub(super) fn each_once(mut jobs: Vec<JobReport>) -> Vec<JobReport> {
     let mut seen = HashSet::new();
     jobs.retain(|job| {
         let cluster = job.facts.cluster.clone();

@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -129,7 +129,37 @@ impl Store {
     pub fn project_of_copies(&self) -> Option<String> {
         [&self.paths.backup, &self.paths.attempts]
             .into_iter()
-            .find_map(|path| self.load(path).ok()??.meta.project)
+            .filter_map(|path| Some(self.load(path).ok()??.meta))
+            .find(|meta| self.original(meta).is_none())?
+            .project
+    }
+
+    /// The state file of which this one is a copy, if the study goes on there: both would take each other's jobs for
+    /// their own. A path that cannot be seen from here is that of a study which was moved.
+    pub fn original(&self, meta: &Metadata) -> Option<PathBuf> {
+        let path = Path::new(meta.path.as_deref()?);
+        let identity = |path: &Path| {
+            let metadata = path.metadata().ok()?;
+            Some((metadata.dev(), metadata.ino()))
+        };
+        let there = identity(path)?;
+        // A client of a file server may still see the file that the last save replaced, which is the backup now.
+        let names = [&self.paths.state, &self.paths.backup];
+        if names.iter().any(|own| identity(own) == Some(there)) {
+            return None;
+        }
+        // Two mounts of one directory have different devices, but show one lock.
+        let lock = |paths: &StatePaths| std::fs::read(&paths.lock).ok();
+        let held = StatePaths::of(path).ok().and_then(|paths| lock(&paths));
+        if held.is_some() && held == lock(&self.paths) {
+            return None;
+        }
+        match self.load(path) {
+            Ok(found) if found.as_ref().map(|found| &found.meta.project) != Some(&meta.project) => {
+                None
+            }
+            _ => Some(path.to_owned()),
+        }
     }
 
     /// Waits for the lock. The directory of the state is made if need be.
@@ -195,6 +225,18 @@ impl Store {
                 source,
             }),
         }
+    }
+}
+
+/// Stops a command that writes on the copy of a study.
+pub fn check_original(store: &Store, meta: &Metadata) -> Result<(), StateError> {
+    match store.original(meta) {
+        Some(original) => Err(StateError::Copied {
+            path: store.paths.state.clone(),
+            backup: store.paths.backup.clone(),
+            original,
+        }),
+        None => Ok(()),
     }
 }
 

@@ -63,6 +63,10 @@ pub struct Metadata {
     pub generation: u64,
     pub project: Option<String>,
     pub owner_uid: Option<u32>,
+    /// ClusterName of the Slurm that runs the jobs whose rows name no cluster.
+    pub cluster: Option<String>,
+    /// Where the state file was at the last save, without symbolic links. It tells a study that was moved from a copy.
+    pub path: Option<String>,
     /// Counts that the safety stop compares with, by name.
     pub baselines: BTreeMap<String, u64>,
     /// When a run began a new file although an older one had been there, seconds since 1970. Stands until a repair.

@@ -67,6 +67,7 @@ fn each_has_its_job(study: &Study, slurm: &FakeSlurm, tasks: usize) {
 #[test]
 fn twelve_due_tasks_become_one_array() {
     let (study, slurm) = study("array: auto\narray_throttle: 5", 12);
+    fs::write(slurm.at("config"), "ClusterName = dev\n").unwrap();
     let before = study.snapshot();
     let dry = study.ok(&["run", "--dry-run", "-v"]);
     let lines: Vec<&str> = dry.out.lines().collect();

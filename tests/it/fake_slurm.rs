@@ -82,6 +82,7 @@ squeue)
   for f in "$D"/jobs/*; do
     [ -f "$f" ] || continue
     { read -r name; read -r comment; read -r submit; read -r line; read -r last; } < "$f"
+    case "$*" in *--user=*) [ -f "$D/foreign/${f##*/}" ] && continue;; esac
     for id in $(ids "${f##*/}" "$last"); do
     state=PENDING; code=; [ -f "$D/state/$id" ] && read -r state code < "$D/state/$id"
     case $state in PENDING|RUNNING|SUSPENDED|COMPLETING)
@@ -118,6 +119,7 @@ sacct)
   for f in "$D"/jobs/*; do
     [ -f "$f" ] || continue
     { read -r name; read -r comment; read -r submit; read -r line; read -r last; } < "$f"
+    case "$*" in *--uid=*) [ -f "$D/foreign/${f##*/}" ] && continue;; esac
     for id in $(ids "${f##*/}" "$last"); do
     state=PENDING; code=; memory=; limit=; node=; [ -f "$D/state/$id" ] && read -r state code memory limit node < "$D/state/$id"
     state=${state/_by_/ by }
@@ -182,6 +184,14 @@ impl FakeSlurm {
     /// `OUT_OF_MEMORY 0:125 32G 60 n1`.
     pub fn set(&self, job: &str, state: &str) {
         fs::write(self.at("state").join(job), format!("{state}\n")).unwrap();
+    }
+
+    /// Gives the jobs there are now to another user, as a wrapper around sbatch does.
+    pub fn give_away(&self) {
+        fs::create_dir_all(self.at("foreign")).unwrap();
+        for (job, _) in self.jobs() {
+            fs::write(self.at("foreign").join(job), "").unwrap();
+        }
     }
 
     /// Lists the job ids with their names, oldest first; of an array, its tasks.

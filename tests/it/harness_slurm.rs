@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
 
-use snbb_scheduler::slurm::{SlurmExecutor, SlurmSettings, parse};
+use snbb_scheduler::slurm::{Home, SlurmExecutor, SlurmSettings, parse};
 
 use crate::harness::Study;
 
@@ -321,6 +321,8 @@ impl Cluster {
             accounting: true,
             owner: snbb_scheduler::sys::effective_uid(),
             caller: snbb_scheduler::sys::effective_uid(),
+            project: None,
+            home: Home::default(),
             separator: parse::separator(&"tests"),
             submit_timeout: SlurmSettings::SUBMIT_TIMEOUT,
             query_timeout: SlurmSettings::QUERY_TIMEOUT,

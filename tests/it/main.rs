@@ -15,6 +15,7 @@ mod completions;
 mod config;
 mod crash;
 mod doubt;
+mod elsewhere;
 mod errors;
 mod expect;
 mod explain;

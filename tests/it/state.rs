@@ -69,6 +69,8 @@ pub fn meta() -> Metadata {
         generation: 7,
         project: Some("study-a".to_owned()),
         owner_uid: Some(1000),
+        cluster: None,
+        path: None,
         baselines: [("sessions".to_owned(), 4), ("complete".to_owned(), 12)].into(),
         begun_anew: None,
     }

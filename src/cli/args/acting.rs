@@ -34,6 +34,9 @@ pub struct RunArgs {
     /// Go on although sessions or complete tasks became fewer; takes today's numbers as the new ones
     #[arg(long, conflicts_with_all = ["subjects", "sessions", "procedures", "force"])]
     pub accept_drop: bool,
+    /// Take this login node's cluster for that of the study's jobs, after its ClusterName has changed
+    #[arg(long)]
+    pub accept_cluster: bool,
 }
 
 #[derive(Debug, Args)]

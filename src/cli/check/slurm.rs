@@ -20,7 +20,7 @@ use crate::procedure::{ArrayMode, ProcedureId, Scope, options};
 use crate::request::{self, Circumstances};
 use crate::script;
 use crate::slurm::inspect::{Questions, Report};
-use crate::slurm::{SlurmExecutor, SlurmSettings, parse};
+use crate::slurm::{Home, SlurmExecutor, SlurmSettings, parse};
 use crate::sys;
 
 /// Slurm's database may take 45 s to say that it does not answer.
@@ -84,6 +84,12 @@ pub fn look(
         requests,
         canary: canary.clone(),
         user: sys::user_name(),
+        home: match state {
+            Some(look) if look.state.meta.cluster.is_some() => {
+                Home::of(&site.config, &look.state.meta)
+            }
+            _ => NOWHERE,
+        },
         in_short: false,
     };
     let canary = canary.as_ref().map(JobId::as_str);
@@ -155,6 +161,12 @@ impl UnderCron {
     }
 }
 
+/// Of a state that does not know its cluster: any may answer.
+const NOWHERE: Home = Home {
+    cluster: None,
+    is_never_meant: true,
+};
+
 fn ask(
     config: &Config,
     env: Vec<(OsString, OsString)>,
@@ -170,6 +182,8 @@ fn ask(
         accounting: config.slurm.accounting,
         owner: sys::effective_uid(),
         caller: sys::effective_uid(),
+        project: None,
+        home: questions.home.clone(),
         separator: parse::separator(&config.state_file),
         submit_timeout: TRY_LIMIT,
         query_timeout: QUERY_LIMIT,

@@ -16,6 +16,7 @@ use crate::job::JobId;
 use crate::procedure::{MemSize, Resources, TimeLimit};
 use crate::state::TaskKey;
 
+mod homes;
 mod passes;
 mod queries;
 
@@ -66,6 +67,8 @@ impl Fakes {
             accounting: true,
             owner: 1000,
             caller: 1000,
+            project: Some("study".to_owned()),
+            home: Home::default(),
             separator: parse::SEPARATOR.to_owned(),
             submit_timeout: SlurmSettings::SUBMIT_TIMEOUT,
             query_timeout: SlurmSettings::QUERY_TIMEOUT,

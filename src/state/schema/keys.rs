@@ -14,6 +14,8 @@ pub const VERSION: &str = "snbb.format_version";
 pub const GENERATION: &str = "snbb.generation";
 pub const PROJECT: &str = "snbb.project";
 pub const OWNER: &str = "snbb.owner_uid";
+pub const CLUSTER: &str = "snbb.cluster";
+pub const PATH: &str = "snbb.path";
 pub const BASELINES: &str = "snbb.baselines";
 pub const BEGUN_ANEW: &str = "snbb.begun_anew";
 pub const HASH: &str = "snbb.hash";
@@ -41,11 +43,13 @@ pub fn pairs_of(meta: &Metadata) -> Result<Vec<(String, String)>, ParquetError> 
         pair(GENERATION, meta.generation.to_string()),
         pair(BASELINES, baselines),
     ];
-    pairs.extend(
-        meta.project
-            .iter()
-            .map(|project| pair(PROJECT, project.clone())),
-    );
+    for (key, value) in [
+        (PROJECT, &meta.project),
+        (CLUSTER, &meta.cluster),
+        (PATH, &meta.path),
+    ] {
+        pairs.extend(value.iter().map(|value| pair(key, value.clone())));
+    }
     pairs.extend(meta.owner_uid.map(|uid| pair(OWNER, uid.to_string())));
     pairs.extend(meta.begun_anew.map(|at| pair(BEGUN_ANEW, at.to_string())));
     Ok(pairs)
@@ -74,6 +78,8 @@ pub fn parse_metadata(keys: &BTreeMap<String, String>) -> Result<Metadata, ReadE
         generation: number(GENERATION)?.ok_or_else(|| bad(GENERATION, ""))?,
         project: keys.get(PROJECT).cloned(),
         owner_uid: small(OWNER)?,
+        cluster: keys.get(CLUSTER).cloned(),
+        path: keys.get(PATH).cloned(),
         baselines,
         begun_anew: number(BEGUN_ANEW)?.or(before),
     })
@@ -91,6 +97,17 @@ mod tests {
             &all.map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
                 .collect(),
         )
+    }
+
+    #[test]
+    fn attack_a_state_remembers_its_cluster_and_its_path() {
+        let meta = said(&[(CLUSTER, "alpha"), (PATH, "/data/state.parquet")]).unwrap();
+        assert_eq!(meta.cluster.as_deref(), Some("alpha"));
+        assert_eq!(meta.path.as_deref(), Some("/data/state.parquet"));
+        let pairs: BTreeMap<String, String> = pairs_of(&meta).unwrap().into_iter().collect();
+        assert_eq!(parse_metadata(&pairs).unwrap(), meta);
+        let before = said(&[]).unwrap();
+        assert_eq!((before.cluster, before.path), (None, None));
     }
 
     #[test]

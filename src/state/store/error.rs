@@ -34,6 +34,12 @@ pub enum StateError {
         owner: u32,
         user: u32,
     },
+    #[error("{} is a copy of {}: the jobs in it are those of the study there", .path.display(), .original.display())]
+    Copied {
+        path: PathBuf,
+        backup: PathBuf,
+        original: PathBuf,
+    },
     #[error("state file {} cannot be used: {reason}", .path.display())]
     Path { path: PathBuf, reason: &'static str },
     #[error("{} is a file of git-annex", .path.display())]
@@ -79,6 +85,12 @@ impl StateError {
                 "run the command as that user; --as-owner goes on all the same (Slurm may hide the owner's jobs from you)"
                     .to_owned(),
             ),
+            Self::Copied { path, backup, original } => Some(format!(
+                "to continue that study here, move {} away; to begin another study here, remove {} and {}",
+                original.display(),
+                path.display(),
+                backup.display()
+            )),
             Self::Path { .. } => Some("set state_file to the path of a file, such as .scheduler_state.parquet".to_owned()),
             Self::Annexed { path } => Some(format!(
                 "it must not be changed: `git annex unlock {}`, and keep the state's files out of the dataset by .gitignore",

@@ -126,6 +126,7 @@ impl LockedStore {
         meta.format_version = FORMAT_VERSION;
         meta.generation += 1;
         meta.owner_uid.get_or_insert_with(crate::sys::effective_uid);
+        meta.path = paths.real_path();
         let rows: Vec<&TaskRow> = state.rows().iter().collect();
         let (bytes, identity) = encode(&paths.state, &rows, state.other_columns(), &meta)?;
         self.lock.check()?;

@@ -65,6 +65,13 @@ impl StatePaths {
         Ok(paths)
     }
 
+    /// Where the state file is, whatever links lead there. None if that is no text.
+    pub fn real_path(&self) -> Option<String> {
+        let directory = std::fs::canonicalize(self.state.parent()?).ok()?;
+        let path = directory.join(self.state.file_name()?);
+        Some(path.to_str()?.to_owned())
+    }
+
     /// The files beside the state file.
     pub fn beside(&self) -> [&PathBuf; 6] {
         [

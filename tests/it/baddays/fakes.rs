@@ -180,7 +180,7 @@ fn twenty_thousand_jobs_take_twenty_calls() {
     study.ok(&["monitor"]);
     let calls = study.read("calls");
     let count = |wanted: &str| calls.lines().filter(|line| line.contains(wanted)).count();
-    assert_eq!(count("squeue"), 1);
+    assert_eq!(count("squeue"), 2, "the queue, and a search");
     assert_eq!(count("--helpformat"), 1);
     assert_eq!(
         count("-X -D"),
@@ -188,7 +188,7 @@ fn twenty_thousand_jobs_take_twenty_calls() {
         "one per thousand jobs, and a search"
     );
     assert_eq!(count("MaxRSS"), 20);
-    assert_eq!(calls.lines().count(), 1 + 1 + 21 + 20);
+    assert_eq!(calls.lines().count(), 2 + 1 + 21 + 20);
     let rows = study.rows();
     let failed: Vec<_> = rows
         .iter()
@@ -205,7 +205,7 @@ fn twenty_thousand_jobs_take_twenty_calls() {
     study.ok(&["monitor"]);
     assert_eq!(
         study.read("calls").lines().count(),
-        4,
+        5,
         "{}",
         study.read("calls")
     );

@@ -199,8 +199,12 @@ impl World {
         world
     }
 
+    /// Makes a world like this one, for which this one is only the pattern: a copy beside its original is refused.
     pub fn copy(&self) -> Self {
+        let [state, aside] = ["state.parquet", "pattern"];
+        let _ = std::fs::rename(self.study.at(state), self.study.at(aside));
         let study = self.study.copy();
+        let _ = std::fs::rename(study.at(aside), study.at(state));
         let slurm = FakeSlurm::of(&study);
         Self { study, slurm }
     }

@@ -169,7 +169,7 @@ fn rows_that_the_plan_no_longer_holds_are_named() {
 /// What is true of a state with a hard link: each name goes its own way, and one after the other they double nothing
 /// that lives.
 #[test]
-fn a_second_name_of_the_state_takes_over_what_lives() {
+fn attack_a_second_name_of_the_state_is_refused_once_it_is_a_copy() {
     let (study, slurm) = study();
     study.ok(&["run", "--subject", "01"]);
     fs::create_dir(study.at("other")).unwrap();
@@ -185,9 +185,10 @@ fn a_second_name_of_the_state_takes_over_what_lives() {
     let said = study.ok(&["run"]).err;
     assert!(said.contains("has 1 more name (hard link)"), "{said}");
     assert_eq!(slurm.calls("sbatch"), 3);
-    // It has an older state now, and finds the job that was submitted since.
-    let said = study.ok(&by_other_name).err;
-    assert!(!said.contains("hard link"), "{said}");
+    // It has an older state now.
+    let said = study.call(&by_other_name);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("is a copy of"), "{}", said.err);
     study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), 3);
 }

@@ -43,9 +43,8 @@ fn the_users_environment_changes_no_answer() {
     );
 }
 
-#[test]
-fn jobs_of_other_users_are_not_seen() {
-    let Some(cluster) = cluster() else { return };
+/// Submits a job that waits for ever, as another user.
+fn of_another_user(cluster: &Cluster, comment: &str) -> JobRef {
     let user = cluster.user.clone();
     let id = cluster.run(
         "setpriv",
@@ -59,19 +58,56 @@ fn jobs_of_other_users_are_not_seen() {
             "--parsable",
             "--hold",
             "--job-name=theirs",
+            &format!("--comment={comment}"),
             "--output=/dev/null",
             "--chdir=/",
             "--wrap=true",
         ],
     );
-    let theirs = JobRef {
+    JobRef {
         id: id.trim().parse().unwrap(),
         cluster: None,
-    };
+    }
+}
+
+#[test]
+fn jobs_of_other_users_are_not_seen() {
+    let Some(cluster) = cluster() else { return };
+    let theirs = of_another_user(cluster, "");
     let mut executor = cluster.executor();
     let observation = executor.observe(&question(&[]));
     assert_eq!(queue_phase(&observation, &theirs), None);
     executor.cancel(&[theirs]).unwrap();
+}
+
+/// One id that Slurm does not know makes squeue fail, one of several does not.
+#[test]
+fn attack_jobs_of_other_users_are_found_by_their_ids_and_known_by_their_tags() {
+    let Some(cluster) = cluster() else { return };
+    let (ours, theirs) = ("snbb:tests:service-1", "snbb:others:service-2");
+    let [ours, theirs] = [ours, theirs].map(|tag| of_another_user(cluster, tag));
+    let unknown = JobRef {
+        id: "4000000".parse().unwrap(),
+        cluster: None,
+    };
+    let mut settings = cluster.settings(&[]);
+    settings.project = Some("tests".to_owned());
+    let mut executor = SlurmExecutor::new(settings);
+    let mut ask = |jobs: &[&JobRef]| {
+        let in_flight: Vec<JobRef> = jobs.iter().map(|job| (*job).clone()).collect();
+        executor.observe(&Question {
+            in_flight,
+            ..question(jobs)
+        })
+    };
+    let observation = ask(&[&unknown, &ours, &theirs]);
+    assert_eq!(queue_phase(&observation, &ours), Some(Phase::Held));
+    assert_eq!(queue_phase(&observation, &theirs), None);
+    assert_eq!(observation.cluster.as_deref(), Some("dev"));
+    let observation = ask(&[&unknown]);
+    assert_eq!(queue_phase(&observation, &unknown), None);
+    assert!(observation.queue.got().is_some() && observation.accounting.got().is_some());
+    cluster.executor().cancel(&[ours, theirs]).unwrap();
 }
 
 #[test]

@@ -234,7 +234,7 @@ fn every_cluster_that_matters_is_asked_for_its_own_jobs() {
         clusters.sort_unstable();
         clusters
     };
-    assert_eq!(of("squeue", ""), ["-", "x", "y"]);
+    assert_eq!(of("squeue", "--user="), ["-", "x", "y"]);
     assert_eq!(of("sacct", "--uid=1000 --starttime="), ["-", "x", "y"]);
     assert_eq!(of("sacct", "--uid=1000 --jobs="), ["-", "x"]);
     assert_eq!(of("sacct", "MaxRSS"), ["-"], "the job on x runs");

@@ -1,0 +1,199 @@
+//! Calls from another place than the study's: a login node of another cluster, a copy of the study's directory, and jobs
+//! that another user owns.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use crate::fake_slurm::FakeSlurm;
+use crate::harness::Study;
+
+/// Nothing is waited for, so that a wrong answer has its effect at once.
+const PAIR: &str = "\
+settle_time: 0s
+output_grace: 0s
+lost_grace: 0s
+absence_grace: 0s
+procedures:
+  - {name: a, output_dir: a, script: a.sh, completion_marker: done}
+";
+
+/// Two subjects; of the second nobody knows whether its job was accepted.
+fn study() -> (Study, FakeSlurm) {
+    let mut study = Study::new();
+    let slurm = FakeSlurm::new(&mut study);
+    study.configure(PAIR);
+    study.script("a.sh", "true");
+    study.scan(&["sub-1/ses-1", "sub-2/ses-1"]);
+    fs::write(slurm.at("config"), "ClusterName = alpha\n").unwrap();
+    slurm.silent(2);
+    study.call(&["run"]);
+    assert_eq!(study.statuses(), BEGUN);
+    (study, slurm)
+}
+
+const BEGUN: [&str; 2] = [
+    "a sub-1 ses-1: pending queued",
+    "a sub-2 ses-1: pending submitting",
+];
+const FOUND: [&str; 2] = [
+    "a sub-1 ses-1: pending queued",
+    "a sub-2 ses-1: pending queued",
+];
+
+#[test]
+fn attack_a_login_node_of_another_cluster_changes_and_submits_nothing() {
+    let (study, slurm) = study();
+    let elsewhere = |name: &str| {
+        fs::rename(slurm.at("jobs"), slurm.at("away")).unwrap();
+        fs::create_dir(slurm.at("jobs")).unwrap();
+        fs::write(slurm.at("config"), format!("ClusterName = {name}\n")).unwrap();
+    };
+    let back = || {
+        fs::remove_dir(slurm.at("jobs")).unwrap();
+        fs::rename(slurm.at("away"), slurm.at("jobs")).unwrap();
+    };
+    elsewhere("beta");
+    for command in [
+        &["run"][..],
+        &["run", "--skip-monitor"],
+        &["monitor"],
+        &["monitor"],
+        &["retry", "--status", "pending"],
+        &["cancel", "--all"],
+    ] {
+        let said = study.call(command);
+        assert_ne!(said.code, 0, "{command:?}: {}", said.err);
+        assert!(
+            said.err.contains("'alpha'") && said.err.contains("'beta'"),
+            "{command:?}: {}",
+            said.err
+        );
+    }
+    assert_eq!(study.call(&["run"]).code, 5);
+    assert_eq!(study.statuses(), BEGUN);
+    assert_eq!((slurm.calls("sbatch"), slurm.calls("scancel")), (2, 0));
+    back();
+    fs::write(slurm.at("config"), "ClusterName = alpha\n").unwrap();
+    study.ok(&["run"]);
+    assert_eq!(study.statuses(), FOUND);
+    assert_eq!(slurm.calls("sbatch"), 2);
+    // While a job of the study is in the queue, nobody is asked for the name.
+    let asked = slurm.calls("scontrol");
+    study.ok(&["run"]);
+    assert_eq!(slurm.calls("scontrol"), asked);
+}
+
+#[test]
+fn attack_a_cluster_that_was_renamed_is_accepted_at_a_persons_word() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    for job in ["1001", "1002"] {
+        slurm.set(job, "COMPLETED 0:0");
+    }
+    fs::write(slurm.at("config"), "ClusterName = omega\n").unwrap();
+    assert_eq!(study.call(&["monitor"]).code, 5);
+    assert_eq!(study.statuses(), FOUND);
+    study.ok(&["run", "--accept-cluster"]);
+    assert_eq!(
+        study.statuses(),
+        [
+            "a sub-1 ses-1: failed no_output",
+            "a sub-2 ses-1: failed no_output"
+        ]
+    );
+    study.ok(&["run"]);
+}
+
+#[test]
+fn attack_jobs_that_a_wrapper_submits_as_a_service_user_are_not_lost() {
+    let (study, slurm) = study();
+    slurm.give_away();
+    study.ok(&["run"]);
+    study.ok(&["run"]);
+    assert_eq!(study.statuses(), FOUND);
+    assert_eq!(slurm.calls("sbatch"), 2);
+    study.write("derivatives/a/sub-1/ses-1/done", "x");
+    slurm.set("1001", "COMPLETED 0:0");
+    slurm.set("1002", "FAILED 3:0");
+    study.ok(&["monitor"]);
+    assert_eq!(
+        study.statuses(),
+        [
+            "a sub-1 ses-1: complete verified",
+            "a sub-2 ses-1: failed exit_code"
+        ]
+    );
+    // Accounting is proven by a job that is not the owner's either.
+    study.scan(&["sub-3/ses-1"]);
+    study.ok(&["run"]);
+    slurm.give_away();
+    study.ok(&["monitor"]);
+    assert_eq!(study.statuses()[2..], ["a sub-3 ses-1: pending queued"]);
+}
+
+#[test]
+fn attack_a_copy_of_a_study_leaves_the_originals_jobs_alone() {
+    let (study, slurm) = study();
+    let copy = study.copy();
+    let before = copy.snapshot();
+    for command in [
+        &["run"][..],
+        &["monitor"],
+        &["retry"],
+        &["cancel", "--all"],
+        &["pause"],
+        &["state", "repair", "--yes"],
+    ] {
+        let said = copy.call(command);
+        assert_eq!(said.code, 1, "{command:?}: {}", said.err);
+        assert!(
+            said.err.contains("is a copy of"),
+            "{command:?}: {}",
+            said.err
+        );
+        assert!(said.err.contains("move "), "{}", said.err);
+    }
+    assert_eq!(slurm.calls("scancel"), 0);
+    assert_eq!(copy.snapshot(), before);
+    copy.ok(&["status"]);
+
+    // A study of its own has a mark of its own, although the copy before the state is left.
+    fs::remove_file(copy.at("state.parquet")).unwrap();
+    fs::copy(study.at("state.parquet"), copy.at("state.parquet.bak")).unwrap();
+    for file in fs::read_dir(copy.at("fake-slurm/jobs")).unwrap() {
+        fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    copy.ok(&["run"]);
+    let tag = |slurm: &FakeSlurm, call: usize| {
+        let argv = slurm.argv();
+        let line = argv.lines().nth(call).unwrap().to_owned();
+        let (_, tag) = line.split_once("snbb:").unwrap();
+        tag.split(':').next().unwrap().to_owned()
+    };
+    let own = FakeSlurm::of(&copy);
+    assert_ne!(tag(&own, 2), tag(&own, 0));
+    assert_eq!(slurm.calls("sbatch"), 2);
+}
+
+#[test]
+fn attack_a_study_that_was_moved_keeps_its_jobs() {
+    let (study, _) = study();
+    let moved = study.copy();
+    fs::remove_file(study.at("state.parquet")).unwrap();
+    moved.ok(&["run"]);
+    assert_eq!(moved.statuses(), FOUND);
+    assert_eq!(FakeSlurm::of(&moved).calls("sbatch"), 2);
+}
+
+#[test]
+fn attack_one_directory_under_several_names_is_one_study() {
+    let (study, slurm) = study();
+    symlink(study.dir.path(), study.at("link")).unwrap();
+    let config = study.at("link/config.yaml");
+    let by_link = ["--config", config.to_str().unwrap(), "run"];
+    study.ok(&by_link);
+    study.ok(&["run"]);
+    study.ok(&by_link);
+    assert_eq!(study.statuses(), FOUND);
+    assert_eq!(slurm.calls("sbatch"), 2);
+}
