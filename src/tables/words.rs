@@ -242,11 +242,9 @@ fn due_text(due: Due) -> Cow<'static, str> {
         Due::NeverVerified => {
             "due: recorded as complete by an earlier program, outputs missing".into()
         }
-        Due::FailedBefore { complete: false } => {
-            "due: failed before, and resubmit_failed is on".into()
-        }
+        Due::FailedBefore { complete: false } => "due: failed before".into(),
         Due::FailedBefore { complete: true } => {
-            "due: failed before, and resubmit_failed is on; its outputs will be replaced".into()
+            "due: failed before, its outputs will be replaced".into()
         }
         Due::Retry {
             reason,
