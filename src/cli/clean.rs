@@ -10,7 +10,7 @@ use super::context::Context;
 use super::error::Failure;
 use super::monitor::open_audit;
 use super::output::Printer;
-use super::views::{plural, size};
+use super::views::size;
 use crate::clean::logs::{self, LogsError, OldLogs};
 use crate::clean::{gone_rows, log_names};
 use crate::config::duration;
@@ -21,6 +21,7 @@ use crate::state::audit_log::{self, Event, EventKind};
 use crate::state::store::StateError;
 use crate::state::{State, TaskRow};
 use crate::sys;
+use crate::tables::plural;
 
 /// What there is to do.
 struct Found {

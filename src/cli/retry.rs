@@ -228,7 +228,10 @@ fn tell(printer: &mut Printer, dry_run: bool, cleared: usize, done: &Done) {
     if done.disproved > 0 {
         let (are, instead) = match dry_run {
             true => ("would", "`retry --accept-outputs` accepts them instead"),
-            false => ("will", "next time, `retry --accept-outputs` accepts such outputs"),
+            false => (
+                "will",
+                "next time, `retry --accept-outputs` accepts such outputs",
+            ),
         };
         printer.note(&format!(
             "{} of the cleared tasks {are} run again although their outputs look complete: a failed attempt left them; {instead}",

@@ -5,6 +5,8 @@
 
 use std::fmt::Write as _;
 
+use crate::bids::near;
+
 /// Names the mapping that a key belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Section {
@@ -98,33 +100,32 @@ impl Section {
 
     /// Says what an unknown key may have been meant to be.
     pub fn suggest(self, name: &str) -> Option<String> {
-        let folded = name.to_lowercase().replace(['-', ' '], "_");
-        let allowed = 1 + folded.chars().count() / 5;
-        let distance = |key: &&Key| strsim::damerau_levenshtein(&folded, key.name);
-        let near = self.keys().min_by_key(distance)?;
-        let similar = self.keys().find(|key| {
-            folded.len() > 2 && (key.name.contains(&folded) || folded.contains(key.name))
-        });
-        if distance(&near) <= allowed {
-            return Some(format!("did you mean '{}'?", near.name));
+        let names = || self.keys().map(|key| key.name);
+        if let Some(near) = near::nearest(name, names()) {
+            return Some(format!("did you mean '{near}'?"));
         }
+        let similar = names().find(|key| near::candidates(name, [*key]).next().is_some());
+        let folded = near::fold(name);
         let elsewhere = KEYS
             .iter()
-            .find(|key| key.section != self && key.name == folded);
+            .find(|key| key.section != self && near::fold(key.name) == folded);
         match (elsewhere, similar) {
             (Some(key), Some(similar)) => Some(format!(
                 "'{}' is a key of {}, here there is '{}'",
                 key.name,
                 key.section.place(),
-                similar.name
+                similar
             )),
             (Some(key), None) => Some(format!(
                 "'{}' is a key of {}",
                 key.name,
                 key.section.place()
             )),
-            (None, Some(similar)) => Some(format!("did you mean '{}'?", similar.name)),
-            (None, None) => Some(format!("the nearest known key is '{}'", near.name)),
+            (None, Some(similar)) => Some(format!("did you mean '{similar}'?")),
+            (None, None) => {
+                let (_, near) = *near::by_distance(name, names()).first()?;
+                Some(format!("the nearest known key is '{near}'"))
+            }
         }
     }
 

@@ -58,7 +58,9 @@ impl NewestAttempts {
         }
         let own = self.submitted.get(key).copied().flatten();
         let removed = self.removed.all_before(procedure, subject, session);
-        let mut later = removed.filter(|(_, at)| own.is_none() || *at > own).peekable();
+        let mut later = removed
+            .filter(|(_, at)| own.is_none() || *at > own)
+            .peekable();
         if later.peek().is_none() {
             return false;
         }

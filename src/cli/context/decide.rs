@@ -6,12 +6,12 @@ use crate::cli::error::Failure;
 use crate::cli::output::Printer;
 use crate::cli::pause::{Tense, tell_pauses};
 use crate::cli::progress::Progress;
-use crate::cli::views::plural;
 use crate::manifest::{Manifest, Policy, Selection};
 use crate::pass::Brakes;
 use crate::pass::decide::Basis;
 use crate::safety::{self, roots};
 use crate::sys;
+use crate::tables::plural;
 
 impl Context {
     /// Does what [`Context::decide`] does and tells what the next run will hold back: for commands that show what is

@@ -345,7 +345,7 @@ fn order_is_priority_subject_session() {
             completions: &disk,
             jobs_without_row: &HashMap::new(),
             vanished: &Vanished::default(),
-        newest: &Arc::default,
+            newest: &Arc::default,
             gate: &|_| None,
             now: at(0),
         },

@@ -194,7 +194,12 @@ fn attack_a_requeued_job_keeps_its_task_from_being_accepted_or_cleared() {
     }
     for how in [&["retry", "--accept-outputs"][..], &["retry"]] {
         let said = study.call(&[how, &one].concat());
-        assert_eq!(said.code, if how.len() == 2 { 1 } else { 0 }, "{}", said.err);
+        assert_eq!(
+            said.code,
+            if how.len() == 2 { 1 } else { 0 },
+            "{}",
+            said.err
+        );
         assert_eq!(
             study.statuses()[0],
             "convert sub-01 ses-01: running running"

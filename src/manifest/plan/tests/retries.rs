@@ -211,7 +211,11 @@ fn attack_complete_outputs_prove_nothing_if_the_newest_attempt_failed_wherever_i
     for (attempts, accepts, expected) in [
         (vec![failed(1, Reason::Timeout)], false, &again),
         (vec![failed(1, Reason::Timeout)], true, &done),
-        (vec![complete(1), failed(2, Reason::ExitCode)], false, &again),
+        (
+            vec![complete(1), failed(2, Reason::ExitCode)],
+            false,
+            &again,
+        ),
         (vec![failed(2, Reason::ExitCode), complete(3)], false, &done),
         // As for a row: these failed only for want of outputs.
         (vec![failed(1, Reason::NoOutput)], false, &done),
