@@ -163,7 +163,7 @@ pub enum Skip {
     /// its procedure's new name. Or it is of this procedure, from before its scope was changed.
     Renamed(Box<Former>),
     NoDicom,
-    /// DICOM files still arrive.
+    /// Files of the session still arrive.
     Settling {
         until: DateTime<Utc>,
     },

@@ -208,7 +208,7 @@ pub const KEYS: &[Key] = &[
     key(Site, "array", "`never`, `auto` or `always`", "never", "Submit the due tasks of a procedure as a job array: `auto` when 10 or more with equal resources are due"),
     key(Site, "array_throttle", "number", "", "How many tasks of one array may run at a time"),
     key(Site, "resubmit_failed", "yes or no", "no", "Submit failed tasks again at every run, as the Python program did"),
-    key(Site, "dicom_settle", "duration", "", "A session is held back while its newest DICOM file is younger than this"),
+    key(Site, "dicom_settle", "duration", "", "A session is held back while its newest DICOM file (`discover: bids`: its newest file) is younger than this; until then nothing is *not applicable*"),
     key(Site, "dicom_gate", "`yes` or `no`", "no", "Hold sessions back that have fewer DICOM files than `audit.dicom_min_files`"),
     key(Site, "scan_threads", "number", "16", "How many threads wait for the file system at a time"),
     key(Site, "output_grace", "duration", "10m", "How long outputs may take to appear after a job's end"),

@@ -141,10 +141,9 @@ pub fn decision_text(decision: &Decision) -> String {
             }
             Skip::Renamed(former) => renamed_text(former),
             Skip::NoDicom => "no DICOM files".to_owned(),
-            Skip::Settling { until } => format!(
-                "DICOM files still arrive; settled at {}",
-                local_time(*until)
-            ),
+            Skip::Settling { until } => {
+                format!("files still arrive; settled at {}", local_time(*until))
+            }
             Skip::TooFewFiles { files, needed } => {
                 format!("{files} DICOM file(s), at least {needed} are needed")
             }
@@ -214,7 +213,7 @@ fn group(skip: &Skip) -> String {
             ),
         },
         Skip::NoDicom => "no DICOM files".to_owned(),
-        Skip::Settling { .. } => "DICOM files still arrive".to_owned(),
+        Skip::Settling { .. } => "files still arrive".to_owned(),
         Skip::TooFewFiles { .. } => "too few DICOM files".to_owned(),
         Skip::WaitingFor(waiting) => match &waiting.blocked {
             None => format!("waiting for {}", waiting.procedure),

@@ -171,7 +171,11 @@ fn d29_odd_names_are_shown_by_run_and_check_and_counted_elsewhere() {
         assert!(!said.err.contains("ses_1"), "{command:?}: {}", said.err);
     }
     for (words, hint) in [
-        (&["8"][..], "session-status"),
+        (&["9"][..], "session-status"),
+        (
+            &["8"],
+            "the directory 08 was left alone: rename it, if it is sub-08",
+        ),
         (
             &["0003"],
             "the directory sub-0003/ses_1 was left alone: rename it, if it is ses-1",

@@ -34,9 +34,14 @@ impl Subject<'_> {
         if is_any_missing && missing.all(|it| it.blocked == Some(Blocked::NotApplicable)) {
             return None;
         }
-        let settling = || {
-            self.held(target)
-                .filter(|held| matches!(held, Skip::Settling { .. }))
+        // What is made of DICOM files was made of a session that had settled; their directories are not walked again.
+        let is_made = !self.dag.dependencies(procedure).is_empty()
+            && self.sessions.iter().all(|s| s.dicom != Dicom::NotNeeded);
+        let settling = || match is_made {
+            true => None,
+            false => self
+                .held(target)
+                .filter(|held| matches!(held, Skip::Settling { .. })),
         };
         self.waits_for(procedure, target).or_else(settling)
     }
