@@ -41,7 +41,7 @@ pub enum CsvError {
     #[error("sessions_file {}, line {line}: a quotation mark is never closed", .file.display())]
     OpenQuote { file: PathBuf, line: usize },
     #[error("sessions_file {}, line {line}: {found} values where the header names {expected} columns", .file.display())]
-    TooManyValues {
+    ValueCount {
         file: PathBuf,
         line: usize,
         found: usize,
@@ -59,15 +59,6 @@ pub enum CsvError {
         /// A sentence per line, with its number.
         problems: Vec<String>,
     },
-    #[error(
-        "sessions_file {}, line {line}: the last line has {found} of {expected} values and seems to be cut off", .file.display()
-    )]
-    CutOff {
-        file: PathBuf,
-        line: usize,
-        found: usize,
-        expected: usize,
-    },
     #[error("sessions_file {} is not a table: {error}", .file.display())]
     Table { file: PathBuf, error: String },
 }
@@ -82,10 +73,10 @@ impl CsvError {
                     .to_owned()
             }
             Self::NotUtf8 { .. } => "save the file as CSV in UTF-8".to_owned(),
-            Self::CutOff { .. } => {
-                "write the file again; write it elsewhere and move it into place, so that no half of it is read".to_owned()
+            Self::ValueCount { found, expected, .. } if found < expected => {
+                "the last line seems to be cut off: write the file again, elsewhere, and move it into place".to_owned()
             }
-            Self::OpenQuote { .. } | Self::TooManyValues { .. } | Self::Table { .. } => {
+            Self::OpenQuote { .. } | Self::ValueCount { .. } | Self::Table { .. } => {
                 "values with commas, quotation marks or line ends stand in \"...\"".to_owned()
             }
             Self::MissingColumns { .. } => {

@@ -47,7 +47,7 @@ pub(super) fn records(file: &Path, bytes: &[u8]) -> Result<Records, CsvError> {
             values.pop();
         }
         if values.len() > expected {
-            return Err(CsvError::TooManyValues {
+            return Err(CsvError::ValueCount {
                 file: file.to_owned(),
                 line,
                 found: values.len(),
@@ -68,7 +68,7 @@ pub(super) fn records(file: &Path, bytes: &[u8]) -> Result<Records, CsvError> {
     if let Some((line, found)) = last
         && found < fewest.min(header.len())
     {
-        return Err(CsvError::CutOff {
+        return Err(CsvError::ValueCount {
             file: file.to_owned(),
             line,
             found,

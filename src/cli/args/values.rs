@@ -48,7 +48,7 @@ impl TypedValueParser for RowStatus {
                 let near = near::nearest(&value.to_string_lossy(), WORDS);
                 let has_tip = error.get(ContextKind::SuggestedValue).is_some();
                 if let Some(word) = near.filter(|_| !has_tip) {
-                    let tip = format!("`session-status --status {word}` shows such tasks");
+                    let tip = format!("tasks are listed by 'session-status --status {word}'");
                     error.insert(
                         ContextKind::Suggested,
                         ContextValue::StyledStrs(vec![tip.into()]),
