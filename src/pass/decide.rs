@@ -12,7 +12,7 @@ use super::Brakes;
 use crate::bids::Session;
 use crate::completion::Completions;
 use crate::config::Config;
-use crate::job::JobId;
+use crate::job::{JobId, is_same_study};
 use crate::manifest::{
     Limits, Manifest, NewestAttempts, Policy, Vanished, World, limits, pause, plan,
 };
@@ -122,7 +122,18 @@ impl Basis<'_> {
         }
         let project = meta.project.clone().or_else(|| config.project.clone());
         let project = study_word(project, &self.store.paths.state);
-        let sources = Sources::read(self.store, &config.log_file).of_study(&project);
+        let sources = Sources::read(self.store, &config.log_file);
+        // A new study may write to the log of others.
+        let projects = sources.audit.read().map(|log| log.projects());
+        let projects = projects.unwrap_or_default();
+        let is_new = sources.backup.is_missing() && sources.attempts.is_missing();
+        if is_new
+            && !projects.is_empty()
+            && !projects.iter().any(|one| is_same_study(one, &project))
+        {
+            return Vec::new();
+        }
+        let sources = sources.of_study(&project);
         repair::rebuild(&sources).state.rows().to_vec()
     }
 }
