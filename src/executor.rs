@@ -212,7 +212,18 @@ pub enum Phase {
 }
 
 /// What to do where sacct is missing or always fails.
-pub const NO_ACCOUNTING: &str = "if this site has no accounting, set `accounting: off`";
+const NO_ACCOUNTING: &str = "if this site has no accounting, set `accounting: off`";
+
+/// Says what to do about the words with which sacct failed.
+pub fn accounting_hint(message: &str) -> &'static str {
+    // It is asked for the time since the oldest submission, which the clock is behind now.
+    match message.contains("is after end time") {
+        true => {
+            "this machine's clock was set back, or that of the Slurm servers is behind: synchronize the clocks"
+        }
+        false => NO_ACCOUNTING,
+    }
+}
 
 /// Says why an executor could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -244,24 +255,48 @@ pub enum ExecutorError {
 /// Tells of a job whose executor is not the configured one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OtherExecutor<'a> {
-    pub job_id: &'a JobId,
+    /// None: its submission is in doubt.
+    job_id: Option<&'a JobId>,
+    owner: ExecutorKind,
     configured: ExecutorKind,
 }
 
 impl<'a> OtherExecutor<'a> {
     /// None: the row's job is one of this executor's, or its end is known.
     pub fn of(row: &'a TaskRow, configured: ExecutorKind) -> Option<Self> {
-        let job_id = row.job_id.as_ref()?;
+        let job_id = row.job_id.as_ref();
+        let owner = match (job_id, &row.submission_id) {
+            (Some(id), _) => id.executor(),
+            (None, Some(submission)) => ExecutorKind::of_submission(submission),
+            (None, None) => return None,
+        };
         let is_open = row.is_in_flight() && row.reason != Some(Reason::AwaitingOutput);
-        (is_open && job_id.executor() != configured).then_some(Self { job_id, configured })
+        (is_open && owner != configured).then_some(Self {
+            job_id,
+            owner,
+            configured,
+        })
+    }
+
+    /// `job 7`, or `a submission in doubt`.
+    pub fn name(&self) -> String {
+        self.job_id.map_or_else(
+            || "a submission in doubt".to_owned(),
+            |id| format!("job {id}"),
+        )
     }
 
     /// Says what a person can do about it.
     pub fn remedy(&self) -> String {
-        let (id, own) = (self.job_id, self.job_id.executor());
-        format!(
-            "set `executor: {own}` again until {id} has ended, or end it with `cancel` under that setting"
-        )
+        let own = self.owner;
+        match self.job_id {
+            Some(id) => format!(
+                "set `executor: {own}` again until {id} has ended, or end it with `cancel` under that setting"
+            ),
+            None => format!(
+                "set `executor: {own}` again until `monitor` has found the job or freed the task"
+            ),
+        }
     }
 }
 
@@ -269,9 +304,9 @@ impl std::fmt::Display for OtherExecutor<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "job {} belongs to `executor: {}`, and with `executor: {}` nobody can tell whether it lives",
-            self.job_id,
-            self.job_id.executor(),
+            "{} belongs to `executor: {}`, and with `executor: {}` nobody can tell whether it lives",
+            self.name(),
+            self.owner,
             self.configured
         )
     }
@@ -320,6 +355,35 @@ impl<T> Answer<T> {
         match self {
             Self::Got(value) => Some(value),
             Self::Failed(_) | Self::Off => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::TaskStatus;
+    use crate::state::testing::row;
+
+    #[test]
+    fn attack_a_clock_that_was_set_back_is_no_want_of_accounting() {
+        let set_back =
+            "sacct: error: Start time (1796000000) requested is after end time (1795000000).";
+        assert!(accounting_hint(set_back).contains("clock"));
+        assert_eq!(accounting_hint("Connection refused"), NO_ACCOUNTING);
+    }
+
+    #[test]
+    fn attack_a_submission_in_doubt_belongs_to_the_executor_it_was_sent_to() {
+        use ExecutorKind::{Local, Slurm};
+        for owner in [Slurm, Local] {
+            let mut row = row("a", TaskStatus::Pending, Reason::Submitting);
+            row.job_id = None;
+            row.submission_id = Some(owner.submission_id("0123456789abcdef").into());
+            for configured in [Slurm, Local] {
+                let other = OtherExecutor::of(&row, configured);
+                assert_eq!(other.is_some(), owner != configured);
+            }
         }
     }
 }

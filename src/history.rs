@@ -124,7 +124,7 @@ fn cause(fields: &Map<String, Value>) -> Option<String> {
         "never_verified" => {
             "an earlier program recorded it as complete, and its outputs were missing".to_owned()
         }
-        "failed_before" => "failed before, and resubmit_failed is on".to_owned(),
+        "failed_before" => "failed before".to_owned(),
         "stale" => "sessions had come since it was complete".to_owned(),
         "forced" => "asked for with --force".to_owned(),
         other => other.to_owned(),

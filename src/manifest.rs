@@ -6,6 +6,7 @@
 
 pub mod breaker;
 pub mod limits;
+pub mod newest;
 pub mod pause;
 mod plan;
 pub mod retry;
@@ -14,7 +15,7 @@ mod stale;
 pub mod vanished;
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -28,6 +29,7 @@ use crate::procedure::ProcedureId;
 use crate::state::{Reason, State, TaskKey, TaskStatus};
 
 pub use limits::Limits;
+pub use newest::NewestAttempts;
 pub use pause::{Pause, PauseCause};
 pub use plan::plan;
 pub use retry::{Budget, Outlook};
@@ -46,8 +48,10 @@ pub struct World<'a> {
     /// Rows in flight that are no tasks of the configuration: a procedure whose name or scope was changed waits for
     /// them.
     pub vanished: &'a Vanished,
-    /// Looks at a session's DICOM directory and says why the session is held back, if it is.
-    pub gate: &'a (dyn Fn(&Path) -> Option<Hold> + Sync),
+    /// Finds the newest attempts of tasks without a row; called only if one of them has complete outputs.
+    pub newest: &'a (dyn Fn() -> Arc<NewestAttempts> + Sync),
+    /// Looks at the directory that a session was found by and says why the session is held back, if it is.
+    pub gate: &'a (dyn Fn(&Session) -> Option<Hold> + Sync),
     pub now: DateTime<Utc>,
 }
 
@@ -109,7 +113,8 @@ pub enum Due {
     /// The same of a row of the Python program, which believed Slurm's word alone: that there ever were outputs is
     /// not known.
     NeverVerified,
-    /// Failed before, and `resubmit_failed` is on. `complete`: as for a retry.
+    /// Failed before, and `resubmit_failed` is on; or the failed attempt has no row any more. `complete`: as for a
+    /// retry.
     FailedBefore { complete: bool },
     /// Complete, a session has come since, and `rerun_when_stale` is on: outputs will be replaced.
     Stale,
@@ -158,7 +163,7 @@ pub enum Skip {
     /// its procedure's new name. Or it is of this procedure, from before its scope was changed.
     Renamed(Box<Former>),
     NoDicom,
-    /// DICOM files still arrive.
+    /// Files of the session still arrive.
     Settling {
         until: DateTime<Utc>,
     },

@@ -79,7 +79,7 @@ pub fn key(config: &Config, planned: &Planned) -> TaskKey {
 pub fn prepare(config: &Config, planned: &Planned, about: &Circumstances<'_>) -> Prepared {
     let procedure = config.procedures.get(planned.procedure);
     let key = key(config, planned);
-    let submission_id = submission_id(&key, about);
+    let submission_id = config.executor.submission_id(&digits(&key, about));
     let job_name = key.job_name();
     let retried = retried(procedure, planned, about.row);
     let asked = resources::ask(
@@ -242,7 +242,7 @@ fn environment(
 }
 
 /// Makes an id that no other submission has: 16 hex digits.
-fn submission_id(key: &TaskKey, about: &Circumstances<'_>) -> String {
+fn digits(key: &TaskKey, about: &Circumstances<'_>) -> String {
     let mut hash = Sha256::new();
     for part in [
         about.project,

@@ -182,6 +182,17 @@ fn with_threads<T>(work: impl FnOnce() -> PolarsResult<T>) -> Result<T, TableErr
     Ok(threads::with_threads(work).map_err(TableError::Threads)??)
 }
 
+/// `1 task`, `3 tasks`.
+pub fn plural(count: usize, word: &str) -> String {
+    plural_as(count, count, word)
+}
+
+/// The same with the number as `shown`.
+pub fn plural_as(count: usize, shown: impl std::fmt::Display, word: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{shown} {word}{end}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

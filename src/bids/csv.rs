@@ -42,7 +42,7 @@ pub enum CsvError {
     #[error("sessions_file {}, line {line}: a quotation mark is never closed", .file.display())]
     OpenQuote { file: PathBuf, line: usize },
     #[error("sessions_file {}, line {line}: {found} values where the header names {expected} columns", .file.display())]
-    TooManyValues {
+    ValueCount {
         file: PathBuf,
         line: usize,
         found: usize,
@@ -74,7 +74,10 @@ impl CsvError {
                     .to_owned()
             }
             Self::NotUtf8 { .. } => "save the file as CSV in UTF-8".to_owned(),
-            Self::OpenQuote { .. } | Self::TooManyValues { .. } | Self::Table { .. } => {
+            Self::ValueCount { found, expected, .. } if found < expected => {
+                "the last line seems to be cut off: write the file again, elsewhere, and move it into place".to_owned()
+            }
+            Self::OpenQuote { .. } | Self::ValueCount { .. } | Self::Table { .. } => {
                 "values with commas, quotation marks or line ends stand in \"...\"".to_owned()
             }
             Self::MissingColumns { .. } => {

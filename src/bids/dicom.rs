@@ -8,7 +8,7 @@ use std::path::Path;
 use chrono::{DateTime, Utc};
 use rustix::fs::Stat;
 
-use super::session::Gate;
+use super::session::{Dicom, Gate, Session};
 use crate::disk::Unreadable;
 use crate::disk::listing::{Dir, Kind};
 use crate::disk::reader::{Reader, is_directory};
@@ -36,6 +36,29 @@ pub enum Hold {
         needed: u64,
     },
     Unreadable(Unreadable),
+}
+
+/// Looks at the directory that a session was found by. Below `bids_root` (`discover: bids`) only its age counts.
+pub fn hold_session(
+    gate: &Gate,
+    reader: &Reader,
+    session: &Session,
+    bids_root: &Path,
+    now: DateTime<Utc>,
+) -> Option<Hold> {
+    match &session.dicom {
+        Dicom::At(path) => hold(gate, reader, path, now),
+        Dicom::Missing => None,
+        Dicom::NotNeeded => {
+            let directory = bids_root.join(&session.subject).join(&session.session);
+            let age = Gate {
+                settle: Some(gate.settle?),
+                min_files: 0,
+            };
+            let held = hold(&age, reader, &directory, now);
+            held.filter(|hold| !matches!(hold, Hold::TooFewFiles { .. }))
+        }
+    }
 }
 
 /// Looks at a session's directory. Without a single file no session is worked on.
@@ -218,6 +241,34 @@ mod tests {
             needed: 2,
         };
         assert_eq!(hold(gate(30, 2), 60), Some(few));
+    }
+
+    #[test]
+    fn attack_a_session_below_bids_root_settles_too_and_is_never_too_small() {
+        let tmp = tempfile::tempdir().unwrap();
+        let session = Session {
+            subject: crate::bids::SubjectLabel::new("sub-01").unwrap(),
+            session: crate::bids::SessionLabel::new("ses-01").unwrap(),
+            dicom: Dicom::NotNeeded,
+        };
+        let anat = tmp.path().join("sub-01/ses-01/anat");
+        fs::create_dir_all(&anat).unwrap();
+        let written = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+        let hold = |settle: Option<i64>, minutes| {
+            let gate = Gate {
+                settle: settle.map(Duration::minutes),
+                min_files: 10,
+            };
+            let now = written + Duration::minutes(minutes);
+            hold_session(&gate, &Reader::default(), &session, tmp.path(), now)
+        };
+        assert_eq!(hold(Some(30), 0), None, "empty");
+        let file = fs::File::create(anat.join("sub-01_ses-01_T1w.nii.gz")).unwrap();
+        file.set_modified(written.into()).unwrap();
+        let until = written + Duration::minutes(30);
+        assert_eq!(hold(Some(30), 29), Some(Hold::Settling { until }));
+        assert_eq!(hold(Some(30), 30), None);
+        assert_eq!(hold(None, 0), None, "dicom_settle is not set");
     }
 
     use std::os::unix::fs::symlink;

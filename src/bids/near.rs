@@ -47,17 +47,45 @@ pub fn similar<'a>(
 
 /// Returns the one of some words, names or keys that is spelled most like `wrong`, if a slip explains the difference.
 pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let folded = wrong.to_lowercase();
+    let (slips, name) = by_distance(wrong, known).into_iter().next()?;
+    is_slip(&fold(wrong), slips).then_some(name)
+}
+
+/// Returns those words, names or keys that a slip apart `wrong` is, or that hold it or are held by it; the nearest first.
+pub fn candidates<'a>(
+    wrong: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> impl Iterator<Item = &'a str> {
+    let folded = fold(wrong);
+    let near = by_distance(wrong, known).into_iter();
+    near.filter_map(move |(slips, name)| {
+        let other = fold(name);
+        let holds = folded.len() > 2 && (other.contains(&folded) || folded.contains(&other));
+        (holds || is_slip(&folded, slips)).then_some(name)
+    })
+}
+
+/// Orders words by the number of slips that they are apart from `wrong`.
+pub fn by_distance<'a>(
+    wrong: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Vec<(usize, &'a str)> {
+    let folded = fold(wrong);
+    let slips = |name: &str| strsim::damerau_levenshtein(&folded, &fold(name));
+    let mut near: Vec<(usize, &str)> = known.into_iter().map(|name| (slips(name), name)).collect();
+    near.sort_unstable();
+    near
+}
+
+fn is_slip(folded: &str, slips: usize) -> bool {
     let length = folded.chars().count();
-    let known = known.into_iter();
-    let near = known.map(|name| {
-        (
-            strsim::damerau_levenshtein(&folded, &name.to_lowercase()),
-            name,
-        )
-    });
-    let (distance, name) = near.min()?;
-    (distance <= 1 + length / 4 && distance < length).then_some(name)
+    slips <= 1 + length / 4 && slips < length
+}
+
+/// Case, dashes and blanks are no difference.
+pub fn fold(name: &str) -> String {
+    let letters = name.chars().filter(|c| !matches!(c, '-' | '_' | ' '));
+    letters.flat_map(char::to_lowercase).collect()
 }
 
 fn bare(label: &str) -> &str {
@@ -153,6 +181,26 @@ mod tests {
         ] {
             assert_eq!(nearest(wrong, names), expected, "{wrong}");
         }
+    }
+
+    #[test]
+    fn attack_one_search_finds_names_whatever_their_case_dashes_and_beginnings() {
+        let names = ["slurm_mem", "max_mem", "mem_per_cpu", "qsiprep"];
+        for (wrong, expected) in [
+            ("mem-per-cpu", &["mem_per_cpu"][..]),
+            ("Slurm Mem", &["slurm_mem"]),
+            ("prep", &["qsiprep"]),
+            ("mem", &["max_mem", "slurm_mem", "mem_per_cpu"]),
+            ("time", &[]),
+        ] {
+            assert_eq!(
+                candidates(wrong, names).collect::<Vec<_>>(),
+                expected,
+                "{wrong}"
+            );
+        }
+        assert_eq!(nearest("mem-per-cpus", names), Some("mem_per_cpu"));
+        assert_eq!(nearest("prep", names), None);
     }
 
     #[test]

@@ -174,8 +174,8 @@ fn of_other_executor(facts: &Facts<'_>) -> Option<Finding> {
     let mut others = rows.filter_map(|row| OtherExecutor::of(row, facts.executor));
     let first = others.next()?;
     let about = match others.count() {
-        0 => first.job_id.to_string(),
-        count => format!("{} and {count} more", first.job_id),
+        0 => first.name(),
+        count => format!("{} and {count} more", first.name()),
     };
     Some(Finding::warning(
         TOPIC,

@@ -86,7 +86,7 @@ pub enum Command {
     Cancel(CancelArgs),
     /// Block until the selected tasks have nothing in flight
     ///
-    /// Exit codes: 0 all complete, 1 some failed, 124 time-out
+    /// Exit codes: 0 all complete, 1 some failed, 2 no selected task was ever submitted, 124 time-out
     Wait(WaitArgs),
     /// Clear failed tasks, so that the next run submits them again
     Retry(RetryArgs),

@@ -9,7 +9,7 @@ use super::args::CleanArgs;
 use super::context::Context;
 use super::error::Failure;
 use super::output::Printer;
-use super::views::{plural, size};
+use super::views::size;
 use crate::clean::logs::{self, LogsError, OldLogs};
 use crate::clean::{gone_rows, log_names};
 use crate::config::duration;
@@ -20,6 +20,7 @@ use crate::state::audit_log::{self, Event, EventKind};
 use crate::state::store::StateError;
 use crate::state::{State, TaskRow};
 use crate::sys;
+use crate::tables::plural;
 
 /// What there is to do.
 struct Found {

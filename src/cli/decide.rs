@@ -5,13 +5,13 @@ use super::error::Failure;
 use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
 use super::progress::Progress;
-use super::views::plural;
 use crate::bids::{Discovery, Session, lists};
 use crate::manifest::{Manifest, Policy, Selection};
 use crate::pass::Brakes;
 use crate::pass::decide::Basis;
 use crate::safety::{self, roots};
 use crate::sys;
+use crate::tables::plural;
 
 impl Context {
     /// Does what [`Context::decide`] does and tells what the next run will hold back: for commands that show what is

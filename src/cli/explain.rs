@@ -37,7 +37,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
     }
     let are_told = !stops.is_empty();
     let found = context.discover(printer)?;
-    let (subject, sessions) = sessions_of(&named, &found, &state)?;
+    let (subject, sessions) = sessions_of(&context.config, &named, &found, &state)?;
     let has_session = |label: &String| {
         let is_there = sessions
             .iter()
@@ -45,7 +45,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
         is_there || on_record(&named, &state).any(|key| *key.session == **label)
     };
     if !named.session.as_ref().is_none_or(has_session) {
-        return Err(nothing(&named, &found));
+        return Err(nothing(&context.config, &named, &found));
     }
     let probe = context.probe()?;
     let project = context.project(&state);
@@ -97,7 +97,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
     let gone = gone.filter(|row| named.contains(&row.key));
     meant.extend(gone.map(|row| view.explain_gone(row)));
     if meant.is_empty() {
-        return Err(nothing(&named, &found));
+        return Err(nothing(&context.config, &named, &found));
     }
     print(&meant, args.format, view.queue.is_some(), printer)?;
     if exit == Exit::Done && meant.iter().any(|task| task.decision == "unreadable") {
@@ -183,6 +183,7 @@ fn tell_stops(stops: &[SafetyStop], printer: &mut Printer) {
 
 /// Finds the subject and its sessions.
 fn sessions_of(
+    config: &Config,
     named: &Named,
     found: &Discovery,
     state: &State,
@@ -198,7 +199,7 @@ fn sessions_of(
     }
     match SubjectLabel::new(&named.subject) {
         Ok(subject) if on_record(named, state).next().is_some() => Ok((subject, sessions)),
-        _ => Err(nothing(named, found)),
+        _ => Err(nothing(config, named, found)),
     }
 }
 
@@ -232,8 +233,8 @@ fn has_limits(config: &Config) -> bool {
             .any(|(_, procedure)| has_own(procedure))
 }
 
-fn nothing(named: &Named, found: &Discovery) -> Failure {
-    if let Err(failure) = Known::in_study(found).refuse_words(named) {
+fn nothing(config: &Config, named: &Named, found: &Discovery) -> Failure {
+    if let Err(failure) = Known::in_study(found, config).refuse_words(named) {
         return failure;
     }
     Failure::Usage {

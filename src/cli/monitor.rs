@@ -10,7 +10,7 @@ use super::failed::hint_at_failures;
 use super::output::{Printer, Verbosity};
 use super::pause::tell_what_is_paused;
 use super::views;
-use crate::executor::NO_ACCOUNTING;
+use crate::executor::accounting_hint;
 use crate::exit::Exit;
 use crate::job::JobId;
 use crate::news::matters::is_tried_again;
@@ -135,7 +135,7 @@ pub fn tell(looked: &Looked, printer: &mut Printer) {
         printer.warning(&format!(
             "accounting does not answer: {message}; nothing is concluded from its silence"
         ));
-        printer.hint(NO_ACCOUNTING);
+        printer.hint(accounting_hint(message));
     }
     for ((status, reason), row) in &looked.changed {
         let word =

@@ -11,6 +11,7 @@ use super::context::Context;
 use super::error::Failure;
 use super::manifest::warn_unreadable;
 use super::output::Printer;
+use crate::config::paths::absolute;
 use crate::exit::Exit;
 use crate::manifest::{Decision, Planned, Skip};
 use crate::outputs::Outputs;
@@ -81,7 +82,8 @@ fn relative<'a>(
     let Some(base) = &args.relative_to else {
         return Ok(listed);
     };
-    let base = std::path::absolute(base).unwrap_or_else(|_| base.clone());
+    let here = std::env::current_dir().unwrap_or_default();
+    let base = absolute(&here, base.as_os_str());
     let below = |listed: Listed<'a>| match listed.path.strip_prefix(&base) {
         Ok(path) => Ok(Listed {
             path: path.to_owned(),

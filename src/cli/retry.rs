@@ -1,7 +1,7 @@
 //! `retry`: clears failed rows, so that the next run submits their tasks again.
 //!
-//! Never clears a task whose job may live or whose submission is in doubt. Rows in flight are brought up to date
-//! first, so that an attempt that has ended is kept with its end.
+//! Never clears a task whose job may live or whose submission is in doubt. The rows are brought up to date first, so that
+//! an attempt that has ended is kept with its end, and a job that was requeued is seen.
 
 use super::args::{RetryArgs, RetryStatus};
 use super::context::{Access, Context};
@@ -13,6 +13,7 @@ use crate::completion::Completions;
 use crate::config::Config;
 use crate::executor::OtherExecutor;
 use crate::exit::Exit;
+use crate::manifest::newest::proves_nothing;
 use crate::pass::{Disk, Looked};
 use crate::reconcile::{OutputSource as _, Outputs};
 use crate::state::audit_log::{self, Event, EventKind};
@@ -31,6 +32,8 @@ enum Verdict {
     MayLive,
     /// The job has ended, and nobody can tell how well: its outputs cannot be read now.
     Unread,
+    /// `--accept-outputs` was given, and without the queue nobody can tell whether the job was requeued.
+    Unasked,
 }
 
 pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result<Exit, Failure> {
@@ -51,7 +54,7 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
         config: &context.config,
         completions: outputs.as_ref(),
     };
-    let looked = look(context, &mut state, &chosen, outputs.as_ref(), printer)?;
+    let looked = look(context, &mut state, outputs.as_ref(), printer)?;
     let done = clear(&mut state, &chosen, &looked, &disk, args.accept_outputs);
     for why in &done.kept {
         printer.warning(why);
@@ -68,7 +71,7 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
     }
     let cleared = done.cleared.len();
     if !args.accept_outputs || cleared > 0 {
-        tell(printer, args.dry_run, cleared, done.complete);
+        tell(printer, args.dry_run, cleared, &done);
     }
     if args.dry_run {
         tell_which(printer, &done.cleared);
@@ -109,8 +112,9 @@ fn chosen(context: &Context, args: &RetryArgs, state: &State) -> Result<Vec<Task
 struct Done {
     /// Their tasks.
     cleared: Vec<String>,
-    /// How many of these are complete on disk.
+    /// How many of these have complete outputs that are believed, and that are not.
     complete: usize,
+    disproved: usize,
     accepted: usize,
     /// Without outputs that could be accepted.
     left: usize,
@@ -145,11 +149,22 @@ fn clear(
         }
         let found = disk.outputs(&row.key, false);
         let on_disk = matches!(found, Outputs::Complete { .. });
-        let is_gone = looked.queue_failed.is_none() && is_gone(&row, looked, disk.config);
-        match judge(&row, found, accept_outputs, is_gone) {
+        let verdict = match looked.queue_failed {
+            Some(_) if accept_outputs && on_disk && !row.is_in_flight() => Verdict::Unasked,
+            Some(_) => judge(&row, found, accept_outputs, false),
+            None => {
+                let is_gone = is_gone(&row, looked, disk.config);
+                judge(&row, found, accept_outputs, is_gone)
+            }
+        };
+        match verdict {
             Verdict::MayLive => done.kept.push(may_live(&row, disk.config)),
             Verdict::Unread => done.kept.push(format!(
                 "{}: its job has ended, its outputs cannot be read now, and it was not cleared",
+                row.key
+            )),
+            Verdict::Unasked => done.kept.push(format!(
+                "{}: its job may have been requeued while the queue does not answer; its outputs were not accepted",
                 row.key
             )),
             Verdict::Accept => {
@@ -158,7 +173,9 @@ fn clear(
             Verdict::Leave => done.left += 1,
             Verdict::Clear => {
                 done.cleared.push(row.key.to_string());
-                done.complete += usize::from(on_disk);
+                let is_believed = !proves_nothing(&row) || accepts_outputs(&row, disk);
+                done.complete += usize::from(on_disk && is_believed);
+                done.disproved += usize::from(on_disk && !is_believed);
                 state.clear(&row.key);
                 done.events.push(cleared_event(&row));
             }
@@ -199,15 +216,34 @@ fn tell_accepted(printer: &mut Printer, dry_run: bool, accepted: usize, left: us
     ));
 }
 
-fn tell(printer: &mut Printer, dry_run: bool, cleared: usize, complete: usize) {
+fn tell(printer: &mut Printer, dry_run: bool, cleared: usize, done: &Done) {
     let clear = if dry_run { "would clear" } else { "cleared" };
     printer.talk(&format!("{clear} {cleared} row(s)"));
-    if complete > 0 {
+    if done.complete > 0 {
         printer.note(&format!(
-            "{complete} of the cleared tasks are complete on disk and will not run again; \
-             `run --force` with a selection runs them anyway"
+            "{} of the cleared tasks are complete on disk and will not run again; \
+             `run --force` with a selection runs them anyway",
+            done.complete
         ));
     }
+    if done.disproved > 0 {
+        let (are, instead) = match dry_run {
+            true => ("would", "`retry --accept-outputs` accepts them instead"),
+            false => (
+                "will",
+                "next time, `retry --accept-outputs` accepts such outputs",
+            ),
+        };
+        printer.note(&format!(
+            "{} of the cleared tasks {are} run again although their outputs look complete: a failed attempt left them; {instead}",
+            done.disproved
+        ));
+    }
+}
+
+fn accepts_outputs(row: &TaskRow, disk: &Disk<'_>) -> bool {
+    disk.rules(&row.key)
+        .is_some_and(|rules| rules.accept_outputs)
 }
 
 fn wanted(chosen: RetryStatus, status: TaskStatus) -> bool {
@@ -219,17 +255,13 @@ fn wanted(chosen: RetryStatus, status: TaskStatus) -> bool {
     }
 }
 
-/// Brings the rows in flight up to date, in memory; only needed if such rows are to be cleared.
+/// Brings the rows up to date, in memory: also those that failed, whose jobs may have been requeued.
 fn look(
     context: &Context,
     state: &mut State,
-    chosen: &[TaskRow],
     outputs: &dyn Completions,
     printer: &mut Printer,
 ) -> Result<Looked, Failure> {
-    if !chosen.iter().any(TaskRow::is_in_flight) {
-        return Ok(Looked::default());
-    }
     let mut executor = context.executor(Access::ReadOnly, state)?;
     let project = context.project(state);
     let looked = context

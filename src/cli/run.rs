@@ -99,7 +99,8 @@ pub fn run(
     } else {
         let refused: usize = summary.refused.iter().map(|(_, count)| count).sum();
         summary.submitted = decided.tasks().count() - refused;
-        preview::print(&decided.batches, pass.executor, args.format, printer)?;
+        let executor = (&*pass.executor, context.config.executor);
+        preview::print(&decided.batches, executor, args.format, printer)?;
     }
     if pass.executor.takes_arrays() {
         hint_at_arrays(&decided.batches, &context.config.procedures, printer);

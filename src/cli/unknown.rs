@@ -8,6 +8,7 @@ use super::error::Failure;
 use super::naming::Named;
 use super::output::Printer;
 use crate::bids::{Discovery, SessionLabel, SessionSource, SubjectLabel, near};
+use crate::config::Config;
 use crate::manifest::Selection;
 use crate::procedure::Scope;
 use crate::state::{State, TaskKey};
@@ -24,6 +25,8 @@ pub struct Known<'a> {
     place: &'static str,
     /// There may be others: something is unreadable.
     is_partial: bool,
+    /// A word that was read as a session may be a misspelt procedure.
+    procedures: Vec<&'a str>,
 }
 
 impl Context {
@@ -58,7 +61,7 @@ impl Context {
     /// Refuses a selection that matches nothing in the data. A study without any session refuses nothing: the data of a
     /// new study is still to come, and its cron line must not fail.
     pub fn refuse_unknown_in(&self, found: &Discovery, args: &SelectArgs) -> Result<(), Failure> {
-        Known::in_study(found).refuse(&args.subjects, &args.sessions)
+        Known::in_study(found, &self.config).refuse(&args.subjects, &args.sessions)
     }
 
     /// The same for commands about tasks: those of subject scope have no session that could be selected.
@@ -99,25 +102,23 @@ impl Context {
         subjects: &[String],
         sessions: &[String],
     ) -> Result<(), Failure> {
-        let mut known = Known {
+        let known = Known {
             sessions: keys.map(|key| (&*key.subject, &*key.session)).collect(),
             near: &[],
             place: "on record",
             is_partial: false,
+            procedures: Vec::new(),
         };
-        let Err(failure) = known.refuse(subjects, sessions) else {
+        let on_record = known.refuse(subjects, sessions);
+        if on_record.is_ok() && !known.sessions.is_empty() {
             return Ok(());
-        };
+        }
         let Ok(found) = self.find_sessions() else {
-            return Err(failure);
+            return on_record;
         };
-        let study = Known::in_study(&found);
-        known.sessions.extend(study.sessions);
-        known = Known {
-            sessions: known.sessions,
-            ..study
-        };
-        known.refuse(subjects, sessions)
+        let mut study = Known::in_study(&found, &self.config);
+        study.sessions.extend(known.sessions);
+        study.refuse(subjects, sessions)
     }
 
     /// The same for words that name a task.
@@ -135,7 +136,7 @@ impl Context {
 }
 
 impl<'a> Known<'a> {
-    pub fn in_study(found: &'a Discovery) -> Self {
+    pub fn in_study(found: &'a Discovery, config: &'a Config) -> Self {
         let sessions = found.sessions.iter();
         Self {
             sessions: sessions
@@ -144,6 +145,11 @@ impl<'a> Known<'a> {
             near: &found.near,
             place: "in the study",
             is_partial: !found.unreadable.is_empty(),
+            procedures: config
+                .procedures
+                .iter()
+                .map(|(_, one)| &*one.name)
+                .collect(),
         }
     }
 
@@ -208,6 +214,9 @@ impl<'a> Known<'a> {
         let hint = self.meant(&label, named.iter().copied(), |subject| {
             of_subjects.contains_subject(subject)
         });
+        let word = label.trim_start_matches(SessionLabel::PREFIX);
+        let procedure = || near::nearest(word, self.procedures.iter().copied());
+        let hint = hint.or_else(|| Some(format!("did you mean the procedure {}?", procedure()?)));
         let hint = hint.unwrap_or_else(|| match named.as_slice() {
             [] => format!("no session is {}: leave it out", self.place),
             all if !of.is_empty() => format!("its sessions are {}", few(all, SHOWN)),
@@ -242,7 +251,8 @@ impl<'a> Known<'a> {
                 None => (None, name.as_str()),
             };
             let is_of_level = meant.split_once('-').is_some_and(|(of, _)| of == level);
-            let is_own = is_of_level && (meant == wrong || own == written);
+            let is_label = !near::similar(wrong, [meant.as_str()], 1).is_empty();
+            let is_own = is_of_level && (is_label || own == written);
             // A subject whose sessions are all nearly so is none.
             above.is_none_or(&is_meant) && (is_own || above == Some(wrong))
         });

@@ -15,7 +15,7 @@ use crate::procedure::ProcedureDag;
 use crate::state::{TaskRow, TaskStatus};
 use crate::sys;
 use crate::tables::words::{first_word, short_cell};
-use crate::tables::{self, RowOrder, SessionOrder, TableError};
+use crate::tables::{self, RowOrder, SessionOrder, TableError, plural};
 
 pub use summary::{RunSummary, print_run_summary};
 
@@ -303,13 +303,6 @@ pub fn print_manifest(
         printer.detail(&format!("{count:>8}  {reason}"));
     }
     Ok(())
-}
-
-pub fn plural(count: usize, word: &str) -> String {
-    match count {
-        1 => format!("1 {word}"),
-        _ => format!("{count} {word}s"),
-    }
 }
 
 /// Writes a number of bytes: `17 bytes`, `4.2 MB` (powers of 1000, as `ls -h --si` and disk makers count).

@@ -22,11 +22,13 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
     let started = sys::now();
     let mut before = count(&state, &selection);
     context.refuse_off_record(&state, &args.select)?;
-    if before.all() == 0 {
-        printer.warning(if selection.is_everything() {
-            "no tasks on record: nothing to wait for"
-        } else {
-            "no task on record matches the selection: nothing to wait for"
+    if before.all() == 0 && selection.is_everything() {
+        printer.warning("no tasks on record: nothing to wait for");
+    } else if before.all() == 0 {
+        return Err(Failure::Usage {
+            message: "no job of a selected task was ever submitted: there is nothing to wait for"
+                .to_owned(),
+            hint: "`snbb-scheduler session-status` shows where the tasks are".to_owned(),
         });
     }
     let ended = |counts: &Counts| (counts.all() - counts.in_flight) as u64;

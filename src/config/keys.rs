@@ -5,6 +5,8 @@
 
 use std::fmt::Write as _;
 
+use crate::bids::near;
+
 /// Names the mapping that a key belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Section {
@@ -98,33 +100,32 @@ impl Section {
 
     /// Says what an unknown key may have been meant to be.
     pub fn suggest(self, name: &str) -> Option<String> {
-        let folded = name.to_lowercase().replace(['-', ' '], "_");
-        let allowed = 1 + folded.chars().count() / 5;
-        let distance = |key: &&Key| strsim::damerau_levenshtein(&folded, key.name);
-        let near = self.keys().min_by_key(distance)?;
-        let similar = self.keys().find(|key| {
-            folded.len() > 2 && (key.name.contains(&folded) || folded.contains(key.name))
-        });
-        if distance(&near) <= allowed {
-            return Some(format!("did you mean '{}'?", near.name));
+        let names = || self.keys().map(|key| key.name);
+        if let Some(near) = near::nearest(name, names()) {
+            return Some(format!("did you mean '{near}'?"));
         }
+        let similar = names().find(|key| near::candidates(name, [*key]).next().is_some());
+        let folded = near::fold(name);
         let elsewhere = KEYS
             .iter()
-            .find(|key| key.section != self && key.name == folded);
+            .find(|key| key.section != self && near::fold(key.name) == folded);
         match (elsewhere, similar) {
             (Some(key), Some(similar)) => Some(format!(
                 "'{}' is a key of {}, here there is '{}'",
                 key.name,
                 key.section.place(),
-                similar.name
+                similar
             )),
             (Some(key), None) => Some(format!(
                 "'{}' is a key of {}",
                 key.name,
                 key.section.place()
             )),
-            (None, Some(similar)) => Some(format!("did you mean '{}'?", similar.name)),
-            (None, None) => Some(format!("the nearest known key is '{}'", near.name)),
+            (None, Some(similar)) => Some(format!("did you mean '{similar}'?")),
+            (None, None) => {
+                let (_, near) = *near::by_distance(name, names()).first()?;
+                Some(format!("the nearest known key is '{near}'"))
+            }
         }
     }
 
@@ -207,7 +208,7 @@ pub const KEYS: &[Key] = &[
     key(Site, "array", "`never`, `auto` or `always`", "never", "Submit the due tasks of a procedure as a job array: `auto` when 10 or more with equal resources are due"),
     key(Site, "array_throttle", "number", "", "How many tasks of one array may run at a time"),
     key(Site, "resubmit_failed", "yes or no", "no", "Submit failed tasks again at every run, as the Python program did"),
-    key(Site, "dicom_settle", "duration", "", "A session is held back while its newest DICOM file is younger than this"),
+    key(Site, "dicom_settle", "duration", "", "A session is held back while its newest DICOM file (`discover: bids`: its newest file) is younger than this; until then nothing is *not applicable*"),
     key(Site, "dicom_gate", "`yes` or `no`", "no", "Hold sessions back that have fewer DICOM files than `audit.dicom_min_files`"),
     key(Site, "scan_threads", "number", "16", "How many threads wait for the file system at a time"),
     key(Site, "output_grace", "duration", "10m", "How long outputs may take to appear after a job's end"),

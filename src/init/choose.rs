@@ -2,6 +2,7 @@
 
 use super::entry::facts;
 use super::error::InitError;
+use crate::bids::near::{self, fold};
 use crate::catalogue::App;
 
 /// Holds what was chosen, each after those that it needs.
@@ -77,32 +78,12 @@ fn find<'a>(name: &str, catalogue: &'a [App]) -> Result<&'a App, InitError> {
     if let Some(app) = catalogue.iter().find(|app| fold(app.name) == folded) {
         return Ok(app);
     }
-    let mut near: Vec<(usize, &str)> = catalogue
-        .iter()
-        .map(|app| {
-            (
-                strsim::damerau_levenshtein(&folded, &fold(app.name)),
-                app.name,
-            )
-        })
-        .filter(|(distance, name)| {
-            *distance <= 1 + folded.chars().count() / 4
-                || (folded.len() > 2
-                    && (fold(name).contains(&folded) || folded.contains(&fold(name))))
-        })
-        .collect();
-    near.sort_unstable();
-    near.truncate(3);
+    let near = near::candidates(name, catalogue.iter().map(|app| app.name));
     Err(InitError::UnknownProcedure {
         name: name.to_owned(),
-        near: near.into_iter().map(|(_, name)| name.to_owned()).collect(),
+        near: near.take(3).map(str::to_owned).collect(),
         all: catalogue.iter().map(|app| app.name.to_owned()).collect(),
     })
-}
-
-fn fold(name: &str) -> String {
-    let letters = name.chars().filter(|c| !matches!(c, '-' | '_' | ' '));
-    letters.flat_map(char::to_lowercase).collect()
 }
 
 fn converters(apps: &[&App]) -> Result<bool, InitError> {

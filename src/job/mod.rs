@@ -64,6 +64,27 @@ impl JobId {
     }
 }
 
+impl ExecutorKind {
+    /// The submission ids of the local executor begin with this word, since a submission in doubt has no job id.
+    const LOCAL_SUBMISSION: &str = "local-";
+
+    /// Makes the submission id of this executor from digits.
+    pub fn submission_id(self, digits: &str) -> String {
+        match self {
+            Self::Slurm => digits.to_owned(),
+            Self::Local => format!("{}{digits}", Self::LOCAL_SUBMISSION),
+        }
+    }
+
+    /// Returns the executor that a submission was sent to.
+    pub fn of_submission(id: &str) -> Self {
+        match id.starts_with(Self::LOCAL_SUBMISSION) {
+            true => Self::Local,
+            false => Self::Slurm,
+        }
+    }
+}
+
 impl fmt::Display for ExecutorKind {
     /// As the configuration has it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

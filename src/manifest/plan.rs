@@ -224,13 +224,10 @@ impl Subject<'_> {
 
     /// Asks the gate about a session, once.
     fn hold(&self, session: &Session) -> Option<Hold> {
-        let Dicom::At(path) = &session.dicom else {
-            return None;
-        };
         let mut holds = self.holds.borrow_mut();
         holds
             .entry(session.session.clone())
-            .or_insert_with(|| (self.world.gate)(path))
+            .or_insert_with(|| (self.world.gate)(session))
             .clone()
     }
 

@@ -38,6 +38,7 @@ pub struct Former {
 #[derive(Debug, Clone)]
 struct Row {
     former: Former,
+    submitted_at: Option<DateTime<Utc>>,
     /// Procedures that can be no new name of its own.
     others: Arc<HashSet<ProcedureId>>,
 }
@@ -46,18 +47,26 @@ struct Row {
 type Times = HashSet<DateTime<Utc>>;
 
 impl Vanished {
-    /// Looks for such rows. `attempts` reads the earlier attempts of all tasks; it is asked only if there are any.
-    ///
-    /// # Errors
-    /// Those of `attempts`.
-    pub fn look<E>(
-        rows: &State,
+    /// Looks for such rows. `attempts` reads the earlier attempts of all tasks; it is called only if there are any.
+    pub fn look<'a>(
+        rows: &'a State,
         dag: &ProcedureDag,
-        attempts: impl FnOnce() -> Result<Vec<TaskRow>, E>,
-    ) -> Result<Self, E> {
+        attempts: impl FnOnce() -> &'a [TaskRow],
+    ) -> Self {
+        let in_flight = rows.rows().iter().filter(|row| row.is_in_flight());
+        Self::among(in_flight, rows, dag, attempts)
+    }
+
+    /// Finds those of `candidates` that are no tasks of the configuration.
+    pub(super) fn among<'a>(
+        candidates: impl Iterator<Item = &'a TaskRow>,
+        rows: &'a State,
+        dag: &ProcedureDag,
+        attempts: impl FnOnce() -> &'a [TaskRow],
+    ) -> Self {
         let mut found = Self::default();
         let mut vanished: Vec<&TaskRow> = Vec::new();
-        for row in rows.rows().iter().filter(|row| row.is_in_flight()) {
+        for row in candidates {
             match dag.find(&row.key.procedure) {
                 None => vanished.push(row),
                 Some(own) => {
@@ -70,10 +79,10 @@ impl Vanished {
             }
         }
         if vanished.is_empty() {
-            return Ok(found);
+            return found;
         }
-        let attempts = attempts()?;
-        let records = || rows.rows().iter().chain(rows.superseded()).chain(&attempts);
+        let attempts = attempts();
+        let records = || rows.rows().iter().chain(rows.superseded()).chain(attempts);
         let mut calls: HashMap<&str, Times> = vanished
             .iter()
             .map(|row| (&*row.key.procedure, Times::new()))
@@ -103,7 +112,7 @@ impl Vanished {
             let others = others.get(&*row.key.procedure).cloned();
             found.add(row, false, others.unwrap_or_default());
         }
-        Ok(found)
+        found
     }
 
     fn add(&mut self, row: &TaskRow, is_old_scope: bool, others: Arc<HashSet<ProcedureId>>) {
@@ -116,26 +125,36 @@ impl Vanished {
                 job_id: row.job_id.clone(),
                 is_old_scope,
             },
+            submitted_at: row.submitted_at,
             others,
         });
     }
 
     /// Returns the row that a task has to wait for, if there is one.
-    pub fn before(
-        &self,
+    pub fn before<'a>(
+        &'a self,
         procedure: ProcedureId,
         subject: &SubjectLabel,
-        session: &SessionLabel,
-    ) -> Option<&Former> {
-        if self.by_subject.is_empty() {
-            return None;
-        }
-        let rows = self.by_subject.get(subject.as_str())?;
-        let is_of_session = |former: &Former| {
+        session: &'a SessionLabel,
+    ) -> Option<&'a Former> {
+        let mut all = self.all_before(procedure, subject, session);
+        all.next().map(|(former, _)| former)
+    }
+
+    /// Lists the rows that may be of a task under another name, and when they were submitted.
+    pub(super) fn all_before<'a>(
+        &'a self,
+        procedure: ProcedureId,
+        subject: &SubjectLabel,
+        session: &'a SessionLabel,
+    ) -> impl Iterator<Item = (&'a Former, Option<DateTime<Utc>>)> {
+        let is_of_session = move |former: &Former| {
             session.is_none() || former.session.is_empty() || *former.session == *session.as_str()
         };
-        rows.iter()
-            .find(|row| is_of_session(&row.former) && !row.others.contains(&procedure))
-            .map(|row| &row.former)
+        let rows = self.by_subject.get(subject.as_str());
+        rows.into_iter()
+            .flatten()
+            .filter(move |row| is_of_session(&row.former) && !row.others.contains(&procedure))
+            .map(|row| (&row.former, row.submitted_at))
     }
 }

@@ -61,23 +61,22 @@ impl Brakes {
         now: DateTime<Utc>,
     ) -> Result<Self, StateError> {
         let control = store.read_control()?;
-        let attempts = Self::attempts(store, state, &control, false, now)?;
+        let attempts = match Self::needs_attempts(state, &control, false, now) {
+            true => store.read_attempts()?,
+            false => Vec::new(),
+        };
         Ok(Self::judge(config, &control, &attempts, state, now))
     }
 
-    /// Reads the earlier attempts if they matter: most passes find nothing due, and their file only grows. Without a
-    /// due task they do once the rows alone show a failure after the last success of a procedure.
-    pub(super) fn attempts(
-        store: &Store,
+    /// True if the earlier attempts matter: most passes find nothing due, and their file only grows. Without a due
+    /// task they do once the rows alone show a failure after the last success of a procedure.
+    pub(super) fn needs_attempts(
         state: &State,
         control: &Control,
         is_due: bool,
         now: DateTime<Utc>,
-    ) -> Result<Vec<TaskRow>, StateError> {
-        match is_due || !breaker::streaks(state.rows().iter(), control, now).is_empty() {
-            true => store.read_attempts(),
-            false => Ok(Vec::new()),
-        }
+    ) -> bool {
+        is_due || !breaker::streaks(state.rows().iter(), control, now).is_empty()
     }
 
     /// Returns the events of what is paused from now on.

@@ -4,6 +4,7 @@
 //! state, changes nothing.
 
 use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, Utc};
 
@@ -11,10 +12,15 @@ use super::Brakes;
 use crate::bids::{Session, dicom};
 use crate::completion::Completions;
 use crate::config::Config;
-use crate::job::JobId;
-use crate::manifest::{Limits, Manifest, Policy, Vanished, World, limits, pause, plan};
+use crate::job::{JobId, is_same_study};
+use crate::manifest::{
+    Limits, Manifest, NewestAttempts, Policy, Vanished, World, limits, pause, plan,
+};
+use crate::request::study_word;
 use crate::safety::Counts;
 use crate::state::control::Control;
+use crate::state::repair;
+use crate::state::sources::Sources;
 use crate::state::store::{StateError, Store};
 use crate::state::{State, TaskKey, TaskRow};
 
@@ -60,25 +66,42 @@ impl Basis<'_> {
         let (config, state, now) = (self.config, self.state, self.now);
         let (gate, reader) = (config.gate(), self.completions.reader());
         let none = HashMap::new();
-        let read_attempts = || self.store.read_attempts();
-        let vanished = Vanished::look(state, &config.procedures, read_attempts)?;
+        let read = OnceLock::new();
+        let earlier = || match read.get_or_init(|| self.store.read_attempts()) {
+            Ok(attempts) => attempts.as_slice(),
+            // Nothing is decided then: see the end.
+            Err(_) => &[],
+        };
+        let vanished = Vanished::look(state, &config.procedures, earlier);
+        let found = OnceLock::new();
+        let newest = || {
+            let newest = found.get_or_init(|| {
+                let all = [earlier(), &self.lost()].concat();
+                Arc::new(NewestAttempts::of(state, &all, &config.procedures))
+            });
+            Arc::clone(newest)
+        };
         let world = World {
             sessions: self.sessions,
             rows: state,
             completions: self.completions,
             jobs_without_row: self.queue.map_or(&none, |queue| queue.jobs_without_row),
             vanished: &vanished,
-            gate: &|path| dicom::hold(&gate, &reader, path, now),
+            newest: &newest,
+            gate: &|session| dicom::hold_session(&gate, &reader, session, &config.bids_root, now),
             now,
         };
         let procedures = &config.procedures;
         let threads = config.scan_threads;
         let mut manifest = plan(procedures, &world, self.policy, threads, tick);
         let is_due = manifest.due().next().is_some();
-        let attempts = Brakes::attempts(self.store, state, self.control, is_due, now)?;
-        let mut counts = Counts::of(procedures, &manifest, state, &attempts, now);
+        let attempts = match Brakes::needs_attempts(state, self.control, is_due, now) {
+            true => earlier(),
+            false => &[],
+        };
+        let mut counts = Counts::of(procedures, &manifest, state, attempts, now);
         counts.sessions = Some(self.sessions.len() as u64);
-        let brakes = Brakes::judge(config, self.control, &attempts, state, now);
+        let brakes = Brakes::judge(config, self.control, attempts, state, now);
         pause::apply(&mut manifest, &brakes.control, procedures);
         if let Some(queue) = self.queue {
             limits::apply(&mut manifest, queue.limits, procedures, state, queue.living);
@@ -87,7 +110,30 @@ impl Basis<'_> {
             manifest,
             counts,
             brakes,
-            attempts,
+            attempts: read.into_inner().transpose()?.unwrap_or_default(),
         })
+    }
+
+    /// Returns the rows of a state file that is gone, as far as the files beside it know them.
+    fn lost(&self) -> Vec<TaskRow> {
+        let (config, meta) = (self.config, &self.state.meta);
+        if self.state.is_stored() && meta.begun_anew.is_none() {
+            return Vec::new();
+        }
+        let project = meta.project.clone().or_else(|| config.project.clone());
+        let project = study_word(project, &self.store.paths.state);
+        let sources = Sources::read(self.store, &config.log_file);
+        // A new study may write to the log of others.
+        let projects = sources.audit.read().map(|log| log.projects());
+        let projects = projects.unwrap_or_default();
+        let is_new = sources.backup.is_missing() && sources.attempts.is_missing();
+        if is_new
+            && !projects.is_empty()
+            && !projects.iter().any(|one| is_same_study(one, &project))
+        {
+            return Vec::new();
+        }
+        let sources = sources.of_study(&project);
+        repair::rebuild(&sources).state.rows().to_vec()
     }
 }

@@ -123,7 +123,12 @@ pub fn look(
     for change in found.changes {
         looked.apply(state, change, asked_at);
     }
-    for key in found.released {
+    let is_own = |key: &TaskKey| {
+        let row = state.get(key);
+        row.is_none_or(|row| OtherExecutor::of(row, config.executor).is_none())
+    };
+    let released: Vec<TaskKey> = found.released.into_iter().filter(is_own).collect();
+    for key in released {
         if let Some(row) = state.forget(&key) {
             looked.events.push(Event {
                 kind: EventKind::Released,

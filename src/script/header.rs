@@ -7,14 +7,16 @@ use std::borrow::Cow;
 
 use crate::procedure::options::SHORT_WITH_VALUE;
 
-/// Options after which sbatch does not answer as it must: long name, short letter, what happens.
-const UNFIT: [(&str, Option<char>, &str); 6] = [
+/// Options with which sbatch does not answer as it must, or the job is not found again: long name, short letter, what happens.
+const UNFIT: [(&str, Option<char>, &str); 8] = [
     ("wait", Some('W'), "sbatch would wait for the job's end"),
     ("quiet", Some('Q'), "sbatch would not tell the job id"),
     ("test-only", None, "sbatch would submit nothing"),
     ("help", Some('h'), "sbatch would submit nothing"),
     ("usage", None, "sbatch would submit nothing"),
     ("version", Some('V'), "sbatch would submit nothing"),
+    ("uid", None, "jobs are looked for among the user's own"),
+    ("gid", None, "jobs are looked for among the user's own"),
 ];
 
 /// Is one `#SBATCH` line.
@@ -88,6 +90,7 @@ pub fn unfit(script: &[u8]) -> Option<Unfit> {
                 // What follows a long option may be its value, but an option is not taken for one.
                 Some(long) => {
                     is_value = false;
+                    let long = long.split('=').next().unwrap_or(long);
                     UNFIT.iter().find(|(name, ..)| is_long(long, name))
                 }
                 None if std::mem::take(&mut is_value) => None,
@@ -170,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_keep_sbatch_from_answering_are_found() {
+    fn attack_options_that_a_script_must_not_have_are_found() {
         for (options, found) in [
             ("--wait", Some("--wait")),
             ("-W", Some("-W")),
@@ -183,6 +186,8 @@ mod tests {
             ("-QJx", Some("-QJx")),
             ("--quiet", Some("--quiet")),
             ("-V", Some("-V")),
+            ("--uid=1000", Some("--uid=1000")),
+            ("--mem=4G --gid 1000", Some("--gid")),
             ("--wait-all-nodes=1", None),
             ("-JW", None),
             ("-J -W", None),

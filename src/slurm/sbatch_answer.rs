@@ -242,7 +242,9 @@ fn job_id(stdout: &str) -> Option<(JobId, Option<Arc<str>>)> {
             Some(rest) => split(rest, " on cluster "),
             None => split(line, ";"),
         };
-        let id_fits = !id.is_empty() && id.len() <= 20 && id.bytes().all(|b| b.is_ascii_digit());
+        // Slurm counts jobs from 1, in 32 bits.
+        let is_number = id.bytes().all(|b| b.is_ascii_digit());
+        let id_fits = is_number && id.parse::<u32>().is_ok_and(|id| id > 0);
         let cluster_fits = cluster.is_none_or(|name| {
             !name.is_empty()
                 && name

@@ -141,10 +141,9 @@ pub fn decision_text(decision: &Decision) -> String {
             }
             Skip::Renamed(former) => renamed_text(former),
             Skip::NoDicom => "no DICOM files".to_owned(),
-            Skip::Settling { until } => format!(
-                "DICOM files still arrive; settled at {}",
-                local_time(*until)
-            ),
+            Skip::Settling { until } => {
+                format!("files still arrive; settled at {}", local_time(*until))
+            }
             Skip::TooFewFiles { files, needed } => {
                 format!("{files} DICOM file(s), at least {needed} are needed")
             }
@@ -214,7 +213,7 @@ fn group(skip: &Skip) -> String {
             ),
         },
         Skip::NoDicom => "no DICOM files".to_owned(),
-        Skip::Settling { .. } => "DICOM files still arrive".to_owned(),
+        Skip::Settling { .. } => "files still arrive".to_owned(),
         Skip::TooFewFiles { .. } => "too few DICOM files".to_owned(),
         Skip::WaitingFor(waiting) => match &waiting.blocked {
             None => format!("waiting for {}", waiting.procedure),
@@ -242,11 +241,9 @@ fn due_text(due: Due) -> Cow<'static, str> {
         Due::NeverVerified => {
             "due: recorded as complete by an earlier program, outputs missing".into()
         }
-        Due::FailedBefore { complete: false } => {
-            "due: failed before, and resubmit_failed is on".into()
-        }
+        Due::FailedBefore { complete: false } => "due: failed before".into(),
         Due::FailedBefore { complete: true } => {
-            "due: failed before, and resubmit_failed is on; its outputs will be replaced".into()
+            "due: failed before, its outputs will be replaced".into()
         }
         Due::Retry {
             reason,

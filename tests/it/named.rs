@@ -171,7 +171,11 @@ fn d29_odd_names_are_shown_by_run_and_check_and_counted_elsewhere() {
         assert!(!said.err.contains("ses_1"), "{command:?}: {}", said.err);
     }
     for (words, hint) in [
-        (&["8"][..], "session-status"),
+        (&["9"][..], "session-status"),
+        (
+            &["8"],
+            "the directory 08 was left alone: rename it, if it is sub-08",
+        ),
         (
             &["0003"],
             "the directory sub-0003/ses_1 was left alone: rename it, if it is ses-1",
@@ -225,4 +229,48 @@ fn a_filtered_table_has_no_rows_of_zeros() {
         .split_whitespace()
         .collect();
     assert_eq!(head, ["decision", "a", "total"]);
+}
+
+#[test]
+fn attack_wait_for_tasks_that_were_never_submitted_is_exit_2() {
+    let (study, _slurm) = study();
+    // Nothing of it is due before its dependency is complete.
+    assert_eq!(study.call(&["wait", "--procedure", "b"]).code, 2);
+    let study = Study::new();
+    study.configure(STEPS);
+    study.scan(&["sub-0001/ses-01"]);
+    assert_eq!(study.call(&["wait", "--subject", "0001"]).code, 2);
+    study.ok(&["wait"]);
+}
+
+/// Also before anything is on record.
+#[test]
+fn attack_names_are_refused_in_a_study_without_rows() {
+    let study = Study::new();
+    study.configure(STEPS);
+    study.scan(&["sub-0001/ses-01"]);
+    for command in ["history", "logs"] {
+        assert_eq!(study.call(&[command, "0001", "07"]).code, 2, "{command}");
+        assert_eq!(study.call(&[command, "99"]).code, 2, "{command}");
+    }
+    assert_eq!(study.call(&["retry", "--subject", "99"]).code, 2);
+    study.ok(&["history", "0001", "01"]);
+}
+
+/// The local executor asks Slurm for nothing.
+#[test]
+fn attack_a_dry_run_shows_no_options_of_slurm_with_the_local_executor() {
+    let mut study = Study::new();
+    let _slurm = FakeSlurm::new(&mut study);
+    for (executor, is_asked) in [("slurm", true), ("local", false)] {
+        study.configure(&format!(
+            "executor: {executor}\nslurm_partition: p\nslurm_account: ''\nprocedures: [{{name: a, output_dir: a, script: job.sh, mem: 4G}}]\n"
+        ));
+        study.scan(&["sub-0001/ses-01"]);
+        study.script("job.sh", "true");
+        let said = study.call(&["run", "--dry-run", "--format", "json"]);
+        let rows: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+        let resources = rows[0]["resources"].as_str().unwrap_or_default();
+        assert_eq!(!resources.is_empty(), is_asked, "{executor}: {resources}");
+    }
 }

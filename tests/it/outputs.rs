@@ -302,3 +302,15 @@ fn d2_what_links_lead_to_and_reports_beside_the_directory_are_listed() {
         assert!(into.join("fs/by-session/sub-01/ses-01/mri/x.mgz").exists());
     }
 }
+
+#[test]
+fn attack_relative_to_may_lead_up() {
+    let study = study();
+    let direct = study.at("bids").display().to_string();
+    let detour = study
+        .at("derivatives/../bids/./sub-01/..")
+        .display()
+        .to_string();
+    let relative = |base: &str| list(&study, &["--procedure", "bids", "--relative-to", base]);
+    assert_eq!(relative(&detour), relative(&direct));
+}

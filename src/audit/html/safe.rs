@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::tables::plural_as;
+
 /// Writes out what has no look of its own or turns the look of others: control characters, marks of
 /// direction, characters without width. An empty text stays empty.
 pub fn safe(text: &str) -> String {
@@ -40,10 +42,7 @@ pub fn json_in_html(json: &str) -> String {
 }
 
 pub fn plural(count: usize, word: &str) -> String {
-    match count {
-        1 => format!("1 {word}"),
-        _ => format!("{} {word}s", thousands(count)),
-    }
+    plural_as(count, thousands(count), word)
 }
 
 /// Writes `12 345` with narrow spaces that do not break.

@@ -8,6 +8,7 @@ use super::Align::{self, Left, Right};
 use crate::audit::health::percent;
 use crate::audit::report::Report;
 use crate::sys::local_time;
+use crate::tables::plural;
 
 /// Is a part of the text.
 #[derive(Debug, Clone, PartialEq)]
@@ -169,12 +170,5 @@ impl Text<'_> {
             ("on record", Right),
         ];
         self.list("procedures", header, rows);
-    }
-}
-
-fn plural(count: usize, word: &str) -> String {
-    match count {
-        1 => format!("1 {word}"),
-        _ => format!("{count} {word}s"),
     }
 }

@@ -31,6 +31,7 @@ pub(super) fn records(file: &Path, bytes: &[u8]) -> Result<Records, CsvError> {
     let mut header: Option<Vec<String>> = None;
     let mut out = Vec::with_capacity(bytes.len());
     let mut lines = Vec::new();
+    let (mut last, mut fewest) = (None, usize::MAX);
     while let Some((line, mut values)) = scanner.record().map_err(|line| CsvError::OpenQuote {
         file: file.to_owned(),
         line,
@@ -46,21 +47,36 @@ pub(super) fn records(file: &Path, bytes: &[u8]) -> Result<Records, CsvError> {
             values.pop();
         }
         if values.len() > expected {
-            return Err(CsvError::TooManyValues {
+            return Err(CsvError::ValueCount {
                 file: file.to_owned(),
                 line,
                 found: values.len(),
                 expected,
             });
         }
+        if let Some((_, before)) = last.replace((line, values.len())) {
+            fewest = fewest.min(before);
+        }
         values.resize(expected, String::new());
         write(&mut out, &values);
         lines.push(line);
     }
-    Ok(Records {
-        header: header.ok_or_else(|| CsvError::Empty {
+    let header = header.ok_or_else(|| CsvError::Empty {
+        file: file.to_owned(),
+    })?;
+    // Only the last record of a file that was cut off is shorter than all others.
+    if let Some((line, found)) = last
+        && found < fewest.min(header.len())
+    {
+        return Err(CsvError::ValueCount {
             file: file.to_owned(),
-        })?,
+            line,
+            found,
+            expected: header.len(),
+        });
+    }
+    Ok(Records {
+        header,
         text: out,
         lines,
     })

@@ -22,6 +22,30 @@ fn shown(discovery: &Discovery) -> Vec<String> {
         .collect()
 }
 
+/// The last line of a file that is being written, or whose copy was broken off.
+#[test]
+fn attack_a_file_whose_last_line_is_cut_is_an_error() {
+    let header = "UID,ScanID,dicom_path\n";
+    for (rows, is_whole) in [
+        ("1,1,/d\n2,2,/d\n", true),
+        ("1,1,/d\n2,2,/d", true),
+        ("1,1,/d\n2,2", false),
+        ("1,1,/d\n2", false),
+        ("1,1,/d\n2,2\n", false),
+        ("1", false),
+        // Whoever leaves out empty values at the end does so elsewhere too.
+        ("1,1\n2,2\n", true),
+        ("1,1\n2,2,/d\n3,3\n", true),
+        ("1,1\n2", false),
+        ("1,1\n2,2,/d\n", true),
+    ] {
+        let found = parse(format!("{header}{rows}"));
+        assert_eq!(found.is_ok(), is_whole, "{rows:?}: {found:?}");
+        let is_named = |error| matches!(error, CsvError::ValueCount { .. });
+        assert!(found.map_or_else(is_named, |_| true), "{rows:?}");
+    }
+}
+
 /// The golden table; where the Python program differs it is said.
 #[test]
 fn ids_become_labels() {

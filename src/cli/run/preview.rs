@@ -7,6 +7,7 @@ use crate::cli::output::{Format, Printer, Verbosity};
 use crate::cli::unknown::few;
 use crate::executor::{Executor, JobRequest};
 use crate::explain::asks;
+use crate::job::ExecutorKind;
 use crate::request::{Batch, Prepared};
 use crate::shell;
 use crate::tables::{TableError, numbers, texts};
@@ -16,7 +17,7 @@ const SHOWN: usize = 3;
 
 pub fn print(
     batches: &[Batch],
-    executor: &dyn Executor,
+    (executor, kind): (&dyn Executor, ExecutorKind),
     format: Format,
     printer: &mut Printer,
 ) -> Result<(), Failure> {
@@ -27,19 +28,21 @@ pub fn print(
         Format::Table if printer.verbosity() >= Verbosity::Verbose => {
             lines(batches, executor, printer);
         }
-        Format::Table => printer.frame(&overview(batches)?, format, &[], &["jobs"])?,
-        Format::Csv | Format::Json => printer.frame(&rows(batches, executor)?, format, &[], &[])?,
+        Format::Table => printer.frame(&overview(batches, kind)?, format, &[], &["jobs"])?,
+        Format::Csv | Format::Json => {
+            printer.frame(&rows(batches, executor, kind)?, format, &[], &[])?
+        }
     }
     Ok(())
 }
 
 /// A row per procedure and what its jobs ask for.
-fn overview(batches: &[Batch]) -> Result<DataFrame, TableError> {
+fn overview(batches: &[Batch], kind: ExecutorKind) -> Result<DataFrame, TableError> {
     let mut groups: Vec<(&str, String, i64, Vec<String>)> = Vec::new();
     for Batch { tasks, array } in batches {
         for (at, task) in tasks.iter().enumerate() {
             let key = &task.intent.key;
-            let asked = resources(task);
+            let asked = resources(task, kind);
             let jobs = i64::from(array.is_none() || at == 0);
             let known = groups.iter_mut();
             let mut known = known.filter(|group| group.0 == &*key.procedure && group.1 == asked);
@@ -65,7 +68,11 @@ fn overview(batches: &[Batch]) -> Result<DataFrame, TableError> {
 }
 
 /// A row per task, with the command line of its job.
-fn rows(batches: &[Batch], executor: &dyn Executor) -> Result<DataFrame, TableError> {
+fn rows(
+    batches: &[Batch],
+    executor: &dyn Executor,
+    kind: ExecutorKind,
+) -> Result<DataFrame, TableError> {
     let mut tasks: Vec<(&Prepared, Option<i64>, String)> = Vec::new();
     for batch in batches {
         let command = batch.array.as_ref().map(|array| {
@@ -97,15 +104,19 @@ fn rows(batches: &[Batch], executor: &dyn Executor) -> Result<DataFrame, TableEr
             numbers("array_index", tasks.iter().map(|(_, index, _)| *index)),
             texts(
                 "resources",
-                tasks.iter().map(|(task, ..)| Some(resources(task))),
+                tasks.iter().map(|(task, ..)| Some(resources(task, kind))),
             ),
             texts("command", tasks.iter().map(|(.., command)| Some(command))),
         ],
     )?)
 }
 
-fn resources(task: &Prepared) -> String {
-    asks(&task.request.resources).join(" ")
+/// What a job asks Slurm for; the local executor asks nobody.
+fn resources(task: &Prepared, kind: ExecutorKind) -> String {
+    match kind {
+        ExecutorKind::Slurm => asks(&task.request.resources).join(" "),
+        ExecutorKind::Local => String::new(),
+    }
 }
 
 /// The command lines that would be run; below that of an array, its tasks as comments.

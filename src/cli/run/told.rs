@@ -15,6 +15,7 @@ use crate::state::journal::JournalError;
 use crate::state::store::StateError;
 use crate::state::{State, TaskKey};
 use crate::submit::{Halt, HeldBy, Submitted};
+use crate::tables::plural;
 
 pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &mut Printer) {
     for (key, job) in &strays.adopt {
@@ -59,14 +60,17 @@ pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &
         let (id, scancel) = (&job.id, job.scancel_line());
         printer.warning(&match procedure {
             Some(procedure) => format!(
-                "{procedure}: {count} task(s) of a job array of this study live (such as job {id}), and its task list \
+                "{procedure}: {} of a job array of {} live (such as job {id}), and its task list \
                  below {} is gone, so nobody knows which tasks they are; all tasks of {procedure} wait until they end",
+                plural(*count, "task"),
+                whose_array(strays.other_project.as_deref()),
                 context.store.paths.arrays.display()
             ),
             None => format!(
-                "{count} job(s) of this study (such as job {id}) may be running any task: they have changed their \
+                "{} of this study (such as job {id}) may be running any task: they have changed their \
                  names, and the audit log does not list them; no task is submitted until they end; if they are not \
-                 wanted: {scancel}"
+                 wanted: {scancel}",
+                plural(*count, "job")
             ),
         });
     }
@@ -81,6 +85,14 @@ pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &
                 .map_or_else(|| "the study".to_owned(), |file| file.display().to_string()),
             job.scancel_line()
         ));
+    }
+}
+
+/// Without a state file, an array with another study's tag may still be this one's.
+fn whose_array(other_project: Option<&str>) -> String {
+    match other_project {
+        Some(other) => format!("this study or of the study {other}"),
+        None => "this study".to_owned(),
     }
 }
 
@@ -152,8 +164,8 @@ pub(super) fn tell_reduced<'a>(tasks: impl Iterator<Item = &'a Prepared>, printe
         }
     }
     for ((procedure, reduced), count) in groups {
-        let tasks = if count == 1 { "task" } else { "tasks" };
-        printer.note(&format!("{procedure}: {reduced} for {count} {tasks}"));
+        let tasks = plural(count, "task");
+        printer.note(&format!("{procedure}: {reduced} for {tasks}"));
     }
 }
 
@@ -414,6 +426,15 @@ fn without_intent(error: &StateError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn attack_an_array_of_another_study_is_not_called_this_ones() {
+        assert_eq!(whose_array(None), "this study");
+        assert_eq!(
+            whose_array(Some("other@1")),
+            "this study or of the study other@1"
+        );
+    }
 
     #[test]
     fn what_a_broken_journal_ends_is_said_once() {

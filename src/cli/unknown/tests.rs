@@ -11,6 +11,7 @@ fn known<'a>(near: &'a [(String, String)]) -> Known<'a> {
         near,
         place: "in the study",
         is_partial: false,
+        procedures: vec!["fmriprep"],
     }
 }
 
@@ -80,6 +81,18 @@ fn what_is_not_there_is_named_with_what_may_have_been_meant() {
             "0003",
             "there is no session ses-0003 of sub-0002 in the study",
             "its sessions are ses-01",
+        ),
+        (
+            "0002",
+            "05",
+            "there is no session ses-05 of sub-0002 in the study",
+            "the directory sub-0002/ses_5 was left alone",
+        ),
+        (
+            "0001",
+            "fmripre",
+            "there is no session ses-fmripre of sub-0001 in the study",
+            "did you mean the procedure fmriprep?",
         ),
         (
             "",

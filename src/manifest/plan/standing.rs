@@ -7,7 +7,7 @@ use crate::bids::SessionLabel;
 use crate::completion::Completion;
 use crate::manifest::{Blocked, Due, Outlook, Skip, Waiting, retry};
 use crate::procedure::{ProcedureId, Scope};
-use crate::state::{Reason, TaskRow, TaskStatus};
+use crate::state::{Reason, TaskKey, TaskRow, TaskStatus};
 
 /// Says where a task stands, whatever it waits for.
 #[derive(Debug, Clone)]
@@ -32,13 +32,29 @@ impl Subject<'_> {
         let mut standing = self
             .recorded(procedure, session)
             .unwrap_or_else(|| TaskStanding::Disk(self.disk.completion(procedure, session)));
-        if matches!(standing, TaskStanding::Disk(Completion::Complete))
-            && let Some(waiting) = self.other_writer(procedure, session)
-        {
-            standing = TaskStanding::Doubted(Box::new(waiting));
+        if matches!(standing, TaskStanding::Disk(Completion::Complete)) {
+            if self.is_left_by_failed(procedure, session) {
+                standing = TaskStanding::Retry(Due::FailedBefore { complete: true });
+            } else if let Some(waiting) = self.other_writer(procedure, session) {
+                standing = TaskStanding::Doubted(Box::new(waiting));
+            }
         }
         self.standings.borrow_mut().insert(known, standing.clone());
         standing
+    }
+
+    /// True if the newest attempt of a task without a row failed, so that its complete outputs prove nothing.
+    fn is_left_by_failed(&self, procedure: ProcedureId, session: &SessionLabel) -> bool {
+        let key = self.key(procedure, session);
+        if self.row(procedure, session).is_some()
+            || self.is_forced(&key)
+            || self.dag.get(procedure).rules.accept_outputs
+        {
+            return false;
+        }
+        (self.world.newest)().may_have_left(&key, procedure, (self.label, session), || {
+            self.disk.newest_output(procedure, session)
+        })
     }
 
     /// Returns the task that this one builds on, has the same output directory and is in flight or failed: what looks
@@ -71,6 +87,7 @@ impl Subject<'_> {
                 let blocked = match self.recorded(one, &session) {
                     Some(TaskStanding::InFlight(_) | TaskStanding::Retry(_)) => None,
                     Some(TaskStanding::Failed(skip)) => failure(&skip),
+                    None if self.is_left_by_failed(one, &session) => None,
                     _ => continue,
                 };
                 return Some(Waiting {
@@ -98,7 +115,7 @@ impl Subject<'_> {
         } else if let Some(renamed) = self.renamed(procedure, session) {
             Some(TaskStanding::InFlight(Box::new(renamed)))
         } else {
-            let row = row.filter(|row| is_unproven(row) && !self.is_forced(row))?;
+            let row = row.filter(|row| is_unproven(row) && !self.is_forced(&row.key))?;
             Some(self.failed(procedure, session, row))
         }
     }
@@ -144,13 +161,9 @@ impl Subject<'_> {
         })
     }
 
-    fn is_forced(&self, row: &TaskRow) -> bool {
-        self.policy.force
-            && self.policy.selection.contains(
-                &row.key.subject,
-                &row.key.session,
-                &row.key.procedure,
-            )
+    fn is_forced(&self, key: &TaskKey) -> bool {
+        let selection = &self.policy.selection;
+        self.policy.force && selection.contains(&key.subject, &key.session, &key.procedure)
     }
 }
 

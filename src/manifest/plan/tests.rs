@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::completion::Completions;
 use crate::disk::Unreadable;
-use crate::manifest::{Blocked, Former, Outlook, Selection, Vanished};
+use crate::manifest::{Blocked, Former, NewestAttempts, Outlook, Selection, Vanished};
 use crate::procedure::testing::procedure;
 use crate::procedure::{RetryRules, SessionsRule};
 use crate::state::testing::{at, row};
@@ -26,6 +26,8 @@ use crate::state::{Reason, State, TaskRow};
 #[derive(Default)]
 struct Disk {
     answers: BTreeMap<(String, String, u16), Completion>,
+    /// The age of all outputs.
+    newest: Option<chrono::DateTime<chrono::Utc>>,
 }
 
 impl Disk {
@@ -62,7 +64,7 @@ impl SubjectCompletions for OneSubject<'_> {
         _: ProcedureId,
         _: &SessionLabel,
     ) -> Option<chrono::DateTime<chrono::Utc>> {
-        None
+        self.0.newest
     }
 }
 
@@ -97,14 +99,15 @@ fn decide_after(
     disk: &Disk,
     policy: &Policy,
 ) -> BTreeMap<String, Decision> {
-    let attempts = || Ok::<_, std::convert::Infallible>(attempts.to_vec());
-    let vanished = Vanished::look(rows, dag, attempts).unwrap();
+    let vanished = Vanished::look(rows, dag, || attempts);
+    let newest = Arc::new(NewestAttempts::of(rows, attempts, dag));
     let world = World {
         sessions,
         rows,
         completions: disk,
         jobs_without_row: &HashMap::new(),
         vanished: &vanished,
+        newest: &|| Arc::clone(&newest),
         gate: &|_| None,
         now: at(0),
     };
@@ -342,6 +345,7 @@ fn order_is_priority_subject_session() {
             completions: &disk,
             jobs_without_row: &HashMap::new(),
             vanished: &Vanished::default(),
+            newest: &Arc::default,
             gate: &|_| None,
             now: at(0),
         },

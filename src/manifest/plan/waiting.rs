@@ -26,14 +26,24 @@ impl Subject<'_> {
             .or_else(|| self.lacks_sessions(procedure, target))
     }
 
-    /// Returns what a task without input waits for that may still make its input. None: it is not applicable.
+    /// Returns what a task without input waits for that may still make its input, or bring it: a session that arrives.
+    /// None: it is not applicable.
     pub(super) fn awaits_input(&self, procedure: ProcedureId, target: Target<'_>) -> Option<Skip> {
         let mut missing = self.missing(procedure, target).peekable();
         let is_any_missing = missing.peek().is_some();
         if is_any_missing && missing.all(|it| it.blocked == Some(Blocked::NotApplicable)) {
             return None;
         }
-        self.waits_for(procedure, target)
+        // What is made of DICOM files was made of a session that had settled; their directories are not walked again.
+        let is_made = !self.dag.dependencies(procedure).is_empty()
+            && self.sessions.iter().all(|s| s.dicom != Dicom::NotNeeded);
+        let settling = || match is_made {
+            true => None,
+            false => self
+                .held(target)
+                .filter(|held| matches!(held, Skip::Settling { .. })),
+        };
+        self.waits_for(procedure, target).or_else(settling)
     }
 
     /// Returns the task in flight that builds on a complete one: its inputs are not replaced under it.

@@ -12,7 +12,7 @@ fn accepted(id: &str, cluster: Option<&str>) -> Submission {
 }
 
 #[test]
-fn a6_an_id_is_the_first_line_that_is_nothing_else_or_slurms_sentence() {
+fn attack_a6_an_id_is_the_first_line_that_is_nothing_else_or_slurms_sentence() {
     for (stdout, expected) in [
         ("123\n", Some(("123", None))),
         ("123", Some(("123", None))),
@@ -34,6 +34,12 @@ fn a6_an_id_is_the_first_line_that_is_nothing_else_or_slurms_sentence() {
         (" 123\n", None),
         ("-1\n", None),
         ("", None),
+        // Slurm counts jobs from 1, in 32 bits.
+        ("0\n", None),
+        ("Submitted batch job 0\n", None),
+        ("4294967295\n", Some(("4294967295", None))),
+        ("4294967296\n", None),
+        ("0\n12\n", Some(("12", None))),
     ] {
         match expected {
             Some((id, cluster)) => {

@@ -72,7 +72,8 @@ fn ten_failures_in_a_row_pause_a_procedure_until_a_person_resumes_it() {
 
     // It stays so, whatever comes later, and force does not go through it.
     slurm.set("1001", "PENDING");
-    study.ok(&["retry", "--subject", "01"]);
+    let requeued = study.call(&["retry", "--subject", "01"]);
+    assert_eq!(requeued.code, 1, "{}", requeued.err);
     let said = study.ok(&["retry", "--subject", "02"]);
     says(&said, &["prep is paused since"]);
     finish(&study, "prep", "sub-02", "ses-01");

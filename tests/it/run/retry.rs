@@ -176,3 +176,69 @@ fn retry_frees_a_job_that_has_been_unknown_for_longer_than_the_grace() {
     let said = study.ok(&["retry", "--status", "all"]);
     assert!(said.err.contains("cleared 3 row(s)"), "{}", said.err);
 }
+
+/// A job that was requeued in Slurm after its failure may be writing the outputs that look complete.
+#[test]
+fn attack_a_requeued_job_keeps_its_task_from_being_accepted_or_cleared() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    slurm.set_all("TIMEOUT");
+    study.ok(&["monitor"]);
+    convert(&study, "sub-01", "ses-01");
+    slurm.set("1001", "RUNNING");
+    let one = ["--subject", "01", "--session", "01"];
+    for how in [&["retry", "--accept-outputs"][..], &["retry"]] {
+        let before = study.read_bytes("state.parquet");
+        assert_eq!(study.call(&[how, &["--dry-run"], &one].concat()).code, 1);
+        assert_eq!(before, study.read_bytes("state.parquet"));
+    }
+    for how in [&["retry", "--accept-outputs"][..], &["retry"]] {
+        let said = study.call(&[how, &one].concat());
+        assert_eq!(
+            said.code,
+            if how.len() == 2 { 1 } else { 0 },
+            "{}",
+            said.err
+        );
+        assert_eq!(
+            study.statuses()[0],
+            "convert sub-01 ses-01: running running"
+        );
+    }
+}
+
+/// Without the queue nobody knows whether the job was requeued.
+#[test]
+fn attack_outputs_are_accepted_only_while_the_queue_answers() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    slurm.set_all("TIMEOUT");
+    study.ok(&["monitor"]);
+    convert(&study, "sub-01", "ses-01");
+    slurm.break_program("squeue", "Unable to contact slurm controller");
+    let accept = ["retry", "--accept-outputs", "--session", "01"];
+    assert_eq!(study.call(&accept).code, 1);
+    assert_eq!(study.statuses()[0], "convert sub-01 ses-01: failed timeout");
+}
+
+/// What a failed attempt left proves nothing, also once `retry` has cleared its row.
+#[test]
+fn attack_a_cleared_task_runs_again_whatever_its_failed_attempt_left() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    slurm.set_all("TIMEOUT");
+    study.ok(&["monitor"]);
+    convert(&study, "sub-01", "ses-01");
+    study.ok(&["retry"]);
+    study.ok(&["run"]);
+    assert_eq!(slurm.calls("sbatch"), 6);
+    // Nor is it believed once the state is lost.
+    slurm.set_all("FAILED 1:0");
+    study.ok(&["monitor"]);
+    study.ok(&["monitor"]);
+    for name in ["state.parquet", "state.attempts.parquet"] {
+        let _ = fs::remove_file(study.at(name));
+    }
+    study.ok(&["run"]);
+    assert_eq!(slurm.calls("sbatch"), 9);
+}

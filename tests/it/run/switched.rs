@@ -97,3 +97,30 @@ fn attack_executor_switch_a_job_of_slurm_is_left_alone_under_local() {
     slurm.set(&job, "COMPLETED");
     is_followed_to_its_end(&study);
 }
+
+/// A submission in doubt has no id that tells its executor: silence of the other one proves nothing about it.
+#[test]
+fn attack_executor_switch_a_submission_in_doubt_is_left_alone_under_local() {
+    const IN_DOUBT: &str = "convert sub-01 ses-01: pending submitting";
+    let (study, slurm) = study();
+    configure(&study, "slurm");
+    slurm.silent(1);
+    study.call(&["run"]);
+    assert_eq!(study.statuses(), [IN_DOUBT]);
+    configure(&study, "local");
+    for pass in ["monitor", "run", "monitor", "run"] {
+        study.ok(&[pass]);
+        assert_eq!(study.statuses(), [IN_DOUBT], "{pass}");
+        std::thread::sleep(Duration::from_millis(1100));
+    }
+    for command in [["retry", "--status", "all"], ["cancel", "--subject", "01"]] {
+        assert_eq!(study.call(&command).code, 1, "{command:?}");
+        assert_eq!(study.statuses(), [IN_DOUBT], "{command:?}");
+    }
+    configure(&study, "slurm");
+    let job = slurm.jobs()[0].0.clone();
+    slurm.set(&job, "RUNNING");
+    study.ok(&["monitor"]);
+    assert_eq!(study.rows()[0]["job_id"], job);
+    assert_eq!(slurm.calls("sbatch"), 1);
+}

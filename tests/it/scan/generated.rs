@@ -66,6 +66,7 @@ fn the_decisions_are_the_same_for_any_number_of_threads() {
                 completions: &probe,
                 jobs_without_row: &HashMap::new(),
                 vanished: &Vanished::default(),
+                newest: &std::sync::Arc::default,
                 gate: &|_| None,
                 now: chrono::DateTime::UNIX_EPOCH,
             };

@@ -1,10 +1,11 @@
 //! The sections with figures over time and over attempts.
 
-use super::{Left, Right, Text, plural};
+use super::{Left, Right, Text};
 use crate::audit::efficiency::{memory_text, time_limit_text};
 use crate::audit::health::percent;
 use crate::audit::report::{Usage, Verdict, signed};
 use crate::sys::local_time;
+use crate::tables::plural;
 
 /// Prints a value in the unit of the configuration.
 type Show = fn(i64) -> String;

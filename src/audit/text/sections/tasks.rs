@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::{Left, Right, Text, plural};
+use super::{Left, Right, Text};
 use crate::audit::efficiency::{memory_text, time_limit_text};
 use crate::audit::health::{is_stuck, percent};
 use crate::audit::report::{MarkerResult, MarkerState, TaskDetail};
+use crate::tables::plural;
 
 impl Text<'_> {
     /// Sessions in which something does not go on by itself, the least healthy first.

@@ -1,7 +1,8 @@
 //! The sections about what needs upkeep: DICOM directories, jobs, rows, scripts, what cannot be read.
 
-use super::{Left, Right, Text, plural};
+use super::{Left, Right, Text};
 use crate::audit::report::{DicomProblem, OrphanCause};
+use crate::tables::plural;
 
 impl Text<'_> {
     pub(super) fn dicom(&mut self) {

@@ -57,7 +57,8 @@ impl Gatherer<'_> {
         if self.args.executor.is_some() || is_wanted {
             if offers.bin_dir.is_none() {
                 self.printer.warning(
-                    "sbatch is not on PATH: load Slurm's module, or set slurm_bin_dir before the first run",
+                    "sbatch is not on PATH: load Slurm's module, or set slurm_bin_dir before the first run; \
+                     without a cluster: --executor local",
                 );
             }
             return Ok(true);

@@ -243,6 +243,7 @@ fn a_due_task_of_a_subject_says_which_sessions_it_works_on() {
         completions: &disk,
         jobs_without_row: &HashMap::new(),
         vanished: &Vanished::default(),
+        newest: &Arc::default,
         gate: &|_| None,
         now: at(0),
     };

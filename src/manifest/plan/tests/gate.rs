@@ -15,16 +15,16 @@ fn sessions(names: &[&str]) -> Vec<Session> {
     names.iter().map(one).collect()
 }
 
-/// What the gate says of a directory.
-fn gate(path: &Path) -> Option<Hold> {
-    match path.to_str().unwrap() {
+/// What the gate says of a session.
+fn gate(session: &Session) -> Option<Hold> {
+    match session.session.as_str() {
         "ses-few" => Some(Hold::TooFewFiles {
             files: 3,
             needed: 10,
         }),
         "ses-new" => Some(Hold::Settling { until: at(9) }),
         "ses-odd" => Some(Hold::Unreadable(Unreadable {
-            path: path.into(),
+            path: session.session.as_str().into(),
             error: "Permission denied".into(),
         })),
         _ => None,
@@ -48,9 +48,10 @@ fn decide_with_gate(names: &[&str], disk: &Disk) -> (BTreeMap<String, Decision>,
         completions: disk,
         jobs_without_row: &HashMap::new(),
         vanished: &Vanished::default(),
-        gate: &|path| {
-            asked.lock().unwrap().push(path.display().to_string());
-            gate(path)
+        newest: &Arc::default,
+        gate: &|session| {
+            asked.lock().unwrap().push(session.session.to_string());
+            gate(session)
         },
         now: at(0),
     };
@@ -143,6 +144,22 @@ fn a_subject_does_not_wait_for_the_tasks_of_a_session_that_is_too_small() {
 }
 
 #[test]
+fn attack_a_task_is_not_applicable_only_once_its_session_has_settled() {
+    let mut disk = Disk::default();
+    for session in ["ses-1", "ses-new"] {
+        disk.set("sub-01", session, 0, Completion::NotApplicable);
+    }
+    let (got, _) = decide_with_gate(&["ses-1", "ses-new"], &disk);
+    assert_eq!(got["a/ses-1"], Decision::Skip(Skip::NotApplicable));
+    let settling = Decision::Skip(Skip::Settling { until: at(9) });
+    assert_eq!(got["a/ses-new"], settling);
+    let Decision::Skip(Skip::WaitingFor(waiting)) = &got["c/"] else {
+        panic!("{:?}", got["c/"]);
+    };
+    assert_eq!((waiting.sessions_missing, &waiting.blocked), (1, &None));
+}
+
+#[test]
 fn a_job_that_stands_in_no_row_keeps_its_task_and_those_after_it_waiting() {
     let dag = ProcedureDag::new(vec![
         procedure("a", Scope::Session, &[]),
@@ -161,6 +178,7 @@ fn a_job_that_stands_in_no_row_keeps_its_task_and_those_after_it_waiting() {
         completions: &disk,
         jobs_without_row: &jobs,
         vanished: &Vanished::default(),
+        newest: &Arc::default,
         gate: &|_| None,
         now: at(0),
     };

@@ -178,10 +178,8 @@ fn believed(world: &Random, q: usize, cell: usize) -> &'static str {
 fn is_doubted(world: &Random, q: usize, cell: usize) -> bool {
     let n = world.dicom.len();
     let is_writing = |a: usize, cell: usize| {
-        matches!(
-            alone(world, a, cell),
-            "in flight" | "failed" | "tried again"
-        )
+        let word = alone(world, a, cell);
+        matches!(word, "in flight" | "failed" | "tried again") || world.rows[a][cell] == 7
     };
     (0..q)
         .filter(|a| builds_on(world, q, *a) && world.shared[q] && world.shared[*a])
@@ -202,7 +200,7 @@ fn alone(world: &Random, q: usize, cell: usize) -> &'static str {
         (1 | 2, _) => "in flight",
         _ if waits_for_gone(world, q, cell) => "in flight",
         (3 | 9, _) if !world.resubmit => "failed",
-        (3 | 8 | 9, 0 | 1) => "tried again",
+        (3 | 8 | 9, 0 | 1) | (7, 1) => "tried again",
         (_, 1) => "complete",
         (_, 2) => "not applicable",
         (_, 3) => "unreadable",
@@ -286,6 +284,7 @@ proptest! {
             .map(|(i, dicom)| session("sub-01", &format!("ses-{i}"), *dicom)).collect();
         let mut disk = Disk::default();
         let mut rows = State::default();
+        let mut attempts = Vec::new();
         let n = sessions.len();
         for (p, (subject, _)) in world.procedures.iter().enumerate() {
             let cells = if *subject { n..n + 1 } else { 0..n };
@@ -305,6 +304,8 @@ proptest! {
                     5 => row(&names[p], TaskStatus::Complete, Reason::Verified),
                     8 => row(&names[p], TaskStatus::Failed, Reason::Timeout),
                     9 => row(&names[p], TaskStatus::Failed, Reason::NodeFail),
+                    // Known from the attempts file only.
+                    7 => row(&names[p], TaskStatus::Failed, Reason::ExitCode),
                     _ => continue,
                 };
                 if world.rows[p][cell] == 4 {
@@ -318,10 +319,12 @@ proptest! {
                         .collect();
                     row.input_sessions = Some(labels.join(" ").as_str().into());
                 }
-                rows.put(row);
+                match world.rows[p][cell] {
+                    7 => attempts.push(row),
+                    _ => rows.put(row),
+                }
             }
         }
-        let mut attempts = Vec::new();
         for cell in (0..=n).filter(|cell| world.gone[*cell]) {
             let mut row = row("gone", TaskStatus::Running, Reason::Running);
             row.submitted_at = Some(at(5));
@@ -330,6 +333,7 @@ proptest! {
         }
         for p in (0..world.together.len()).filter(|p| world.together[*p]) {
             let mut row = row(&names[p], TaskStatus::Failed, Reason::Timeout);
+            row.key.subject = "sub-09".into();
             row.submitted_at = Some(at(5));
             attempts.push(row);
         }

@@ -61,6 +61,7 @@ fn c7_a_session_whose_dicom_files_were_archived_counts_where_it_is_complete() {
         completions: &disk,
         jobs_without_row: &HashMap::new(),
         vanished: &Vanished::default(),
+        newest: &Arc::default,
         gate: &|_| None,
         now: at(0),
     };

@@ -171,12 +171,72 @@ fn attempts_are_read_only_if_something_has_vanished() {
     let mut rows = State::default();
     rows.put(record("qc", Some(1)));
     rows.put(row("qc2", TaskStatus::Running, Reason::Running));
-    Vanished::look(&rows, &dag, || Err("read")).unwrap();
+    let is_read = |rows: &State| {
+        let mut is_read = false;
+        Vanished::look(rows, &dag, || {
+            is_read = true;
+            &[]
+        });
+        is_read
+    };
+    assert!(!is_read(&rows));
     rows.put(flying("ses-01", 5));
-    assert_eq!(
-        Vanished::look(&rows, &dag, || Err("read")).unwrap_err(),
-        "read"
-    );
+    assert!(is_read(&rows));
+}
+
+/// A failed row of `qc`, which is not in the configuration, may have left what looks like outputs of its new name.
+#[test]
+fn attack_complete_outputs_prove_nothing_after_a_failed_attempt_under_an_old_name() {
+    let failed = |minute| {
+        let mut row = row("qc", TaskStatus::Failed, Reason::Timeout);
+        row.submitted_at = Some(at(minute));
+        row
+    };
+    let complete = |minute| {
+        let mut row = row("qc2", TaskStatus::Complete, Reason::Verified);
+        row.submitted_at = Some(at(minute));
+        row
+    };
+    let again = Decision::Submit(Due::FailedBefore { complete: true });
+    let done = Decision::Skip(Skip::Complete);
+    // Records; the age of the outputs; the task.
+    let with_success = |mut row: TaskRow| {
+        row.status = TaskStatus::Complete;
+        row.reason = Some(Reason::Verified);
+        row
+    };
+    for (records, newest, expected) in [
+        (vec![failed(20)], None, &again),
+        (vec![failed(20)], Some(30), &again),
+        (vec![failed(20)], Some(1), &done),
+        // The old name succeeded later, or the task itself has been complete since.
+        (vec![failed(20), with_success(failed(30))], Some(40), &done),
+        (vec![failed(20), complete(30)], Some(40), &done),
+        (vec![failed(20), complete(10)], Some(40), &again),
+        // One invocation submitted both: they are two procedures.
+        (vec![failed(20), record("qc2", Some(20))], Some(40), &done),
+    ] {
+        let disk = || {
+            let mut disk = Disk {
+                newest: newest.map(at),
+                ..Disk::default()
+            };
+            disk.set("sub-01", "ses-01", 0, Completion::Complete);
+            disk
+        };
+        let mut rows = State::default();
+        let policy = Policy::default();
+        let task = |rows: &State, attempts: &[TaskRow]| {
+            decide_after(&dag(), &sessions(), rows, attempts, &disk(), &policy)["qc2/sub-01/ses-01"]
+                .clone()
+        };
+        assert_eq!(task(&rows, &records), *expected, "{records:?} {newest:?}");
+        // As a row too.
+        if let [one] = records.as_slice() {
+            rows.put(one.clone());
+            assert_eq!(task(&rows, &[]), *expected, "{newest:?}");
+        }
+    }
 }
 
 #[test]

@@ -181,3 +181,66 @@ fn attack_resubmit_failed_does_not_believe_what_a_failed_attempt_left() {
         );
     }
 }
+
+/// `retry` and `clean` move a failed row to the attempts file; what it left is then believed no more than before.
+#[test]
+fn attack_complete_outputs_prove_nothing_if_the_newest_attempt_failed_wherever_it_is_recorded() {
+    use super::*;
+    let attempt = |minute, status, reason| {
+        let mut row = row("a", status, reason);
+        row.submitted_at = Some(at(minute));
+        row
+    };
+    let failed = |minute, reason| attempt(minute, TaskStatus::Failed, reason);
+    let again = Decision::Submit(Due::FailedBefore { complete: true });
+    let done = Decision::Skip(Skip::Complete);
+    let dag = |accepts| {
+        let mut first = procedure("a", Scope::Session, &[]);
+        first.rules.accept_outputs = accepts;
+        let second = procedure("b", Scope::Session, &[("a", SessionsRule::ByScope)]);
+        ProcedureDag::new(vec![first, second]).unwrap()
+    };
+    let mut disk = Disk::default();
+    disk.set("sub-01", "ses-01", 0, Completion::Complete);
+    let sessions = [session("sub-01", "ses-01", true)];
+    let of_python = TaskRow {
+        reason: None,
+        ..failed(1, Reason::Timeout)
+    };
+    let complete = |minute| attempt(minute, TaskStatus::Complete, Reason::Verified);
+    for (attempts, accepts, expected) in [
+        (vec![failed(1, Reason::Timeout)], false, &again),
+        (vec![failed(1, Reason::Timeout)], true, &done),
+        (
+            vec![complete(1), failed(2, Reason::ExitCode)],
+            false,
+            &again,
+        ),
+        (vec![failed(2, Reason::ExitCode), complete(3)], false, &done),
+        // As for a row: these failed only for want of outputs.
+        (vec![failed(1, Reason::NoOutput)], false, &done),
+        (vec![failed(1, Reason::Lost)], false, &done),
+        (vec![of_python], false, &done),
+        (vec![], false, &done),
+    ] {
+        let got = decide_after(
+            &dag(accepts),
+            &sessions,
+            &State::default(),
+            &attempts,
+            &disk,
+            &Policy::default(),
+        );
+        assert_eq!(got["a/sub-01/ses-01"], *expected, "{attempts:?}");
+        let starts = matches!(got["b/sub-01/ses-01"], Decision::Submit(_));
+        assert_eq!(starts, *expected == done, "its dependent: {attempts:?}");
+        // Cleared in this very invocation.
+        let mut rows = State::default();
+        for attempt in &attempts {
+            rows.put(attempt.clone());
+        }
+        rows.clear(&TaskKey::new("sub-01", "ses-01", "a"));
+        let got = decide(&dag(accepts), &sessions, &rows, &disk, &Policy::default());
+        assert_eq!(got["a/sub-01/ses-01"], *expected, "{attempts:?}");
+    }
+}
