@@ -1,15 +1,24 @@
 //! Discovery and completion of generated studies, warm.
+#![allow(
+    unsafe_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a measurement stops where it stands"
+)]
 #![expect(clippy::disallowed_methods, reason = "starts the generator")]
 
 use std::path::Path;
 use std::process::Command;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use snbb_scheduler::bids::{SessionLabel, discover};
-use snbb_scheduler::completion::probe::Probe;
-use snbb_scheduler::completion::{Completion, Completions};
-use snbb_scheduler::config::Config;
-use snbb_scheduler::procedure::Scope;
+use snbb_scheduler::gather::completion::probe::Probe;
+use snbb_scheduler::gather::completion::{Completion, Completions};
+use snbb_scheduler::gather::sessions::discover::discover;
+use snbb_scheduler::model::bids::SessionLabel;
+use snbb_scheduler::model::config::Config;
+use snbb_scheduler::model::procedure::Scope;
 
 #[path = "../tests/it/harness_tree.rs"]
 #[expect(dead_code, reason = "the tests use the rest")]

@@ -1,4 +1,12 @@
 //! Loads and saves a state of 1,000,000 rows through the store, and prints the size of its file.
+#![allow(
+    unsafe_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a measurement stops where it stands"
+)]
 
 use std::hint::black_box;
 use std::path::Path;
@@ -7,10 +15,10 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use criterion::{Criterion, criterion_group, criterion_main};
-use snbb_scheduler::job::JobId;
-use snbb_scheduler::state::store::{LockedStore, Store};
-use snbb_scheduler::state::table::Metadata;
-use snbb_scheduler::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
+use snbb_scheduler::model::job::JobId;
+use snbb_scheduler::model::state::table::Metadata;
+use snbb_scheduler::model::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
+use snbb_scheduler::store::state_file::{LockedStore, Store};
 
 const SUBJECTS: usize = 40_000;
 const SESSIONS: usize = 5;

@@ -2,10 +2,9 @@
 //!
 //! Every command gathers the world into plain values, decides purely, then acts; `docs/architecture.md` draws it.
 //!
-//! Where to begin: [`procedure`] and [`state`] hold what all else is about, [`manifest`] is the heart (why a task is
-//! due or not), [`reconcile`] says what became of jobs, [`submit`] hands them over without losing one, [`pass`] puts
-//! these together, and [`cli`] shows them to people. What each module is for, in the order of their dependencies,
-//! stands in `docs/architecture.md`; below they are grouped in the same order.
+//! Where to begin: [`model`] holds what all else is about, [`decide`] is the heart (why a task is due or not, what became
+//! of its job), [`act`] hands jobs over without losing one, and [`cli`] shows the result. `docs/architecture.md` says
+//! what each module is for.
 //!
 //! # Words
 //!
@@ -24,51 +23,14 @@
 //!   of when the row is a later one's already. Both go to the attempts file.
 //! - **Gate**: what holds sessions back while their data still arrives. **Cohort**: the sessions that the site wants.
 
-// What everything stands on.
-pub mod disk;
-pub mod exit;
-pub mod hex;
-pub mod parallel;
-pub mod shell;
-pub mod sys;
-
-mod threads;
-
-// What there is: jobs, rows, procedures, sessions, a configuration of them.
-pub mod bids;
-pub mod config;
-pub mod job;
-pub mod procedure;
-pub mod state;
-
-// What the disk shows, and who runs jobs.
-pub mod array;
-pub mod completion;
-pub mod executor;
-pub mod local;
-pub mod script;
-pub mod slurm;
-
-// A pass.
-pub mod manifest;
-pub mod pass;
-pub mod reconcile;
-pub mod request;
-pub mod safety;
-pub mod submit;
-
-// What is shown of it, and what goes with it.
-pub mod audit;
-pub mod catalogue;
-pub mod check;
-pub mod clean;
-pub mod explain;
-pub mod history;
-pub mod init;
-pub mod logs;
-pub mod mail;
-pub mod news;
-pub mod outputs;
-pub mod tables;
-
+pub mod act;
+pub mod base;
 pub mod cli;
+pub mod config;
+pub mod decide;
+pub mod executor;
+pub mod gather;
+pub mod model;
+pub mod setup;
+pub mod show;
+pub mod store;

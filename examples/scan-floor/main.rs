@@ -2,6 +2,14 @@
 //! JSON. `scripts/scan-cost` holds the program against it.
 //!
 //! usage: scan-floor ROOT [THREADS]
+#![allow(
+    unsafe_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a measurement stops where it stands"
+)]
 
 mod walk;
 

@@ -9,17 +9,21 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use snbb_scheduler::bids::csv;
 use snbb_scheduler::config::{Overrides, duration, load};
+use snbb_scheduler::executor::slurm::End;
+use snbb_scheduler::executor::slurm::parse;
+use snbb_scheduler::executor::slurm::parse::{Parsed, SEPARATOR};
+use snbb_scheduler::executor::slurm::sbatch_answer::judge;
 use snbb_scheduler::executor::{JobReport, Phase, Refusal, Submission};
-use snbb_scheduler::job::JobId;
-use snbb_scheduler::procedure::marker::{Component, Pattern};
-use snbb_scheduler::procedure::{MemSize, TimeLimit};
-use snbb_scheduler::slurm::parse::{self, Parsed, SEPARATOR};
-use snbb_scheduler::slurm::{End, sbatch_answer::judge};
-use snbb_scheduler::state::audit_log::{self, AuditLog, Event};
-use snbb_scheduler::state::schema::file;
-use snbb_scheduler::state::{State, journal};
+use snbb_scheduler::gather::sessions::discover::csv;
+use snbb_scheduler::model::job::JobId;
+use snbb_scheduler::model::procedure::marker::{Component, Pattern};
+use snbb_scheduler::model::procedure::{MemSize, TimeLimit};
+use snbb_scheduler::model::state::State;
+use snbb_scheduler::store::audit_log;
+use snbb_scheduler::store::audit_log::{AuditLog, Event};
+use snbb_scheduler::store::journal;
+use snbb_scheduler::store::schema::file;
 
 /// Is the body of one target.
 pub type Body = fn(&[u8]);

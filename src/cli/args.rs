@@ -19,7 +19,7 @@ pub use looking::*;
 pub use setup::*;
 
 use super::output::Verbosity;
-use crate::procedure::MemSize;
+use crate::model::procedure::MemSize;
 use values::{duration, mem};
 
 /// Schedule BIDS processing pipelines on Slurm

@@ -8,19 +8,20 @@ use super::context::{Access, Context};
 use super::error::Failure;
 use super::output::Printer;
 use super::outside::refuse_data;
-use crate::audit::collect::{Input, collect};
-use crate::audit::patterns::Patterns;
-use crate::audit::report::{Report, UnreadableItem};
-use crate::audit::trend::{Snapshot, trend};
-use crate::audit::{Parts, html, saved_reports, text};
-use crate::bids::Discovery;
+use crate::base::exit::Exit;
+use crate::base::shell::quote;
+use crate::base::sys;
+use crate::decide::manifest::{Manifest, Selection};
 use crate::executor::{Answer, Question};
-use crate::exit::Exit;
-use crate::mail::{self, Message};
-use crate::manifest::{Manifest, Selection};
-use crate::shell::quote;
-use crate::state::TaskRow;
-use crate::sys;
+use crate::gather::sessions::discover::Discovery;
+use crate::model::state::TaskRow;
+use crate::show::audit::collect::{Input, collect};
+use crate::show::audit::patterns::Patterns;
+use crate::show::audit::report::{Report, UnreadableItem};
+use crate::show::audit::trend::{Snapshot, trend};
+use crate::show::audit::{Parts, html, saved_reports, text};
+use crate::show::mail;
+use crate::show::mail::Message;
 
 /// So many paths that could not be read are named on stderr.
 const SHOWN: usize = 10;
@@ -225,7 +226,9 @@ fn rendered(report: &Report, args: &AuditArgs, width: Option<u16>) -> Result<Vec
             text::table(report, width).into_bytes()
         }
         AuditFormat::Markdown => text::markdown(report).into_bytes(),
-        AuditFormat::Json => report.to_json().map_err(crate::tables::TableError::from)?,
+        AuditFormat::Json => report
+            .to_json()
+            .map_err(crate::show::tables::TableError::from)?,
         AuditFormat::Html => html::render(report).into_bytes(),
     })
 }

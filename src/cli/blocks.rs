@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 
 use super::layout::printable;
-use crate::tables::words::{first_word, short_cell};
+use crate::show::tables::words::{first_word, short_cell};
 
 /// Columns of the labels.
 const INDENT: usize = 11;

@@ -9,16 +9,16 @@ use super::context::{Access, Context};
 use super::error::Failure;
 use super::monitor::update_or_read;
 use super::output::Printer;
+use crate::act::pass::{Looked, queue_question};
+use crate::base::exit::Exit;
+use crate::base::sys;
+use crate::decide::manifest::Selection;
+use crate::decide::reconcile::{complete_tags, jobs_to_end};
 use crate::executor::{Answer, Executor, ExecutorError, OtherExecutor, Question};
-use crate::exit::Exit;
-use crate::job::JobRef;
-use crate::manifest::Selection;
-use crate::pass::{Looked, queue_question};
-use crate::reconcile::{complete_tags, jobs_to_end};
-use crate::state::audit_log::{Event, EventKind};
-use crate::state::transition::{Cause, Change};
-use crate::state::{JobFacts, Reason, State, TaskRow, TaskStatus};
-use crate::sys;
+use crate::model::job::JobRef;
+use crate::model::state::transition::{Cause, Change};
+use crate::model::state::{JobFacts, Reason, State, TaskRow, TaskStatus};
+use crate::store::audit_log::{Event, EventKind};
 
 /// How often and how long the end of the jobs is waited for; what takes longer is left to `monitor`.
 const LOOKS: usize = 10;

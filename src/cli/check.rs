@@ -1,9 +1,7 @@
 //! `check`: says whether the set-up is sound. Looks at everything at the same time, each part within a time of its own,
 //! so that a file system or a Slurm that hangs costs its own findings only.
 
-mod gather;
 mod parts;
-mod slurm;
 mod text;
 
 use std::sync::Arc;
@@ -12,10 +10,10 @@ use super::args::{CheckArgs, Global};
 use super::context::{config_beside, read_config};
 use super::error::Failure;
 use super::output::{Format, Printer};
-use crate::check::checks_frame;
-use crate::check::{self, Finding, Level, config};
-use crate::exit::Exit;
-use crate::sys;
+use crate::base::exit::Exit;
+use crate::base::sys;
+use crate::setup::check;
+use crate::setup::check::{Finding, Level, checks_frame, config};
 
 use parts::Site;
 

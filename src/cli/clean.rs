@@ -10,17 +10,19 @@ use super::context::Context;
 use super::error::Failure;
 use super::output::Printer;
 use super::views::size;
-use crate::clean::logs::{self, LogsError, OldLogs};
-use crate::clean::{gone_rows, log_names};
+use crate::act::clean::logs::{LogsError, OldLogs};
+use crate::act::clean::{gone_rows, log_names, logs};
+use crate::base::exit::Exit;
+use crate::base::sys;
 use crate::config::duration;
-use crate::exit::Exit;
-use crate::safety::{self, Counts, drop, roots};
-use crate::state::audit_log::archive::{Archived, OldEvents};
-use crate::state::audit_log::{self, Event, EventKind};
-use crate::state::store::StateError;
-use crate::state::{State, TaskRow};
-use crate::sys;
-use crate::tables::plural;
+use crate::decide::safety;
+use crate::decide::safety::{Counts, drop, roots};
+use crate::model::state::{State, TaskRow};
+use crate::show::tables::plural;
+use crate::store::audit_log;
+use crate::store::audit_log::archive::{Archived, OldEvents};
+use crate::store::audit_log::{Event, EventKind};
+use crate::store::state_file::StateError;
 
 /// What there is to do.
 struct Found {

@@ -1,5 +1,5 @@
 //! Completion of the command line while it is typed: the shell calls the program with the words so far.
-//! ([`crate::completion`] is about outputs.)
+//! ([`crate::gather::completion`] is about outputs.)
 //!
 //! Must never print an error, never take long and never write: a slow or broken study simply has no
 //! candidates. What is on the line is read by [`line`], what the study holds by [`found`].
@@ -15,8 +15,8 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::CompleteEnv;
 
 use super::args::Cli;
-use crate::catalogue;
-use crate::sys;
+use crate::base::sys;
+use crate::setup::catalogue;
 use found::Study;
 use line::Line;
 

@@ -1,5 +1,5 @@
 //! The command `completions`: prints the script that makes a shell complete commands, subjects, sessions and
-//! procedures. ([`crate::completion`] is about outputs.)
+//! procedures. ([`crate::gather::completion`] is about outputs.)
 //!
 //! The script only calls the program again ([`super::complete`]), so it needs no new one when the study changes.
 
@@ -9,7 +9,7 @@ use super::args::{CompletionsArgs, ShellName};
 use super::complete::VARIABLE;
 use super::error::Failure;
 use super::output::Printer;
-use crate::exit::Exit;
+use crate::base::exit::Exit;
 
 const PROGRAM: &str = "snbb-scheduler";
 

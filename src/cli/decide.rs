@@ -5,13 +5,16 @@ use super::error::Failure;
 use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
 use super::progress::Progress;
-use crate::bids::{Discovery, Session, lists};
-use crate::manifest::{Manifest, Policy, Selection};
-use crate::pass::Brakes;
-use crate::pass::decide::Basis;
-use crate::safety::{self, roots};
-use crate::sys;
-use crate::tables::plural;
+use crate::act::pass::Brakes;
+use crate::act::pass::decide::Basis;
+use crate::base::sys;
+use crate::decide::manifest::{Manifest, Policy, Selection};
+use crate::decide::safety;
+use crate::decide::safety::roots;
+use crate::gather::sessions::discover::Discovery;
+use crate::gather::sessions::lists;
+use crate::model::bids::Session;
+use crate::show::tables::plural;
 
 impl Context {
     /// Does what [`Context::decide`] does and tells what the next run will hold back: for commands that show what is

@@ -2,20 +2,20 @@
 
 use std::io::ErrorKind;
 
-use crate::bids::discover::DiscoverError;
-use crate::bids::lists::CohortError;
-use crate::completion::qsirecon::SpecError;
+use crate::act::pass::PassError;
+use crate::base::exit::Exit;
+use crate::base::sys;
 use crate::config::ConfigError;
+use crate::decide::manifest::selection::SelectionError;
 use crate::executor::ExecutorError;
-use crate::exit::Exit;
-use crate::init::InitError;
-use crate::mail::MailError;
-use crate::manifest::selection::SelectionError;
-use crate::pass::PassError;
-use crate::state::lock::LockError;
-use crate::state::store::StateError;
-use crate::sys;
-use crate::tables::TableError;
+use crate::gather::completion::probe::qsirecon::SpecError;
+use crate::gather::sessions::discover::DiscoverError;
+use crate::gather::sessions::lists::CohortError;
+use crate::setup::init::InitError;
+use crate::show::mail::MailError;
+use crate::show::tables::TableError;
+use crate::store::lock::LockError;
+use crate::store::state_file::StateError;
 
 use super::output::{Printer, in_plain_words};
 

@@ -5,11 +5,12 @@ use super::context::Context;
 use super::error::Failure;
 use super::monitor::tell;
 use super::output::Printer;
+use crate::act::pass::{Decided, Looked, Pass};
+use crate::decide::safety;
+use crate::decide::safety::{Blind, SafetyStop, drop, roots};
 use crate::executor::Executor;
-use crate::pass::{Decided, Looked, Pass};
-use crate::safety::{self, Blind, SafetyStop, drop, roots};
-use crate::state::State;
-use crate::state::store::LockedStore;
+use crate::model::state::State;
+use crate::store::state_file::LockedStore;
 
 /// Stands between a run and what it would do by data that looks wrong.
 pub struct Guard<'a> {

@@ -4,13 +4,14 @@ use super::args::HistoryArgs;
 use super::context::Context;
 use super::error::Failure;
 use super::output::{Format, Printer};
-use crate::exit::Exit;
-use crate::history;
-use crate::history::history_frame;
-use crate::state::TaskRow;
-use crate::state::audit_log::{self, Record};
-use crate::sys;
-use crate::tables::utc_time;
+use crate::base::exit::Exit;
+use crate::base::sys;
+use crate::model::state::TaskRow;
+use crate::show::history;
+use crate::show::history::history_frame;
+use crate::show::tables::utc_time;
+use crate::store::audit_log;
+use crate::store::audit_log::Record;
 
 /// What the table shows; the task only if there are several.
 const COLUMNS: [&str; 9] = [
@@ -99,7 +100,7 @@ pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Resu
         .filter(|name| !hidden.contains(&(*name, true)));
     let shown = frame
         .select(columns)
-        .map_err(crate::tables::TableError::from)?;
+        .map_err(crate::show::tables::TableError::from)?;
     printer.frame(
         &shown,
         Format::Table,

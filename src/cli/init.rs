@@ -1,7 +1,7 @@
 //! `init`: writes a commented configuration and job scripts for a site.
 //!
 //! Looks at the data and at Slurm, asks for what is missing where there is somebody to ask, and writes all files or
-//! none. What the files say is made in [`crate::init`].
+//! none. What the files say is made in [`crate::setup::init`].
 
 mod ask;
 mod gather;
@@ -12,11 +12,13 @@ use std::path::{Path, PathBuf};
 use super::args::{Global, InitArgs};
 use super::error::Failure;
 use super::output::Printer;
-use crate::catalogue;
-use crate::config::{Config, Overrides, load::interpret};
-use crate::exit::Exit;
-use crate::init::{self, InitError, NewFile, look, write};
-use crate::sys;
+use crate::base::exit::Exit;
+use crate::base::sys;
+use crate::config::Overrides;
+use crate::config::load::interpret;
+use crate::model::config::Config;
+use crate::setup::init::{InitError, NewFile, look, write};
+use crate::setup::{catalogue, init};
 
 pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     if args.list {

@@ -8,7 +8,7 @@ use comfy_table::{
 };
 use polars::prelude::{AnyValue, DataFrame};
 
-use crate::tables::words::short_cell;
+use crate::show::tables::words::short_cell;
 
 /// Stands for a missing value and for an empty text, so that every field of a line is there.
 const NOTHING: &str = "-";

@@ -8,13 +8,14 @@ use super::context::{Access, Context};
 use super::error::Failure;
 use super::naming::Named;
 use super::output::Printer;
+use crate::act::pass::queue_question;
+use crate::base::exit::Exit;
 use crate::executor::{Answer, Executor, Question};
-use crate::exit::Exit;
-use crate::job::JobId;
-use crate::logs::{self, Follower, LogFiles};
-use crate::pass::queue_question;
-use crate::state::{State, TaskRow, TaskStatus};
-use crate::tables::row_text;
+use crate::gather::logs;
+use crate::gather::logs::{Follower, LogFiles};
+use crate::model::job::JobId;
+use crate::model::state::{State, TaskRow, TaskStatus};
+use crate::show::tables::row_text;
 
 /// How often the logs are looked at.
 const LOOK: Duration = Duration::from_millis(500);

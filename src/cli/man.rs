@@ -17,8 +17,8 @@ use super::context::read_config;
 use super::error::Failure;
 use super::output::Printer;
 use super::outside::{refuse_data, refuse_foreign};
-use crate::exit::Exit;
-use crate::sys;
+use crate::base::exit::Exit;
+use crate::base::sys;
 
 pub fn run(global: &Global, args: &ManArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     match (&args.output, &args.page) {

@@ -5,8 +5,8 @@ use super::context::Context;
 use super::error::Failure;
 use super::output::Printer;
 use super::views;
-use crate::exit::Exit;
-use crate::manifest::{Decision, Manifest, Skip};
+use crate::base::exit::Exit;
+use crate::decide::manifest::{Decision, Manifest, Skip};
 
 pub fn run(context: &Context, args: &ManifestArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let selection = context.selection(&args.select)?;

@@ -5,10 +5,11 @@ use super::context::Context;
 use super::error::Failure;
 use super::output::Printer;
 use super::outside::{refuse_data, refuse_foreign};
-use crate::exit::Exit;
-use crate::news::Memory;
-use crate::news::metrics::{MARK, Sources, render};
-use crate::state::durable::{self, ReplaceError};
+use crate::base::durable;
+use crate::base::durable::ReplaceError;
+use crate::base::exit::Exit;
+use crate::show::notify::Memory;
+use crate::show::notify::metrics::{MARK, Sources, render};
 
 pub fn run(context: &Context, args: &MetricsArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     if let Some(path) = &args.output {

@@ -48,14 +48,14 @@ use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
 
-use crate::exit::Exit;
-use crate::sys;
+use crate::base::exit::Exit;
+use crate::base::sys;
 use args::{Cli, Command};
 use context::Context;
 use error::Failure;
 use output::Printer;
 
-use crate::news::Figures;
+use crate::show::notify::Figures;
 
 /// Runs the program and returns its exit code. Called by `main` only.
 pub fn main() -> ExitCode {
@@ -74,7 +74,7 @@ pub fn main() -> ExitCode {
         }
     };
     if let Command::LocalSupervise { records, job } = &cli.command {
-        return crate::local::supervise(records, *job);
+        return crate::executor::local::supervise(records, *job);
     }
     let mut printer = Printer::stdio(cli.global.color, cli.global.verbosity());
     start_tracing(&cli);

@@ -10,14 +10,14 @@ use super::failed::hint_at_failures;
 use super::output::{Printer, Verbosity};
 use super::pause::tell_what_is_paused;
 use super::views;
+use crate::act::pass::Looked;
+use crate::base::exit::Exit;
+use crate::base::sys;
 use crate::executor::accounting_hint;
-use crate::exit::Exit;
-use crate::job::JobId;
-use crate::news::matters::is_tried_again;
-use crate::pass::Looked;
-use crate::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
-use crate::sys;
-use crate::tables::failure_text;
+use crate::model::job::JobId;
+use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
+use crate::show::notify::events::is_tried_again;
+use crate::show::tables::failure_text;
 
 pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let Some(seconds) = args.watch else {
@@ -138,11 +138,12 @@ pub fn tell(looked: &Looked, printer: &mut Printer) {
         printer.hint(accounting_hint(message));
     }
     for ((status, reason), row) in &looked.changed {
-        let word =
-            |status: &dyn std::fmt::Display, reason: Option<crate::state::Reason>| match reason {
+        let word = |status: &dyn std::fmt::Display, reason: Option<crate::model::state::Reason>| {
+            match reason {
                 Some(reason) => format!("{status} ({reason})"),
                 None => status.to_string(),
-            };
+            }
+        };
         let job = row
             .job_id
             .as_ref()
@@ -226,7 +227,8 @@ fn by_reason(held: &[(TaskKey, JobId, String)]) -> BTreeMap<&str, Vec<String>> {
 /// Names the first few.
 pub fn first(jobs: &[String]) -> String {
     const SHOWN: usize = 3;
-    let mut text = jobs[..jobs.len().min(SHOWN)].join(", ");
+    let shown: Vec<&str> = jobs.iter().take(SHOWN).map(String::as_str).collect();
+    let mut text = shown.join(", ");
     if jobs.len() > SHOWN {
         text.push_str(", ...");
     }

@@ -3,8 +3,8 @@
 //! In any order, with or without prefixes, so that what other commands print can be copied.
 
 use super::error::Failure;
-use crate::bids::{SessionLabel, SubjectLabel, near};
-use crate::state::TaskKey;
+use crate::model::bids::{SessionLabel, SubjectLabel, near};
+use crate::model::state::TaskKey;
 
 /// Names tasks; what is not given stands for all.
 #[derive(Debug, Clone, PartialEq, Eq)]

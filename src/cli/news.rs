@@ -9,19 +9,19 @@ use super::args::Command;
 use super::context::Context;
 use super::error::Failure;
 use super::output::Printer;
-use crate::config::Config;
-use crate::exit::Exit;
-use crate::mail::{self, Message};
-use crate::news::digest::{self, Digest};
-use crate::news::matters::{Matter, World, matters, standing};
-use crate::news::memory::SaveError;
-use crate::news::metrics::{self, Sources};
-use crate::news::{self, Call, Memory, Scan, heartbeat, messenger};
-use crate::state::State;
-use crate::state::control::Control;
-use crate::state::durable;
-use crate::state::store::StateError;
-use crate::sys;
+use crate::base::exit::Exit;
+use crate::base::{durable, sys};
+use crate::model::config::Config;
+use crate::model::state::State;
+use crate::show::mail::Message;
+use crate::show::notify::digest::Digest;
+use crate::show::notify::events::{Matter, World, matters, standing};
+use crate::show::notify::memory::SaveError;
+use crate::show::notify::metrics::Sources;
+use crate::show::notify::{Call, Memory, Scan, digest, heartbeat, messenger, metrics};
+use crate::show::{mail, notify};
+use crate::store::control::Control;
+use crate::store::state_file::StateError;
 
 /// How long the program of `notify.command` may take.
 const MESSENGER_LIMIT: Duration = Duration::from_secs(60);
@@ -37,9 +37,9 @@ const COMMAND: &str = "command";
 /// Returns the call that others are told of; none for commands that only look, and dry runs.
 pub fn begin(command: &Command) -> Option<Call> {
     let command = match command {
-        Command::Run(args) if !args.dry_run => news::Command::Run,
-        Command::Monitor(args) if args.watch.is_none() => news::Command::Monitor,
-        Command::Retry(args) if !args.dry_run => news::Command::Retry,
+        Command::Run(args) if !args.dry_run => notify::Command::Run,
+        Command::Monitor(args) if args.watch.is_none() => notify::Command::Monitor,
+        Command::Retry(args) if !args.dry_run => notify::Command::Retry,
         _ => return None,
     };
     Some(Call::begin(command, sys::now()))
@@ -102,7 +102,7 @@ fn tell(context: &Context, call: &Call, printer: &mut Printer) {
     let control = context.store.read_control().ok();
     let host = sys::host_name();
     if let Some(path) = &config.heartbeat_file
-        && call.command == news::Command::Run
+        && call.command == notify::Command::Run
     {
         match heartbeat::render(call, &memory, state.as_ref(), &host) {
             Ok(bytes) => put("heartbeat_file", path, &bytes, heartbeat::MARK, printer),
@@ -129,7 +129,7 @@ fn tell(context: &Context, call: &Call, printer: &mut Printer) {
             printer,
         );
     }
-    if config.notify.is_on() && call.command != news::Command::Retry {
+    if config.notify.is_on() && call.command != notify::Command::Retry {
         notify(
             context,
             call,

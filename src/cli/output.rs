@@ -18,8 +18,8 @@ pub use options::{Format, PrinterOptions, Verbosity};
 
 use super::layout::{Layout, least_width_of, printable, render, width_of};
 use super::progress::{DELAY, Progress};
-use crate::sys;
-use crate::tables::{TableError, to_csv, to_json};
+use crate::base::sys;
+use crate::show::tables::{TableError, to_csv, to_json};
 
 /// Says what a line of talk is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,12 +11,12 @@ use super::context::Context;
 use super::error::Failure;
 use super::manifest::warn_unreadable;
 use super::output::Printer;
+use crate::base::exit::Exit;
+use crate::base::parallel;
 use crate::config::paths::absolute;
-use crate::exit::Exit;
-use crate::manifest::{Decision, Planned, Skip};
-use crate::outputs::Outputs;
-use crate::parallel;
-use crate::tables;
+use crate::decide::manifest::{Decision, Planned, Skip};
+use crate::show::outputs::Outputs;
+use crate::show::tables;
 
 /// Is one path of one task's outputs.
 struct Listed<'a> {

@@ -4,8 +4,9 @@ use std::io;
 use std::path::Path;
 
 use super::error::Failure;
-use crate::config::{Config, file_of_study, root_above};
-use crate::state::durable;
+use crate::base::durable;
+use crate::config::{file_of_study, root_above};
+use crate::model::config::Config;
 
 /// Refuses a path below a data root, and one that leads to a file of the study other than that of the key `but`.
 pub fn refuse_data(config: &Config, path: &Path, but: &str) -> Result<(), Failure> {

@@ -9,17 +9,17 @@ use super::context::Context;
 use super::error::Failure;
 use super::failed::hint_at_failures;
 use super::output::Printer;
-use crate::exit::Exit;
-use crate::manifest::breaker::{self, Streak};
-use crate::manifest::{Decision, Manifest, Pause, PauseCause, Selection, Skip};
-use crate::pass::Brakes;
-use crate::pass::brakes::event;
-use crate::procedure::ProcedureDag;
-use crate::state::State;
-use crate::state::audit_log::{Event, EventKind};
-use crate::state::control::Control;
-use crate::state::store::LockedStore;
-use crate::sys;
+use crate::act::pass::Brakes;
+use crate::act::pass::brakes::event;
+use crate::base::exit::Exit;
+use crate::base::sys;
+use crate::decide::manifest::breaker::Streak;
+use crate::decide::manifest::{Decision, Manifest, Selection, Skip, breaker};
+use crate::model::procedure::ProcedureDag;
+use crate::model::state::State;
+use crate::store::audit_log::{Event, EventKind};
+use crate::store::control::{Control, Pause, PauseCause};
+use crate::store::state_file::LockedStore;
 
 pub fn pause(context: &Context, args: &PauseArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let (locked, _) = context.lock_beside_state("pause", &args.write, printer)?;

@@ -8,9 +8,9 @@ use super::args::Global;
 use super::error::Failure;
 use super::output::{Printer, Verbosity};
 use super::outside::refuse_data;
-use crate::bids::SessionSource;
-use crate::config::Config;
-use crate::disk::cost::{RootCost, ScanCost};
+use crate::gather::disk::cost::{RootCost, ScanCost};
+use crate::model::bids::SessionSource;
+use crate::model::config::Config;
 
 /// Opens the account of a call and its trace; none if nobody asks for it.
 ///

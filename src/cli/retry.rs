@@ -9,17 +9,18 @@ use super::error::Failure;
 use super::monitor;
 use super::output::{Printer, Verbosity};
 use super::pause::tell_what_is_paused;
-use crate::completion::Completions;
-use crate::config::Config;
+use crate::act::pass::{Disk, Looked};
+use crate::base::exit::Exit;
+use crate::base::sys;
+use crate::decide::manifest::newest::proves_nothing;
+use crate::decide::reconcile::{OutputSource as _, Outputs};
 use crate::executor::OtherExecutor;
-use crate::exit::Exit;
-use crate::manifest::newest::proves_nothing;
-use crate::pass::{Disk, Looked};
-use crate::reconcile::{OutputSource as _, Outputs};
-use crate::state::audit_log::{self, Event, EventKind};
-use crate::state::transition::{self, Cause, Change, Outcome};
-use crate::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
-use crate::sys;
+use crate::gather::completion::Completions;
+use crate::model::config::Config;
+use crate::model::state::transition::{Cause, Change, Outcome};
+use crate::model::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus, transition};
+use crate::store::audit_log;
+use crate::store::audit_log::{Event, EventKind};
 
 /// Says what `retry` does to a row.
 enum Verdict {

@@ -6,11 +6,11 @@ use super::error::Failure;
 use super::manifest::warn_unreadable;
 use super::output::Printer;
 use super::views::{self, SessionsView};
-use crate::bids::Session;
-use crate::exit::Exit;
-use crate::manifest::Selection;
-use crate::procedure::ProcedureDag;
-use crate::tables;
+use crate::base::exit::Exit;
+use crate::decide::manifest::Selection;
+use crate::model::bids::Session;
+use crate::model::procedure::ProcedureDag;
+use crate::show::tables;
 
 pub fn run(
     context: &Context,

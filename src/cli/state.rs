@@ -15,18 +15,21 @@ use super::error::Failure;
 use super::monitor::tell;
 use super::output::{Format, Printer};
 use super::run::tell_strays;
-use crate::exit::Exit;
-use crate::pass::{self, AttemptNumbers, Looked, listings, logged_tasks};
-use crate::reconcile::strays::{self, Records, Strays};
-use crate::safety;
-use crate::state::audit_log::{Event, EventKind};
-use crate::state::repair::{self, Origin, Rebuilt};
-use crate::state::sources::Sources;
-use crate::state::store::LockedStore;
-use crate::state::verify::{self, Level};
-use crate::state::{State, TaskKey};
-use crate::sys;
-use crate::tables::health::{Repaired, findings_frame, repair_frame};
+use crate::act::pass;
+use crate::act::pass::{AttemptNumbers, Looked, listings, logged_tasks};
+use crate::base::exit::Exit;
+use crate::base::sys;
+use crate::decide::reconcile::strays;
+use crate::decide::reconcile::strays::{Records, Strays};
+use crate::decide::safety;
+use crate::model::state::{State, TaskKey};
+use crate::show::tables::health::{Repaired, findings_frame, repair_frame};
+use crate::store::audit_log::{Event, EventKind};
+use crate::store::repair::{Origin, Rebuilt};
+use crate::store::sources::Sources;
+use crate::store::state_file::LockedStore;
+use crate::store::verify::Level;
+use crate::store::{repair, verify};
 
 pub fn run(context: &Context, args: &StateArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     match &args.command {

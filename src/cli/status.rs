@@ -7,13 +7,13 @@ use super::failed;
 use super::output::Printer;
 use super::pause::tell_what_is_paused;
 use super::views::{self, RowsView};
-use crate::bids::lists;
-use crate::exit::Exit;
-use crate::explain::all_awaiting;
-use crate::manifest::{Selection, stale_rows};
-use crate::safety;
-use crate::state::{State, TaskRow, TaskStatus};
-use crate::sys;
+use crate::base::exit::Exit;
+use crate::base::sys;
+use crate::decide::manifest::{Selection, stale_rows};
+use crate::decide::safety;
+use crate::gather::sessions::lists;
+use crate::model::state::{State, TaskRow, TaskStatus};
+use crate::show::explain::all_awaiting;
 
 pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let state = context.read_state(printer)?;

@@ -7,11 +7,12 @@ use super::context::Context;
 use super::error::Failure;
 use super::naming::Named;
 use super::output::Printer;
-use crate::bids::{Discovery, SessionLabel, SessionSource, SubjectLabel, near};
-use crate::config::Config;
-use crate::manifest::Selection;
-use crate::procedure::Scope;
-use crate::state::{State, TaskKey};
+use crate::decide::manifest::Selection;
+use crate::gather::sessions::discover::Discovery;
+use crate::model::bids::{SessionLabel, SessionSource, SubjectLabel, near};
+use crate::model::config::Config;
+use crate::model::procedure::Scope;
+use crate::model::state::{State, TaskKey};
 
 /// So many names are shown of many.
 const SHOWN: usize = 3;

@@ -9,13 +9,14 @@ use std::path::Path;
 use polars::prelude::{Column, DataFrame, IntoColumn, StringChunked};
 
 use super::output::{Format, Printer};
-use crate::bids::Session;
-use crate::manifest::Manifest;
-use crate::procedure::ProcedureDag;
-use crate::state::{TaskRow, TaskStatus};
-use crate::sys;
-use crate::tables::words::{first_word, short_cell};
-use crate::tables::{self, RowOrder, SessionOrder, TableError, plural};
+use crate::base::sys;
+use crate::decide::manifest::Manifest;
+use crate::model::bids::Session;
+use crate::model::procedure::ProcedureDag;
+use crate::model::state::{TaskRow, TaskStatus};
+use crate::show::tables;
+use crate::show::tables::words::{first_word, short_cell};
+use crate::show::tables::{RowOrder, SessionOrder, TableError, plural};
 
 pub use summary::{RunSummary, print_run_summary};
 

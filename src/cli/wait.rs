@@ -7,11 +7,11 @@ use super::context::Context;
 use super::error::Failure;
 use super::monitor::{no_more, update_or_read};
 use super::output::Printer;
-use crate::exit::Exit;
-use crate::explain::all_awaiting;
-use crate::manifest::Selection;
-use crate::state::{Reason, State, TaskRow, TaskStatus};
-use crate::sys;
+use crate::base::exit::Exit;
+use crate::base::sys;
+use crate::decide::manifest::Selection;
+use crate::model::state::{Reason, State, TaskRow, TaskStatus};
+use crate::show::explain::all_awaiting;
 
 /// Slurm is not asked more often.
 const SHORTEST: Duration = Duration::from_secs(1);

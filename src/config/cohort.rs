@@ -1,11 +1,10 @@
 //! `include` and `exclude`: entries in the configuration, or the path of a file of entries.
 //!
-//! The file itself is read by [`crate::bids::cohort`], when sessions are looked for.
+//! The file itself is read by [`crate::model::bids::cohort`], when sessions are looked for.
 
 use super::reader::{Fields, Value};
-use crate::bids::CohortSource;
-use crate::bids::SubjectLabel;
-use crate::bids::cohort::{Entry, ListSource};
+use crate::model::bids::cohort::{Entry, ListSource};
+use crate::model::bids::{CohortSource, SubjectLabel};
 
 pub(super) fn read(top: &Fields<'_>) -> CohortSource {
     let include = top.maybe("include", |value| list("include", value));

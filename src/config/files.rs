@@ -9,11 +9,12 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use super::reader::{Context, Fields};
-use super::{Config, validate};
-use crate::bids::SessionSource;
-use crate::bids::cohort::ListSource;
-use crate::disk::annex;
-use crate::state::store::{StatePaths, resolve};
+use super::validate;
+use crate::model::annex;
+use crate::model::bids::SessionSource;
+use crate::model::bids::cohort::ListSource;
+use crate::model::config::Config;
+use crate::store::state_file::{StatePaths, resolve};
 
 const STATE: &str = "state_file";
 const LOG: &str = "log_file";

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::bids::near;
+use crate::model::bids::near;
 
 /// Names the mapping that a key belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use super::problem::{ConfigError, Position, Problem};
 use super::reader::Context;
 use super::tree::{Node, NodeValue, Remark, Tree};
-use super::{Config, Overrides, paths, site};
-use crate::disk::regular::open_regular;
+use super::{Overrides, paths, site};
+use crate::base::regular::open_regular;
+use crate::model::config::Config;
 
 /// The environment variable that names the file where `--config` is not given.
 pub const FILE_VARIABLE: &str = "SNBB_CONFIG";

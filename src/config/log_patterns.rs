@@ -2,10 +2,10 @@
 
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
-use super::LogPattern;
 use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Fields, Value};
+use crate::model::config::LogPattern;
 
 /// Reads the list; what is wrong is reported and left out.
 pub(super) fn read(audit: &Fields<'_>) -> Vec<LogPattern> {

@@ -3,7 +3,7 @@
 use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Fields, Value};
-use crate::procedure::marker::{CompletionRule, Marker, Pattern, Required};
+use crate::model::procedure::marker::{CompletionRule, Marker, Pattern, Required};
 
 /// Reads the rule of a procedure.
 pub(super) fn rule(procedure: &Fields<'_>) -> CompletionRule {

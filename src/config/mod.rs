@@ -5,7 +5,6 @@
 //! between them). [`keys`] is the list of all keys, [`load`] puts it all together.
 
 mod cohort;
-pub mod data;
 pub mod duration;
 mod files;
 pub mod keys;
@@ -13,7 +12,6 @@ pub mod load;
 pub(crate) mod log_patterns;
 mod markers;
 mod notify;
-pub mod occasion;
 pub(crate) mod paths;
 pub mod problem;
 mod reader;
@@ -27,16 +25,11 @@ mod validate;
 
 use std::path::PathBuf;
 
-pub use data::{
-    AuditConfig, Ceiling, Config, Fairness, LogPattern, SafetyConfig, Secret, SlurmConfig,
-};
 pub use files::{file_of_study, root_above};
 pub use load::{Source, load};
-pub use occasion::{NotifyConfig, Occasion};
 pub use problem::{ConfigError, Problem};
 
-pub use crate::job::ExecutorKind;
-use crate::procedure::MemSize;
+use crate::model::procedure::MemSize;
 
 /// Holds what the command line overrides. None: not given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

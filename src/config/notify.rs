@@ -6,7 +6,8 @@ use super::files::root_of;
 use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Fields, Value};
-use super::{Config, NotifyConfig, Occasion};
+use crate::model::config::Config;
+use crate::model::config::notify::{NotifyConfig, Occasion};
 
 pub(super) fn read(top: &Fields<'_>) -> NotifyConfig {
     let default = NotifyConfig::default();

@@ -7,8 +7,8 @@ use super::duration;
 use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Fields, Value};
-use crate::procedure::{ArrayMode, MemSize, RetryRule, RetryRules, SubmitRules, TimeLimit};
-use crate::state::{Reason, TaskStatus};
+use crate::model::procedure::{ArrayMode, MemSize, RetryRule, RetryRules, SubmitRules, TimeLimit};
+use crate::model::state::{Reason, TaskStatus};
 
 /// A factor above this is a slip of the pen.
 const GREATEST_FACTOR: f64 = 100.0;

@@ -5,8 +5,8 @@
 //! `--job-n=x`, `-Jx` and `-QJx` too. Source of names: sbatch(1).
 
 use super::reader::Value;
-use crate::procedure::clusters;
-use crate::procedure::options::SHORT_WITH_VALUE;
+use crate::model::procedure::clusters;
+use crate::model::procedure::options::SHORT_WITH_VALUE;
 
 /// Options that are refused: long name, short letter, and why.
 const REFUSED: &[(&str, Option<char>, &str)] = &[

@@ -5,10 +5,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Occasion;
 use super::keys::{Key, Section};
-use crate::procedure::Variable;
-use crate::state::{Reason, TaskStatus};
+use crate::model::config::notify::Occasion;
+use crate::model::procedure::Variable;
+use crate::model::state::{Reason, TaskStatus};
 
 /// Makes the whole schema (draft 7, which all editors know).
 pub fn schema() -> Value {

@@ -9,15 +9,18 @@ use super::problem::quote;
 use super::reader::{Context, Fields, Value};
 use super::tree::Node;
 use super::{
-    AuditConfig, Ceiling, Config, ExecutorKind, Fairness, Overrides, SafetyConfig, Secret,
-    SlurmConfig, cohort, duration, files, log_patterns, markers, notify, paths, rules, steps,
+    Overrides, cohort, duration, files, log_patterns, markers, notify, paths, rules, steps,
     validate,
 };
-use crate::bids::SessionSource;
-use crate::disk::annex::Annex;
-use crate::procedure::{MemSize, ProcedureDag, Resources, SubmitRules, TimeLimit, builtin};
+use crate::model::annex::Annex;
+use crate::model::bids::SessionSource;
+use crate::model::config::{
+    AuditConfig, Ceiling, Config, Fairness, SafetyConfig, Secret, SlurmConfig,
+};
+use crate::model::job::ExecutorKind;
+use crate::model::procedure::{MemSize, ProcedureDag, Resources, SubmitRules, TimeLimit, builtin};
 
-/// More would not fit into a [`crate::procedure::ProcedureId`], and is no pipeline.
+/// More would not fit into a [`crate::model::procedure::ProcedureId`], and is no pipeline.
 const MOST_PROCEDURES: usize = 1000;
 
 /// Reads everything, whatever is wrong; the result counts only if no problem was reported.

@@ -8,11 +8,11 @@ use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Fields, Value};
 use super::{markers, paths, rules, sbatch_args};
-use crate::procedure::{
+use crate::model::procedure::{
     Check, Dependency, MemSize, Procedure, Resources, Scope, SessionsRule, SubmitRules, TimeLimit,
     Variable, options,
 };
-use crate::state::Reason;
+use crate::model::state::Reason;
 
 /// Is a procedure together with where its parts stand in the file.
 pub(super) struct Step<'a> {

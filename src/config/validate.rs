@@ -4,13 +4,13 @@
 
 use std::path::Path;
 
-use super::Config;
 use super::problem::quote;
 use super::reader::{Context, Fields};
 use super::steps::Step;
-use crate::bids::near;
-use crate::procedure::marker::Required;
-use crate::procedure::{Check, DagError, Procedure, ProcedureDag, Scope, SessionsRule};
+use crate::model::bids::near;
+use crate::model::config::Config;
+use crate::model::procedure::marker::Required;
+use crate::model::procedure::{Check, DagError, Procedure, ProcedureDag, Scope, SessionsRule};
 
 /// Makes a pipeline of the procedures; none if they are none, which is reported.
 pub(super) fn pipeline(steps: Vec<Step<'_>>) -> Option<ProcedureDag> {

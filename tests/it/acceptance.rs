@@ -172,7 +172,7 @@ fn each_call_settles_what_it_finds() {
     // Ended on record and alive in Slurm: requeued, which has a submit time of its own.
     let job = fs::read_to_string(slurm.at("jobs/1003")).unwrap();
     let mut lines: Vec<String> = job.lines().map(str::to_owned).collect();
-    lines[2] = snbb_scheduler::sys::now().timestamp().to_string();
+    lines[2] = snbb_scheduler::base::sys::now().timestamp().to_string();
     fs::write(slurm.at("jobs/1003"), lines.join("\n") + "\n").unwrap();
     slurm.set("1003", "RUNNING");
     study.ok(&["monitor"]);

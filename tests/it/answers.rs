@@ -4,8 +4,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use snbb_scheduler::state::lock::Lock;
-use snbb_scheduler::state::store::Store;
+use snbb_scheduler::store::lock::Lock;
+use snbb_scheduler::store::state_file::Store;
 
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::{Study, executable};
@@ -151,7 +151,7 @@ fn e6_queries_ask_for_the_jobs_of_the_owner() {
     }
     study.ok(&["monitor", "--as-owner"]);
     let asked = study.read("asked");
-    let me = snbb_scheduler::sys::effective_uid();
+    let me = snbb_scheduler::base::sys::effective_uid();
     assert!(asked.contains(&format!("--user=4711,{me} ")), "{asked}");
     assert!(!asked.contains(&format!("id={me} ")), "{asked}");
 }

@@ -232,7 +232,7 @@ fn logs_in_the_data_and_behind_links_are_left_alone() {
 #[test]
 fn a_call_at_work_is_waited_for() {
     let (study, _slurm) = study();
-    let store = snbb_scheduler::state::store::Store::at(&study.at("state.parquet")).unwrap();
+    let store = snbb_scheduler::store::state_file::Store::at(&study.at("state.parquet")).unwrap();
     let _held = store.lock("test", std::time::Duration::ZERO).unwrap();
     let said = study.call(&["clean", "--older-than", "0s", "--lock-timeout", "0s"]);
     assert_eq!(said.code, 4, "{}", said.err);

@@ -13,8 +13,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use snbb_scheduler::config::keys::{KEYS, Section};
-use snbb_scheduler::config::{Config, ConfigError, Overrides, Source, load};
-use snbb_scheduler::procedure::MemSize;
+use snbb_scheduler::config::{ConfigError, Overrides, Source, load};
+use snbb_scheduler::model::config::Config;
+use snbb_scheduler::model::procedure::MemSize;
 
 use describe::{describe, procedures};
 
@@ -229,7 +230,7 @@ fn a_procedure_takes_the_values_of_the_site_unless_it_has_its_own() {
             Path::new("/cwd"),
         )
         .unwrap();
-        let line = |procedure: &snbb_scheduler::procedure::Procedure| {
+        let line = |procedure: &snbb_scheduler::model::procedure::Procedure| {
             let r = &procedure.resources;
             let mem = r.mem.as_ref().map_or("-".to_owned(), ToString::to_string);
             let cpus = r
@@ -440,7 +441,7 @@ fn the_tables_of_the_documentation_are_those_of_the_code() {
         let to = from + text[from..].find(end).unwrap();
         text.replace_range(from..to, &section.markdown());
     }
-    if text != before && snbb_scheduler::sys::env("UPDATE_DOCS").is_some() {
+    if text != before && snbb_scheduler::base::sys::env("UPDATE_DOCS").is_some() {
         fs::write(&file, &text).unwrap();
     } else {
         assert!(

@@ -109,7 +109,7 @@ procedures:
 
     fn project(&self) -> String {
         let path = fs::canonicalize(self.study.dir.path()).unwrap();
-        snbb_scheduler::request::study_word(None, &path.join("state.parquet"))
+        snbb_scheduler::decide::request::study_word(None, &path.join("state.parquet"))
     }
 
     fn rows(&self) -> BTreeMap<String, String> {

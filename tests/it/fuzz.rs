@@ -89,7 +89,7 @@ fn short_run(target: &str) {
         eprintln!("{}", path.display());
         body(seed);
     }
-    let long = snbb_scheduler::sys::env("SNBB_TEST_LONG").is_some();
+    let long = snbb_scheduler::base::sys::env("SNBB_TEST_LONG").is_some();
     let mut runner = TestRunner::new(ProptestConfig {
         cases: if long { INPUTS * 20 } else { INPUTS },
         max_shrink_iters: 2000,

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
 
-use snbb_scheduler::slurm::{Home, SlurmExecutor, SlurmSettings, parse};
+use snbb_scheduler::executor::slurm::{Home, SlurmExecutor, SlurmSettings, parse};
 
 use crate::harness::Study;
 
@@ -319,8 +319,8 @@ impl Cluster {
             config_dir: None,
             env,
             accounting: true,
-            owner: snbb_scheduler::sys::effective_uid(),
-            caller: snbb_scheduler::sys::effective_uid(),
+            owner: snbb_scheduler::base::sys::effective_uid(),
+            caller: snbb_scheduler::base::sys::effective_uid(),
             project: None,
             home: Home::default(),
             separator: parse::separator(&"tests"),

@@ -7,9 +7,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use snbb_scheduler::bids::SessionSource;
-use snbb_scheduler::config::{AuditConfig, Config, ExecutorKind, SlurmConfig};
-use snbb_scheduler::procedure::ProcedureDag;
+use snbb_scheduler::model::bids::SessionSource;
+use snbb_scheduler::model::config::{AuditConfig, Config, SlurmConfig};
+use snbb_scheduler::model::job::ExecutorKind;
+use snbb_scheduler::model::procedure::ProcedureDag;
 use tempfile::TempDir;
 
 /// Holds a tree in a directory of its own and what its listing says about it.

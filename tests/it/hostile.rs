@@ -330,7 +330,7 @@ fn variables_that_are_known_to_steer_change_nothing() {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if snbb_scheduler::sys::env("SNBB_TEST_LONG").is_some() { 100 } else { 4 },
+        cases: if snbb_scheduler::base::sys::env("SNBB_TEST_LONG").is_some() { 100 } else { 4 },
         max_shrink_iters: 20,
         failure_persistence: None,
         ..ProptestConfig::default()

@@ -1,56 +1,93 @@
-//! `docs/architecture.md` against the sources: its table holds every module, a module uses only those that stand
-//! above it there, and every file that the page names exists.
+//! `docs/architecture.md` against the sources: its table holds every module, a module uses only those above it there,
+//! no two files import each other, directly or around a corner, and every file that the page names exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 const PAGE: &str = include_str!("../../docs/architecture.md");
-const LIB: &str = include_str!("../../src/lib.rs");
 
-/// Pairs of a module and one below it that it uses all the same, each with its reason.
-const EXCEPTIONS: [(&str, &str, &str); 0] = [];
+/// At most this many entries in `src/`: a listing of it is the architecture.
+const MOST_ENTRIES: usize = 14;
+
+/// A source file without its tests: its path in the crate, and its text.
+type Source = (Vec<String>, String);
 
 #[test]
 fn a_module_uses_only_those_above_it_in_the_table() {
     let order = order();
     let place: BTreeMap<&str, usize> = order.iter().copied().zip(0..).collect();
+    let sources = sources();
+    let files = files(&sources);
     let mut complaints = Vec::new();
-    let mut excepted = BTreeSet::new();
-    for (module, file, text) in sources() {
-        for used in used(&text) {
-            if used == module {
+    for (path, text) in &sources {
+        let Some(own) = module_of(path, &place) else {
+            continue;
+        };
+        for used in used(path, text, &files) {
+            let Some(module) = module_of(&used, &place) else {
+                complaints.push(format!("{} uses {}", path.join("::"), used.join("::")));
                 continue;
+            };
+            if module != own && place[module] > place[own] {
+                complaints.push(format!("{} uses {module}", path.join("::")));
             }
-            let known = EXCEPTIONS
-                .iter()
-                .find(|(from, to, _)| (*from, *to) == (module.as_str(), used));
-            if let Some((from, to, _)) = known {
-                excepted.insert((*from, *to));
-            } else if place.get(used).is_none_or(|at| *at >= place[&*module]) {
-                complaints.push(format!("{file} uses crate::{used}"));
-            }
-        }
-    }
-    for (from, to, _) in EXCEPTIONS {
-        if !excepted.contains(&(from, to)) {
-            complaints.push(format!("{from} does not use {to} any more"));
         }
     }
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
 #[test]
+fn no_files_import_each_other() {
+    let sources = sources();
+    let files = files(&sources);
+    let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (path, text) in &sources {
+        let own = path.join("::");
+        let used = used(path, text, &files).into_iter();
+        // What a file declares is there for the files in its folder.
+        let used = used.map(|used| used.join("::"));
+        let others = used.filter(|used| *used != own && !own.starts_with(&format!("{used}::")));
+        edges.entry(own.clone()).or_default().extend(others);
+    }
+    // Whoever is left after all that use nothing more were taken out is part of a circle, or uses one.
+    while let Some(free) = edges
+        .iter()
+        .find(|(_, used)| used.iter().all(|used| !edges.contains_key(used)))
+        .map(|(file, _)| file.clone())
+    {
+        edges.remove(&free);
+    }
+    assert!(edges.is_empty(), "circles among: {edges:#?}");
+}
+
+#[test]
 fn the_table_holds_every_module_once() {
     let mut listed = order();
-    let mut declared: Vec<&str> = LIB
-        .lines()
-        .map(|line| line.strip_prefix("pub ").unwrap_or(line))
-        .filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'))
+    let sources = sources();
+    let whole = ["config", "cli"];
+    let mut found: Vec<String> = sources
+        .iter()
+        .filter_map(|(path, _)| match &path[..] {
+            [group] if whole.contains(&group.as_str()) || group == "executor" => {
+                Some(group.clone())
+            }
+            [group, module] if !whole.contains(&group.as_str()) => {
+                Some(format!("{group}::{module}"))
+            }
+            _ => None,
+        })
         .collect();
     listed.sort_unstable();
-    declared.sort_unstable();
-    assert_eq!(listed, declared);
+    found.sort_unstable();
+    assert_eq!(listed, found);
+}
+
+#[test]
+fn a_listing_of_the_sources_shows_the_architecture() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let entries = fs::read_dir(src).unwrap().count();
+    assert!(entries <= MOST_ENTRIES, "{entries} entries in src/");
 }
 
 #[test]
@@ -72,7 +109,7 @@ fn every_file_that_the_page_names_exists() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// Lists the modules of the table from top to bottom.
+/// The modules of the table from top to bottom: `base::sys`, or a group that is one module.
 fn order() -> Vec<&'static str> {
     PAGE.lines()
         .skip_while(|line| !line.starts_with("| module "))
@@ -82,15 +119,22 @@ fn order() -> Vec<&'static str> {
         .collect()
 }
 
-/// Finds what stands between backticks, outside of blocks.
+/// What is between backticks, outside of blocks.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     text.split("```")
         .step_by(2)
         .flat_map(|part| part.split('`').skip(1).step_by(2))
 }
 
-/// Reads what the program is made of, tests left out: module, file, text.
-fn sources() -> Vec<(String, String, String)> {
+/// The module of the table that a path belongs to.
+fn module_of<'a>(path: &[String], place: &BTreeMap<&'a str, usize>) -> Option<&'a str> {
+    let full = path.iter().take(2).cloned().collect::<Vec<_>>().join("::");
+    let find = |name: &str| place.get_key_value(name).map(|(name, _)| *name);
+    find(&full).or_else(|| find(path.first()?))
+}
+
+/// What the program is made of, tests left out.
+fn sources() -> Vec<Source> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let found: Vec<_> = walkdir::WalkDir::new(&src)
         .into_iter()
@@ -98,20 +142,26 @@ fn sources() -> Vec<(String, String, String)> {
         .filter(|entry| entry.path().extension().is_some_and(|end| end == "rs"))
         .filter_map(|entry| {
             let path = entry.path().strip_prefix(&src).unwrap().with_extension("");
-            let parts: Vec<&str> = path.iter().map(|part| part.to_str().unwrap()).collect();
-            let is_of_tests = parts.iter().any(|part| ["tests", "testing"].contains(part));
-            (!is_of_tests && !["lib", "main"].contains(&parts[0])).then(|| {
-                let text = fs::read_to_string(entry.path()).unwrap();
-                (
-                    parts[0].to_owned(),
-                    path.display().to_string(),
-                    without_tests(&text),
-                )
-            })
+            let mut parts: Vec<String> = path
+                .iter()
+                .map(|part| part.to_str().unwrap().to_owned())
+                .collect();
+            if parts.last().unwrap() == "mod" {
+                parts.pop();
+            }
+            let is_of_tests = parts
+                .iter()
+                .any(|part| ["tests", "testing"].contains(&part.as_str()));
+            let text = || without_tests(&fs::read_to_string(entry.path()).unwrap());
+            (!is_of_tests && !["lib", "main"].contains(&parts[0].as_str())).then(|| (parts, text()))
         })
         .collect();
     assert!(found.len() > 200, "{}", found.len());
     found
+}
+
+fn files(sources: &[Source]) -> BTreeSet<Vec<String>> {
+    sources.iter().map(|(path, _)| path.clone()).collect()
 }
 
 /// Takes comments, and what is compiled for tests only, out of a file as rustfmt leaves it.
@@ -141,29 +191,110 @@ fn without_tests(text: &str) -> String {
     kept
 }
 
-/// Finds the modules that a text uses by their paths.
-fn used(text: &str) -> BTreeSet<&str> {
-    text.match_indices("crate::")
-        .filter(|(at, _)| !text[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
-        .map(|(at, found)| {
-            let rest = &text[at + found.len()..];
-            let end = rest.find(|c: char| !(c.is_ascii_lowercase() || c == '_'));
-            let name = &rest[..end.unwrap_or(rest.len())];
-            assert!(
-                !name.is_empty(),
-                "a use per module, please: {}",
-                &rest[..40.min(rest.len())]
-            );
-            name
-        })
-        .collect()
+/// The files that a file uses: by `use`, by a path in the code, or through a module that it imports.
+fn used(own: &[String], text: &str, files: &BTreeSet<Vec<String>>) -> BTreeSet<Vec<String>> {
+    let mut paths = Vec::new();
+    let mut imported: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("use ") {
+        let is_use = rest[..at].ends_with(['\n', ' ']) || at == 0;
+        let end = rest[at..].find(';').map_or(rest.len(), |end| at + end);
+        if is_use {
+            let mut leaves = Vec::new();
+            leaves_of("", &rest[at + 4..end], &mut leaves);
+            for leaf in leaves {
+                let (path, name) = match leaf.split_once(" as ") {
+                    Some((path, name)) => (path.to_owned(), name.trim().to_owned()),
+                    None => {
+                        let path = leaf.trim_end_matches("::self").to_owned();
+                        let name = path.rsplit("::").next().unwrap().to_owned();
+                        (path, name)
+                    }
+                };
+                if let Some(full) = absolute(own, &path, files) {
+                    imported.insert(name, full.clone());
+                    paths.push(full);
+                }
+            }
+        }
+        rest = &rest[end.max(at + 4)..];
+    }
+    for word in text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')) {
+        let Some((head, tail)) = word.split_once("::").filter(|_| !word.ends_with(':')) else {
+            continue;
+        };
+        if let Some(full) = imported.get(head) {
+            let tail = tail.split("::").map(str::to_owned);
+            paths.push(full.iter().cloned().chain(tail).collect());
+        } else {
+            paths.extend(absolute(own, word, files));
+        }
+    }
+    let file = |path: Vec<String>| {
+        (1..=path.len())
+            .rev()
+            .map(|len| path[..len].to_vec())
+            .find(|part| files.contains(part))
+    };
+    paths.into_iter().filter_map(file).collect()
+}
+
+/// `a::{b, c::{d}}` as `a::b` and `a::c::d`.
+fn leaves_of(before: &str, tree: &str, out: &mut Vec<String>) {
+    let tree = tree.trim();
+    let Some((head, inner)) = tree.split_once('{') else {
+        out.push(format!("{before}{tree}"));
+        return;
+    };
+    let before = format!("{before}{}", head.trim());
+    let inner = inner.trim_end().strip_suffix('}').unwrap_or(inner);
+    let mut depth = 0;
+    let parts = inner.split(|c| {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        c == ',' && depth == 0
+    });
+    for part in parts.filter(|part| !part.trim().is_empty()) {
+        leaves_of(&before, part, out);
+    }
+}
+
+/// A path from the root of the crate; none for one of another crate.
+fn absolute(own: &[String], path: &str, files: &BTreeSet<Vec<String>>) -> Option<Vec<String>> {
+    let mut parts: Vec<String> = path.split("::").map(str::to_owned).collect();
+    let mut base = own.to_vec();
+    match parts[0].as_str() {
+        "crate" => base.clear(),
+        "self" => {}
+        "super" => {
+            let ups = parts.iter().take_while(|part| *part == "super").count();
+            base.truncate(own.len().checked_sub(ups)?);
+            parts.drain(1..ups);
+        }
+        child => {
+            base.push(child.to_owned());
+            return files.contains(&base).then(|| {
+                base.extend(parts.drain(1..));
+                base
+            });
+        }
+    }
+    base.extend(parts.drain(1..));
+    Some(base)
 }
 
 #[test]
 fn paths_are_found_where_they_count() {
-    let text = "use crate::a::B;\n/// [`crate::b`]\nfn f() -> crate::c::D {}\n#[cfg(test)]\nmod tests {\n    \
-                use crate::d::E;\n}\n#[cfg(test)]\nuse crate::e::F;\nuse crate::f;\n#[cfg(test)]\nmod testing;\n\
-                use snbb_crate::g;\n";
-    let kept = without_tests(text);
-    assert_eq!(used(&kept).into_iter().collect::<Vec<_>>(), ["a", "c", "f"]);
+    let text = "use crate::a::{B, c::{self, D}};\n/// [`crate::no::X`]\nfn f() -> crate::d::D { e::f::G; super::h::I }\n#[cfg(test)]\nmod \
+                tests {\n    use crate::no::E;\n}\n#[cfg(test)]\nuse crate::no::F;\nuse crate::a::e;\n#[cfg(test)]\nmod \
+                testing;\nuse snbb_crate::no::g;\n";
+    let file = |path: &str| path.split("::").map(str::to_owned).collect::<Vec<_>>();
+    let names = ["a", "a::c", "a::e", "a::e::f", "d", "h", "no", "x", "x::y"];
+    let files = names.iter().map(|name| file(name)).collect();
+    let found = used(&file("x::y"), &without_tests(text), &files);
+    let found: Vec<String> = found.iter().map(|path| path.join("::")).collect();
+    assert_eq!(found, ["a", "a::c", "a::e", "a::e::f", "d", "x"]);
 }

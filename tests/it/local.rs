@@ -19,13 +19,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use snbb_scheduler::executor::local::{LocalExecutor, LocalSettings, supervise};
 use snbb_scheduler::executor::{
     Answer, Executor, JobReport, JobRequest, Phase, Question, Refusal, Submission,
 };
-use snbb_scheduler::job::{JobId, JobRef, JobTag};
-use snbb_scheduler::local::{LocalExecutor, LocalSettings, supervise};
-use snbb_scheduler::procedure::Resources;
-use snbb_scheduler::state::{Reason, TaskKey};
+use snbb_scheduler::model::job::{JobId, JobRef, JobTag};
+use snbb_scheduler::model::procedure::Resources;
+use snbb_scheduler::model::state::{Reason, TaskKey};
 
 const ENTRY: &str = "local::entry";
 

@@ -16,10 +16,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use snbb_scheduler::job::JobId;
-use snbb_scheduler::state::TaskKey;
-use snbb_scheduler::state::journal::{self, Entry, Intent, Journal, JournalError};
-use snbb_scheduler::state::lock::{Lock, LockError, Timing};
+use snbb_scheduler::model::job::JobId;
+use snbb_scheduler::model::state::TaskKey;
+use snbb_scheduler::store::journal;
+use snbb_scheduler::store::journal::{Entry, Intent, Journal, JournalError};
+use snbb_scheduler::store::lock::{Lock, LockError, Timing};
 
 const TASK: &str = "SNBB_TEST_CHILD_TASK";
 const DIRECTORY: &str = "SNBB_TEST_CHILD_DIRECTORY";

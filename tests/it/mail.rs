@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use snbb_scheduler::config::{AuditConfig, Overrides, load};
-use snbb_scheduler::mail::{self, Limits, MailError, Message, Problem};
+use snbb_scheduler::config::{Overrides, load};
+use snbb_scheduler::model::config::AuditConfig;
+use snbb_scheduler::show::mail;
+use snbb_scheduler::show::mail::{Limits, MailError, Message, Problem};
 
 use crate::harness::Study;
 use server::{MailServer, Manner};

@@ -1,5 +1,13 @@
 //! All tests that start the program or real services, in one binary (one link).
 //! A file per subject; what they share is in `harness`.
+#![allow(
+    unsafe_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test stops where it stands"
+)]
 
 mod acceptance;
 mod answers;

@@ -22,7 +22,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
         "hidden-markers",
         &[
             HERE("hidden_and_empty_files"),
-            ("src/completion/probe/tests.rs", "glob_facts"),
+            ("src/gather/completion/probe/tests.rs", "glob_facts"),
         ],
     ),
     (
@@ -30,7 +30,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
         &[
             HERE("hidden_and_empty_files"),
             (
-                "src/completion/probe/tests.rs",
+                "src/gather/completion/probe/tests.rs",
                 "sizes_are_those_behind_links",
             ),
         ],
@@ -39,14 +39,14 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
     (
         "broken-links",
         &[(
-            "src/completion/probe/tests.rs",
+            "src/gather/completion/probe/tests.rs",
             "b1_links_that_lead_nowhere_are_unreadable",
         )],
     ),
     (
         "sessions-without-files",
         &[(
-            "src/bids/dicom.rs",
+            "src/gather/sessions/dicom.rs",
             "b4_a_directory_without_a_real_file_is_held_without_any_gate",
         )],
     ),
@@ -54,7 +54,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
         "files-of-others",
         &[
             (
-                "src/state/audit_log.rs",
+                "src/store/audit_log.rs",
                 "e9_a_file_that_is_no_log_is_never_appended_to",
             ),
             ("tests/it/config/files.rs", "e9_no_two_keys_name_one_file"),
@@ -72,7 +72,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
         &[
             HERE("living_jobs"),
             (
-                "src/reconcile/tests.rs",
+                "src/decide/reconcile/tests.rs",
                 "a_job_that_lives_decides_and_the_disk_is_not_looked_at",
             ),
         ],
@@ -98,7 +98,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
         &[
             HERE("pause_after_failures"),
             (
-                "src/manifest/breaker.rs",
+                "src/decide/manifest/breaker.rs",
                 "only_failures_that_speak_against_the_procedure_count",
             ),
         ],
@@ -106,7 +106,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
     (
         "order",
         &[(
-            "src/manifest/plan/tests.rs",
+            "src/decide/manifest/plan/tests.rs",
             "order_is_priority_subject_session",
         )],
     ),
@@ -115,14 +115,17 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
         "csv-ids",
         &[
             (
-                "src/bids/csv/tests.rs",
+                "src/gather/sessions/discover/csv/tests.rs",
                 "what_is_no_label_is_an_error_with_its_line",
             ),
             (
-                "src/bids/csv/tests.rs",
+                "src/gather/sessions/discover/csv/tests.rs",
                 "ids_that_become_equal_are_reported_with_both_lines",
             ),
-            ("src/bids/csv/tests.rs", "ids_become_labels"),
+            (
+                "src/gather/sessions/discover/csv/tests.rs",
+                "ids_become_labels",
+            ),
         ],
     ),
     ("freesurfer-check", &[HERE("own_checks")]),
@@ -131,7 +134,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
         &[
             HERE("own_checks"),
             (
-                "src/completion/qsirecon.rs",
+                "src/gather/completion/probe/qsirecon.rs",
                 "a_spec_that_cannot_be_understood_is_an_error",
             ),
         ],
@@ -163,7 +166,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
         "script-lookup",
         &[
             OUTSIDE("relative_paths_and_scripts"),
-            ("src/script.rs", "the_first_place_that_has_it_wins"),
+            ("src/executor/script.rs", "the_first_place_that_has_it_wins"),
         ],
     ),
     (
@@ -181,7 +184,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
         &[
             OUTSIDE("environment"),
             (
-                "src/slurm/client/tests.rs",
+                "src/executor/slurm/client/tests.rs",
                 "a4_e24_only_the_variables_that_reach_slurm_are_passed_on_of_those_that_steer_it",
             ),
         ],
@@ -189,7 +192,7 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
     (
         "time-limits",
         &[(
-            "src/slurm/client/tests.rs",
+            "src/executor/slurm/client/tests.rs",
             "an_sbatch_that_hangs_is_in_doubt_and_does_not_stay",
         )],
     ),

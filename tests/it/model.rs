@@ -19,7 +19,7 @@ use rig::Rig;
 use steps::{Step, accounting, step};
 
 fn cases(default: u32) -> ProptestConfig {
-    let long = snbb_scheduler::sys::env("SNBB_TEST_LONG").is_some();
+    let long = snbb_scheduler::base::sys::env("SNBB_TEST_LONG").is_some();
     ProptestConfig {
         cases: if long { default * 20 } else { default },
         max_shrink_iters: 2000,

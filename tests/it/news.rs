@@ -11,8 +11,9 @@ mod quiet;
 use std::fs;
 use std::time::Duration;
 
-use snbb_scheduler::mail::Message;
-use snbb_scheduler::news::messenger::{self, MessengerError};
+use snbb_scheduler::show::mail::Message;
+use snbb_scheduler::show::notify::messenger;
+use snbb_scheduler::show::notify::messenger::MessengerError;
 
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::Study;

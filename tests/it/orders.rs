@@ -11,11 +11,12 @@ use std::collections::HashSet;
 
 use chrono::{DateTime, Duration, Utc};
 use proptest::prelude::*;
-use snbb_scheduler::config::{Config, Overrides, load};
+use snbb_scheduler::act::pass::{Looked, look};
+use snbb_scheduler::config::{Overrides, load};
 use snbb_scheduler::executor::{Answer, JobReport, Phase};
-use snbb_scheduler::job::JobId;
-use snbb_scheduler::pass::{Looked, look};
-use snbb_scheduler::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
+use snbb_scheduler::model::config::Config;
+use snbb_scheduler::model::job::JobId;
+use snbb_scheduler::model::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 
 use crate::harness::rows;
 use answers::{Hand, Noise, noise};
@@ -303,7 +304,7 @@ fn of<'a>(answer: &'a Answer<Vec<JobReport>>, row: &TaskRow) -> Vec<&'a JobRepor
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if snbb_scheduler::sys::env("SNBB_TEST_LONG").is_some() { 40_000 } else { 1500 },
+        cases: if snbb_scheduler::base::sys::env("SNBB_TEST_LONG").is_some() { 40_000 } else { 1500 },
         max_shrink_iters: 5000,
         failure_persistence: None,
         ..ProptestConfig::default()

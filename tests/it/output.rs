@@ -13,13 +13,15 @@ use snbb_scheduler::cli::views::{
     RowsView, RunSummary, SessionsView, print_manifest, print_run_summary, print_session_status,
     print_status,
 };
-use snbb_scheduler::job::JobId;
-use snbb_scheduler::manifest::{
-    Blocked, Budget, Decision, Due, Limit, Manifest, Outlook, Pause, PauseCause, Skip,
+use snbb_scheduler::decide::manifest::{
+    Blocked, Budget, Decision, Due, Limit, Manifest, Outlook, Skip,
 };
-use snbb_scheduler::procedure::Scope;
-use snbb_scheduler::state::{Reason, TaskRow, TaskStatus};
-use snbb_scheduler::tables::{self, RowOrder};
+use snbb_scheduler::model::job::JobId;
+use snbb_scheduler::model::procedure::Scope;
+use snbb_scheduler::model::state::{Reason, TaskRow, TaskStatus};
+use snbb_scheduler::show::tables;
+use snbb_scheduler::show::tables::RowOrder;
+use snbb_scheduler::store::control::{Pause, PauseCause};
 use values::*;
 
 fn status_view(options: PrinterOptions, format: Format) -> (String, String) {

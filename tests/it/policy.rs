@@ -101,7 +101,7 @@ fn cancel_is_told_in_the_audit_log_and_wait_outlasts_another_call() {
     study.ok(&["state", "verify"]);
 
     // Another call holds the lock: waiting goes on by the rows on record.
-    let store = snbb_scheduler::state::store::Store::at(&study.at("state.parquet")).unwrap();
+    let store = snbb_scheduler::store::state_file::Store::at(&study.at("state.parquet")).unwrap();
     let lock = store
         .lock("run", std::time::Duration::from_secs(5))
         .unwrap();

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use snbb_scheduler::state::store::{StateError, Store};
-use snbb_scheduler::state::{TaskKey, TaskRow, TaskStatus};
+use snbb_scheduler::model::state::{TaskKey, TaskRow, TaskStatus};
+use snbb_scheduler::store::state_file::{StateError, Store};
 
 use super::state::{bare_row, full_row, locked, saved, time};
 

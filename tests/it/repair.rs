@@ -8,9 +8,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use snbb_scheduler::job::JobId;
-use snbb_scheduler::state::store::Store;
-use snbb_scheduler::state::{JobFacts, TaskRow, TaskStatus};
+use snbb_scheduler::model::job::JobId;
+use snbb_scheduler::model::state::{JobFacts, TaskRow, TaskStatus};
+use snbb_scheduler::store::state_file::Store;
 
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::Study;

@@ -16,8 +16,8 @@ mod wrong;
 
 use std::fs;
 
-use snbb_scheduler::state::Reason;
-use snbb_scheduler::state::store::Store;
+use snbb_scheduler::model::state::Reason;
+use snbb_scheduler::store::state_file::Store;
 
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::Study;

@@ -10,8 +10,10 @@ pub mod strace;
 
 use std::fs;
 
-use snbb_scheduler::bids::SessionSource;
-use snbb_scheduler::bids::{Dicom, DiscoverError, Discovery, discover};
+use snbb_scheduler::gather::sessions::discover::discover;
+use snbb_scheduler::gather::sessions::discover::{DiscoverError, Discovery};
+use snbb_scheduler::model::bids::Dicom;
+use snbb_scheduler::model::bids::SessionSource;
 
 use crate::harness_tree::{Tree, as_nobody, config};
 

@@ -98,8 +98,8 @@ fn json_is_as_documented() {
 
 #[test]
 fn schemas_name_the_same_words_and_columns_as_the_program() {
-    use snbb_scheduler::state::{Reason, TaskStatus};
-    use snbb_scheduler::tables::words::WORDS;
+    use snbb_scheduler::model::state::{Reason, TaskStatus};
+    use snbb_scheduler::show::tables::words::WORDS;
     let words = |values: &Value| -> Vec<String> {
         let values = values.as_array().unwrap().iter();
         values
@@ -121,7 +121,7 @@ fn schemas_name_the_same_words_and_columns_as_the_program() {
     let history: Value =
         serde_json::from_str(include_str!("../../docs/schema/history.schema.json")).unwrap();
     let entry = &history["items"]["properties"];
-    let events = snbb_scheduler::state::audit_log::EventKind::ALL;
+    let events = snbb_scheduler::store::audit_log::EventKind::ALL;
     assert_eq!(
         words(&entry["event"]["enum"]),
         events.map(|event| event.as_str().to_owned())

@@ -10,14 +10,14 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use snbb_scheduler::base::sys;
+use snbb_scheduler::executor::slurm::SlurmExecutor;
 use snbb_scheduler::executor::{
     Answer, Executor, JobReport, JobRequest, Observation, Phase, Question, Refusal, Submission,
 };
-use snbb_scheduler::job::JobRef;
-use snbb_scheduler::procedure::Resources;
-use snbb_scheduler::slurm::SlurmExecutor;
-use snbb_scheduler::state::{Reason, TaskKey};
-use snbb_scheduler::sys;
+use snbb_scheduler::model::job::JobRef;
+use snbb_scheduler::model::procedure::Resources;
+use snbb_scheduler::model::state::{Reason, TaskKey};
 
 use crate::harness_slurm::{Cluster, cluster};
 

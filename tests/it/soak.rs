@@ -26,8 +26,8 @@ use std::time::{Duration, Instant};
 use evidence::Evidence;
 use plan::Plan;
 use site::Site;
-use snbb_scheduler::state::TaskStatus;
-use snbb_scheduler::state::store::Store;
+use snbb_scheduler::model::state::TaskStatus;
+use snbb_scheduler::store::state_file::Store;
 use world::World;
 
 /// Quiet is when nothing has moved for so long: longer than what retries wait for.
@@ -131,7 +131,7 @@ fn tell(text: &str) {
 fn rows(site: &Site) -> BTreeSet<String> {
     let store = Store::at(&site.study.at("state.parquet")).unwrap();
     let state = store.read().unwrap();
-    let line = |row: &snbb_scheduler::state::TaskRow| {
+    let line = |row: &snbb_scheduler::model::state::TaskRow| {
         let job = row.job_id.as_ref().map_or("-", |id| id.as_str());
         let reason = row.reason.map_or("-", |reason| reason.as_str());
         let key = &row.key;
@@ -212,7 +212,7 @@ fn unhealed(evidence: &Evidence) -> Vec<String> {
             ("prep", session),
             ("group", ""),
         ] {
-            tasks.insert(snbb_scheduler::state::TaskKey::new(
+            tasks.insert(snbb_scheduler::model::state::TaskKey::new(
                 subject, session, procedure,
             ));
         }

@@ -12,13 +12,14 @@ use std::time::Duration;
 use arrow::record_batch::RecordBatch;
 use chrono::{DateTime, Utc};
 use proptest::prelude::*;
-use snbb_scheduler::job::JobId;
-use snbb_scheduler::state::schema::{Identity, file};
-use snbb_scheduler::state::store::{LockedStore, Store};
-use snbb_scheduler::state::table::Metadata;
+use snbb_scheduler::model::job::JobId;
+use snbb_scheduler::model::state::table::Identity;
+use snbb_scheduler::model::state::table::Metadata;
+use snbb_scheduler::store::schema::file;
+use snbb_scheduler::store::state_file::{LockedStore, Store};
 
 use crate::harness::rows;
-use snbb_scheduler::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
+use snbb_scheduler::model::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 
 pub fn time(seconds: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(1_772_000_000 + seconds, 123_456_000).unwrap()

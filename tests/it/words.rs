@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use snbb_scheduler::executor::slurm::End;
+use snbb_scheduler::executor::slurm::parse;
+use snbb_scheduler::executor::slurm::parse::{Parsed, SEPARATOR};
+use snbb_scheduler::executor::slurm::sbatch_answer::judge;
 use snbb_scheduler::executor::{JobReport, Phase, Refusal, Submission};
-use snbb_scheduler::slurm::End;
-use snbb_scheduler::slurm::parse::{self, Parsed, SEPARATOR};
-use snbb_scheduler::slurm::sbatch_answer::judge;
 
 /// Is one answer and what must be made of it.
 struct Case {

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::values::{duration, reason};
 use super::{SelectArgs, WriteArgs};
 use crate::cli::output::Format;
-use crate::state::Reason;
+use crate::model::state::Reason;
 
 #[derive(Debug, Args)]
 pub struct RunArgs {

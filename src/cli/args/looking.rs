@@ -8,8 +8,8 @@ use clap::{Args, ValueEnum};
 use super::values::{decision_word, duration, reason, row_order, session_order, status};
 use super::{LengthArgs, SelectArgs, TaskArgs, TextFormat};
 use crate::cli::output::Format;
-use crate::state::{Reason, TaskStatus};
-use crate::tables::{RowOrder, SessionOrder};
+use crate::model::state::{Reason, TaskStatus};
+use crate::show::tables::{RowOrder, SessionOrder};
 
 #[derive(Debug, Args)]
 pub struct ManifestArgs {

@@ -8,11 +8,11 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Command, Error};
 
-use crate::bids::near;
-use crate::procedure::MemSize;
-use crate::state::{Reason, TaskStatus, UnknownWord};
-use crate::tables::words::WORDS;
-use crate::tables::{RowOrder, SessionOrder};
+use crate::model::bids::near;
+use crate::model::procedure::MemSize;
+use crate::model::state::{Reason, TaskStatus, UnknownWord};
+use crate::show::tables::words::WORDS;
+use crate::show::tables::{RowOrder, SessionOrder};
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     crate::config::duration::parse(text).map_err(|error| error.to_string())

@@ -1,26 +1,29 @@
 //! The parts of a check: each gathers in a thread of its own and is waited for within limits.
 
+pub mod gather;
+pub mod slurm;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::{gather, slurm};
-use crate::bids::Discovery;
-use crate::bids::discover::{DiscoverError, discover_by};
-use crate::check::{Finding, environment, look, settings, state};
+use crate::base::sys;
 use crate::cli::args::{CheckArgs, Global};
-use crate::config::{Config, ExecutorKind};
-use crate::disk::reader::Reader;
+use crate::decide::request;
 use crate::executor::ExecutorError;
-use crate::request;
-use crate::script::find_script;
-use crate::state::lock::Lock;
-use crate::state::sources::{Found, Sources};
-use crate::state::store::{Store, check_owner};
-use crate::state::{State, TaskRow, links, verify};
-use crate::sys;
+use crate::executor::script::find_script;
+use crate::gather::disk::reader::Reader;
+use crate::gather::sessions::discover::{DiscoverError, Discovery, discover_by};
+use crate::model::config::Config;
+use crate::model::job::ExecutorKind;
+use crate::model::state::{State, TaskRow};
+use crate::setup::check::{Finding, environment, look, settings, state};
+use crate::store::lock::Lock;
+use crate::store::sources::{Found, Sources};
+use crate::store::state_file::{Store, check_owner};
+use crate::store::{links, verify};
 
 /// For what looks at file systems.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -227,7 +230,7 @@ fn slurm_or_cron(
 }
 
 fn read_state(site: &Site) -> Result<StateLook, Box<Finding>> {
-    let unusable = |error: &crate::state::store::StateError| {
+    let unusable = |error: &crate::store::state_file::StateError| {
         let hint = error.hint().unwrap_or_default();
         Box::new(Finding::error("state", "", error.to_string(), hint))
     };

@@ -2,9 +2,9 @@
 
 use anstyle::{AnsiColor, Style};
 
-use crate::check::{Finding, Level};
 use crate::cli::blocks::wrap;
 use crate::cli::layout::printable;
+use crate::setup::check::{Finding, Level};
 
 /// Says how they are shown.
 #[derive(Debug, Clone, Copy, Default)]

@@ -7,12 +7,13 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use super::line::Line;
-use crate::bids::SessionSource;
-use crate::bids::discover::discover;
-use crate::bids::{SessionLabel, SubjectLabel};
-use crate::config::{self, Config, Overrides, Source};
-use crate::state::store::Store;
-use crate::sys;
+use crate::base::sys;
+use crate::config;
+use crate::config::{Overrides, Source};
+use crate::gather::sessions::discover::discover;
+use crate::model::bids::{SessionLabel, SessionSource, SubjectLabel};
+use crate::model::config::Config;
+use crate::store::state_file::Store;
 
 /// A person waits for the answer, perhaps at a file server that does not.
 const PATIENCE: Duration = Duration::from_millis(1500);

@@ -5,7 +5,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use crate::bids::{SessionLabel, SubjectLabel};
+use crate::model::bids::{SessionLabel, SubjectLabel};
 
 /// Holds what is known of the line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use super::{Context, config_beside};
-use crate::bids::SessionSource;
-use crate::bids::discover::DiscoverError;
+use crate::base::shell::quote;
+use crate::base::sys;
 use crate::cli::error::Failure;
 use crate::cli::output::Printer;
-use crate::config::Config;
-use crate::shell::quote;
-use crate::state::store::Store;
-use crate::state::traces;
-use crate::state::{State, links};
-use crate::sys;
+use crate::gather::sessions::discover::DiscoverError;
+use crate::model::bids::SessionSource;
+use crate::model::config::Config;
+use crate::model::state::State;
+use crate::store::state_file::Store;
+use crate::store::{links, traces};
 
 impl Context {
     /// Makes nothing where nothing of the study is: neither the state's directory nor the root of its sessions. And

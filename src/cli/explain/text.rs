@@ -4,13 +4,13 @@ use std::path::Path;
 
 use chrono::{DateTime, Utc};
 
+use crate::base::sys;
 use crate::cli::blocks::{Block, NO_BREAK};
 use crate::cli::views::size;
-use crate::completion::explain::{
+use crate::gather::completion::explain::{
     ANYTHING, Finding, FindingState, Findings, Match, Nearest, Verdict,
 };
-use crate::explain::{Attempt, Explanation, Next};
-use crate::sys;
+use crate::show::explain::{Attempt, Explanation, Next};
 
 /// So many dependencies that are ready are named one by one.
 const READY_SHOWN: usize = 3;

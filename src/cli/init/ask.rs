@@ -4,8 +4,8 @@ use std::io::IsTerminal as _;
 
 use dialoguer::{Input, console::Term, theme::SimpleTheme};
 
-use crate::bids::near;
 use crate::cli::error::Failure;
+use crate::model::bids::near;
 
 /// Asks. In hand only if somebody can answer.
 pub struct Asker {

@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 use super::ask::{Asker, Rejected};
 use super::is_there;
-use crate::catalogue::App;
+use crate::base::sys;
 use crate::cli::args::{Global, InitArgs};
 use crate::cli::error::Failure;
 use crate::cli::output::Printer;
 use crate::config::paths;
-use crate::init::look::{self, Data};
-use crate::init::{Answers, InitError, Sessions};
-use crate::sys;
+use crate::setup::catalogue::App;
+use crate::setup::init::look::Data;
+use crate::setup::init::{Answers, InitError, Sessions, look};
 
 /// Holds what answers are gathered from.
 pub struct Gatherer<'a> {

@@ -2,11 +2,14 @@
 
 use std::path::Path;
 
-use crate::catalogue::App;
+use crate::base::shell;
 use crate::cli::output::Printer;
-use crate::config::{Config, ExecutorKind};
-use crate::init::{self, NewFile, error::shown};
-use crate::shell;
+use crate::model::config::Config;
+use crate::model::job::ExecutorKind;
+use crate::setup::catalogue::App;
+use crate::setup::init;
+use crate::setup::init::NewFile;
+use crate::setup::init::error::shown;
 
 /// Where cron looks for commands by itself.
 const CRON_PATH: [&str; 2] = ["/usr/bin", "/bin"];

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _};
 
 use clap::{ColorChoice, ValueEnum};
 
-use crate::sys;
+use crate::base::sys;
 
 /// Names the forms in which data is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]

@@ -2,15 +2,15 @@
 
 use polars::prelude::DataFrame;
 
+use crate::base::shell;
 use crate::cli::error::Failure;
 use crate::cli::output::{Format, Printer, Verbosity};
 use crate::cli::unknown::few;
+use crate::decide::request::{Batch, Prepared};
 use crate::executor::{Executor, JobRequest};
-use crate::explain::asks;
-use crate::job::ExecutorKind;
-use crate::request::{Batch, Prepared};
-use crate::shell;
-use crate::tables::{TableError, numbers, texts};
+use crate::model::job::ExecutorKind;
+use crate::show::explain::asks;
+use crate::show::tables::{TableError, numbers, texts};
 
 /// So many tasks of a line are named.
 const SHOWN: usize = 3;

@@ -2,20 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{Context, Exit, Printer, RunSummary};
-use crate::bids::Discovery;
-use crate::check::slurm::way_out;
+use crate::act::pass::MissingScripts;
+use crate::act::submit::{Halt, HeldBy, Submitted};
+use crate::base::exit::Exit;
 use crate::cli::monitor::first;
+use crate::cli::views::RunSummary;
+use crate::cli::{Context, Printer};
+use crate::decide::manifest::Due;
+use crate::decide::reconcile::strays::Strays;
+use crate::decide::request::{Prepared, Reduced};
 use crate::executor::ExecutorError;
-use crate::manifest::Due;
-use crate::pass::MissingScripts;
-use crate::reconcile::strays::Strays;
-use crate::request::{Prepared, Reduced};
-use crate::state::journal::JournalError;
-use crate::state::store::StateError;
-use crate::state::{State, TaskKey};
-use crate::submit::{Halt, HeldBy, Submitted};
-use crate::tables::plural;
+use crate::gather::sessions::discover::Discovery;
+use crate::model::state::{State, TaskKey};
+use crate::setup::check::slurm::way_out;
+use crate::show::tables::plural;
+use crate::store::journal::JournalError;
+use crate::store::state_file::StateError;
 
 pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &mut Printer) {
     for (key, job) in &strays.adopt {

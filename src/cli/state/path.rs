@@ -5,12 +5,12 @@ use std::path::Path;
 
 use clap::ValueEnum as _;
 
+use crate::base::exit::Exit;
 use crate::cli::args::{PathArgs, StateFile};
 use crate::cli::context::Context;
 use crate::cli::error::Failure;
 use crate::cli::output::Printer;
-use crate::exit::Exit;
-use crate::tables::health::paths_frame;
+use crate::show::tables::health::paths_frame;
 
 pub fn run(context: &Context, args: &PathArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     match args.file {

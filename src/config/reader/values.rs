@@ -6,12 +6,13 @@ use std::path::PathBuf;
 
 use super::super::paths;
 use super::super::problem::quote;
-use super::{NodeValue, Value};
-use crate::bids::near;
+use super::Value;
+use crate::config::tree::NodeValue;
+use crate::model::bids::near;
 
 impl<'a> Value<'a> {
     /// Returns the text of a single value, as it is written.
-    pub(in crate::config) fn raw(&self, wanted: &str) -> Option<&'a str> {
+    pub(crate) fn raw(&self, wanted: &str) -> Option<&'a str> {
         match &self.node.value {
             NodeValue::Scalar { text, .. } if !self.is_null() => Some(text),
             _ => {
@@ -22,7 +23,7 @@ impl<'a> Value<'a> {
     }
 
     /// Reads a single value by a function whose error is a sentence about it.
-    pub(in crate::config) fn parse<T, E: Display>(
+    pub(crate) fn parse<T, E: Display>(
         &self,
         wanted: &str,
         parse: impl FnOnce(&str) -> Result<T, E>,
@@ -37,7 +38,7 @@ impl<'a> Value<'a> {
     }
 
     /// Reads a text of one line that is not empty.
-    pub(in crate::config) fn text(&self) -> Option<String> {
+    pub(crate) fn text(&self) -> Option<String> {
         self.line("a text")
     }
 
@@ -57,7 +58,7 @@ impl<'a> Value<'a> {
     }
 
     /// Reads a text without blanks, as Slurm's names are.
-    pub(in crate::config) fn word(&self) -> Option<String> {
+    pub(crate) fn word(&self) -> Option<String> {
         let text = self.text()?;
         if text.contains(char::is_whitespace) {
             self.problem(format!("{} holds a blank", quote(&text)));
@@ -67,7 +68,7 @@ impl<'a> Value<'a> {
     }
 
     /// Reads one of some words.
-    pub(in crate::config) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
+    pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
         let names: Vec<String> = choices.iter().map(|(name, _)| quote(name)).collect();
         let wanted = format!("one of {}", names.join(", "));
         let text = self.raw(&wanted)?;
@@ -83,7 +84,7 @@ impl<'a> Value<'a> {
     }
 
     /// Reads yes or no in the words of YAML 1.1, with or without quotes.
-    pub(in crate::config) fn flag(&self) -> Option<bool> {
+    pub(crate) fn flag(&self) -> Option<bool> {
         self.parse("yes or no", |text| {
             match text.to_ascii_lowercase().as_str() {
                 "yes" | "on" | "true" | "1" => Ok(true),
@@ -94,7 +95,7 @@ impl<'a> Value<'a> {
     }
 
     /// Reads a whole number. One with a leading zero is refused: YAML 1.1 takes it as octal.
-    pub(in crate::config) fn whole<T: TryFrom<u64>>(&self, least: u64, most: u64) -> Option<T> {
+    pub(crate) fn whole<T: TryFrom<u64>>(&self, least: u64, most: u64) -> Option<T> {
         self.parse("a number", |text| {
             let digits = text.strip_prefix('+').unwrap_or(text);
             let well_formed = !digits.is_empty()
@@ -114,12 +115,12 @@ impl<'a> Value<'a> {
     }
 
     /// Reads a path, expands and completes it.
-    pub(in crate::config) fn path(&self) -> Option<PathBuf> {
+    pub(crate) fn path(&self) -> Option<PathBuf> {
         Some(paths::absolute(&self.context.base, &self.expanded()?))
     }
 
     /// Reads a path and expands it, but leaves it relative if it is.
-    pub(in crate::config) fn expanded(&self) -> Option<OsString> {
+    pub(crate) fn expanded(&self) -> Option<OsString> {
         let text = self.line("a path")?;
         match paths::expand(&text, self.context.env) {
             Ok(path) if path.is_empty() => {

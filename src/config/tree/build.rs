@@ -7,7 +7,8 @@ use std::rc::Rc;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 
 use super::super::problem::Position;
-use super::{DEEPEST, HEAVIEST, Node, Pair, Remark, Tree, position, quote, remark, settle};
+use super::{DEEPEST, HEAVIEST, Node, Pair, Remark, Tree, position, remark, settle};
+use crate::config::problem::quote;
 
 /// Is a collection that is still open.
 enum Frame {

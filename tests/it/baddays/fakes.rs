@@ -119,28 +119,30 @@ fn twenty_thousand_jobs_take_twenty_calls() {
     study.configure(STEP);
     study.script("job.sh", "true");
     let path = study.at("state.parquet");
-    let store = snbb_scheduler::state::store::Store::at(&path).unwrap();
+    let store = snbb_scheduler::store::state_file::Store::at(&path).unwrap();
     let locked = store.lock("test", Duration::ZERO).unwrap();
     let mut state = locked.read().unwrap();
     // The end of a job is asked for again for a day.
-    let now = snbb_scheduler::sys::now() - chrono::Duration::days(2);
+    let now = snbb_scheduler::base::sys::now() - chrono::Duration::days(2);
     for n in 0..JOBS {
         let mut row = crate::state::bare_row(
             &format!("sub-{n:05}"),
             "job",
-            snbb_scheduler::state::TaskStatus::Running,
+            snbb_scheduler::model::state::TaskStatus::Running,
         );
         row.key.session = "ses-1".into();
         row.job_name = Some(row.key.job_name().into());
-        row.job_id = Some(snbb_scheduler::job::JobId::new(&(100_000 + n).to_string()));
+        row.job_id = Some(snbb_scheduler::model::job::JobId::new(
+            &(100_000 + n).to_string(),
+        ));
         row.submitted_at = Some(now);
         row.attempt = Some(1);
-        row.reason = Some(snbb_scheduler::state::Reason::Running);
+        row.reason = Some(snbb_scheduler::model::state::Reason::Running);
         row.submission_id = Some(format!("{n:016x}").as_str().into());
         if n == JOBS - 1 {
             row.job_id = None;
-            row.status = snbb_scheduler::state::TaskStatus::Pending;
-            row.reason = Some(snbb_scheduler::state::Reason::Submitting);
+            row.status = snbb_scheduler::model::state::TaskStatus::Pending;
+            row.reason = Some(snbb_scheduler::model::state::Reason::Submitting);
         }
         state.put(row);
     }

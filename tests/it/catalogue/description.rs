@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Output;
 
 use serde_json::Value;
-use snbb_scheduler::catalogue::app;
+use snbb_scheduler::setup::catalogue::app;
 
 use super::site::{Site, text};
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use snbb_scheduler::catalogue::{App, apps};
-use snbb_scheduler::procedure::{MemSize, TimeLimit};
+use snbb_scheduler::model::procedure::{MemSize, TimeLimit};
+use snbb_scheduler::setup::catalogue::{App, apps};
 
 use super::site::{ROOT, load, with_needs};
 

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-use snbb_scheduler::audit::report::MarkerState;
-use snbb_scheduler::catalogue::{App, app, apps};
-use snbb_scheduler::completion::Completion;
+use snbb_scheduler::gather::completion::Completion;
+use snbb_scheduler::setup::catalogue::{App, app, apps};
+use snbb_scheduler::show::audit::report::MarkerState;
 
 use super::site::{Site, text};
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use regex::Regex;
-use snbb_scheduler::catalogue::apps;
+use snbb_scheduler::setup::catalogue::apps;
 
 use super::site::{ROOT, load};
 use crate::harness::{Study, executable};
@@ -51,7 +51,7 @@ fn the_table_is_that_of_the_code() {
         "{head}<!-- catalogue: table -->\n{}<!-- end of catalogue -->{tail}",
         table()
     );
-    if after != before && snbb_scheduler::sys::env("UPDATE_DOCS").is_some() {
+    if after != before && snbb_scheduler::base::sys::env("UPDATE_DOCS").is_some() {
         std::fs::write(Path::new(ROOT).join("docs/procedures.md"), &after).unwrap();
         return;
     }
@@ -136,7 +136,7 @@ fn d25_defaults_of_variables_are_those_of_the_scripts() {
         })
         .collect();
     let after = after.concat();
-    if after != before && snbb_scheduler::sys::env("UPDATE_DOCS").is_some() {
+    if after != before && snbb_scheduler::base::sys::env("UPDATE_DOCS").is_some() {
         std::fs::write(Path::new(ROOT).join("docs/procedures.md"), &after).unwrap();
         return;
     }

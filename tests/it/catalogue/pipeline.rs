@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use snbb_scheduler::catalogue::{App, apps};
+use snbb_scheduler::setup::catalogue::{App, apps};
 
 use super::site::ROOT;
 use crate::harness::Study;

@@ -10,9 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use snbb_scheduler::audit::patterns::{Patterns, Tail};
-use snbb_scheduler::catalogue::app;
-use snbb_scheduler::completion::Completion;
+use snbb_scheduler::gather::completion::Completion;
+use snbb_scheduler::setup::catalogue::app;
+use snbb_scheduler::show::audit::patterns::{Patterns, Tail};
 use tempfile::TempDir;
 
 use super::site::{ROOT, Site, text};

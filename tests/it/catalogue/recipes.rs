@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use snbb_scheduler::bids::{SessionLabel, SubjectLabel};
-use snbb_scheduler::completion::probe::Probe;
-use snbb_scheduler::completion::{Completion, Completions as _};
-use snbb_scheduler::procedure::Scope;
+use snbb_scheduler::gather::completion::probe::Probe;
+use snbb_scheduler::gather::completion::{Completion, Completions as _};
+use snbb_scheduler::model::bids::{SessionLabel, SubjectLabel};
+use snbb_scheduler::model::procedure::Scope;
 
 use super::site::load;
 

@@ -105,7 +105,7 @@ fn limits_and_a_database_that_is_away() {
     ]);
     among(&study, &[], "warning", "partition", "is DOWN");
     cluster.scontrol(&["update", "PartitionName=debug", "State=UP"]);
-    let user = snbb_scheduler::sys::user_name();
+    let user = snbb_scheduler::base::sys::user_name();
     let user = if user.starts_with("user ") {
         "root".to_owned()
     } else {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 #[test]
 fn topics_of_program_schema_and_documentation_are_the_same() {
-    let topics: BTreeSet<&str> = snbb_scheduler::check::TOPICS.into_iter().collect();
+    let topics: BTreeSet<&str> = snbb_scheduler::setup::check::TOPICS.into_iter().collect();
     let schema: Value =
         serde_json::from_str(include_str!("../../../docs/schema/check.schema.json")).unwrap();
     let values = schema["items"]["properties"]["topic"]["enum"]
@@ -21,7 +21,7 @@ fn topics_of_program_schema_and_documentation_are_the_same() {
     let levels: Vec<&str> = levels.iter().filter_map(Value::as_str).collect();
     assert_eq!(
         levels,
-        snbb_scheduler::check::Level::ALL.map(|level| level.as_str())
+        snbb_scheduler::setup::check::Level::ALL.map(|level| level.as_str())
     );
     for page in [
         include_str!("../../../docs/output.md"),

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 use std::time::Duration;
 
-use snbb_scheduler::check::{look, places, roots};
+use snbb_scheduler::setup::check::{look, places, roots};
 
 use super::{STEPS, among, check, only, site, trouble};
 use crate::harness_tree::as_nobody;

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use snbb_scheduler::config::{Config, duration};
-use snbb_scheduler::procedure::SessionsRule;
-use snbb_scheduler::procedure::marker::{Marker, Required};
+use snbb_scheduler::config::duration;
+use snbb_scheduler::model::config::Config;
+use snbb_scheduler::model::procedure::SessionsRule;
+use snbb_scheduler::model::procedure::marker::{Marker, Required};
 
 pub fn describe(config: &Config) -> String {
     let mut out = String::new();

@@ -269,7 +269,7 @@ fn b6_a_state_in_git_annex_is_never_written_to() {
 /// `scheduler.site1` and `scheduler.site2` share no lock and no journal.
 #[test]
 fn e8_names_beside_the_state_are_made_of_its_whole_name() {
-    use snbb_scheduler::state::store::StatePaths;
+    use snbb_scheduler::store::state_file::StatePaths;
     let dir = tempfile::tempdir().unwrap();
     let of = |name: &str| StatePaths::of(&dir.path().join(name));
     let (one, two) = (

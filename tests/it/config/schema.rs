@@ -37,7 +37,7 @@ fn complaints(validator: &Validator, tree: &Value) -> Vec<String> {
 fn the_schema_is_that_of_the_code() {
     let file = Path::new(ROOT).join(FILE);
     let text = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
-    if snbb_scheduler::sys::env("UPDATE_DOCS").is_some() {
+    if snbb_scheduler::base::sys::env("UPDATE_DOCS").is_some() {
         fs::write(&file, &text).unwrap();
     }
     let old = fs::read_to_string(&file).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use snbb_scheduler::state::audit_log::Record;
+use snbb_scheduler::store::audit_log::Record;
 
 use super::trace::{self, NOISE, Point};
 use super::world::World;

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use snbb_scheduler::state::TaskRow;
-use snbb_scheduler::state::audit_log::{self, EventKind, Record};
-use snbb_scheduler::state::store::Store;
+use snbb_scheduler::model::state::TaskRow;
+use snbb_scheduler::store::audit_log;
+use snbb_scheduler::store::audit_log::{EventKind, Record};
+use snbb_scheduler::store::state_file::Store;
 
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::{Said, Study};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use snbb_scheduler::job::JobId;
-use snbb_scheduler::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
+use snbb_scheduler::model::job::JobId;
+use snbb_scheduler::model::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
 
 /// Makes a row with nothing but what it must have.
 pub fn bare(key: TaskKey, status: TaskStatus) -> TaskRow {

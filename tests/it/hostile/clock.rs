@@ -63,7 +63,7 @@ fn tell(library: &str, zone: &str, change: i64, step: i64) -> Night {
     study.script("a.sh", "true");
     study.script("b.sh", "true");
     study.scan(&["sub-01/ses-01", "sub-02/ses-01", "sub-03/ses-01"]);
-    let now = snbb_scheduler::sys::now().timestamp();
+    let now = snbb_scheduler::base::sys::now().timestamp();
     let mut night = Night {
         statuses: Vec::new(),
         codes: Vec::new(),
@@ -157,7 +157,7 @@ fn nights_and_steps_of_the_clock_change_no_decision() {
             "b sub-01 ses-01: pending queued",
         ]
     );
-    let long = snbb_scheduler::sys::env("SNBB_TEST_LONG").is_some();
+    let long = snbb_scheduler::base::sys::env("SNBB_TEST_LONG").is_some();
     for (place, (zone, change)) in NIGHTS.into_iter().enumerate() {
         for step in [0, -3600, 3600] {
             // Steps are told on two nights, and in the long run on all.
@@ -190,7 +190,7 @@ fn local_times_of_a_wrapper_are_understood_in_the_hour_that_comes_twice() {
         study.configure("project: p\nprocedures:\n- {name: a, output_dir: a, script: a.sh}\n");
         study.script("a.sh", "true");
         study.scan(&["sub-01/ses-01", "sub-02/ses-01"]);
-        let now = snbb_scheduler::sys::now().timestamp();
+        let now = snbb_scheduler::base::sys::now().timestamp();
         let call = |at: i64, arguments: &[&str]| {
             let output = study
                 .program()

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use snbb_scheduler::state::store::Store;
+use snbb_scheduler::store::state_file::Store;
 
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::{Study, executable};
@@ -226,8 +226,8 @@ fn a_limit_on_processes_loses_nothing() {
         state.meta.owner_uid = Some(USER);
         for number in 0..20_001 {
             let mut row = full_row(&format!("sub-x{number}"), "gone", number);
-            row.status = snbb_scheduler::state::TaskStatus::Complete;
-            row.reason = Some(snbb_scheduler::state::Reason::Verified);
+            row.status = snbb_scheduler::model::state::TaskStatus::Complete;
+            row.reason = Some(snbb_scheduler::model::state::Reason::Verified);
             state.put(row);
         }
         locked.save(&mut state).unwrap();

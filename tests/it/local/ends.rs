@@ -42,7 +42,7 @@ fn a_reboot_ends_jobs_and_another_host_says_nothing() {
     let error = executor.cancel(&[job(&id)]).unwrap_err().to_string();
     assert!(error.contains("elsewhere"), "{error}");
 
-    let own = snbb_scheduler::sys::host_name();
+    let own = snbb_scheduler::base::sys::host_name();
     study.edit("1.claim", |claim| {
         claim["supervisor"]["host"]["name"] = own.as_str().into();
     });

@@ -4,18 +4,19 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
-use snbb_scheduler::array::wrapper::{self, File};
-use snbb_scheduler::array::{files, list};
-use snbb_scheduler::bids::{SessionLabel, SubjectLabel};
-use snbb_scheduler::completion::{Completion, Completions, SubjectCompletions};
 use snbb_scheduler::executor::ArrayJob;
+use snbb_scheduler::executor::array::wrapper;
+use snbb_scheduler::executor::array::wrapper::File;
+use snbb_scheduler::executor::array::{files, list};
 use snbb_scheduler::executor::{
     Answer, Executor, ExecutorError, JobReport, JobRequest, Observation, Phase, Question, Refusal,
     Submission,
 };
-use snbb_scheduler::job::{JobId, JobRef};
-use snbb_scheduler::procedure::ProcedureId;
-use snbb_scheduler::state::{JobFacts, TaskKey};
+use snbb_scheduler::gather::completion::{Completion, Completions, SubjectCompletions};
+use snbb_scheduler::model::bids::{SessionLabel, SubjectLabel};
+use snbb_scheduler::model::job::{JobId, JobRef};
+use snbb_scheduler::model::procedure::ProcedureId;
+use snbb_scheduler::model::state::{JobFacts, TaskKey};
 
 use super::world::{Accounting, Course, Fate, Job, MUNGE_TTL_S, World, time};
 

@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
+use snbb_scheduler::act::pass::PassError;
+use snbb_scheduler::act::submit::Halt;
 use snbb_scheduler::executor::Phase;
-use snbb_scheduler::job::JobId;
-use snbb_scheduler::pass::PassError;
-use snbb_scheduler::state::{Reason, State, TaskRow, TaskStatus};
-use snbb_scheduler::submit::Halt;
+use snbb_scheduler::model::job::JobId;
+use snbb_scheduler::model::state::{Reason, State, TaskRow, TaskStatus};
 
 use super::rig::{Ended, Rig, Told};
 use super::world::{Accounting, Job, MUNGE_TTL_S, World};

@@ -1,8 +1,8 @@
 //! Quiescence: when all trouble is over, enough passes bring every task to its end.
 
+use snbb_scheduler::decide::manifest::{Decision, Manifest, Skip};
 use snbb_scheduler::executor::Phase;
-use snbb_scheduler::manifest::{Decision, Manifest, Skip};
-use snbb_scheduler::state::{Reason, State, TaskStatus};
+use snbb_scheduler::model::state::{Reason, State, TaskStatus};
 
 use super::rig::{Call, Ended, Rig};
 use super::world::{Accounting, World};

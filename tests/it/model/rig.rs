@@ -6,14 +6,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use snbb_scheduler::bids::{Dicom, Session, SessionLabel, SubjectLabel};
-use snbb_scheduler::config::{Config, Overrides, Source, load};
-use snbb_scheduler::manifest::Policy;
-use snbb_scheduler::pass::{Decided, Looked, Pass, PassError, Wishes};
-use snbb_scheduler::state::lock::{Lock, LockError};
-use snbb_scheduler::state::store::{LockedStore, Store};
-use snbb_scheduler::state::{State, TaskKey, TaskStatus};
-use snbb_scheduler::submit::Submitted;
+use snbb_scheduler::act::pass::{Decided, Looked, Pass, PassError, Wishes};
+use snbb_scheduler::act::submit::Submitted;
+use snbb_scheduler::config::{Overrides, Source, load};
+use snbb_scheduler::decide::manifest::Policy;
+use snbb_scheduler::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
+use snbb_scheduler::model::config::Config;
+use snbb_scheduler::model::state::{State, TaskKey, TaskStatus};
+use snbb_scheduler::store::lock::{Lock, LockError};
+use snbb_scheduler::store::state_file::{LockedStore, Store};
 use tempfile::TempDir;
 
 use super::hand::{Death, Disk, Hand, Shared, die};
@@ -78,7 +79,7 @@ pub struct Told {
     /// None: a monitor.
     pub decided: Option<Decided>,
     pub submitted: Submitted,
-    pub seen: Vec<(snbb_scheduler::job::JobId, String)>,
+    pub seen: Vec<(snbb_scheduler::model::job::JobId, String)>,
 }
 
 /// Is one call between its steps.
@@ -88,7 +89,7 @@ pub struct Caller {
     run_id: String,
     call: Call,
     clock_reads: Cell<u8>,
-    seen: Vec<(snbb_scheduler::job::JobId, String)>,
+    seen: Vec<(snbb_scheduler::model::job::JobId, String)>,
     looked: Option<Looked>,
     decided: Option<Decided>,
     submitted: Submitted,

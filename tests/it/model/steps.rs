@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use snbb_scheduler::executor::Phase;
-use snbb_scheduler::state::Reason;
+use snbb_scheduler::model::state::Reason;
 
 use super::invariants;
 use super::rig::{Aftermath, Call, Rig};

@@ -1,6 +1,6 @@
 //! Stories that once went wrong, in few steps.
 
-use snbb_scheduler::state::Reason;
+use snbb_scheduler::model::state::Reason;
 
 use super::rig::{Call, Rig};
 use super::steps::Step;

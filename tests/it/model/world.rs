@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Duration, Utc};
 use snbb_scheduler::executor::{JobRequest, Phase};
-use snbb_scheduler::job::{JobId, JobTag};
-use snbb_scheduler::state::{Reason, TaskKey};
+use snbb_scheduler::model::job::{JobId, JobTag};
+use snbb_scheduler::model::state::{Reason, TaskKey};
 
 /// How long the queue remembers a job that has ended (MinJobAge).
 pub const QUEUE_MEMORY_S: i64 = 300;

@@ -1,11 +1,12 @@
 //! What squeue and sacct say of the jobs, and what is wrong with it.
 
 use proptest::prelude::*;
+use snbb_scheduler::executor::slurm::parse;
+use snbb_scheduler::executor::slurm::parse::SEPARATOR;
 use snbb_scheduler::executor::{
     Answer, Executor, ExecutorError, JobRequest, Observation, Question, Submission,
 };
-use snbb_scheduler::job::JobRef;
-use snbb_scheduler::slurm::parse::{self, SEPARATOR};
+use snbb_scheduler::model::job::JobRef;
 
 use super::course::{Job, Run};
 use super::{START, TASKS, key};

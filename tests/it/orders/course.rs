@@ -1,10 +1,10 @@
 //! What jobs do in truth.
 
 use chrono::{DateTime, Utc};
-use snbb_scheduler::bids::{SessionLabel, SubjectLabel};
-use snbb_scheduler::completion::{Completion, Completions, SubjectCompletions};
-use snbb_scheduler::procedure::ProcedureId;
-use snbb_scheduler::state::{Reason, TaskStatus};
+use snbb_scheduler::gather::completion::{Completion, Completions, SubjectCompletions};
+use snbb_scheduler::model::bids::{SessionLabel, SubjectLabel};
+use snbb_scheduler::model::procedure::ProcedureId;
+use snbb_scheduler::model::state::{Reason, TaskStatus};
 
 use super::{TASKS, key, time};
 

@@ -10,10 +10,11 @@ use polars_io::csv::read::CsvReadOptions;
 use proptest::prelude::*;
 use serde_json::Value;
 use snbb_scheduler::cli::views::{RowsView, RunSummary, print_status};
-use snbb_scheduler::manifest::{Blocked, Decision, Due, Limit, Manifest, Planned, Skip};
-use snbb_scheduler::procedure::Scope;
-use snbb_scheduler::state::{Reason, TaskRow, TaskStatus};
-use snbb_scheduler::tables::{self, SessionOrder, to_csv, to_json};
+use snbb_scheduler::decide::manifest::{Blocked, Decision, Due, Limit, Manifest, Planned, Skip};
+use snbb_scheduler::model::procedure::Scope;
+use snbb_scheduler::model::state::{Reason, TaskRow, TaskStatus};
+use snbb_scheduler::show::tables;
+use snbb_scheduler::show::tables::{SessionOrder, to_csv, to_json};
 
 use super::values::*;
 

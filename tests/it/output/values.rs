@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex};
 
 use crate::harness::rows::bare;
 use chrono::{DateTime, Utc};
-use snbb_scheduler::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use snbb_scheduler::cli::output::{Printer, PrinterOptions, Verbosity};
-use snbb_scheduler::disk::Unreadable;
-use snbb_scheduler::job::JobId;
-use snbb_scheduler::manifest::{
+use snbb_scheduler::decide::manifest::{
     Blocked, Decision, Due, Former, Manifest, Outlook, Planned, Skip, Waiting,
 };
-use snbb_scheduler::procedure::marker::CompletionRule;
-use snbb_scheduler::procedure::{Check, Procedure, ProcedureDag, Resources, Scope};
-use snbb_scheduler::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
+use snbb_scheduler::gather::disk::Unreadable;
+use snbb_scheduler::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
+use snbb_scheduler::model::job::JobId;
+use snbb_scheduler::model::procedure::marker::CompletionRule;
+use snbb_scheduler::model::procedure::{Check, Procedure, ProcedureDag, Resources, Scope};
+use snbb_scheduler::model::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
 
 pub(super) fn dag(procedures: &[(&str, Scope)]) -> ProcedureDag {
     let procedure = |&(name, scope): &(&str, Scope)| Procedure {

@@ -5,8 +5,8 @@ mod figures;
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use snbb_scheduler::audit::Parts;
-use snbb_scheduler::audit::report::*;
+use snbb_scheduler::show::audit::Parts;
+use snbb_scheduler::show::audit::report::*;
 
 pub const PROCEDURES: [&str; 6] = [
     "bids",

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use snbb_scheduler::job::JobId;
-use snbb_scheduler::state::store::Store;
-use snbb_scheduler::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
+use snbb_scheduler::model::job::JobId;
+use snbb_scheduler::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
+use snbb_scheduler::store::state_file::Store;
 
 use super::{eventful, ours, rows};
 use crate::harness::Study;

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use snbb_scheduler::state::TaskRow;
-use snbb_scheduler::state::journal::{Entry, Intent, Journal};
+use snbb_scheduler::model::state::TaskRow;
+use snbb_scheduler::store::journal::{Entry, Intent, Journal};
 
 use super::{convert, eventful, keep_files, kept, repaired, restore_files, rows};
 use crate::harness::Study;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use snbb_scheduler::state::store::Store;
+use snbb_scheduler::store::state_file::Store;
 
 use super::{PIPELINE, damage, eventful, ours, remove};
 use crate::fake_slurm::FakeSlurm;

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use snbb_scheduler::bids::{SessionLabel, SubjectLabel};
-use snbb_scheduler::completion::probe::Probe;
-use snbb_scheduler::completion::{Completion, Completions};
-use snbb_scheduler::procedure::{Procedure, ProcedureDag};
+use snbb_scheduler::gather::completion::probe::Probe;
+use snbb_scheduler::gather::completion::{Completion, Completions};
+use snbb_scheduler::model::bids::{SessionLabel, SubjectLabel};
+use snbb_scheduler::model::procedure::{Procedure, ProcedureDag};
 
 use super::pipeline::{pipeline, step};
 use crate::harness_tree::{Tree, as_nobody};
@@ -336,7 +336,7 @@ fn unreadable_is_not_incomplete() {
 
 #[test]
 fn forbidden_files_count_beside_a_check_of_its_own_too() {
-    use snbb_scheduler::procedure::marker::Pattern;
+    use snbb_scheduler::model::procedure::marker::Pattern;
     let steps: Vec<Procedure> = pipeline()
         .iter()
         .map(|(_, procedure)| {

@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use std::process::Command;
 
 use serde_json::Value;
-use snbb_scheduler::bids::{SessionLabel, discover};
-use snbb_scheduler::completion::probe::Probe;
-use snbb_scheduler::completion::{Completion, Completions, SubjectCompletions};
-use snbb_scheduler::manifest::{Policy, Vanished, World, plan};
-use snbb_scheduler::procedure::{ProcedureDag, ProcedureId, Scope};
-use snbb_scheduler::state::State;
+use snbb_scheduler::decide::manifest::{Policy, Vanished, World, plan};
+use snbb_scheduler::gather::completion::probe::Probe;
+use snbb_scheduler::gather::completion::{Completion, Completions, SubjectCompletions};
+use snbb_scheduler::gather::sessions::discover::discover;
+use snbb_scheduler::model::bids::SessionLabel;
+use snbb_scheduler::model::procedure::{ProcedureDag, ProcedureId, Scope};
+use snbb_scheduler::model::state::State;
 use tempfile::TempDir;
 
 use super::pipeline::pipeline;

@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use snbb_scheduler::bids::{SessionLabel, SubjectLabel};
-use snbb_scheduler::completion::probe::Probe;
-use snbb_scheduler::completion::{Completion, Completions};
-use snbb_scheduler::disk::Unreadable;
-use snbb_scheduler::disk::annex::Annex;
-use snbb_scheduler::disk::reader::Reader;
-use snbb_scheduler::procedure::marker::{CompletionRule, Marker, Pattern, Required};
-use snbb_scheduler::procedure::{Procedure, ProcedureDag};
+use snbb_scheduler::gather::completion::probe::Probe;
+use snbb_scheduler::gather::completion::{Completion, Completions};
+use snbb_scheduler::gather::disk::Unreadable;
+use snbb_scheduler::gather::disk::reader::Reader;
+use snbb_scheduler::model::annex::Annex;
+use snbb_scheduler::model::bids::{SessionLabel, SubjectLabel};
+use snbb_scheduler::model::procedure::marker::{CompletionRule, Marker, Pattern, Required};
+use snbb_scheduler::model::procedure::{Procedure, ProcedureDag};
 use walkdir::WalkDir;
 
 use super::pipeline::step;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use snbb_scheduler::procedure::marker::{CompletionRule, Marker, Pattern, Required};
-use snbb_scheduler::procedure::{
+use snbb_scheduler::model::procedure::marker::{CompletionRule, Marker, Pattern, Required};
+use snbb_scheduler::model::procedure::{
     Check, Dependency, Procedure, ProcedureDag, Resources, Scope, SessionsRule,
 };
 

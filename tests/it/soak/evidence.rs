@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use snbb_scheduler::state::audit_log::{self, Record};
-use snbb_scheduler::state::store::Store;
-use snbb_scheduler::state::{TaskKey, TaskRow};
+use snbb_scheduler::model::state::{TaskKey, TaskRow};
+use snbb_scheduler::store::audit_log;
+use snbb_scheduler::store::audit_log::Record;
+use snbb_scheduler::store::state_file::Store;
 
 use super::site::{Act, Site};
 use crate::harness::Study;

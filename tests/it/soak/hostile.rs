@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use snbb_scheduler::slurm::parse::{ACCOUNTING_FIELDS, SUBMIT_LINE, steps};
-use snbb_scheduler::sys;
+use snbb_scheduler::base::sys;
+use snbb_scheduler::executor::slurm::parse::{ACCOUNTING_FIELDS, SUBMIT_LINE, steps};
 
 use crate::harness::{Study, executable};
 use crate::harness_slurm::{Cluster, lone_cluster};

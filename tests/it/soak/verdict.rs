@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use snbb_scheduler::state::audit_log::EventKind;
-use snbb_scheduler::state::{Reason, TaskKey, TaskRow, TaskStatus};
+use snbb_scheduler::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
+use snbb_scheduler::store::audit_log::EventKind;
 
 use super::evidence::{Account, Evidence, Mark};
 use super::site::{Act, PROCEDURES};

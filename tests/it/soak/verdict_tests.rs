@@ -2,9 +2,9 @@
 
 use chrono::DateTime;
 use serde_json::json;
-use snbb_scheduler::job::JobId;
-use snbb_scheduler::state::audit_log::{EventKind, Record};
-use snbb_scheduler::state::{Reason, TaskKey, TaskRow, TaskStatus};
+use snbb_scheduler::model::job::JobId;
+use snbb_scheduler::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
+use snbb_scheduler::store::audit_log::{EventKind, Record};
 
 use super::evidence::{Account, Evidence, Line, Mark};
 use super::site::Act;

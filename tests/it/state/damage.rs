@@ -8,9 +8,9 @@ use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::metadata::KeyValue;
-use snbb_scheduler::state::TaskStatus;
-use snbb_scheduler::state::schema::{ReadError, file};
-use snbb_scheduler::state::store::{StateError, Store};
+use snbb_scheduler::model::state::TaskStatus;
+use snbb_scheduler::store::schema::{ReadError, file};
+use snbb_scheduler::store::state_file::{StateError, Store};
 
 use super::{bare_row, bytes_of, full_row, locked, meta, saved};
 

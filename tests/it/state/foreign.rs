@@ -13,8 +13,8 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, UInt8Type};
 use arrow::record_batch::RecordBatch;
 use parquet::arrow::ArrowWriter;
-use snbb_scheduler::state::schema::{Contents, ReadError, file};
-use snbb_scheduler::state::{State, TaskKey, TaskStatus};
+use snbb_scheduler::model::state::{State, TaskKey, TaskStatus};
+use snbb_scheduler::store::schema::{Contents, ReadError, file};
 
 use super::{full_row, locked, time};
 
@@ -199,7 +199,7 @@ fn foreign_columns_stay_and_an_index_goes() {
     assert_eq!(names(&state), ["note", "qc"]);
     state.put(full_row("sub-0009", "bids", 9));
     let row = full_row("sub-0001", "bids", 20);
-    state.put(snbb_scheduler::state::TaskRow {
+    state.put(snbb_scheduler::model::state::TaskRow {
         key: TaskKey::new("sub-0001", "ses-02", "bids"),
         ..row
     });
@@ -207,7 +207,7 @@ fn foreign_columns_stay_and_an_index_goes() {
 
     let state = store.read().unwrap();
     assert_eq!(names(&state), ["note", "qc"]);
-    let note = |row: &snbb_scheduler::state::TaskRow| {
+    let note = |row: &snbb_scheduler::model::state::TaskRow| {
         let notes = state.other_columns().unwrap().column(0);
         let notes: &StringArray = arrow::array::AsArray::as_string(notes);
         let notes: Vec<_> = notes.iter().collect();

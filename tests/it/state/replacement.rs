@@ -11,8 +11,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use rustix::fs::{Gid, Uid, XattrFlags};
-use snbb_scheduler::state::durable::{ReplaceError, Replacement, remove_leftovers};
-use snbb_scheduler::state::store::{StateError, Store};
+use snbb_scheduler::base::durable::{ReplaceError, Replacement, remove_leftovers};
+use snbb_scheduler::store::state_file::{StateError, Store};
 
 use super::{full_row, locked, saved};
 use crate::harness::disk::SmallDisk;

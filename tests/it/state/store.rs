@@ -3,9 +3,9 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use snbb_scheduler::state::schema::file;
-use snbb_scheduler::state::store::{StateError, StatePaths, Store, check_owner};
-use snbb_scheduler::state::{State, TaskKey, TaskStatus};
+use snbb_scheduler::model::state::{State, TaskKey, TaskStatus};
+use snbb_scheduler::store::schema::file;
+use snbb_scheduler::store::state_file::{StateError, StatePaths, Store, check_owner};
 
 use super::{bare_row, full_row, locked, meta, saved, time};
 
@@ -238,7 +238,7 @@ fn a_damaged_attempts_file_stops_the_save_and_stays() {
 fn foreign_columns_of_attempts_are_joined_by_name() {
     use arrow::array::{ArrayRef, Int64Array, StringArray};
     use arrow::record_batch::RecordBatch;
-    use snbb_scheduler::state::schema::other_columns::join;
+    use snbb_scheduler::store::schema::other_columns::join;
     use std::sync::Arc;
 
     let batch = |columns: Vec<(&str, ArrayRef)>| {
@@ -381,7 +381,7 @@ fn the_owner_is_the_one_who_made_it() {
     assert!(error.hint().unwrap().contains("--as-owner"));
     check_owner(
         &paths,
-        &snbb_scheduler::state::table::Metadata::default(),
+        &snbb_scheduler::model::state::table::Metadata::default(),
         1001,
     )
     .unwrap();
@@ -423,7 +423,7 @@ fn readers_see_whole_files_while_one_writes() {
 
 const FORMAT_1: &str = "fixtures/state/format-1.parquet";
 
-fn rows_of_format_1() -> [snbb_scheduler::state::TaskRow; 2] {
+fn rows_of_format_1() -> [snbb_scheduler::model::state::TaskRow; 2] {
     [
         full_row("sub-0001", "bids", 1),
         bare_row("sub-0002", "freesurfer", TaskStatus::Pending),

@@ -1,13 +1,14 @@
 //! What runs the jobs: Slurm's partitions and accounts as choices, or this machine.
 
 use super::{Gatherer, told};
-use crate::bids::near;
+use crate::base::sys;
 use crate::cli::args::ExecutorWord;
 use crate::cli::error::Failure;
 use crate::cli::init::ask::{Rejected, picked};
-use crate::init::{InitError, Jobs};
-use crate::slurm::offers::{self, Offers};
-use crate::sys;
+use crate::executor::slurm::offers;
+use crate::executor::slurm::offers::Offers;
+use crate::model::bids::near;
+use crate::setup::init::{InitError, Jobs};
 
 /// Where cron looks for commands by itself.
 const CRON_PATH: [&str; 2] = ["/usr/bin", "/bin"];

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use super::Gatherer;
 use crate::cli::error::Failure;
 use crate::cli::init::is_there;
-use crate::init::look;
-use crate::init::{self, Answers, InitError};
+use crate::setup::init;
+use crate::setup::init::{Answers, InitError, look};
 
 impl Gatherer<'_> {
     /// Keeps a study's own files out of its data.

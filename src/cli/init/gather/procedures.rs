@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use super::{Gatherer, told};
-use crate::catalogue::{App, DESCRIPTION};
 use crate::cli::error::Failure;
 use crate::cli::init::ask::{Rejected, picked};
 use crate::cli::init::is_there;
-use crate::init::look::{self, Data};
-use crate::init::{InitError, Sessions, choose, entry, fit};
+use crate::setup::catalogue::{App, DESCRIPTION};
+use crate::setup::init::look::Data;
+use crate::setup::init::{InitError, Sessions, choose, entry, fit, look};
 
 impl Gatherer<'_> {
     pub(super) fn procedures(

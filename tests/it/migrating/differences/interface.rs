@@ -151,8 +151,8 @@ fn one_row_and_more_columns() {
         .iter()
         .filter(|row| row["subject"] == "sub-0001" && row["procedure"] == "bids");
     assert_eq!(of_task.count(), 1);
-    let store =
-        snbb_scheduler::state::store::Store::at(&study.at(".scheduler_state.parquet")).unwrap();
+    let store = snbb_scheduler::store::state_file::Store::at(&study.at(".scheduler_state.parquet"))
+        .unwrap();
     let attempts = store.read().unwrap();
     assert!(attempts.rows().len() >= 3);
     let events = study.read("scheduler_audit.jsonl");

@@ -1,7 +1,7 @@
 //! The figures of the made-up study: failures, progress, trend, efficiency.
 
 use chrono::Days;
-use snbb_scheduler::audit::report::*;
+use snbb_scheduler::show::audit::report::*;
 
 use super::{Dice, PROCEDURES, REASONS, count, now};
 

@@ -1,0 +1,348 @@
+//! A whole pass, free of terminal and arguments: look at the world, decide, carry out.
+//!
+//! `run`, `monitor`, the dry run and the model test all go through [`Pass`]: a monitor looks and
+//! saves, a dry run looks and decides, a run does all three steps. Each step returns what a
+//! person should be told; the caller prints it before the next one, so that nothing that was found
+//! goes unsaid if a later step fails. Only [`Pass::save`] and [`Pass::carry_out`] write.
+
+mod adopt;
+mod arrays;
+pub mod brakes;
+pub mod decide;
+mod disk;
+mod look;
+mod requests;
+mod submissions;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use chrono::{DateTime, Duration, Utc};
+
+pub use adopt::{AttemptNumbers, adopt};
+pub use arrays::{clean as clean_arrays, listings};
+pub use brakes::Brakes;
+use decide::{Basis, Judged, Queue};
+pub use disk::Disk;
+pub use look::{Looked, look, queue_question};
+pub use requests::MissingScripts;
+pub use submissions::logged_tasks;
+
+use crate::act::submit::{Submitted, Submitter};
+use crate::decide::manifest::{Limits, Manifest, Policy};
+use crate::decide::reconcile::strays;
+use crate::decide::reconcile::strays::{Records, Strays};
+use crate::decide::request::{Batch, Prepared};
+use crate::decide::safety;
+use crate::decide::safety::{Counts, SafetyStop};
+use crate::executor::{Answer, Executor, JobReport};
+use crate::gather::completion::Completions;
+use crate::model::bids::Session;
+use crate::model::config::Config;
+use crate::model::state::State;
+use crate::store::audit_log::{AuditLog, Event, EventKind};
+use crate::store::control::Control;
+use crate::store::state_file::{LockedStore, StateError, Store};
+
+/// Holds what a pass needs of the outside.
+pub struct Pass<'a> {
+    pub config: &'a Config,
+    /// Stands in jobs' comments; tells this study's jobs from those of others.
+    pub project: &'a str,
+    /// Stands in every event; makes submission ids of different calls different.
+    pub run_id: &'a str,
+    pub executor: &'a mut dyn Executor,
+    pub completions: &'a dyn Completions,
+    pub clock: &'a dyn Fn() -> DateTime<Utc>,
+    /// Waits between tries after a transient refusal.
+    pub pause: &'a dyn Fn(std::time::Duration),
+}
+
+/// Holds what the command line asks of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Wishes {
+    pub policy: Policy,
+    pub max_jobs: Option<usize>,
+    /// What is paused, as it was read under the same lock as the state.
+    pub control: Control,
+    /// For a dry run: tasks are listed although their script is missing.
+    pub is_preview: bool,
+}
+
+/// Holds what a run would do now, and what it found on the way.
+#[derive(Debug)]
+pub struct Decided {
+    pub strays: Strays,
+    pub manifest: Manifest,
+    /// The figures of the manifest, limits aside, for the safety stop.
+    pub counts: Counts,
+    /// The due tasks whose scripts exist (for a preview: all), in order; some of them together.
+    pub batches: Vec<Batch>,
+    pub missing_scripts: MissingScripts,
+    pub brakes: Brakes,
+    /// To be saved before anything is submitted.
+    events: Vec<Event>,
+}
+
+/// Says why a pass ended early. Nothing was submitted then, unless the state says so.
+#[derive(Debug, thiserror::Error)]
+pub enum PassError {
+    /// Without the queue nobody knows which jobs live, and nothing may be submitted.
+    #[error("the queue does not answer: {0}")]
+    QueueUnknown(String),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error("cannot write logs to {}: {source}", .path.display())]
+    LogDir {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("cannot write {}: {source}", .path.display())]
+    Write {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+}
+
+impl Decided {
+    /// Returns the tasks that are to be submitted.
+    pub fn tasks(&self) -> impl Iterator<Item = &Prepared> {
+        self.batches.iter().flat_map(|batch| &batch.tasks)
+    }
+
+    /// Notes that a person goes on in spite of the safety stop.
+    pub fn note_accepted(&mut self, stops: &[SafetyStop], at: DateTime<Utc>) {
+        let words = format!("accepted by --accept-drop: {}", safety::message(stops));
+        self.events.push(stop_event(at, words));
+    }
+}
+
+impl Pass<'_> {
+    /// Asks about the rows in flight and brings them up to date, in memory.
+    pub fn look(&mut self, state: &mut State) -> Looked {
+        look(
+            self.config,
+            state,
+            self.executor,
+            self.completions,
+            self.clock,
+        )
+    }
+
+    /// Asks for the queue only: the rows stay as they are.
+    pub fn look_at_queue(&mut self, state: &mut State) -> Looked {
+        look::look_at_queue(self.config, state, self.executor)
+    }
+
+    /// Adopts living jobs that no row owns, in memory, and decides about every task. `tick` is
+    /// called after each subject.
+    pub fn decide(
+        &mut self,
+        store: &Store,
+        state: &mut State,
+        sessions: &[Session],
+        looked: &Looked,
+        wishes: &Wishes,
+        tick: &(dyn Fn() + Sync),
+    ) -> Result<Decided, PassError> {
+        let config = self.config;
+        let strays = strays::compare(
+            queue(looked)?,
+            state,
+            &config.procedures,
+            sessions,
+            self.project,
+            !state.is_stored(),
+            &Records {
+                task_of: &logged_tasks(&config.log_file, self.project),
+                listing: &listings(&store.paths.arrays),
+            },
+        );
+        let mut events = looked.events.clone();
+        if !strays.adopt.is_empty() {
+            let history = AttemptNumbers::new(&store.read_attempts()?, state);
+            events.extend(adopt(state, &strays.adopt, &history, (self.clock)()));
+        }
+        let limits = Limits {
+            max_jobs: wishes.max_jobs,
+            max_submit_per_run: config.max_submit_per_run,
+            max_in_flight: config.max_in_flight,
+            max_queued_user_jobs: config.max_queued_user_jobs,
+            fair: config.fair,
+        };
+        let waiting = strays.waiting();
+        let basis = Basis {
+            config,
+            store,
+            state,
+            sessions,
+            completions: self.completions,
+            policy: &wishes.policy,
+            control: &wishes.control,
+            queue: Some(Queue {
+                jobs_without_row: &waiting,
+                living: living(looked),
+                limits: &limits,
+            }),
+            now: (self.clock)(),
+        };
+        let now = basis.now;
+        let Judged {
+            manifest,
+            counts,
+            brakes,
+            attempts,
+        } = basis.judge(tick)?;
+        events.extend(brakes.events(now));
+        let history = match manifest.due().next() {
+            Some(_) => AttemptNumbers::new(&attempts, state),
+            None => AttemptNumbers::default(),
+        };
+        let (tasks, missing_scripts) = self.prepare(&manifest, &history, state, wishes.is_preview);
+        Ok(Decided {
+            strays,
+            manifest,
+            counts,
+            batches: self.group(tasks, &store.paths.arrays),
+            missing_scripts,
+            brakes,
+            events,
+        })
+    }
+
+    /// Saves what was found, then submits the tasks. `started` is the beginning of the pass, from
+    /// which its deadline counts; `tick` is called after each task.
+    pub fn carry_out(
+        &mut self,
+        locked: &LockedStore,
+        state: &mut State,
+        decided: &Decided,
+        started: DateTime<Utc>,
+        tick: &dyn Fn(),
+    ) -> Result<Submitted, PassError> {
+        // The first run of a study leaves a file, whatever is due.
+        if !state.is_stored() {
+            state.mark_changed();
+        }
+        self.save(locked, state, &decided.events)?;
+        if !decided.brakes.tripped.is_empty() {
+            locked.save_control(&mut decided.brakes.control.clone())?;
+        }
+        if decided.batches.is_empty() {
+            return Ok(Submitted::default());
+        }
+        make_log_dirs(decided.tasks())?;
+        let deadline = started + chrono_duration(self.config.deadline);
+        let left = deadline - (self.clock)();
+        self.executor
+            .set_deadline(left.to_std().unwrap_or_default());
+        let mut audit = self.open_audit()?;
+        let submitter = Submitter {
+            store: locked,
+            state,
+            executor: self.executor,
+            audit: &mut audit,
+            clock: self.clock,
+            pause: self.pause,
+            tick,
+            deadline: deadline - chrono_duration(reserve(self.config.deadline)),
+        };
+        Ok(submitter.submit(&decided.batches))
+    }
+
+    /// Saves what was found (the ends of jobs must not be lost), and why nothing is submitted, if
+    /// that is news.
+    pub fn stop(
+        &self,
+        locked: &LockedStore,
+        state: &mut State,
+        looked: &Looked,
+        decided: Option<&Decided>,
+        stops: &[SafetyStop],
+    ) -> Result<(), PassError> {
+        let mut events = decided
+            .map_or(&looked.events, |decided| &decided.events)
+            .clone();
+        if safety::note_stops(state, stops) {
+            events.push(stop_event((self.clock)(), safety::message(stops)));
+        }
+        self.save(locked, state, &events)
+    }
+
+    /// Writes the events and then the rows. A crash in between repeats an event, and loses none.
+    pub fn save(
+        &self,
+        locked: &LockedStore,
+        state: &mut State,
+        events: &[Event],
+    ) -> Result<(), PassError> {
+        if !events.is_empty() {
+            self.open_audit()?.append(events).map_err(unwritten)?;
+        }
+        locked.save(state)?;
+        Ok(())
+    }
+
+    fn open_audit(&self) -> Result<AuditLog, PassError> {
+        AuditLog::open(&self.config.log_file, self.run_id).map_err(unwritten)
+    }
+}
+
+/// The last part of a pass, in which no submission starts, so that what was submitted can be saved.
+fn reserve(deadline: std::time::Duration) -> std::time::Duration {
+    (deadline / 10).min(std::time::Duration::from_secs(30))
+}
+
+fn stop_event(at: DateTime<Utc>, words: String) -> Event {
+    Event {
+        at,
+        kind: EventKind::SafetyStop,
+        key: None,
+        job_id: None,
+        old_status: None,
+        new_status: None,
+        detail: Some(words),
+        extra: Vec::new(),
+    }
+}
+
+fn queue(looked: &Looked) -> Result<&[JobReport], PassError> {
+    match &looked.observation.queue {
+        Answer::Got(jobs) => Ok(jobs),
+        Answer::Failed(message) => Err(PassError::QueueUnknown(message.clone())),
+        Answer::Off => Err(PassError::QueueUnknown("there is no queue".to_owned())),
+    }
+}
+
+/// Counts the user's living jobs, of whatever program, on all clusters that were asked; array tasks
+/// one by one.
+fn living(looked: &Looked) -> usize {
+    let jobs = looked.observation.queue.got().into_iter().flatten();
+    jobs.filter(|job| job.phase.is_live()).count()
+}
+
+/// Slurm makes no log directories: a job whose output cannot be opened fails without a trace.
+fn make_log_dirs<'a>(tasks: impl Iterator<Item = &'a Prepared>) -> Result<(), PassError> {
+    let dirs: HashSet<&Path> = tasks
+        .filter_map(|task| task.request.log_dir.as_deref())
+        .collect();
+    for dir in dirs {
+        std::fs::create_dir_all(dir)
+            .and_then(|()| {
+                rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).map_err(Into::into)
+            })
+            .map_err(|source| PassError::LogDir {
+                path: dir.to_owned(),
+                source,
+            })?;
+    }
+    Ok(())
+}
+
+fn unwritten((path, source): (PathBuf, std::io::Error)) -> PassError {
+    PassError::Write { path, source }
+}
+
+fn chrono_duration(duration: std::time::Duration) -> Duration {
+    Duration::from_std(duration).unwrap_or(Duration::MAX)
+}

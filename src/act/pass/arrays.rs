@@ -1,0 +1,67 @@
+//! What a pass needs of the directories of arrays: what their lists say, and which may go.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use crate::decide::reconcile::strays::TaskListing;
+use crate::executor::array::files;
+use crate::executor::{Answer, Observation};
+use crate::model::job::array::{is_array_id, split_task_id};
+use crate::model::state::State;
+
+/// Reads the lists of arrays, each once. What cannot be read is as good as gone: nobody knows its tasks.
+pub fn listings(arrays: &Path) -> impl Fn(&str) -> TaskListing {
+    let known: RefCell<HashMap<String, TaskListing>> = RefCell::default();
+    move |name| {
+        if let Some(listing) = known.borrow().get(name) {
+            return listing.clone();
+        }
+        let id = match is_array_id(name) {
+            true => Some(name.to_owned()),
+            false => files::find(arrays, name),
+        };
+        let listing = match id.map(|id| files::read(arrays, &id)) {
+            Some(Ok(Some(tasks))) => TaskListing::Tasks(Arc::from(tasks)),
+            Some(Err(error)) => {
+                tracing::warn!("{error}");
+                TaskListing::Gone
+            }
+            Some(Ok(None)) | None => TaskListing::Gone,
+        };
+        known.borrow_mut().insert(name.to_owned(), listing.clone());
+        listing
+    }
+}
+
+/// Removes the directories of arrays that no row in flight and no living job can need, once they are old.
+pub fn clean(arrays: &Path, state: &State, observation: &Observation, now: DateTime<Utc>) {
+    let Answer::Got(queue) = &observation.queue else {
+        return;
+    };
+    let of_rows = state
+        .rows()
+        .iter()
+        .filter(|row| row.is_in_flight())
+        .filter_map(|row| row.submission_id.as_deref());
+    let of_jobs = queue
+        .iter()
+        .filter(|job| job.phase.is_live())
+        .filter_map(|job| Some(job.tag.as_ref()?.submission_id.as_str()));
+    let needed: HashSet<String> = of_rows
+        .chain(of_jobs)
+        .map(|id| split_task_id(id).map_or(id, |(array, _)| array).to_owned())
+        .collect();
+    let is_old = |metadata: &std::fs::Metadata| {
+        metadata.modified().is_ok_and(|modified| {
+            let age = (now - DateTime::<Utc>::from(modified)).to_std();
+            age.is_ok_and(|age| age > files::KEPT_FOR)
+        })
+    };
+    for (path, error) in files::clean(arrays, &needed, &is_old) {
+        tracing::debug!("cannot remove {}: {error}", path.display());
+    }
+}

@@ -1,0 +1,119 @@
+//! Whether procedures are paused, or must be now: what the control file says and what the attempts tell.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use crate::decide::manifest::breaker;
+use crate::decide::manifest::breaker::Streak;
+use crate::model::config::Config;
+use crate::model::state::{State, TaskKey, TaskRow};
+use crate::store::audit_log::{Event, EventKind};
+use crate::store::control::{Control, Pause, PauseCause};
+use crate::store::state_file::{StateError, Store};
+
+/// Holds what is paused, with what must be paused now.
+#[derive(Debug, Clone, Default)]
+pub struct Brakes {
+    /// Also holds the pauses of [`Self::tripped`].
+    pub control: Control,
+    /// Failures in a row, by procedure, as far as they were looked for.
+    pub streaks: BTreeMap<Arc<str>, Streak>,
+    /// Procedures that failed so often in a row that they are paused from now on.
+    pub tripped: Vec<Arc<str>>,
+}
+
+impl Brakes {
+    /// Judges all attempts: those of the attempts file, those that have just left the table, and the
+    /// rows.
+    pub fn judge(
+        config: &Config,
+        control: &Control,
+        attempts: &[TaskRow],
+        state: &State,
+        now: DateTime<Utc>,
+    ) -> Self {
+        let all = state
+            .rows()
+            .iter()
+            .chain(state.superseded())
+            .chain(attempts);
+        let streaks = breaker::streaks(all, control, now);
+        let mut control = control.clone();
+        control.forget_before(breaker::horizon(now));
+        let tripped = breaker::trip(&streaks, &config.procedures, &control, now);
+        for (name, pause) in &tripped {
+            control.switch_mut(Some(name)).paused = Some(pause.clone());
+        }
+        Self {
+            control,
+            streaks,
+            tripped: tripped.into_iter().map(|(name, _)| name).collect(),
+        }
+    }
+
+    /// Judges by the files, for commands that do not decide.
+    pub fn look(
+        config: &Config,
+        store: &Store,
+        state: &State,
+        now: DateTime<Utc>,
+    ) -> Result<Self, StateError> {
+        let control = store.read_control()?;
+        let attempts = match Self::needs_attempts(state, &control, false, now) {
+            true => store.read_attempts()?,
+            false => Vec::new(),
+        };
+        Ok(Self::judge(config, &control, &attempts, state, now))
+    }
+
+    /// True if the earlier attempts matter: most passes find nothing due, and their file only grows. Without a due
+    /// task they do once the rows alone show a failure after the last success of a procedure.
+    pub(super) fn needs_attempts(
+        state: &State,
+        control: &Control,
+        is_due: bool,
+        now: DateTime<Utc>,
+    ) -> bool {
+        is_due || !breaker::streaks(state.rows().iter(), control, now).is_empty()
+    }
+
+    /// Returns the events of what is paused from now on.
+    pub fn events(&self, now: DateTime<Utc>) -> impl Iterator<Item = Event> {
+        self.tripped.iter().filter_map(move |name| {
+            let pause = self.control.procedures.get(name)?.paused.as_ref()?;
+            Some(event(now, EventKind::Paused, Some(name), Some(pause)))
+        })
+    }
+}
+
+/// Makes the event of a pause or of its end. None: the study.
+pub fn event(
+    now: DateTime<Utc>,
+    kind: EventKind,
+    procedure: Option<&Arc<str>>,
+    pause: Option<&Pause>,
+) -> Event {
+    let (detail, extra) = match pause.map(|pause| &pause.cause) {
+        None => (None, Vec::new()),
+        Some(PauseCause::Person { by, note }) => (
+            note.clone(),
+            vec![("cause", "person".into()), ("by", by.as_str().into())],
+        ),
+        Some(PauseCause::Failures { count }) => (
+            Some(format!("{count} jobs in a row failed")),
+            vec![("cause", "failures".into()), ("count", (*count).into())],
+        ),
+    };
+    Event {
+        at: now,
+        kind,
+        key: procedure.map(|name| TaskKey::new("", "", name)),
+        job_id: None,
+        old_status: None,
+        new_status: None,
+        detail,
+        extra,
+    }
+}

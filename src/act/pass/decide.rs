@@ -1,0 +1,140 @@
+//! The sequence of decisions of a pass, for those who act and for those who only look.
+//!
+//! There is no other: so what a dry run, `explain` or `manifest` says is what `run` does. Reads the files beside the
+//! state, changes nothing.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use chrono::{DateTime, Utc};
+
+use super::Brakes;
+use crate::decide::manifest::{
+    Limits, Manifest, NewestAttempts, Policy, Vanished, World, limits, pause, plan,
+};
+use crate::decide::request::study_word;
+use crate::decide::safety::Counts;
+use crate::gather::completion::Completions;
+use crate::gather::sessions::dicom;
+use crate::model::bids::Session;
+use crate::model::config::Config;
+use crate::model::job::{JobId, is_same_study};
+use crate::model::state::{State, TaskKey, TaskRow};
+use crate::store::control::Control;
+use crate::store::repair;
+use crate::store::sources::Sources;
+use crate::store::state_file::{StateError, Store};
+
+/// Holds what the decisions are made from.
+pub struct Basis<'a> {
+    pub config: &'a Config,
+    pub store: &'a Store,
+    pub state: &'a State,
+    pub sessions: &'a [Session],
+    pub completions: &'a dyn Completions,
+    pub policy: &'a Policy,
+    /// What is paused, as it was read last.
+    pub control: &'a Control,
+    /// None: the queue was not asked, and no limit is applied.
+    pub queue: Option<Queue<'a>>,
+    pub now: DateTime<Utc>,
+}
+
+/// Holds what the queue shows, and how much may be added to it.
+#[derive(Clone, Copy)]
+pub struct Queue<'a> {
+    /// Tasks that wait for a job that no row owns.
+    pub jobs_without_row: &'a HashMap<TaskKey, JobId>,
+    /// The user's living jobs, of whatever program.
+    pub living: usize,
+    pub limits: &'a Limits,
+}
+
+/// Holds what was decided.
+#[derive(Debug)]
+pub struct Judged {
+    pub manifest: Manifest,
+    /// The figures of the manifest before pauses and limits, for the safety stop.
+    pub counts: Counts,
+    pub brakes: Brakes,
+    /// Earlier attempts, as far as they were needed.
+    pub attempts: Vec<TaskRow>,
+}
+
+impl Basis<'_> {
+    /// Decides about every task. `tick` is called after each subject.
+    pub fn judge(&self, tick: &(dyn Fn() + Sync)) -> Result<Judged, StateError> {
+        let (config, state, now) = (self.config, self.state, self.now);
+        let (gate, reader) = (config.gate(), self.completions.reader());
+        let none = HashMap::new();
+        let read = OnceLock::new();
+        let earlier = || match read.get_or_init(|| self.store.read_attempts()) {
+            Ok(attempts) => attempts.as_slice(),
+            // Nothing is decided then: see the end.
+            Err(_) => &[],
+        };
+        let vanished = Vanished::look(state, &config.procedures, earlier);
+        let found = OnceLock::new();
+        let newest = || {
+            let newest = found.get_or_init(|| {
+                let all = [earlier(), &self.lost()].concat();
+                Arc::new(NewestAttempts::of(state, &all, &config.procedures))
+            });
+            Arc::clone(newest)
+        };
+        let world = World {
+            sessions: self.sessions,
+            rows: state,
+            completions: self.completions,
+            jobs_without_row: self.queue.map_or(&none, |queue| queue.jobs_without_row),
+            vanished: &vanished,
+            newest: &newest,
+            gate: &|session| dicom::hold_session(&gate, &reader, session, &config.bids_root, now),
+            now,
+        };
+        let procedures = &config.procedures;
+        let threads = config.scan_threads;
+        let mut manifest = plan(procedures, &world, self.policy, threads, tick);
+        let is_due = manifest.due().next().is_some();
+        let attempts = match Brakes::needs_attempts(state, self.control, is_due, now) {
+            true => earlier(),
+            false => &[],
+        };
+        let mut counts = Counts::of(procedures, &manifest, state, attempts, now);
+        counts.sessions = Some(self.sessions.len() as u64);
+        let brakes = Brakes::judge(config, self.control, attempts, state, now);
+        pause::apply(&mut manifest, &brakes.control, procedures);
+        if let Some(queue) = self.queue {
+            limits::apply(&mut manifest, queue.limits, procedures, state, queue.living);
+        }
+        Ok(Judged {
+            manifest,
+            counts,
+            brakes,
+            attempts: read.into_inner().transpose()?.unwrap_or_default(),
+        })
+    }
+
+    /// Returns the rows of a state file that is gone, as far as the files beside it know them.
+    fn lost(&self) -> Vec<TaskRow> {
+        let (config, meta) = (self.config, &self.state.meta);
+        if self.state.is_stored() && meta.begun_anew.is_none() {
+            return Vec::new();
+        }
+        let project = meta.project.clone().or_else(|| config.project.clone());
+        let project = study_word(project, &self.store.paths.state);
+        let sources = Sources::read(self.store, &config.log_file);
+        // A new study may write to the log of others.
+        let projects = sources.audit.read().map(|log| log.projects());
+        let projects = projects.unwrap_or_default();
+        let is_new = sources.backup.is_missing() && sources.attempts.is_missing();
+        if is_new
+            && !projects.is_empty()
+            && !projects.iter().any(|one| is_same_study(one, &project))
+        {
+            return Vec::new();
+        }
+        let sources = sources.of_study(&project);
+        repair::rebuild(&sources).state.rows().to_vec()
+    }
+}

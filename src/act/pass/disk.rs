@@ -1,0 +1,127 @@
+//! The disk as those see it who judge rows.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+
+use chrono::Duration;
+
+use super::chrono_duration;
+use crate::base::parallel;
+use crate::decide::reconcile::{OutputSource, Outputs};
+use crate::gather::completion::{Completion, Completions};
+use crate::model::bids::{SessionLabel, SubjectLabel};
+use crate::model::config::Config;
+use crate::model::procedure::{ProcedureId, SubmitRules};
+use crate::model::state::TaskKey;
+
+/// Shows the outputs of today's procedures to those who judge rows.
+pub struct Disk<'a> {
+    pub config: &'a Config,
+    pub completions: &'a dyn Completions,
+}
+
+/// Notes which outputs are asked for, and whether their age matters; calls all of them missing.
+#[derive(Debug, Default)]
+pub(super) struct Asked(RefCell<BTreeSet<(TaskKey, bool)>>);
+
+/// Shows what was looked at ahead, and the disk for the rest.
+pub(super) struct Ahead<'a> {
+    disk: &'a Disk<'a>,
+    known: HashMap<(TaskKey, bool), Outputs>,
+}
+
+impl Disk<'_> {
+    /// Looks at all outputs that were asked for, those of several subjects at a time.
+    pub(super) fn ahead(&self, asked: Asked, threads: usize) -> Ahead<'_> {
+        let asked: Vec<(TaskKey, bool)> = asked.0.into_inner().into_iter().collect();
+        // Tasks of one subject share what is read.
+        let subjects: Vec<&[(TaskKey, bool)]> = asked
+            .chunk_by(|(a, _), (b, _)| a.subject == b.subject)
+            .collect();
+        let found = parallel::map(&subjects, threads, |tasks| {
+            let look = |(key, wants_age): &(TaskKey, bool)| self.outputs(key, *wants_age);
+            tasks.iter().map(look).collect::<Vec<_>>()
+        });
+        Ahead {
+            disk: self,
+            known: asked.into_iter().zip(found.into_iter().flatten()).collect(),
+        }
+    }
+}
+
+impl Disk<'_> {
+    /// Returns what a key names. None: nothing of today's configuration.
+    fn task(&self, key: &TaskKey) -> Option<(ProcedureId, SubjectLabel, SessionLabel)> {
+        let session = match &*key.session {
+            "" => SessionLabel::none(),
+            label => SessionLabel::new(label).ok()?,
+        };
+        let procedure = self.config.procedures.find(&key.procedure)?;
+        Some((procedure, SubjectLabel::new(&key.subject).ok()?, session))
+    }
+}
+
+impl OutputSource for Disk<'_> {
+    fn outputs(&self, key: &TaskKey, wants_age: bool) -> Outputs {
+        let Some((procedure, subject, session)) = self.task(key) else {
+            return Outputs::NoRule;
+        };
+        let disk = self.completions.for_subject_now_and_later(&subject);
+        match disk.completion(procedure, &session) {
+            Completion::Complete | Completion::NotApplicable => Outputs::Complete {
+                newest: wants_age
+                    .then(|| disk.newest_output(procedure, &session))
+                    .flatten(),
+            },
+            Completion::Incomplete => Outputs::Missing,
+            Completion::Unreadable(_) => Outputs::Unreadable,
+        }
+    }
+
+    fn output_grace(&self, key: &TaskKey) -> Duration {
+        let mut grace = self.config.output_grace;
+        if let Some((procedure, subject, session)) = self.task(key) {
+            let own = self.config.procedures.get(procedure).output_grace;
+            grace = own.unwrap_or(grace);
+            let disk = self.completions.for_subject_now_and_later(&subject);
+            if !grace.is_zero() && disk.is_forbidden(procedure, &session) {
+                return Duration::zero();
+            }
+        }
+        chrono_duration(grace)
+    }
+
+    fn rules(&self, key: &TaskKey) -> Option<&SubmitRules> {
+        let procedures = &self.config.procedures;
+        let own = procedures.find(&key.procedure)?;
+        Some(&procedures.get(own).rules)
+    }
+}
+
+impl OutputSource for Asked {
+    fn outputs(&self, key: &TaskKey, wants_age: bool) -> Outputs {
+        self.0.borrow_mut().insert((key.clone(), wants_age));
+        Outputs::Missing
+    }
+
+    fn output_grace(&self, _: &TaskKey) -> Duration {
+        Duration::zero()
+    }
+}
+
+impl OutputSource for Ahead<'_> {
+    fn outputs(&self, key: &TaskKey, wants_age: bool) -> Outputs {
+        match self.known.get(&(key.clone(), wants_age)) {
+            Some(outputs) => *outputs,
+            None => self.disk.outputs(key, wants_age),
+        }
+    }
+
+    fn output_grace(&self, key: &TaskKey) -> Duration {
+        self.disk.output_grace(key)
+    }
+
+    fn rules(&self, key: &TaskKey) -> Option<&SubmitRules> {
+        self.disk.rules(key)
+    }
+}

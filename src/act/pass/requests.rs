@@ -1,0 +1,91 @@
+//! From the due tasks of a manifest to what is submitted: requests, some of them together in arrays.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{AttemptNumbers, Pass};
+use crate::decide::manifest::{Decision, Due, Manifest};
+use crate::decide::request;
+use crate::decide::request::{Batch, Circumstances, Prepared, batch};
+use crate::executor::ExecutorError;
+use crate::executor::script::header_words;
+use crate::model::procedure::ArrayMode;
+use crate::model::state::State;
+
+/// Per procedure: where its script was looked for, and how many tasks that keeps back.
+pub type MissingScripts = BTreeMap<Arc<str>, (ExecutorError, usize)>;
+
+impl Pass<'_> {
+    /// Builds the requests of all due tasks whose scripts exist; the others are counted by procedure,
+    /// and left out unless this is a preview.
+    pub(super) fn prepare(
+        &self,
+        manifest: &Manifest,
+        history: &AttemptNumbers,
+        state: &State,
+        is_preview: bool,
+    ) -> (Vec<Prepared>, MissingScripts) {
+        // Also those of steps that are not due yet: a typing error should not wait for its day.
+        let mut missing: MissingScripts = self
+            .config
+            .procedures
+            .iter()
+            .filter_map(|(_, procedure)| {
+                let error = self.executor.find_script(&procedure.script).err()?;
+                Some((Arc::clone(&procedure.name), (error, 0)))
+            })
+            .collect();
+        let mut tasks = Vec::new();
+        let mut headers: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        let now = (self.clock)();
+        for planned in manifest.due() {
+            let procedure = self.config.procedures.get(planned.procedure);
+            if let Some((_, count)) = missing.get_mut(&procedure.name) {
+                *count += 1;
+                if !is_preview {
+                    continue;
+                }
+            }
+            let key = request::key(self.config, planned);
+            let (attempt, last_reason) = history.next(&key);
+            let is_retry = matches!(planned.decision, Decision::Submit(Due::Retry { .. }));
+            let script: &[String] = if is_retry {
+                headers.entry(&procedure.script).or_insert_with(|| {
+                    let path = self.executor.find_script(&procedure.script);
+                    path.map(|path| header_words(&path)).unwrap_or_default()
+                })
+            } else {
+                &[]
+            };
+            tasks.push(request::prepare(
+                self.config,
+                planned,
+                &Circumstances {
+                    project: self.project,
+                    attempt,
+                    last_reason,
+                    row: state.get(&key),
+                    script,
+                    now,
+                    run_id: self.run_id,
+                },
+            ));
+        }
+        (tasks, missing)
+    }
+
+    /// Makes arrays of the tasks that can be submitted together, if that is wanted.
+    pub(super) fn group(&mut self, tasks: Vec<Prepared>, dir: &Path) -> Vec<Batch> {
+        let takes_arrays = self.executor.takes_arrays();
+        let procedures = &self.config.procedures;
+        let mode = |name: &str| match procedures.find(name) {
+            Some(id) if takes_arrays => {
+                let rules = &procedures.get(id).rules;
+                (rules.array, rules.array_throttle)
+            }
+            _ => (ArrayMode::Never, None),
+        };
+        batch::group(tasks, &mode, &mut || self.executor.array_limit(), dir)
+    }
+}

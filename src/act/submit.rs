@@ -1,0 +1,334 @@
+//! Carries a manifest out: journal, executor, state, one job or job array after the other.
+//!
+//! The rule that everything here serves: an intent is on disk before sbatch starts, and its answer
+//! is on disk before the next one starts. Nothing that the executor says ends a run with accepted
+//! jobs unrecorded. See `docs/reliability.md`.
+
+mod progress;
+mod report;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use crate::decide::request::{Batch, Prepared};
+use crate::executor::{Answer, Executor, JobRequest, Question, Refusal, Submission};
+use crate::model::job::JobId;
+use crate::model::procedure::Resources;
+use crate::model::state::{State, TaskKey};
+use crate::store::audit_log::AuditLog;
+use crate::store::journal;
+use crate::store::journal::Entry;
+use crate::store::lock::LockError;
+use crate::store::state_file::{LockedStore, StateError};
+use progress::{LONG_WAIT_S, Progress};
+use report::{note_audit_error, of_task};
+use run::{Run, entry};
+
+/// Holds what a submission needs of the outside.
+pub struct Submitter<'a> {
+    pub store: &'a LockedStore,
+    pub state: &'a mut State,
+    pub executor: &'a mut dyn Executor,
+    pub audit: &'a mut AuditLog,
+    pub clock: &'a dyn Fn() -> DateTime<Utc>,
+    /// Waits between tries after a transient refusal.
+    pub pause: &'a dyn Fn(Duration),
+    /// Called after each task, for a progress bar.
+    pub tick: &'a dyn Fn(),
+    /// No submission starts after this time.
+    pub deadline: DateTime<Utc>,
+}
+
+/// Tells what became of the tasks.
+#[derive(Debug, Default)]
+pub struct Submitted {
+    pub accepted: Vec<(TaskKey, JobId)>,
+    /// Per procedure: the first refusal's words and how many tasks it keeps back.
+    pub refused: BTreeMap<Arc<str>, (String, usize)>,
+    /// Retries whose own resources were refused: that says nothing of the procedure's other tasks.
+    pub refused_retries: Vec<RefusedRetry>,
+    pub in_doubt: Vec<(TaskKey, String)>,
+    /// Procedures of which no more is submitted in this run.
+    pub held: BTreeMap<Arc<str>, Held>,
+    /// Why the run stopped before all tasks were tried, and how many were left.
+    pub stopped: Option<(Halt, usize)>,
+    /// Events that could not be written to the audit log, once.
+    pub audit_error: Option<String>,
+    /// Why the rows could not be saved. What was accepted is in the journal, unless that failed too.
+    pub unsaved: Option<StateError>,
+}
+
+/// Describes retries of equal resources that were refused.
+#[derive(Debug)]
+pub struct RefusedRetry {
+    /// The first one.
+    pub key: TaskKey,
+    pub resources: Resources,
+    pub message: String,
+    pub count: usize,
+}
+
+impl RefusedRetry {
+    fn is_like(&self, task: &Prepared) -> bool {
+        self.key.procedure == task.intent.key.procedure && self.resources == task.request.resources
+    }
+}
+
+/// Tasks of one procedure that wait for the next run.
+#[derive(Debug)]
+pub struct Held {
+    pub by: HeldBy,
+    /// Slurm's words.
+    pub message: String,
+    pub count: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeldBy {
+    /// A limit on the jobs of its account or quality of service.
+    Limit,
+    /// Several submissions in a row ended in doubt, although Slurm answers squeue.
+    Doubts,
+}
+
+/// Says why a run submits nothing more.
+#[derive(Debug)]
+pub enum Halt {
+    /// The controller has as many jobs as it can take: the rest waits for the next run.
+    Limit(String),
+    /// The controller cannot be reached.
+    Transient(String),
+    /// Several submissions in a row ended in doubt, and Slurm does not answer squeue either.
+    NoAnswers(String),
+    /// An intent could not be written: nothing may be submitted without one.
+    Journal(StateError),
+    /// The rows could not be saved: [`Submitted::unsaved`] says why.
+    Unsaved,
+    /// The lock is no longer ours.
+    Lock(LockError),
+    Deadline,
+}
+
+/// Tries after a transient refusal, with these pauses between them.
+const PAUSES: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(3),
+    Duration::from_secs(9),
+];
+
+/// How often the journal is folded into the state file, seconds.
+const FOLD_EVERY_S: i64 = 30;
+
+impl Submitter<'_> {
+    /// Submits the batches in their order and saves the state.
+    pub fn submit(mut self, batches: &[Batch]) -> Submitted {
+        let mut progress = Progress::new(self.state);
+        if !batches.is_empty() {
+            let left = batches.iter().map(Cow::Borrowed).collect();
+            self.submit_all(left, &mut progress);
+        }
+        progress.out
+    }
+
+    fn submit_all(&mut self, mut left: VecDeque<Cow<'_, Batch>>, progress: &mut Progress) {
+        let mut run = match self.open(&left) {
+            Ok(run) => run,
+            Err(error) => {
+                progress.out.stopped = Some((Halt::Journal(error), count(&left)));
+                return;
+            }
+        };
+        while let Some(batch) = left.pop_front() {
+            match self.submit_batch(&batch, &mut run, progress) {
+                Ok(Next::Done) => batch.tasks.iter().for_each(|_| (self.tick)()),
+                Ok(Next::Instead(parts)) => {
+                    let intents = parts.iter().flat_map(intents);
+                    run.unsynced.extend(intents);
+                    for part in parts.into_iter().rev() {
+                        left.push_front(Cow::Owned(part));
+                    }
+                }
+                Err(stop) => {
+                    let was_tried = matches!(stop, Halt::NoAnswers(_));
+                    let own = if was_tried { 0 } else { batch.tasks.len() };
+                    progress.out.stopped = Some((stop, count(&left) + own));
+                    break;
+                }
+            }
+            let now = (self.clock)();
+            if (now - run.folded_at).num_seconds() >= FOLD_EVERY_S && !left.is_empty() {
+                if let Err(error) = self.fold(&mut run, progress) {
+                    progress.out.stopped = Some((Halt::Unsaved, count(&left)));
+                    progress.out.unsaved = Some(error);
+                    return;
+                }
+                run = match self.open(&left) {
+                    Ok(next) => next,
+                    Err(error) => {
+                        progress.out.stopped = Some((Halt::Journal(error), count(&left)));
+                        return;
+                    }
+                };
+            }
+        }
+        progress.out.unsaved = self.fold(&mut run, progress).err();
+    }
+
+    /// Opens the journal and syncs the intents of all tasks.
+    fn open(&self, batches: &VecDeque<Cow<'_, Batch>>) -> Result<Run, StateError> {
+        self.store.check_unchanged(self.state)?;
+        let mut run = Run {
+            journal: self.store.journal()?,
+            unsynced: batches.iter().flat_map(|batch| intents(batch)).collect(),
+            done: Vec::new(),
+            folded_at: (self.clock)(),
+        };
+        run.flush()?;
+        Ok(run)
+    }
+
+    /// Submits a batch, several times if the controller only has no time for it.
+    fn submit_batch(
+        &mut self,
+        batch: &Batch,
+        run: &mut Run,
+        progress: &mut Progress,
+    ) -> Result<Next, Halt> {
+        let Some(first) = batch.tasks.first() else {
+            return Ok(Next::Done);
+        };
+        if progress.keeps_back(batch, first) {
+            return Ok(Next::Done);
+        }
+        let mut pauses = PAUSES.into_iter();
+        loop {
+            let (submission, took) = self.send(batch, first, run, progress)?;
+            let (instead, pause) = match &submission {
+                Submission::Refused { kind, .. } => {
+                    let pause = pauses.next();
+                    let pause = pause.filter(|_| *kind == Refusal::Transient);
+                    (
+                        smaller(batch, *kind, took),
+                        pause.filter(|pause| self.has_time_for(*pause)),
+                    )
+                }
+                _ => (None, None),
+            };
+            let is_tried_again = instead.is_some() || pause.is_some();
+            self.report(batch, &submission, is_tried_again, &mut progress.out);
+            match (instead, pause) {
+                (Some(parts), _) => return Ok(Next::Instead(parts)),
+                (None, Some(pause)) => (self.pause)(pause),
+                (None, None) => {
+                    let queue_answers = || {
+                        let seen = self.executor.observe(&Question::default());
+                        !matches!(seen.queue, Answer::Failed(_))
+                    };
+                    let is_over =
+                        progress.conclude(batch, first, (submission, took), queue_answers);
+                    return is_over.map(|()| Next::Done);
+                }
+            }
+        }
+    }
+
+    /// Calls sbatch once, after the intents and that it is called are on disk. Returns its answer and how long it took.
+    fn send(
+        &mut self,
+        batch: &Batch,
+        first: &Prepared,
+        run: &mut Run,
+        progress: &mut Progress,
+    ) -> Result<(Submission, chrono::Duration), Halt> {
+        let now = (self.clock)();
+        if now >= self.deadline {
+            return Err(Halt::Deadline);
+        }
+        self.store.check_lock().map_err(Halt::Lock)?;
+        let sending = batch.tasks.iter().map(|task| Entry::Sending {
+            submission_id: Arc::clone(&task.intent.submission_id),
+            at: now,
+        });
+        run.unsynced.extend(sending);
+        if let Err(error) = run.flush() {
+            run.take_back(batch.tasks.len());
+            return Err(Halt::Journal(error.into()));
+        }
+        let submission = match &batch.array {
+            Some(array) => {
+                let requests: Vec<&JobRequest> =
+                    batch.tasks.iter().map(|task| &task.request).collect();
+                self.executor.submit_array(array, &requests)
+            }
+            None => self.executor.submit(&first.request),
+        };
+        let submission = progress.doubt_what_is_taken(submission);
+        let after = (self.clock)();
+        for (index, task) in batch.tasks.iter().enumerate() {
+            let own = of_task(&submission, batch, index);
+            run.unsynced
+                .push(entry(&task.intent.submission_id, &own, after));
+        }
+        Ok((submission, after - now))
+    }
+
+    fn has_time_for(&self, pause: Duration) -> bool {
+        (self.deadline - (self.clock)())
+            .to_std()
+            .is_ok_and(|left| left > pause)
+    }
+
+    /// Brings the rows up to what is known and saves them, after the events; that ends the journal.
+    fn fold(&mut self, run: &mut Run, progress: &mut Progress) -> Result<(), StateError> {
+        note_audit_error(self.audit.sync(), &mut progress.out);
+        // A result that cannot be synced any more is in the rows that are saved next; should that
+        // fail too, its submission is in doubt on disk and will be looked for.
+        let _ = run.flush_facts();
+        journal::replay(&run.done, self.state);
+        let saved = self.store.save(self.state);
+        if matches!(
+            saved,
+            Err(StateError::Conflict { .. } | StateError::Lock(LockError::Lost { .. }))
+        ) {
+            run.leave_behind();
+        }
+        saved.map(drop)
+    }
+}
+
+/// Says how a run goes on after a batch.
+enum Next {
+    Done,
+    /// Nothing was accepted; these are tried in its place.
+    Instead(Vec<Batch>),
+}
+
+/// Makes smaller batches of an array that was refused for its size. One that was refused after a long wait
+/// of sbatch's own is not: the controller is full, and each further try would take as long.
+fn smaller(batch: &Batch, kind: Refusal, took: chrono::Duration) -> Option<Vec<Batch>> {
+    match kind {
+        Refusal::Limit if took.num_seconds() < LONG_WAIT_S => batch.halves().map(Vec::from),
+        // An array of one that is too large: there are no arrays here.
+        Refusal::ArraySize if batch.array.is_some() => Some(match batch.halves() {
+            Some(halves) => Vec::from(halves),
+            None => batch.one_by_one(),
+        }),
+        _ => None,
+    }
+}
+
+fn intents(batch: &Batch) -> impl Iterator<Item = Entry> {
+    let intents = batch.tasks.iter().map(|task| task.intent.clone());
+    intents.map(Entry::Intent)
+}
+
+fn count(batches: &VecDeque<Cow<'_, Batch>>) -> usize {
+    batches.iter().map(|batch| batch.tasks.len()).sum()
+}

@@ -1,0 +1,135 @@
+//! What the audit log and the caller are told of one answer.
+
+use std::io;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::{Submitted, Submitter};
+use crate::decide::manifest::Due;
+use crate::decide::request::{Batch, Notes, Prepared};
+use crate::executor::{JobRequest, Submission};
+use crate::model::job::array;
+use crate::model::state::TaskStatus;
+use crate::store::audit_log;
+use crate::store::audit_log::{Event, EventKind};
+
+impl Submitter<'_> {
+    /// Notes what became of each task. What is tried again otherwise was refused all the same.
+    pub(super) fn report(
+        &mut self,
+        batch: &Batch,
+        submission: &Submission,
+        is_tried_again: bool,
+        out: &mut Submitted,
+    ) {
+        let requests: Vec<&JobRequest> = batch.tasks.iter().map(|task| &task.request).collect();
+        let argv = match (&batch.array, requests.as_slice()) {
+            (Some(array), tasks) => self.executor.array_command_line(array, tasks),
+            (None, [task, ..]) => self.executor.command_line(task),
+            (None, []) => Vec::new(),
+        };
+        let at = (self.clock)();
+        let mut events = Vec::new();
+        for (index, task) in batch.tasks.iter().enumerate() {
+            let key = &task.intent.key;
+            let mut event = Event {
+                at,
+                kind: EventKind::Submitted,
+                key: Some(key.clone()),
+                job_id: None,
+                old_status: None,
+                new_status: Some(TaskStatus::Pending),
+                detail: None,
+                extra: audit_log::extras_of_intent(&task.intent),
+            };
+            event.extra.extend(notes(task));
+            // Two studies may write to one log.
+            event
+                .extra
+                .push(("project", task.request.project.as_str().into()));
+            if batch.array.is_some() {
+                event.extra.push(("array_index", index.into()));
+            }
+            match of_task(submission, batch, index) {
+                Submission::Accepted { job_id, cluster } => {
+                    out.accepted.push((key.clone(), job_id.clone()));
+                    event.job_id = Some(job_id);
+                    event.extra.push(("argv", argv.clone().into()));
+                    event
+                        .extra
+                        .push(("version", env!("CARGO_PKG_VERSION").into()));
+                    if let Some(cluster) = cluster {
+                        event.extra.push(("cluster", cluster.to_string().into()));
+                    }
+                }
+                Submission::Refused { message, .. } => {
+                    event.kind = EventKind::Error;
+                    event.new_status = None;
+                    event.detail = Some(message);
+                }
+                Submission::InDoubt { message } => {
+                    event.kind = EventKind::Error;
+                    event.detail = Some(format!("in doubt: {message}"));
+                    out.in_doubt.push((key.clone(), message));
+                }
+            }
+            events.push(event);
+        }
+        if is_tried_again {
+            // One line tells as much as one for each task.
+            events.truncate(1);
+        }
+        let written = self.audit.append_unsynced(&events);
+        note_audit_error(written, out);
+    }
+}
+
+pub(super) fn note_audit_error(written: Result<(), (PathBuf, io::Error)>, out: &mut Submitted) {
+    if let Err((path, error)) = written {
+        out.audit_error
+            .get_or_insert_with(|| format!("cannot write {}: {error}", path.display()));
+    }
+}
+
+/// Tells of one task what sbatch told of its batch.
+pub(super) fn of_task(submission: &Submission, batch: &Batch, index: usize) -> Submission {
+    match submission {
+        Submission::Accepted { job_id, cluster } if batch.array.is_some() => Submission::Accepted {
+            job_id: array::job_id_of_task(job_id, index),
+            cluster: cluster.clone(),
+        },
+        other => other.clone(),
+    }
+}
+
+/// Returns why a task is submitted, and how the request differs from what is configured.
+fn notes(task: &Prepared) -> Vec<(&'static str, Value)> {
+    let Notes {
+        due,
+        retry_of,
+        changes,
+        reduced,
+        has_own_resources: _,
+    } = &task.notes;
+    let reduced: Vec<String> = reduced.iter().map(ToString::to_string).collect();
+    [
+        ("cause", due.and_then(Due::cause).map(Value::from)),
+        ("retry_of", retry_of.map(|reason| reason.as_str().into())),
+        (
+            "changes",
+            Some(changes.clone())
+                .filter(|list| !list.is_empty())
+                .map(Value::from),
+        ),
+        (
+            "reduced",
+            Some(reduced)
+                .filter(|list| !list.is_empty())
+                .map(Value::from),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(key, value)| Some((key, value?)))
+    .collect()
+}

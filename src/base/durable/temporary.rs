@@ -1,0 +1,157 @@
+//! The file that is written in place of another, with the other's access rights.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{Gid, Mode, Uid, XattrFlags};
+use rustix::io::Errno;
+
+use super::{ReplaceError, TRIES, failed, prefix_of};
+
+const ACL: &str = "system.posix_acl_access";
+
+/// Is a file that goes away unless it is renamed.
+pub(super) struct Temporary {
+    pub path: PathBuf,
+    armed: bool,
+}
+
+impl Temporary {
+    /// Chooses a name that tells whose it is.
+    pub fn named(target: &Path) -> Self {
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        let host: String = crate::base::sys::host_name()
+            .chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || c == '-' {
+                    c
+                } else {
+                    '_'
+                }
+            })
+            .take(32)
+            .collect();
+        let mut name = prefix_of(target);
+        name.push(format!(
+            "{host}.{}.{}",
+            std::process::id(),
+            COUNTER.fetch_add(1, Ordering::Relaxed)
+        ));
+        Self {
+            path: target.with_file_name(name),
+            armed: true,
+        }
+    }
+
+    /// Writes and syncs a temporary file. With an old file, it gets that one's access rights;
+    /// without, those of umask and directory.
+    pub fn write(target: &Path, bytes: &[u8], old: Option<&File>) -> Result<Self, ReplaceError> {
+        let mode = if old.is_some() { 0o600 } else { 0o666 };
+        let mut tries = 100;
+        let (mut temporary, mut file) = loop {
+            let mut temporary = Self::named(target);
+            match OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(mode)
+                .open(&temporary.path)
+            {
+                Ok(file) => break (temporary, file),
+                Err(source) => {
+                    temporary.disarm();
+                    tries -= 1;
+                    if source.kind() != io::ErrorKind::AlreadyExists || tries == 0 {
+                        return Err(failed("create", &temporary.path, source));
+                    }
+                }
+            }
+        };
+        // A sync that failed is not tried again: the kernel may have dropped the pages already.
+        let outcome = file
+            .write_all(bytes)
+            .and_then(|()| old.map_or(Ok(()), |old| copy_rights(old, &file)))
+            .and_then(|()| file.sync_all());
+        if let Err(source) = outcome {
+            let path = temporary.path.clone();
+            temporary.remove();
+            return Err(failed("write", &path, source));
+        }
+        Ok(temporary)
+    }
+
+    pub fn rename(mut self, to: &Path, is_done: impl Fn() -> bool) -> Result<(), ReplaceError> {
+        let mut tries = 1;
+        loop {
+            match std::fs::rename(&self.path, to) {
+                Ok(()) => break,
+                // NFS may report a failure of a rename that took place.
+                Err(_) if is_done() => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted && tries < TRIES => {
+                    tries += 1;
+                }
+                Err(source) => return Err(failed("replace", to, source)),
+            }
+        }
+        // A rename between two names of one file does nothing, and leaves both.
+        self.remove();
+        Ok(())
+    }
+
+    pub fn disarm(&mut self) {
+        self.armed = false;
+    }
+
+    fn remove(&mut self) {
+        if std::mem::take(&mut self.armed) {
+            // Mostly it is gone by its rename. What stays is removed as a left-over later.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// Gives a file the owner (if root does it), group, mode and ACL of another.
+fn copy_rights(from: &File, to: &File) -> io::Result<()> {
+    let (old, new) = (from.metadata()?, to.metadata()?);
+    let mut mode = old.mode() & 0o7777;
+    if old.uid() != new.uid() && rustix::process::geteuid().is_root() {
+        // Root who repairs a state must not take it from its owner.
+        rustix::fs::fchown(to, Some(Uid::from_raw(old.uid())), None)?;
+    }
+    let has_group = old.gid() == new.gid()
+        || rustix::fs::fchown(to, None, Some(Gid::from_raw(old.gid()))).is_ok();
+    if !has_group {
+        // Another group must not get what was meant for the old one.
+        mode = (mode & !0o070) | ((mode & 0o007) << 3);
+    }
+    rustix::fs::fchmod(to, Mode::from_raw_mode(mode))?;
+    match acl_of(from)? {
+        Some(acl) if has_group => rustix::fs::fsetxattr(to, ACL, &acl, XattrFlags::empty())?,
+        _ => match rustix::fs::fremovexattr(to, ACL) {
+            Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            Err(errno) => return Err(errno.into()),
+        },
+    }
+    Ok(())
+}
+
+fn acl_of(file: &File) -> io::Result<Option<Vec<u8>>> {
+    // The kernel allows attributes of 64 KiB at most.
+    let mut acl = vec![0; 64 * 1024];
+    match rustix::fs::fgetxattr(file, ACL, acl.as_mut_slice()) {
+        Ok(length) => {
+            acl.truncate(length);
+            Ok(Some(acl))
+        }
+        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}

@@ -1,0 +1,10 @@
+//! Small tools that know nothing of studies and jobs.
+
+pub mod durable;
+pub mod exit;
+pub mod hex;
+pub mod parallel;
+pub mod regular;
+pub mod shell;
+pub mod sys;
+pub mod threads;

@@ -1,0 +1,265 @@
+//! The circuit breaker: a procedure whose jobs fail one after the other is paused. Pure.
+//!
+//! Nothing is counted on the side: the failures in a row are found in the records of all attempts
+//! each time, so that no crash can lose one.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use chrono::{DateTime, Duration, Utc};
+
+use crate::model::procedure::ProcedureDag;
+use crate::model::state::{AttemptId, Reason, TaskKey, TaskRow, TaskStatus};
+use crate::store::control::{Control, Pause, PauseCause};
+
+/// Failures that are older say nothing about today's set-up.
+const MEMORY: Duration = Duration::days(30);
+
+/// Describes the failures of a procedure since its last success.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Streak {
+    pub count: u32,
+    pub reasons: BTreeMap<Reason, usize>,
+    /// The one that ended last.
+    pub newest: TaskKey,
+    newest_end: DateTime<Utc>,
+}
+
+/// Finds the failures in a row of each procedure: those that ended after its last success, in the
+/// last 30 days, of jobs that were submitted after it was last resumed. `attempts` are all of them,
+/// in any order; where one is told of twice, the first counts.
+pub fn streaks<'a>(
+    attempts: impl Iterator<Item = &'a TaskRow> + Clone,
+    control: &Control,
+    now: DateTime<Utc>,
+) -> BTreeMap<Arc<str>, Streak> {
+    let mut last_success: HashMap<&str, DateTime<Utc>> = HashMap::new();
+    for row in attempts.clone() {
+        if row.is_proven_complete()
+            && let Some(end) = end_of(row)
+        {
+            let last = last_success.entry(&row.key.procedure).or_insert(end);
+            *last = end.max(*last);
+        }
+    }
+    let mut seen: HashSet<AttemptId> = HashSet::new();
+    let mut streaks: BTreeMap<Arc<str>, Streak> = BTreeMap::new();
+    for row in attempts {
+        let name = &row.key.procedure;
+        let (Some(reason), Some(end)) = (failure(row), end_of(row)) else {
+            continue;
+        };
+        let is_over = last_success.get(&**name).is_some_and(|last| end <= *last)
+            || end < now - MEMORY
+            || control
+                .forgiven_until(name)
+                .is_some_and(|until| row.submitted_at.unwrap_or(end) <= until);
+        if is_over || !seen.insert(AttemptId::of(row)) {
+            continue;
+        }
+        let streak = streaks.entry(Arc::clone(name)).or_insert_with(|| Streak {
+            count: 0,
+            reasons: BTreeMap::new(),
+            newest: row.key.clone(),
+            newest_end: end,
+        });
+        streak.count = streak.count.saturating_add(1);
+        *streak.reasons.entry(reason).or_default() += 1;
+        if end > streak.newest_end {
+            streak.newest = row.key.clone();
+            streak.newest_end = end;
+        }
+    }
+    streaks
+}
+
+/// Returns the procedures that must be paused now, with their pauses. One that is paused already, by
+/// whom ever, is left as it is.
+pub fn trip(
+    streaks: &BTreeMap<Arc<str>, Streak>,
+    dag: &ProcedureDag,
+    control: &Control,
+    now: DateTime<Utc>,
+) -> Vec<(Arc<str>, Pause)> {
+    dag.iter()
+        .filter_map(|(_, procedure)| {
+            let limit = procedure.rules.pause_after_failures?;
+            let count = streaks.get(&procedure.name)?.count;
+            let is_paused = control
+                .procedures
+                .get(&procedure.name)
+                .is_some_and(|switch| switch.paused.is_some());
+            (count >= limit && !is_paused).then(|| {
+                let cause = PauseCause::Failures { count };
+                (Arc::clone(&procedure.name), Pause { since: now, cause })
+            })
+        })
+        .collect()
+}
+
+/// Returns the time before which nothing counts any more.
+pub fn horizon(now: DateTime<Utc>) -> DateTime<Utc> {
+    now - MEMORY
+}
+
+/// Returns the reason of a failure that speaks against the procedure or the machine: not what a
+/// person or the site ended, nor what nobody knows the end of.
+fn failure(row: &TaskRow) -> Option<Reason> {
+    let counts = match row.reason? {
+        Reason::ExitCode
+        | Reason::Timeout
+        | Reason::OutOfMemory
+        | Reason::NodeFail
+        | Reason::BootFail
+        | Reason::LaunchFailed
+        | Reason::Deadline
+        | Reason::NoOutput => true,
+        Reason::Cancelled | Reason::Dependency | Reason::Preempted | Reason::Lost => false,
+        Reason::Submitting
+        | Reason::Queued
+        | Reason::Held
+        | Reason::Unaccounted
+        | Reason::Running
+        | Reason::Suspended
+        | Reason::AwaitingOutput
+        | Reason::Verified
+        | Reason::Unverified => false,
+    };
+    row.reason
+        .filter(|_| counts && row.status == TaskStatus::Failed)
+}
+
+fn end_of(row: &TaskRow) -> Option<DateTime<Utc>> {
+    row.facts.ended_at.or(row.updated_at).or(row.submitted_at)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::procedure::testing::procedure;
+    use crate::model::procedure::{ProcedureDag, Scope};
+    use crate::model::state::testing::{at, row};
+
+    /// An attempt that was submitted a minute before its end.
+    fn ended(minute: i64, reason: Reason) -> TaskRow {
+        let status = if reason.fits(TaskStatus::Complete) {
+            TaskStatus::Complete
+        } else {
+            TaskStatus::Failed
+        };
+        let mut row = row("a", status, reason);
+        row.submission_id = Some(format!("{minute}").as_str().into());
+        row.submitted_at = Some(at(minute - 1));
+        row.facts.ended_at = Some(at(minute));
+        row
+    }
+
+    fn count(rows: &[TaskRow], control: &Control, now: i64) -> u32 {
+        streaks(rows.iter(), control, at(now))
+            .get("a")
+            .map_or(0, |streak| streak.count)
+    }
+
+    #[test]
+    fn only_failures_that_speak_against_the_procedure_count() {
+        let counted: Vec<&str> = Reason::ALL
+            .iter()
+            .filter(|reason| {
+                reason.fits(TaskStatus::Failed)
+                    && count(&[ended(1, **reason)], &Control::default(), 2) == 1
+            })
+            .map(|reason| reason.as_str())
+            .collect();
+        assert_eq!(
+            counted,
+            [
+                "exit_code",
+                "timeout",
+                "out_of_memory",
+                "node_fail",
+                "boot_fail",
+                "launch_failed",
+                "deadline",
+                "no_output"
+            ]
+        );
+        let mut python = ended(1, Reason::ExitCode);
+        python.reason = None;
+        assert_eq!(count(&[python], &Control::default(), 2), 0);
+    }
+
+    #[test]
+    fn a_success_a_resume_and_time_end_a_streak() {
+        let mut rows: Vec<TaskRow> = (1..=5).map(|at| ended(at, Reason::ExitCode)).collect();
+        let mut control = Control::default();
+        assert_eq!(count(&rows, &control, 10), 5);
+        let days = |days: i64| days * 24 * 60;
+        assert_eq!(count(&rows, &control, days(30) + 3), 3);
+        rows.push(ended(3, Reason::Verified));
+        assert_eq!(count(&rows, &control, 10), 2, "whatever order they come in");
+        control.switch_mut(Some(&"a".into())).resumed_at = Some(at(3));
+        assert_eq!(count(&rows, &control, 10), 1, "submitted after minute 3");
+        control.study.resumed_at = Some(at(9));
+        assert_eq!(count(&rows, &control, 10), 0);
+    }
+
+    #[test]
+    fn it_trips_at_the_number_and_leaves_pauses_alone() {
+        let mut declared = procedure("a", Scope::Session, &[]);
+        declared.rules.pause_after_failures = Some(3);
+        let dag = ProcedureDag::new(vec![declared.clone()]).unwrap();
+        let rows: Vec<TaskRow> = (1..=3).map(|at| ended(at, Reason::Timeout)).collect();
+        let trips = |count: usize, dag: &ProcedureDag, control: &Control| {
+            let found = streaks(rows[..count].iter(), control, at(9));
+            trip(&found, dag, control, at(9))
+        };
+        let mut control = Control::default();
+        assert_eq!(trips(2, &dag, &control), []);
+        let tripped = trips(3, &dag, &control);
+        assert_eq!(
+            tripped[0].1,
+            Pause {
+                since: at(9),
+                cause: PauseCause::Failures { count: 3 }
+            }
+        );
+        control.switch_mut(Some(&"a".into())).paused = Some(tripped[0].1.clone());
+        assert_eq!(trips(3, &dag, &control), []);
+        declared.rules.pause_after_failures = None;
+        let never = ProcedureDag::new(vec![declared]).unwrap();
+        assert_eq!(trips(3, &never, &Control::default()), []);
+    }
+
+    proptest! {
+        /// Against a count by hand, over any order and with attempts told of twice.
+        #[test]
+        fn it_counts_what_a_walk_back_from_the_end_counts(
+            ends in proptest::collection::vec(0usize..4, 0..20),
+            shuffle in any::<prop::sample::Index>(),
+            twice in any::<bool>(),
+        ) {
+            let words = [Reason::ExitCode, Reason::Cancelled, Reason::Verified, Reason::NoOutput];
+            let mut rows: Vec<TaskRow> = ends
+                .iter()
+                .enumerate()
+                .map(|(minute, word)| ended(minute as i64, words[*word]))
+                .collect();
+            let expected = ends
+                .iter()
+                .rev()
+                .take_while(|word| words[**word] != Reason::Verified)
+                .filter(|word| words[**word] != Reason::Cancelled)
+                .count();
+            if !rows.is_empty() {
+                let by = shuffle.index(rows.len());
+                rows.rotate_left(by);
+            }
+            if twice {
+                rows.extend(rows.clone());
+            }
+            prop_assert_eq!(count(&rows, &Control::default(), 60) as usize, expected);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Limits: how many of the due tasks a run may submit, and which. The manifest itself knows no limits.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Decision, Limit, Manifest, Skip};
+use crate::model::config::Fairness;
+use crate::model::procedure::ProcedureDag;
+use crate::model::state::{State, TaskKey, TaskStatus};
+
+/// Holds the numbers that bound one run. None: no limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// `--max-jobs`
+    pub max_jobs: Option<usize>,
+    pub max_submit_per_run: Option<usize>,
+    pub max_in_flight: Option<usize>,
+    pub max_queued_user_jobs: Option<usize>,
+    pub fair: Fairness,
+}
+
+/// Turns due tasks beyond the limits into skipped ones; the order of the others stays. The tasks of a
+/// procedure go before those of the next one; within it, their own order or [`Fairness::Subjects`]
+/// decides. `queued_user_jobs`: all living jobs of the user in the queue.
+pub fn apply(
+    manifest: &mut Manifest,
+    limits: &Limits,
+    dag: &ProcedureDag,
+    rows: &State,
+    queued_user_jobs: usize,
+) {
+    let due: Vec<usize> = manifest
+        .tasks
+        .iter()
+        .enumerate()
+        .filter(|(_, task)| matches!(task.decision, Decision::Submit(_)))
+        .map(|(at, _)| at)
+        .collect();
+    if due.is_empty() {
+        return;
+    }
+    let order = match limits.fair {
+        Fairness::Order => due,
+        Fairness::Subjects => in_turn(manifest, &due, dag, rows),
+    };
+    let mut room = Room::new(limits, dag, rows, queued_user_jobs);
+    for at in order {
+        let Some(task) = manifest.tasks.get_mut(at) else {
+            continue;
+        };
+        let procedure = task.procedure.index();
+        // Only a warm-up asks for the row of each task.
+        let has_failed = room.warms_up(procedure)
+            && rows
+                .get(&TaskKey {
+                    subject: task.subject.shared(),
+                    session: task.session.shared(),
+                    procedure: Arc::clone(&dag.get(task.procedure).name),
+                })
+                .is_some_and(|row| row.status == TaskStatus::Failed);
+        match room.reached(procedure, has_failed) {
+            Some(limit) => task.decision = Decision::Skip(Skip::OverLimit(limit)),
+            None => room.take(procedure, has_failed),
+        }
+    }
+}
+
+/// Orders due tasks so that within a procedure always the subject with the fewest tasks in flight is
+/// next, of several the first one.
+fn in_turn(manifest: &Manifest, due: &[usize], dag: &ProcedureDag, rows: &State) -> Vec<usize> {
+    let mut taken: HashMap<(usize, &str), usize> = HashMap::new();
+    for row in rows.rows().iter().filter(|row| row.is_in_flight()) {
+        if let Some(id) = dag.find(&row.key.procedure) {
+            *taken.entry((id.index(), &row.key.subject)).or_default() += 1;
+        }
+    }
+    let mut turns: Vec<(usize, usize, usize)> = due
+        .iter()
+        .filter_map(|&at| {
+            let task = manifest.tasks.get(at)?;
+            let procedure = task.procedure.index();
+            let turn = taken.entry((procedure, task.subject.as_str())).or_default();
+            *turn += 1;
+            Some((procedure, *turn, at))
+        })
+        .collect();
+    turns.sort_unstable();
+    turns.into_iter().map(|(_, _, at)| at).collect()
+}
+
+/// Counts what is there, and what a run adds to it.
+struct Room<'a> {
+    limits: &'a Limits,
+    submitted: usize,
+    in_flight: usize,
+    queued_user_jobs: usize,
+    /// By index of the procedure.
+    procedures: Vec<Counts>,
+}
+
+#[derive(Clone, Default)]
+struct Counts {
+    max_in_flight: Option<usize>,
+    warmup: usize,
+    complete: usize,
+    in_flight: usize,
+    /// Failed rows that keep their place among the first jobs.
+    failed: usize,
+    /// The same before this run, for what is told.
+    failed_before: usize,
+}
+
+impl<'a> Room<'a> {
+    fn new(limits: &'a Limits, dag: &ProcedureDag, rows: &State, queued_user_jobs: usize) -> Self {
+        let mut procedures: Vec<Counts> = dag
+            .iter()
+            .map(|(_, procedure)| Counts {
+                max_in_flight: procedure.rules.max_in_flight,
+                warmup: procedure.rules.warmup,
+                ..Counts::default()
+            })
+            .collect();
+        let mut in_flight = 0;
+        for row in rows.rows() {
+            in_flight += usize::from(row.is_in_flight());
+            let own = dag
+                .find(&row.key.procedure)
+                .and_then(|id| procedures.get_mut(id.index()));
+            if let Some(own) = own {
+                match row.status {
+                    TaskStatus::Pending | TaskStatus::Running => own.in_flight += 1,
+                    TaskStatus::Complete => own.complete += 1,
+                    TaskStatus::Failed => own.failed += 1,
+                }
+            }
+        }
+        for own in &mut procedures {
+            own.failed_before = own.failed;
+        }
+        Self {
+            limits,
+            submitted: 0,
+            in_flight,
+            queued_user_jobs,
+            procedures,
+        }
+    }
+
+    fn warms_up(&self, procedure: usize) -> bool {
+        self.procedures
+            .get(procedure)
+            .is_some_and(|own| own.complete < own.warmup)
+    }
+
+    /// Returns the limit that a task runs into. `has_failed`: it has a failed row, which the new
+    /// attempt replaces.
+    fn reached(&self, procedure: usize, has_failed: bool) -> Option<Limit> {
+        let limits = self.limits;
+        let own = self.procedures.get(procedure)?;
+        let full = |limit: Option<usize>, count: usize| limit.filter(|limit| count >= *limit);
+        None.or_else(|| full(limits.max_jobs, self.submitted).map(Limit::MaxJobs))
+            .or_else(|| full(limits.max_submit_per_run, self.submitted).map(Limit::MaxSubmitPerRun))
+            .or_else(|| full(limits.max_in_flight, self.in_flight).map(Limit::MaxInFlight))
+            .or_else(|| full(own.max_in_flight, own.in_flight).map(Limit::ProcedureMaxInFlight))
+            .or_else(|| {
+                full(limits.max_queued_user_jobs, self.queued_user_jobs).map(Limit::QueuedUserJobs)
+            })
+            .or_else(|| own.warmup_reached(has_failed))
+    }
+
+    fn take(&mut self, procedure: usize, has_failed: bool) {
+        self.submitted += 1;
+        self.in_flight += 1;
+        self.queued_user_jobs += 1;
+        if let Some(own) = self.procedures.get_mut(procedure) {
+            own.in_flight += 1;
+            own.failed -= usize::from(has_failed);
+        }
+    }
+}
+
+impl Counts {
+    /// The first jobs succeeded, are in flight, or failed and wait for a person; a task that failed
+    /// has its own place among them.
+    fn warmup_reached(&self, has_failed: bool) -> Option<Limit> {
+        let places = self.complete + self.in_flight + if has_failed { 0 } else { self.failed };
+        (self.complete < self.warmup && places >= self.warmup).then_some(Limit::Warmup {
+            needed: self.warmup,
+            succeeded: self.complete,
+            failed: self.failed_before,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! Whether a failed task is tried again without a person, when, and what the next attempt carries. Pure.
+//!
+//! The rules stand in the configuration, what they have used up in the task's row. A failure that no
+//! rule names, or whose cause is not known, waits for a person.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::executor::slurm::job_state::cancelled_by;
+use crate::model::procedure::{Resources, RetryRule, RetryRules, options};
+use crate::model::state::{Reason, RetryState, TaskRow, TaskStatus};
+
+/// Says what becomes of a failed task by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outlook {
+    /// Nothing: no rule speaks of this failure, so it waits for a person.
+    None,
+    /// It is tried again now.
+    Now,
+    /// It is tried again at this time.
+    At(DateTime<Utc>),
+    /// The rules allow no more attempts: it waits for a person.
+    Spent(Budget),
+}
+
+/// Holds a budget that is used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Budget {
+    /// Attempts so far; of the infrastructure's budget, the retries.
+    pub used: u32,
+    pub allowed: u32,
+    /// True for the budget of failures that are not the job's fault.
+    pub infrastructure: bool,
+}
+
+/// Nodes, as Slurm prints those of one attempt, that a task stays away from at most: on a small
+/// cluster a longer list would leave none.
+pub const MAX_EXCLUDED: usize = 8;
+
+/// The pause after a failure of the infrastructure: one bad node can use up all attempts in a minute.
+const BACK_OFF: Duration = Duration::from_secs(60);
+
+/// Back-off grows no longer than to this.
+const MAX_BACK_OFF: Duration = Duration::from_secs(3600);
+
+impl Outlook {
+    /// True if the task is tried again without a person.
+    pub fn is_retry(self) -> bool {
+        matches!(self, Self::Now | Self::At(_))
+    }
+}
+
+/// Says what becomes of a failed row. `own_uid`: whose jobs these are; a person's own cancel is final.
+pub fn outlook(
+    rules: Option<&RetryRules>,
+    row: &TaskRow,
+    own_uid: Option<u32>,
+    now: DateTime<Utc>,
+) -> Outlook {
+    let Some((rules, rule)) = rules.and_then(|rules| Some((rules, rule_of(rules, row, own_uid)?)))
+    else {
+        return Outlook::None;
+    };
+    let infrastructure = row.reason.is_some_and(is_infrastructure);
+    let (used, allowed) = if infrastructure {
+        (row.retry.infrastructure, rules.max_infrastructure)
+    } else {
+        (row.retry.attempts(), rules.max_attempts)
+    };
+    if used >= allowed {
+        return Outlook::Spent(Budget {
+            used,
+            allowed,
+            infrastructure,
+        });
+    }
+    let delay = delay(rule, infrastructure.then_some(row.retry.infrastructure));
+    let due = row
+        .facts
+        .ended_at
+        .or(row.updated_at)
+        .filter(|_| !delay.is_zero())
+        .and_then(|since| since.checked_add_signed(delay));
+    match due {
+        Some(at) if at > now => Outlook::At(at),
+        _ => Outlook::Now,
+    }
+}
+
+/// Returns what the next attempt after a failed row carries. `configured`: what an attempt without
+/// retries would ask for.
+pub fn next(rules: &RetryRules, row: &TaskRow, configured: &Resources) -> RetryState {
+    let mut state = row.retry.clone();
+    let Some(reason) = row.reason else {
+        return state;
+    };
+    if is_infrastructure(reason) {
+        state.infrastructure = state.infrastructure.saturating_add(1);
+    } else {
+        state.retries = state.retries.saturating_add(1);
+    }
+    let Some(rule) = rules.on.get(&reason) else {
+        return state;
+    };
+    if let (Some(factor), Some(asked)) = (rule.mem_factor, asked_mem(row, configured)) {
+        let most = rule.mem_max.as_ref().and_then(|most| most.bound());
+        state.mem_mb = raised(asked, factor, most).or(state.mem_mb);
+    }
+    if let (Some(factor), Some(asked)) = (rule.time_factor, asked_time(row, configured)) {
+        let most = rule.time_max.as_ref().and_then(|most| most.bound());
+        state.time_s = raised(asked, factor, most).or(state.time_s);
+    }
+    if rule.exclude_node
+        && let Some(nodes) = row.facts.node_list.as_deref().filter(|text| is_nodes(text))
+    {
+        state.exclude.retain(|known| known != nodes);
+        state.exclude.push(nodes.to_owned());
+        let too_many = state.exclude.len().saturating_sub(MAX_EXCLUDED);
+        state.exclude.drain(..too_many);
+    }
+    state
+}
+
+/// Returns the memory that an attempt asked for, MB: as Slurm says (`#SBATCH` lines count), else as
+/// configured. None: not known, or all memory of a node.
+pub fn asked_mem(row: &TaskRow, configured: &Resources) -> Option<u64> {
+    known(row.facts.req_mem_mb).or_else(|| options::mem(configured)?.bound())
+}
+
+/// Returns the time limit that an attempt asked for, seconds: as Slurm says (`#SBATCH` lines count),
+/// else as configured. None: not known, or unlimited.
+pub fn asked_time(row: &TaskRow, configured: &Resources) -> Option<u64> {
+    known(row.facts.time_limit_s).or_else(|| options::time(configured)?.bound())
+}
+
+/// Returns the rule that speaks of a failed row, if there is one.
+fn rule_of<'a>(
+    rules: &'a RetryRules,
+    row: &TaskRow,
+    own_uid: Option<u32>,
+) -> Option<&'a RetryRule> {
+    if row.status != TaskStatus::Failed {
+        return None;
+    }
+    let reason = row.reason?;
+    let rule = rules.on.get(&reason)?;
+    let applies = match reason {
+        Reason::Cancelled => {
+            let by = row.facts.slurm_state.as_deref().and_then(cancelled_by);
+            // Without a known owner nobody can say that it was somebody else.
+            by.zip(own_uid)
+                .is_some_and(|(by, own)| by != i64::from(own))
+        }
+        Reason::ExitCode if !rule.codes.is_empty() => row
+            .facts
+            .exit_code
+            .as_deref()
+            .and_then(code)
+            .is_some_and(|code| rule.codes.contains(&code)),
+        _ => true,
+    };
+    applies.then_some(rule)
+}
+
+/// True for failures that are not the job's fault.
+fn is_infrastructure(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::NodeFail
+            | Reason::BootFail
+            | Reason::Preempted
+            | Reason::LaunchFailed
+            | Reason::Dependency
+    )
+}
+
+/// `doublings`: how many retries there were after failures of the infrastructure, if this is one.
+fn delay(rule: &RetryRule, doublings: Option<u32>) -> TimeDelta {
+    let delay = match doublings {
+        None => rule.delay.unwrap_or_default(),
+        Some(doublings) => {
+            let base = rule.delay.unwrap_or(BACK_OFF);
+            base.saturating_mul(2u32.saturating_pow(doublings))
+                .min(base.max(MAX_BACK_OFF))
+        }
+    };
+    TimeDelta::from_std(delay).unwrap_or(TimeDelta::MAX)
+}
+
+/// Returns a multiple of what was asked for, within `most`. None: it would not be more than before.
+fn raised(asked: u64, factor: f64, most: Option<u64>) -> Option<u64> {
+    // Exact: sizes and times are far below 2^53, and what is above ends at the greatest number.
+    let wanted = (asked as f64 * factor).ceil() as u64;
+    let to = most.map_or(wanted, |most| wanted.min(most));
+    (to > asked).then_some(to)
+}
+
+fn known(number: Option<i64>) -> Option<u64> {
+    number
+        .and_then(|number| u64::try_from(number).ok())
+        .filter(|number| *number > 0)
+}
+
+/// Reads `code:signal`; a signal is 128 and its number, as a shell has it.
+fn code(text: &str) -> Option<u8> {
+    let (code, signal) = text.split_once(':')?;
+    match signal.parse::<u8>().ok()? {
+        0 => code.parse().ok(),
+        signal => signal.checked_add(128),
+    }
+}
+
+/// True for node names as Slurm prints them (`n1`, `n[1-3,7]`), false for its other words (`None
+/// assigned`).
+fn is_nodes(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.,[]".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! The selections of the command line: `--subject`, `--session`, `--procedure`.
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::model::bids::{SessionLabel, SubjectLabel, near};
+
+/// Says which tasks a command is about. Nothing given: all.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    subjects: Vec<GlobMatcher>,
+    sessions: Vec<GlobMatcher>,
+    procedures: Vec<GlobMatcher>,
+}
+
+/// Says why a selection cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SelectionError {
+    #[error("'{value}' is not a name or a pattern for {option}: {error}")]
+    Pattern {
+        option: &'static str,
+        value: String,
+        error: String,
+    },
+    #[error("--procedure '{value}' matches none of the procedures ({known})")]
+    UnknownProcedure { value: String, known: String },
+}
+
+impl SelectionError {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Pattern { .. } => None,
+            Self::UnknownProcedure { value, known } => {
+                near::nearest(value, known.split(", ")).map(|name| format!("did you mean {name}?"))
+            }
+        }
+    }
+}
+
+impl Selection {
+    /// Reads the options' values: names with or without `sub-`/`ses-`, or globs.
+    /// A procedure that matches none of the known ones is an error, so that a typing error does
+    /// not look like "nothing to do".
+    pub fn new(
+        subjects: &[String],
+        sessions: &[String],
+        procedures: &[String],
+        known_procedures: &[&str],
+    ) -> Result<Self, SelectionError> {
+        let selection = Self {
+            subjects: matchers("--subject", subjects, SubjectLabel::PREFIX)?,
+            sessions: matchers("--session", sessions, SessionLabel::PREFIX)?,
+            procedures: matchers("--procedure", procedures, "")?,
+        };
+        for (value, matcher) in procedures.iter().zip(&selection.procedures) {
+            if !known_procedures.iter().any(|name| matcher.is_match(name)) {
+                return Err(SelectionError::UnknownProcedure {
+                    value: value.clone(),
+                    known: known_procedures.join(", "),
+                });
+            }
+        }
+        Ok(selection)
+    }
+
+    /// True if nothing was selected, which means everything.
+    pub fn is_everything(&self) -> bool {
+        self.subjects.is_empty() && self.sessions.is_empty() && self.procedures.is_empty()
+    }
+
+    /// A task without a session (subject scope) is not touched by `--session`, unless a session
+    /// was asked for: then only tasks of that session are meant.
+    pub fn contains(&self, subject: &str, session: &str, procedure: &str) -> bool {
+        self.contains_subject(subject)
+            && any(&self.sessions, session)
+            && self.contains_procedure(procedure)
+    }
+
+    pub fn contains_subject(&self, subject: &str) -> bool {
+        any(&self.subjects, subject)
+    }
+
+    pub fn contains_session(&self, session: &str) -> bool {
+        any(&self.sessions, session)
+    }
+
+    pub fn contains_procedure(&self, procedure: &str) -> bool {
+        any(&self.procedures, procedure)
+    }
+}
+
+fn any(matchers: &[GlobMatcher], text: &str) -> bool {
+    matchers.is_empty() || matchers.iter().any(|matcher| matcher.is_match(text))
+}
+
+fn matchers(
+    option: &'static str,
+    values: &[String],
+    prefix: &str,
+) -> Result<Vec<GlobMatcher>, SelectionError> {
+    values
+        .iter()
+        .map(|value| {
+            let error = |error: String| SelectionError::Pattern {
+                option,
+                value: value.clone(),
+                error,
+            };
+            if value.is_empty() {
+                return Err(error("it is empty".to_owned()));
+            }
+            // It could match nothing, and a command that found nothing to do would look well.
+            if value.contains('/') {
+                return Err(error(
+                    "no label holds a '/'; write --subject 01 --session 02 for a session of a subject".to_owned(),
+                ));
+            }
+            let whole = if value.starts_with(prefix) || value.starts_with('*') {
+                value.clone()
+            } else {
+                format!("{prefix}{value}")
+            };
+            GlobBuilder::new(&whole)
+                .literal_separator(false)
+                .build()
+                .map(|glob| glob.compile_matcher())
+                .map_err(|e| error(e.kind().to_string()))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn select(subjects: &[&str], sessions: &[&str], procedures: &[&str]) -> Selection {
+        let own = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
+        Selection::new(
+            &own(subjects),
+            &own(sessions),
+            &own(procedures),
+            &["bids", "qc"],
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn what_can_match_nothing_is_an_error() {
+        for (subjects, sessions) in [
+            ("", "a"),
+            ("sub-01/ses-01", "a"),
+            ("01", "sub-01/ses-01"),
+            ("01", "["),
+        ] {
+            let selected = Selection::new(&[subjects.to_owned()], &[sessions.to_owned()], &[], &[]);
+            assert!(selected.is_err(), "{subjects} {sessions}");
+        }
+    }
+
+    #[test]
+    fn prefixes_may_be_left_out_and_globs_work() {
+        for given in ["sub-01", "01", "0*", "sub-0?", "*01"] {
+            let selection = select(&[given], &[], &[]);
+            assert!(selection.contains("sub-01", "ses-a", "bids"), "{given}");
+            assert!(!selection.contains("sub-11x", "ses-a", "bids"), "{given}");
+        }
+        assert!(!select(&["01"], &[], &[]).contains("sub-001", "", "bids"));
+        assert!(select(&[], &["a"], &["b*"]).contains("sub-01", "ses-a", "bids"));
+        assert!(!select(&[], &["a"], &[]).contains("sub-01", "", "bids"));
+        assert!(select(&[], &[], &[]).is_everything());
+    }
+
+    #[test]
+    fn an_unknown_procedure_is_an_error_that_lists_the_known_ones() {
+        let error = Selection::new(&[], &[], &["bidz".to_owned()], &["bids"]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "--procedure 'bidz' matches none of the procedures (bids)"
+        );
+    }
+}

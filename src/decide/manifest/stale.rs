@@ -1,0 +1,74 @@
+//! Complete tasks of a subject that sessions came after, as far as the rows tell. Pure.
+//!
+//! The decision itself is [`super::plan`]'s, which looks at the disk. This is for those who do not: it
+//! finds less (sessions whose steps were never jobs of ours have no rows), and nothing that is not so.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::model::bids::{Cohort, Dicom, Session, SessionLabel, SubjectLabel};
+use crate::model::procedure::{ProcedureDag, ProcedureId, Scope};
+use crate::model::state::{State, TaskRow, TaskStatus};
+
+/// Finds the rows of complete tasks whose subject has a session that is ready for them and that they did
+/// not work on.
+pub fn stale_rows<'a>(state: &'a State, dag: &ProcedureDag, cohort: &Cohort) -> Vec<&'a TaskRow> {
+    let is_complete = |row: &&TaskRow| row.status == TaskStatus::Complete;
+    let candidates: Vec<(&TaskRow, ProcedureId)> = state
+        .rows()
+        .iter()
+        .filter(is_complete)
+        .filter(|row| row.input_sessions.is_some())
+        .filter_map(|row| Some((row, dag.find(&row.key.procedure)?)))
+        .filter(|(_, id)| dag.get(*id).scope == Scope::Subject)
+        .collect();
+    if candidates.is_empty() {
+        return Vec::new();
+    }
+    let subjects: HashSet<&str> = candidates
+        .iter()
+        .map(|(row, _)| &*row.key.subject)
+        .collect();
+    // Of each subject: sessions, and what is complete for them.
+    let mut done: HashMap<&str, HashMap<&str, Vec<ProcedureId>>> = HashMap::new();
+    for row in state.rows().iter().filter(is_complete) {
+        if let Some(id) = dag.find(&row.key.procedure)
+            && dag.get(id).scope == Scope::Session
+            && subjects.contains(&*row.key.subject)
+        {
+            let sessions = done.entry(&row.key.subject).or_default();
+            sessions.entry(&row.key.session).or_default().push(id);
+        }
+    }
+    let is_stale = |(row, id): &(&TaskRow, ProcedureId)| {
+        let known = row.input_sessions.as_deref().unwrap_or_default();
+        let known: HashSet<&str> = known.split(' ').collect();
+        let needed: Vec<ProcedureId> = dag
+            .dependencies(*id)
+            .iter()
+            .map(|(needed, _)| *needed)
+            .filter(|needed| dag.get(*needed).scope == Scope::Session)
+            .collect();
+        let sessions = done.get(&*row.key.subject).into_iter().flatten();
+        sessions
+            .filter(|(session, _)| !session.is_empty() && !known.contains(*session))
+            .filter(|(_, complete)| needed.iter().all(|needed| complete.contains(needed)))
+            .any(|(session, _)| !is_excluded(cohort, &row.key.subject, session))
+    };
+    candidates
+        .into_iter()
+        .filter(is_stale)
+        .map(|(row, _)| row)
+        .collect()
+}
+
+fn is_excluded(cohort: &Cohort, subject: &str, session: &str) -> bool {
+    let labels = (SubjectLabel::new(subject), SessionLabel::new(session));
+    let (Ok(subject), Ok(session)) = labels else {
+        return true;
+    };
+    cohort.excludes(&Session {
+        subject,
+        session,
+        dicom: Dicom::Missing,
+    })
+}

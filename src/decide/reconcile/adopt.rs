@@ -1,0 +1,134 @@
+//! Submissions in doubt: found and adopted, or released after two clean answers.
+
+use chrono::{DateTime, Utc};
+
+use super::evidence::{Accounting, Evidence, is_owned, shares_array};
+use super::{Patience, Reconciled, live_facts, live_status};
+use crate::executor::JobReport;
+use crate::model::job::JobId;
+use crate::model::job::array::{split_job_id, split_task_id};
+use crate::model::state::transition::{Cause, Change};
+use crate::model::state::{CLOCK_SLACK, JobFacts, Reason, State, TaskRow, TaskStatus};
+
+/// Judges one row whose submission is in doubt.
+pub(super) fn judge(
+    row: &TaskRow,
+    rows: &State,
+    evidence: &Evidence<'_>,
+    patience: &Patience,
+    now: DateTime<Utc>,
+    out: &mut Reconciled,
+) {
+    if let Some(job) = find(row, rows, evidence) {
+        out.changes.push(adoption(row, job.id.clone(), job));
+        return;
+    }
+    // An array is taken whole, so one report of it names the jobs of all its tasks.
+    if let Some((id, array)) = find_array(row, evidence) {
+        out.changes.push(Change {
+            to: TaskStatus::Pending,
+            reason: Reason::Queued,
+            facts: JobFacts {
+                cluster: array.facts.cluster.clone(),
+                ..JobFacts::default()
+            },
+            ..adoption(row, id, array)
+        });
+        return;
+    }
+    // Only two clean answers of both sources, far enough apart, prove that there is no job: the
+    // first answer of a frozen controller proves nothing, and neither does an accounting that knows
+    // no job at all.
+    let is_off = matches!(evidence.accounting, Accounting::Off);
+    if evidence.queue.is_none() || !(is_off || evidence.is_proven()) {
+        return;
+    }
+    // A time to come was written by a wrong clock.
+    match row.missing_since.filter(|since| *since <= now) {
+        Some(since) if now - since >= patience.settle_time => out.released.push(row.key.clone()),
+        Some(_) => {}
+        None => out.changes.push(Change {
+            key: row.key.clone(),
+            about: None,
+            cause: Cause::Verdict,
+            to: TaskStatus::Pending,
+            reason: Reason::Submitting,
+            facts: JobFacts::default(),
+            missing_since: Some(now),
+        }),
+    }
+}
+
+/// A job that was found is judged like any other at the next pass; here the row only gets its id.
+pub(super) fn adoption(row: &TaskRow, id: JobId, job: &JobReport) -> Change {
+    let (to, reason) = match (live_status(job.phase), row.reason) {
+        (Some(known), _) => known,
+        (None, Some(reason)) if !row.is_in_doubt() => (row.status, reason),
+        (None, _) => (TaskStatus::Pending, Reason::Queued),
+    };
+    Change {
+        key: row.key.clone(),
+        about: row.job_id.clone(),
+        cause: Cause::Adoption(id),
+        to,
+        reason,
+        facts: live_facts(job),
+        missing_since: None,
+    }
+}
+
+/// Finds the job of a submission by its tag. Only records of a Slurm that shows no command lines (before
+/// 21.08) are found by exact name and time; then never one that another row owns.
+fn find<'a>(row: &TaskRow, rows: &State, evidence: &Evidence<'a>) -> Option<&'a JobReport> {
+    let index = split_task_id(row.submission_id.as_deref()?).map(|(_, index)| index);
+    let is_named = |job: &&JobReport| {
+        has_name_only(row, job)
+            // The tasks of an array share their name.
+            && (index.is_none() || split_job_id(&job.id).map(|(_, index)| index) == index)
+            && row.submitted_at.is_some_and(|intent| {
+                job.submitted_at.is_some_and(|submitted| submitted >= intent - CLOCK_SLACK)
+            })
+    };
+    let records = match &evidence.accounting {
+        Accounting::Got(records) => records.reports,
+        Accounting::Failed | Accounting::Off => &[],
+    };
+    // The queue always shows comments: an untagged job there is not ours.
+    let is_queued = |job: &JobReport| {
+        let queue = evidence.queue.iter().flat_map(|queue| queue.reports);
+        queue
+            .into_iter()
+            .any(|queued| queued.id == job.id && queued.facts.cluster == job.facts.cluster)
+    };
+    let tagged = evidence.indexes().flat_map(|index| index.tagged(row));
+    tagged.min_by_key(|job| job.submitted_at).or_else(|| {
+        let named = records.iter().filter(is_named);
+        named
+            .filter(|job| !is_queued(job) && !is_owned(rows, job))
+            // The task's attempt before may be one of them.
+            .min_by_key(|job| Some((job.submitted_at? - row.submitted_at?).abs()))
+    })
+}
+
+/// True for a record with a row's job name whose command line, and so its tag, nobody knows.
+fn has_name_only(row: &TaskRow, job: &JobReport) -> bool {
+    job.tag.is_none() && !job.has_submit_line && row.job_name.as_deref() == Some(&*job.name)
+}
+
+/// Finds the array of a task whose own job is not shown: by the tag that all its tasks share; else, in records
+/// that carry none, by the name, which no other array has. Returns the id that the task's job must have.
+fn find_array<'a>(row: &TaskRow, evidence: &Evidence<'a>) -> Option<(JobId, &'a JobReport)> {
+    let (_, index) = split_task_id(row.submission_id.as_deref()?)?;
+    evidence
+        .indexes()
+        .flat_map(|index| index.reports)
+        .filter(|job| match &job.tag {
+            Some(tag) => shares_array(row, &tag.submission_id),
+            None => has_name_only(row, job),
+        })
+        .map(|job| {
+            let base = split_job_id(&job.id).map_or(job.id.as_str(), |(base, _)| base);
+            (JobId::new(&format!("{base}_{index}")), job)
+        })
+        .min_by(|(a, _), (b, _)| a.cmp(b))
+}

@@ -1,0 +1,249 @@
+//! What each combination of answers means for one row.
+
+use chrono::{DateTime, Duration, Utc};
+
+use super::{OutputSource, Outputs, Patience, evidence};
+use crate::executor::{JobReport, Phase};
+use crate::model::state::transition::{Cause, Change};
+use crate::model::state::{JobFacts, Reason, RetryState, TaskRow, TaskStatus};
+
+/// The clock of a file server may be behind that of Slurm by this much.
+const FILE_CLOCK_SLACK: Duration = Duration::seconds(5);
+
+/// One row that is judged.
+pub(super) struct Judge<'a> {
+    pub(super) row: &'a TaskRow,
+    pub(super) disk: &'a dyn OutputSource,
+    pub(super) patience: &'a Patience,
+    pub(super) now: DateTime<Utc>,
+}
+
+impl Judge<'_> {
+    /// A job that waits again after a run that accounting knows keeps that run's start: its end proves nothing.
+    pub(super) fn live(&self, job: &JobReport, record: Option<&JobReport>) -> Option<Change> {
+        let (to, reason) = match live_status(job.phase) {
+            Some(known) => known,
+            None => (self.row.status, self.row.reason?),
+        };
+        let mut facts = live_facts(job);
+        if let Some(record) = record
+            && to == TaskStatus::Pending
+            && evidence::is_resubmission(record, job)
+        {
+            facts.started_at = record.facts.started_at;
+        }
+        Some(self.change(to, reason, facts, None))
+    }
+
+    /// Notes the start of a run whose end is not judged yet: the queue will soon forget it. A job that was
+    /// cancelled before it ran has its end as its start.
+    pub(super) fn started_at_least(&self, job: &JobReport) -> Option<Change> {
+        let started = job.facts.started_at;
+        let is_cancelled = job.phase == Phase::Failed(Reason::Cancelled);
+        let facts = JobFacts {
+            started_at: Some(started.filter(|_| !is_cancelled || started != job.facts.ended_at)?),
+            ..JobFacts::default()
+        };
+        Some(self.change(TaskStatus::Running, Reason::Running, facts, None))
+    }
+
+    pub(super) fn ended(&self, job: &JobReport) -> Option<Change> {
+        match job.phase {
+            Phase::Failed(_) if self.accepts_outputs(job) => {
+                let facts = job.facts.clone();
+                Some(self.change(TaskStatus::Complete, Reason::Verified, facts, None))
+            }
+            Phase::Failed(reason) => {
+                Some(self.change(TaskStatus::Failed, reason, job.facts.clone(), None))
+            }
+            Phase::Completed => {
+                let started = job.facts.started_at.or(job.submitted_at);
+                Some(self.ended_well(job.facts.clone(), started))
+            }
+            _ => None,
+        }
+    }
+
+    /// The end of a job that an earlier pass saw.
+    pub(super) fn awaited(&self) -> Option<Change> {
+        let facts = JobFacts {
+            ended_at: self.row.facts.ended_at,
+            ..JobFacts::default()
+        };
+        Some(self.ended_well(facts, self.started()))
+    }
+
+    /// The end of a job whose row was judged without it.
+    pub(super) fn corrected(&self, job: &JobReport) -> Option<Change> {
+        if (self.row.status, job.phase) == (TaskStatus::Complete, Phase::Completed) {
+            return Some(self.change(self.row.status, self.row.reason?, job.facts.clone(), None));
+        }
+        // Outputs that are not visible yet change nothing.
+        self.ended(job).filter(|change| !change.to.is_in_flight())
+    }
+
+    fn ended_well(&self, facts: JobFacts, started: Option<DateTime<Utc>>) -> Change {
+        match self.outputs_after_success(started) {
+            Outputs::Complete { .. } => {
+                self.change(TaskStatus::Complete, Reason::Verified, facts, None)
+            }
+            Outputs::NoRule => self.change(TaskStatus::Complete, Reason::Unverified, facts, None),
+            // The job has ended, so the row says so, but nothing can be said of its outputs.
+            Outputs::Unreadable => self.change(
+                TaskStatus::Running,
+                Reason::AwaitingOutput,
+                facts,
+                self.row.missing_since,
+            ),
+            Outputs::Missing => {
+                let since = self.row.missing_since.unwrap_or(self.now);
+                let ended = facts.ended_at.unwrap_or(since);
+                let (to, reason) = match self.now - ended < self.disk.output_grace(&self.row.key) {
+                    true => (TaskStatus::Running, Reason::AwaitingOutput),
+                    false => (TaskStatus::Failed, Reason::NoOutput),
+                };
+                self.change(to, reason, facts, Some(since))
+            }
+        }
+    }
+
+    /// The queue does not have the job and accounting has no end of it (`record`: what else it has). After a
+    /// while outputs decide alone, and a little later their absence does.
+    pub(super) fn absent(
+        &self,
+        record: Option<&JobReport>,
+        outputs_after: Duration,
+        lost_after: Duration,
+    ) -> Option<Change> {
+        if !self.has_been_missing_for(outputs_after) {
+            return Some(self.unknown_for_now());
+        }
+        let without_end =
+            |to, reason| self.change(to, reason, JobFacts::default(), self.row.missing_since);
+        match self.outputs(self.started()) {
+            Outputs::Complete { .. } => Some(without_end(TaskStatus::Complete, Reason::Verified)),
+            Outputs::Unreadable => None,
+            Outputs::Missing | Outputs::NoRule if !self.has_been_missing_for(lost_after) => {
+                Some(self.unknown_for_now())
+            }
+            // Nothing newer came meanwhile: then the end of an earlier run is the job's, and clocks were wrong.
+            Outputs::Missing | Outputs::NoRule => record
+                .and_then(|record| self.ended(record))
+                .or_else(|| Some(without_end(TaskStatus::Failed, Reason::Lost))),
+        }
+    }
+
+    /// A waiting task of an array that Slurm has forgotten.
+    pub(super) fn cancelled_while_it_waited(&self) -> Option<Change> {
+        if !self.has_been_missing_for(self.patience.absence_grace) {
+            return Some(self.unknown_for_now());
+        }
+        let (status, reason) = match self.outputs(self.row.submitted_at) {
+            Outputs::Complete { .. } => (TaskStatus::Complete, Reason::Verified),
+            Outputs::Unreadable => return None,
+            Outputs::Missing | Outputs::NoRule => (TaskStatus::Failed, Reason::Cancelled),
+        };
+        Some(self.change(status, reason, JobFacts::default(), self.row.missing_since))
+    }
+
+    pub(super) fn unknown_for_now(&self) -> Change {
+        self.change(
+            self.row.status,
+            Reason::Unaccounted,
+            JobFacts::default(),
+            self.missing_since().or(Some(self.now)),
+        )
+    }
+
+    fn has_been_missing_for(&self, grace: Duration) -> bool {
+        let missing_since = self.missing_since();
+        missing_since.is_some_and(|since| self.now - since >= grace)
+    }
+
+    /// A time to come was written by a wrong clock, and counts from now on.
+    fn missing_since(&self) -> Option<DateTime<Utc>> {
+        self.row.missing_since.filter(|since| *since <= self.now)
+    }
+
+    fn started(&self) -> Option<DateTime<Utc>> {
+        self.row.facts.started_at.or(self.row.submitted_at)
+    }
+
+    /// Looks at the disk. Outputs that were there before the job prove nothing unless one of them
+    /// is newer than its start.
+    pub(super) fn outputs(&self, started: Option<DateTime<Utc>>) -> Outputs {
+        let replaces = self.row.replaces_outputs == Some(true);
+        match self.disk.outputs(&self.row.key, replaces) {
+            Outputs::Complete { newest } if replaces => match (newest, started) {
+                (Some(newest), Some(started)) if newest >= started - FILE_CLOCK_SLACK => {
+                    Outputs::Complete {
+                        newest: Some(newest),
+                    }
+                }
+                _ => Outputs::Missing,
+            },
+            other => other,
+        }
+    }
+
+    fn accepts_outputs(&self, job: &JobReport) -> bool {
+        let started = job.facts.started_at.or(job.submitted_at);
+        let rules = self.disk.rules(&self.row.key);
+        rules.is_some_and(|rules| rules.accept_outputs)
+            && matches!(self.outputs(started), Outputs::Complete { .. })
+    }
+
+    /// Looks at the disk after a job that succeeded. Many programs leave results that are complete as they are, so their
+    /// age counts only if they may be those of a failed attempt, or lack a session that came later.
+    fn outputs_after_success(&self, started: Option<DateTime<Utc>>) -> Outputs {
+        let rules = self.disk.rules(&self.row.key);
+        let may_be_stale = rules.is_some_and(|rules| rules.rerun_when_stale);
+        match may_be_stale || self.row.retry != RetryState::default() {
+            true => self.outputs(started),
+            false => self.disk.outputs(&self.row.key, false),
+        }
+    }
+
+    pub(super) fn change(
+        &self,
+        to: TaskStatus,
+        reason: Reason,
+        facts: JobFacts,
+        missing_since: Option<DateTime<Utc>>,
+    ) -> Change {
+        Change {
+            key: self.row.key.clone(),
+            about: self.row.job_id.clone(),
+            cause: Cause::Verdict,
+            to,
+            reason,
+            facts,
+            missing_since,
+        }
+    }
+}
+
+/// Maps a living job to our words; none: keep what the row says.
+pub(super) fn live_status(phase: Phase) -> Option<(TaskStatus, Reason)> {
+    match phase {
+        Phase::Queued => Some((TaskStatus::Pending, Reason::Queued)),
+        Phase::Held => Some((TaskStatus::Pending, Reason::Held)),
+        Phase::Running => Some((TaskStatus::Running, Reason::Running)),
+        Phase::Suspended => Some((TaskStatus::Running, Reason::Suspended)),
+        Phase::Unknown | Phase::Completed | Phase::Failed(_) => None,
+    }
+}
+
+/// Leaves out what changes at every look at a living job, or has not happened yet.
+pub(super) fn live_facts(job: &JobReport) -> JobFacts {
+    JobFacts {
+        elapsed_s: None,
+        ended_at: None,
+        exit_code: None,
+        started_at: job
+            .facts
+            .started_at
+            .filter(|_| matches!(job.phase, Phase::Running | Phase::Suspended)),
+        ..job.facts.clone()
+    }
+}

@@ -1,0 +1,257 @@
+//! What a pass asks Slurm about: the jobs in flight, the submissions whose job is not known, and a job that
+//! accounting must know.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Duration, Utc};
+
+use crate::executor::Question;
+use crate::model::job::JobRef;
+use crate::model::state::transition::may_still_be_corrected;
+use crate::model::state::{Reason, State, TaskRow};
+
+/// A job that ended longer ago than this before the newest submission proves nothing: sites purge old
+/// records, some after two weeks. With an older one every answer would be taken for that of a broken database.
+const CANARY_AGE: Duration = Duration::days(7);
+
+/// How long accounting is asked for the end of a job whose row was judged without it.
+const CORRECTION_TIME: Duration = Duration::days(7);
+
+/// How long accounting is asked for another end of a job that has ended: somebody may have requeued it.
+const REQUEUE_TIME: Duration = Duration::days(1);
+
+/// Makes the question of one pass: one queue call, accounting for what is in flight. The cluster of a job that is
+/// not known is not known either: the caller adds those that the configuration names.
+pub fn question(rows: &State, now: DateTime<Utc>) -> Question {
+    let mut question = Question {
+        clusters: clusters(rows),
+        identify: Some(rows.meta.project.clone().unwrap_or_default()),
+        ..Question::default()
+    };
+    let mut canary: Option<&TaskRow> = None;
+    let mut newest: Option<DateTime<Utc>> = None;
+    for row in rows.rows() {
+        if row.is_in_flight() || is_to_be_corrected(row, now) {
+            question.jobs.extend(job_ref(row));
+            if row.is_in_flight() {
+                question.in_flight.extend(job_ref(row));
+            }
+            newest = newest.max(row.submitted_at);
+            question.since = earlier(question.since, row.submitted_at);
+            if row.is_in_doubt() || is_unaccounted(row) {
+                question.search_from = earlier(question.search_from, row.submitted_at);
+            }
+            continue;
+        }
+        if let (Some(ended), Some(job)) = (has_just_ended(row, now), job_ref(row)) {
+            question.ended.push((job, ended));
+        }
+        if is_known_to_accounting(row)
+            && canary.is_none_or(|best| best.facts.ended_at < row.facts.ended_at)
+        {
+            canary = Some(row);
+        }
+    }
+    if let Some(newest) = newest {
+        let canary =
+            canary.filter(|row| newest - row.facts.ended_at.unwrap_or_default() < CANARY_AGE);
+        question.canary = canary.and_then(job_ref);
+        question.since = earlier(question.since, canary.and_then(|row| row.submitted_at));
+    }
+    question
+}
+
+/// The clusters of the jobs in flight.
+pub fn clusters(rows: &State) -> Vec<Arc<str>> {
+    let in_flight = rows.rows().iter().filter(|row| row.is_in_flight());
+    let mut clusters: Vec<Arc<str>> = Vec::new();
+    for cluster in in_flight.filter_map(|row| row.facts.cluster.as_ref()) {
+        if !clusters.contains(cluster) {
+            clusters.push(Arc::clone(cluster));
+        }
+    }
+    clusters
+}
+
+fn is_to_be_corrected(row: &TaskRow, now: DateTime<Utc>) -> bool {
+    may_still_be_corrected(row)
+        && row
+            .updated_at
+            .is_some_and(|updated| now - updated < CORRECTION_TIME)
+}
+
+/// The end of a job that may have been requeued after it, while the controller still knew the job, and have ended
+/// again before anybody looked.
+fn has_just_ended(row: &TaskRow, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    let ended = row.facts.ended_at?;
+    (now - ended < REQUEUE_TIME && row.facts.started_at.is_some()).then_some(ended)
+}
+
+/// True if a job may be found by its tag only: Slurm does not know the row's job id.
+fn is_unaccounted(row: &TaskRow) -> bool {
+    row.reason == Some(Reason::Unaccounted) && row.submission_id.is_some()
+}
+
+/// The queue's memory of an end tells no exit code: that came from accounting itself.
+fn is_known_to_accounting(row: &TaskRow) -> bool {
+    row.job_id.is_some() && row.facts.exit_code.is_some()
+}
+
+fn earlier(a: Option<DateTime<Utc>>, b: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+fn job_ref(row: &TaskRow) -> Option<JobRef> {
+    Some(JobRef {
+        id: row.job_id.clone()?,
+        cluster: row.facts.cluster.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::JobId;
+    use crate::model::state::testing::{at, row};
+    use crate::model::state::{Reason, TaskStatus};
+
+    fn session(mut row: TaskRow, number: usize) -> TaskRow {
+        row.key.session = format!("ses-{number}").as_str().into();
+        row
+    }
+
+    fn submitted(minute: i64, job: Option<&str>) -> TaskRow {
+        let reason = match job {
+            Some(_) => Reason::Queued,
+            None => Reason::Submitting,
+        };
+        let mut row = row("a", TaskStatus::Pending, reason);
+        row.submitted_at = Some(at(minute));
+        row.job_id = job.map(JobId::new);
+        row
+    }
+
+    /// A job that ended at a minute, and was submitted an hour before.
+    fn ended(minute: i64, job: &str) -> TaskRow {
+        let mut row = row("b", TaskStatus::Complete, Reason::Verified);
+        row.submitted_at = Some(at(minute - 60));
+        row.job_id = Some(JobId::new(job));
+        row.facts.ended_at = Some(at(minute));
+        row.facts.exit_code = Some("0:0".into());
+        row
+    }
+
+    fn ask(rows: Vec<TaskRow>) -> Question {
+        let mut state = State::default();
+        for (number, one) in rows.into_iter().enumerate() {
+            state.put(session(one, number));
+        }
+        question(&state, at(60))
+    }
+
+    #[test]
+    fn nothing_in_flight_asks_nothing() {
+        let question = ask(vec![ended(0, "1")]);
+        assert!(question.jobs.is_empty() && question.search_from.is_none());
+        assert_eq!((question.since, question.canary), (None, None));
+    }
+
+    #[test]
+    fn what_is_asked_reaches_back_to_the_oldest_submission() {
+        let mut elsewhere = submitted(20, Some("8"));
+        elsewhere.facts.cluster = Some("big".into());
+        let question = ask(vec![
+            submitted(30, Some("9")),
+            submitted(10, None),
+            elsewhere,
+        ]);
+        let jobs: Vec<&str> = question.jobs.iter().map(|job| job.id.as_str()).collect();
+        assert_eq!(jobs, ["9", "8"]);
+        assert_eq!(question.clusters, ["big".into()]);
+        assert_eq!(question.since, Some(at(10)));
+        assert_eq!(question.search_from, Some(at(10)));
+    }
+
+    /// Whatever the job is called now, and whatever its id: accounting shows the tag.
+    #[test]
+    fn e7_a_job_that_slurm_does_not_know_is_searched_for_by_its_tag() {
+        let unaccounted = |change: fn(&mut TaskRow)| {
+            let mut row = submitted(30, Some("9"));
+            row.reason = Some(Reason::Unaccounted);
+            change(&mut row);
+            ask(vec![submitted(10, Some("8")), row]).search_from
+        };
+        assert_eq!(unaccounted(|_| ()), Some(at(30)));
+        assert_eq!(unaccounted(|row| row.reason = Some(Reason::Queued)), None);
+        assert_eq!(unaccounted(|row| row.submission_id = None), None);
+    }
+
+    #[test]
+    fn e17_the_end_of_a_job_that_was_judged_without_it_is_asked_for_for_a_week() {
+        let judged = |status, reason| {
+            let mut row = row("b", status, reason);
+            row.missing_since = Some(at(-60));
+            row.updated_at = Some(at(0));
+            row
+        };
+        let asked = |row: TaskRow| !ask(vec![row]).jobs.is_empty();
+        let complete = || judged(TaskStatus::Complete, Reason::Verified);
+        assert!(asked(complete()));
+        assert!(asked(judged(TaskStatus::Failed, Reason::Lost)));
+        assert!(!asked(judged(TaskStatus::Failed, Reason::Timeout)));
+        let mut ended = complete();
+        ended.facts.ended_at = Some(at(-60));
+        assert!(!asked(ended));
+        let mut old = complete();
+        old.updated_at = Some(at(60) - CORRECTION_TIME);
+        assert!(!asked(old));
+    }
+
+    /// It may have been requeued while nobody looked.
+    #[test]
+    fn attack_another_end_is_asked_for_a_day_after_the_one_that_is_known() {
+        let asked = |minute: i64| {
+            let mut row = ended(minute, "1");
+            row.facts.started_at = Some(at(minute - 5));
+            ask(vec![row]).ended
+        };
+        let job = JobRef {
+            id: JobId::new("1"),
+            cluster: None,
+        };
+        assert_eq!(asked(0), [(job, at(0))]);
+        assert_eq!(asked(60 - 24 * 60), []);
+    }
+
+    /// Whether accounting answers at all shows by a job that it must know: the newest, but no older one than sites keep.
+    #[test]
+    fn the_newest_end_is_the_proof_that_accounting_answers() {
+        let canary = |rows| ask(rows).canary.map(|job| job.id.as_str().to_owned());
+        let own = || submitted(0, Some("9"));
+        let (old, new) = (|| ended(-500, "1"), || ended(-100, "2"));
+        for rows in [vec![own(), old(), new()], vec![own(), new(), old()]] {
+            assert_eq!(canary(rows).as_deref(), Some("2"));
+        }
+        let question = ask(vec![own(), new()]);
+        assert_eq!(question.since, Some(at(-160)), "it must be found");
+        // Of two with one end, the first.
+        let twins = vec![own(), ended(-100, "2"), ended(-100, "3")];
+        assert_eq!(canary(twins).as_deref(), Some("2"));
+
+        let week = 7 * 24 * 60;
+        assert_eq!(
+            canary(vec![own(), ended(1 - week, "1")]).as_deref(),
+            Some("1")
+        );
+        assert_eq!(canary(vec![own(), ended(-week, "1")]), None);
+        // The queue's memory of an end is none of accounting.
+        let mut told_by_queue = new();
+        told_by_queue.facts.exit_code = None;
+        let mut without_job = new();
+        without_job.job_id = None;
+        assert_eq!(canary(vec![own(), told_by_queue, without_job]), None);
+    }
+}

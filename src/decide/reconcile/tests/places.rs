@@ -1,0 +1,112 @@
+//! Several clusters, and ends of which accounting has told a part.
+
+use super::doubt::{in_doubt, tagged};
+use super::*;
+use crate::model::state::testing::row;
+
+fn on(cluster: Option<&str>, phase: Phase) -> JobReport {
+    let mut job = report(phase);
+    job.facts.cluster = cluster.map(Into::into);
+    job
+}
+
+fn on_x(c: &mut Case) {
+    c.row.facts.cluster = Some("x".into());
+}
+
+#[test]
+fn a_job_of_the_same_id_on_another_cluster_says_nothing() {
+    let elsewhere = Case::new()
+        .with(|c| {
+            on_x(c);
+            c.queue = Answer::Got(vec![on(None, Phase::Running)]);
+            c.accounting = Answer::Got(vec![on(None, Phase::Failed(Reason::Timeout))]);
+        })
+        .evidence_of_row();
+    assert_eq!(elsewhere, (None, None));
+    let own = Case::new()
+        .with(|c| {
+            on_x(c);
+            c.queue = Answer::Got(vec![on(None, Phase::Running), on(Some("x"), Phase::Held)]);
+            c.accounting = Answer::Got(vec![
+                on(Some("x"), Phase::Completed),
+                on(None, Phase::Running),
+            ]);
+        })
+        .evidence_of_row();
+    assert_eq!(own, (Some(Phase::Held), Some(Phase::Completed)));
+}
+
+#[test]
+fn a_found_job_brings_its_cluster_with_it() {
+    let (state, _) = in_doubt()
+        .with(|c| {
+            let mut found = tagged("0123456789abcdef", Phase::Running);
+            found.facts.cluster = Some("x".into());
+            c.queue = Answer::Got(vec![found]);
+        })
+        .pass();
+    let row = &state.rows()[0];
+    assert_eq!(row.facts.cluster.as_deref(), Some("x"));
+    let question = question(&state, at(0));
+    assert_eq!(question.clusters, ["x".into()]);
+    assert_eq!(question.jobs[0].cluster.as_deref(), Some("x"));
+}
+
+#[test]
+fn clusters_of_ended_jobs_are_left_alone() {
+    let mut state = State::default();
+    let mut old = row("a", TaskStatus::Failed, Reason::Timeout);
+    old.facts.cluster = Some("gone".into());
+    state.put(old);
+    assert_eq!(question(&state, at(0)).clusters, []);
+}
+
+#[test]
+fn that_a_job_never_began_is_believed_a_minute_after_its_end() {
+    let case = |now, code: &'static str| {
+        Case::new()
+            .with(|c| {
+                let mut record = report(Phase::Failed(Reason::LaunchFailed));
+                record.facts.exit_code = Some(code.into());
+                c.accounting = Answer::Got(vec![record]);
+                c.now = now;
+            })
+            .verdict()
+    };
+    assert_eq!(case(5, "0:0"), "running running");
+    assert_eq!(case(6, "0:0"), "failed launch_failed");
+    assert_eq!(case(5, "0:53"), "failed launch_failed", "Slurm says so");
+}
+
+#[test]
+fn e14_a_cancel_that_accounting_is_not_sure_of_waits_a_minute() {
+    let case = |now| {
+        Case::new()
+            .queue(Phase::Failed(Reason::Cancelled))
+            .accounting(Phase::Unknown)
+            .with(|c| c.now = now)
+            .verdict()
+    };
+    assert_eq!(case(5), "running running");
+    assert_eq!(case(6), "failed cancelled");
+}
+
+#[test]
+fn a_record_that_never_arrives_in_full_is_no_reason_to_wait_for_ever() {
+    let case = |submitted: Option<i64>, since| {
+        Case::new()
+            .with(|c| {
+                let mut record = report(Phase::Unknown);
+                record.submitted_at = submitted.map(at);
+                c.accounting = Answer::Got(vec![record]);
+                c.row.missing_since = since;
+                c.now = 500;
+            })
+            .verdict()
+    };
+    assert_eq!(case(Some(0), None), "running unaccounted");
+    assert_eq!(case(Some(0), Some(at(0))), "failed lost");
+    // A line that could not be read is no answer.
+    assert_eq!(case(None, Some(at(0))), "running running");
+}

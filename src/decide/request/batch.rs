@@ -1,0 +1,210 @@
+//! Which due tasks are submitted together. Pure.
+
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use crate::base::hex::hex_of_first;
+use crate::decide::request::Prepared;
+use crate::executor::ArrayJob;
+use crate::model::job::array::{array_id, job_name, task_id};
+use crate::model::procedure::ArrayMode;
+use crate::model::procedure::variable::may_differ;
+
+/// Holds what one sbatch submits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batch {
+    /// One task, or those of the array by their index.
+    pub tasks: Vec<Prepared>,
+    /// None: a job of its own.
+    pub array: Option<ArrayJob>,
+}
+
+/// From so many tasks on, `array: auto` makes an array.
+const AUTO_FROM: usize = 10;
+
+/// Groups tasks of one procedure that ask for the same. A group stands at the place of its first task;
+/// within it, the order stays.
+///
+/// `mode`: how a procedure's tasks are submitted, and how many may run at a time. `limit` tells how many tasks
+/// an array may have; it is asked only if there is one to be made. `dir`: where arrays are written.
+pub fn group(
+    tasks: Vec<Prepared>,
+    mode: &dyn Fn(&str) -> (ArrayMode, Option<u32>),
+    limit: &mut dyn FnMut() -> usize,
+    dir: &Path,
+) -> Vec<Batch> {
+    let mut sets: Vec<Vec<Prepared>> = Vec::new();
+    // Those that a further task may join: a set of the same procedure.
+    let mut open: Vec<usize> = Vec::new();
+    for task in tasks {
+        let name = &task.request.key.procedure;
+        if mode(name).0 == ArrayMode::Never {
+            sets.push(vec![task]);
+            continue;
+        }
+        let fitting = open.iter().copied().find(|at| {
+            sets.get(*at)
+                .and_then(|set| set.first())
+                .is_some_and(|first| is_alike(first, &task))
+        });
+        match fitting.and_then(|at| sets.get_mut(at)) {
+            Some(set) => set.push(task),
+            None => {
+                open.push(sets.len());
+                sets.push(vec![task]);
+            }
+        }
+    }
+    let mut known_limit = None;
+    let mut batches = Vec::new();
+    for set in sets {
+        let Some(first) = set.first() else { continue };
+        let (mode, throttle) = mode(&first.request.key.procedure);
+        let is_array = match mode {
+            ArrayMode::Never => false,
+            ArrayMode::Auto => set.len() >= AUTO_FROM,
+            ArrayMode::Always => true,
+        };
+        let limit = if is_array {
+            *known_limit.get_or_insert_with(&mut *limit)
+        } else {
+            0
+        };
+        if limit == 0 {
+            // Also where the site takes no arrays.
+            batches.extend(set.into_iter().map(Batch::single));
+            continue;
+        }
+        let mut rest = set;
+        while !rest.is_empty() {
+            let after = rest.split_off(limit.min(rest.len()));
+            // What is left over is no array by itself.
+            batches.push(match (rest.pop(), mode) {
+                (Some(only), ArrayMode::Auto) if rest.is_empty() => Batch::single(only),
+                (last, _) => {
+                    rest.extend(last);
+                    Batch::array(rest, throttle, dir)
+                }
+            });
+            rest = after;
+        }
+    }
+    batches
+}
+
+/// Counts the tasks that are submitted one by one, by procedure and in their order.
+pub fn singles(batches: &[Batch]) -> Vec<(&str, usize)> {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for task in batches
+        .iter()
+        .filter(|batch| batch.array.is_none())
+        .flat_map(|batch| &batch.tasks)
+    {
+        let name = &*task.request.key.procedure;
+        match counts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name, 1)),
+        }
+    }
+    counts
+}
+
+impl Batch {
+    fn single(task: Prepared) -> Self {
+        Self {
+            tasks: vec![task],
+            array: None,
+        }
+    }
+
+    /// Makes an array and gives its tasks their ids. Its own id is made of theirs, so no other one has it.
+    fn array(tasks: Vec<Prepared>, throttle: Option<u32>, dir: &Path) -> Self {
+        let digits = digest(tasks.iter().map(|task| &*task.intent.submission_id));
+        let submission_id = array_id(&digits);
+        let procedure = tasks
+            .first()
+            .map_or("", |task| &*task.request.key.procedure);
+        let array = ArrayJob {
+            job_name: job_name(procedure, &submission_id),
+            throttle,
+            dir: dir.join(&submission_id),
+            submission_id,
+        };
+        let tasks = tasks
+            .into_iter()
+            .enumerate()
+            .map(|(index, task)| {
+                renamed(task, task_id(&array.submission_id, index), &array.job_name)
+            })
+            .collect();
+        Self {
+            tasks,
+            array: Some(array),
+        }
+    }
+
+    /// Makes smaller ones of an array that was refused for its size: each with ids of its own. None if it
+    /// cannot be smaller.
+    pub fn halves(&self) -> Option<[Self; 2]> {
+        let array = self.array.as_ref()?;
+        let parent = array.dir.parent()?;
+        let middle = self.tasks.len().div_ceil(2);
+        let (first, second) = self.tasks.split_at_checked(middle)?;
+        if first.is_empty() || second.is_empty() {
+            return None;
+        }
+        Some([first, second].map(|half| Self::array(half.to_vec(), array.throttle, parent)))
+    }
+
+    /// Makes single jobs of the tasks of an array, where the site takes none.
+    pub fn one_by_one(&self) -> Vec<Self> {
+        self.tasks
+            .iter()
+            .map(|task| {
+                let id = digest(std::iter::once(&*task.intent.submission_id));
+                let name = task.request.job_name.clone();
+                Self::single(renamed(task.clone(), id, &name))
+            })
+            .collect()
+    }
+}
+
+/// Gives a task another submission id, and the job name under which Slurm will know it. The request keeps
+/// the task's own name, which its logs have.
+fn renamed(mut task: Prepared, submission_id: String, job_name: &str) -> Prepared {
+    task.intent.submission_id = submission_id.as_str().into();
+    task.intent.job_name = job_name.into();
+    task.request.submission_id = submission_id;
+    task
+}
+
+fn is_alike(a: &Prepared, b: &Prepared) -> bool {
+    let (a, b) = (&a.request, &b.request);
+    a.key.procedure == b.key.procedure
+        && a.project == b.project
+        && a.script == b.script
+        && a.resources == b.resources
+        && a.log_dir == b.log_dir
+        && shared(&a.env).eq(shared(&b.env))
+}
+
+fn shared(
+    env: &std::collections::BTreeMap<String, String>,
+) -> impl Iterator<Item = (&String, &String)> {
+    env.iter().filter(|(name, _)| !may_differ(name))
+}
+
+fn digest<'a>(parts: impl Iterator<Item = &'a str>) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    hex_of_first(8, &hash.finalize())
+}
+
+#[cfg(test)]
+pub mod testing;
+#[cfg(test)]
+mod tests;

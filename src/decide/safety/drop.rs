@@ -1,0 +1,388 @@
+//! Sudden drops: fewer sessions, or fewer complete tasks, than there were.
+//!
+//! Only what was judged on disk counts: a task that waits or cannot be read is neither. The number of sessions is kept
+//! as the most there ever were; the number of complete tasks of a procedure falls with those whose outputs the program
+//! itself replaces. Losses of one day add up: those that earlier runs submitted again count as well.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use sha2::{Digest, Sha256};
+
+use super::{Baselines, SafetyStop};
+use crate::decide::manifest::{Decision, Due, Manifest, Skip};
+use crate::gather::sessions::discover::Discovery;
+use crate::model::config::Config;
+use crate::model::procedure::marker::{Marker, Required};
+use crate::model::procedure::{Procedure, ProcedureDag};
+use crate::model::state::{State, TaskKey, TaskRow};
+
+/// A drop of fewer than this is no alarm, unless nothing is left.
+const LEAST: u64 = 5;
+
+/// A procedure that had so many results and has none left is an alarm.
+const LEAST_OF_ALL: u64 = 2;
+
+/// Losses within this time add up.
+const WINDOW: TimeDelta = TimeDelta::days(1);
+
+const SESSIONS: &str = "sessions";
+const ROOTS: &str = "roots";
+
+/// Holds the figures of one look at a study.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// None: some directories could not be read, nobody knows.
+    pub sessions: Option<u64>,
+    /// In the order of the configuration.
+    pub procedures: Vec<Figures>,
+}
+
+/// Holds the figures of one procedure.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Figures {
+    pub tasks: u64,
+    /// Found complete on disk.
+    pub complete: u64,
+    /// Found incomplete on disk, and about to be submitted for that.
+    pub incomplete: u64,
+    /// Of the incomplete ones, those whose row says complete.
+    pub gone: u64,
+    /// Not incomplete now, but submitted within the last day because their outputs had gone.
+    pub lately: u64,
+    /// In flight, failed or about to be tried again, by an attempt that replaces nothing.
+    pub begun: u64,
+    /// In flight, failed, about to be tried again or replaced: not complete by the program's own
+    /// doing.
+    pub ours: u64,
+    /// Rows that say complete, of this program.
+    pub known: u64,
+}
+
+impl Counts {
+    /// Counts the tasks of a manifest that no limit was applied to yet. `attempts`: the earlier ones, if a task is due.
+    pub fn of(
+        dag: &ProcedureDag,
+        manifest: &Manifest,
+        state: &State,
+        attempts: &[TaskRow],
+        now: DateTime<Utc>,
+    ) -> Self {
+        let mut procedures = vec![Figures::default(); dag.len()];
+        let mut gone: HashSet<TaskKey> = HashSet::new();
+        for task in &manifest.tasks {
+            let key = || TaskKey {
+                subject: task.subject.shared(),
+                session: task.session.shared(),
+                procedure: Arc::clone(&dag.get(task.procedure).name),
+            };
+            if task.decision == Decision::Submit(Due::OutputsGone) {
+                gone.insert(key());
+            }
+            if let Some(figures) = procedures.get_mut(task.procedure.index()) {
+                figures.add(&task.decision, || {
+                    let row = state.get(&key());
+                    row.is_none_or(|row| row.replaces_outputs != Some(false))
+                });
+            }
+        }
+        let mut figures = |row: &TaskRow, count: fn(&mut Figures)| {
+            let id = dag.find(&row.key.procedure);
+            if let Some(figures) = id.and_then(|id| procedures.get_mut(id.index())) {
+                count(figures);
+            }
+        };
+        for row in state.rows().iter().filter(|row| is_proven(row)) {
+            figures(row, |figures| figures.known += 1);
+        }
+        let earlier = || state.superseded().iter().chain(attempts);
+        let proven = earlier().filter(|row| is_proven(row));
+        let proven: HashSet<(&TaskKey, i32)> = proven
+            .filter_map(|row| Some((&row.key, row.attempt?)))
+            .collect();
+        for row in state.rows().iter().chain(earlier()) {
+            let is_new = row.submitted_at.is_some_and(|at| at >= now - WINDOW);
+            let before = row.attempt.map_or(0, |attempt| attempt - 1);
+            if is_new
+                && row.replaces_outputs == Some(false)
+                && proven.contains(&(&row.key, before))
+                && gone.insert(row.key.clone())
+            {
+                figures(row, |figures| figures.lately += 1);
+            }
+        }
+        Self {
+            sessions: None,
+            procedures,
+        }
+    }
+
+    /// Takes the number of sessions from a search, whatever part of them was decided about; none if some could not be
+    /// read.
+    pub fn count_sessions(&mut self, found: &Discovery) {
+        self.sessions = found
+            .unreadable
+            .is_empty()
+            .then_some(found.sessions.len() as u64);
+    }
+}
+
+impl Figures {
+    /// `replaces`: whether the newest attempt replaces complete outputs.
+    fn add(&mut self, decision: &Decision, replaces: impl Fn() -> bool) {
+        self.tasks += 1;
+        match decision {
+            Decision::Skip(Skip::Complete | Skip::Stale(_)) => self.complete += 1,
+            Decision::Skip(Skip::InFlight { .. } | Skip::Renamed(_) | Skip::Failed { .. }) => {
+                match replaces() {
+                    true => self.ours += 1,
+                    false => self.begun += 1,
+                }
+            }
+            Decision::Submit(
+                Due::Stale | Due::Forced { .. } | Due::FailedBefore { .. } | Due::Retry { .. },
+            ) => self.ours += 1,
+            Decision::Submit(due) => {
+                self.incomplete += 1;
+                self.gone += u64::from(*due == Due::OutputsGone);
+            }
+            Decision::Skip(_) => {}
+        }
+    }
+
+    /// Counts the tasks that were complete and are not any more. Rows tell it exactly; what was
+    /// complete without a row is missed only if the rest cannot make up for it.
+    fn lost(&self, baseline: u64) -> u64 {
+        self.gone.max(self.missing(baseline, self.incomplete))
+    }
+
+    /// The same with those that runs of the last day have submitted again.
+    fn lost_lately(&self, baseline: u64) -> u64 {
+        let missing = self.missing(baseline, self.incomplete + self.begun);
+        (self.gone + self.lately).max(missing)
+    }
+
+    /// Counts how many of `baseline` tasks cannot be complete if these are not.
+    fn missing(&self, baseline: u64, incomplete: u64) -> u64 {
+        let possible = self.tasks.saturating_sub(incomplete);
+        baseline.saturating_sub(possible).min(incomplete)
+    }
+}
+
+/// True for a complete row of this program. The Python program's have no reason: it believed Slurm's word alone, so
+/// nobody knows whether there ever were outputs.
+fn is_proven(row: &TaskRow) -> bool {
+    row.is_proven_complete() && row.reason.is_some()
+}
+
+/// Returns a stop for each number that fell by more than the configuration allows.
+pub fn judge(config: &Config, counts: &Counts, baselines: &Baselines) -> Vec<SafetyStop> {
+    let percent = config.safety.max_drop;
+    let known = |name: &str| baselines.get(name).copied().unwrap_or(0);
+    let is_sudden = |lost: u64, before: u64| {
+        // Far below 2^52.
+        let is_all = lost >= LEAST_OF_ALL && lost >= before;
+        (lost >= LEAST || is_all) && lost as f64 * 100.0 > percent * before as f64
+    };
+    let roots_changed = is_other(baselines, ROOTS, roots_mark(config));
+    let mut stops = Vec::new();
+    let changed = match roots_changed {
+        true => "; a root in the configuration has changed since then",
+        false => "",
+    };
+    let mut stop = |name: String, figure: u64, message: String| {
+        stops.push(SafetyStop {
+            name,
+            figure,
+            message: format!("{message} (more than max_drop, {percent}%{changed})"),
+            hint: "see that everything is mounted and whole; if the numbers are right, \
+                   'snbb-scheduler run --accept-drop' goes on and takes them as the new ones"
+                .to_owned(),
+            can_be_accepted: true,
+        });
+    };
+    if let Some(now) = counts.sessions {
+        let before = known(SESSIONS);
+        let lost = before.saturating_sub(now);
+        if lost >= LEAST && is_sudden(lost, before) {
+            let message = format!("there are {now} sessions where there were {before}");
+            stop(SESSIONS.to_owned(), now, message);
+        }
+    }
+    let (mut all_lost, mut all_before, mut is_told) = (0, 0, false);
+    let mut redefined = Vec::new();
+    for ((_, procedure), figures) in config.procedures.iter().zip(&counts.procedures) {
+        let name = &procedure.name;
+        let baseline = known(&complete(name));
+        let accepted = known(&accepted(name));
+        let lost = figures.lost_lately(baseline).saturating_sub(accepted);
+        let before = baseline.max(figures.known);
+        all_lost += lost;
+        all_before += before;
+        let fresh = figures.lost(baseline).saturating_sub(accepted);
+        if fresh > 0 && is_other(baselines, &rule(name), rule_mark(config, procedure)) {
+            is_told = true;
+            redefined.push(changed_rule(name, fresh, before));
+        } else if is_sudden(lost, before) {
+            is_told = true;
+            let message =
+                format!("{lost} of {before} complete tasks of {name} have lost their outputs");
+            stop(complete(name), lost, message);
+        }
+    }
+    if !is_told && all_lost >= LEAST && is_sudden(all_lost, all_before) {
+        let message = format!("{all_lost} of {all_before} complete tasks have lost their outputs");
+        stop("complete".to_owned(), all_lost, message);
+    }
+    stops.extend(redefined);
+    stops
+}
+
+/// Asks before tasks run again only because the configuration now asks for other outputs.
+fn changed_rule(name: &str, lost: u64, before: u64) -> SafetyStop {
+    SafetyStop {
+        name: complete(name),
+        figure: lost,
+        message: format!(
+            "what makes {name} complete has changed in the configuration, and {lost} of {before} complete tasks are \
+             incomplete by the new rule"
+        ),
+        hint: "undo the change, or run these tasks again with 'snbb-scheduler run --accept-drop'"
+            .to_owned(),
+        can_be_accepted: true,
+    }
+}
+
+/// Takes the figures of a run that goes on. `accepts`: as they are, also where they are lower.
+pub fn settle(config: &Config, counts: &Counts, baselines: &mut Baselines, accepts: bool) {
+    if let Some(now) = counts.sessions {
+        let before = baselines.get(SESSIONS).copied().unwrap_or(0);
+        baselines.insert(
+            SESSIONS.to_owned(),
+            if accepts { now } else { before.max(now) },
+        );
+    }
+    baselines.insert(ROOTS.to_owned(), roots_mark(config));
+    let is_here = |name: &str| config.procedures.find(name).is_some();
+    // A procedure that left the configuration is no drop.
+    baselines.retain(|name, _| match name.split_once('/') {
+        Some(("complete" | "rule", procedure)) => is_here(procedure),
+        Some(("accepted", procedure)) => procedure.contains('/') || is_here(procedure),
+        _ => true,
+    });
+    for ((_, procedure), figures) in config.procedures.iter().zip(&counts.procedures) {
+        let name = &procedure.name;
+        let before = baselines.get(&complete(name)).copied().unwrap_or(0);
+        let most = figures.tasks - figures.ours;
+        let now = if accepts {
+            figures.complete
+        } else {
+            figures.complete.max(before.min(most))
+        };
+        baselines.insert(complete(name), now);
+        baselines.insert(rule(name), rule_mark(config, procedure));
+        // What was accepted once is no alarm while it waits for its turn.
+        let accepted_before = baselines.get(&accepted(name)).copied().unwrap_or(0);
+        let lost = figures.gone + figures.lately;
+        let still = if accepts {
+            lost
+        } else {
+            accepted_before.min(lost)
+        };
+        match still {
+            0 => baselines.remove(&accepted(name)),
+            count => baselines.insert(accepted(name), count),
+        };
+    }
+}
+
+/// Gives a state that was rebuilt without its counts the number of sessions that its rows know.
+pub fn derive(state: &mut State) {
+    if state.meta.baselines.contains_key(SESSIONS) {
+        return;
+    }
+    let sessions: HashSet<_> = state
+        .rows()
+        .iter()
+        .filter(|row| !row.key.session.is_empty())
+        .map(|row| (&row.key.subject, &row.key.session))
+        .collect();
+    let count = sessions.len() as u64;
+    if count > 0 {
+        state.meta.baselines.insert(SESSIONS.to_owned(), count);
+    }
+}
+
+fn complete(procedure: &str) -> String {
+    format!("complete/{procedure}")
+}
+
+fn rule(procedure: &str) -> String {
+    format!("rule/{procedure}")
+}
+
+fn accepted(procedure: &str) -> String {
+    format!("accepted/{procedure}")
+}
+
+fn is_other(baselines: &Baselines, name: &str, mark: u64) -> bool {
+    baselines.get(name).is_some_and(|before| *before != mark)
+}
+
+/// Tells other roots from these.
+fn roots_mark(config: &Config) -> u64 {
+    let roots = [
+        &config.dicom_root,
+        &config.bids_root,
+        &config.derivatives_root,
+    ];
+    mark(roots.map(|root| root.to_string_lossy().into_owned()))
+}
+
+/// Tells another rule of completion from this one.
+fn rule_mark(config: &Config, procedure: &Procedure) -> u64 {
+    let mut parts = vec![
+        procedure.output_dir.to_string_lossy().into_owned(),
+        procedure.scope.to_string(),
+        format!("{:?}", procedure.check),
+        format!("{:?}", config.qsirecon_spec),
+    ];
+    if let Required::Markers(markers) = &procedure.completion.required {
+        for Marker {
+            pattern,
+            min_size,
+            contains,
+            not_contains,
+            when,
+        } in markers
+        {
+            parts.extend([
+                pattern.as_str().to_owned(),
+                min_size.to_string(),
+                format!("{contains:?} {not_contains:?}"),
+                format!("{:?}", when.as_ref().map(|when| when.as_str())),
+            ]);
+        }
+    }
+    let forbidden = procedure.completion.forbid.iter();
+    parts.extend(forbidden.map(|pattern| format!("not {}", pattern.as_str())));
+    mark(parts)
+}
+
+/// 32 bits of a hash: every reader of JSON takes them as they are.
+fn mark(parts: impl IntoIterator<Item = String>) -> u64 {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    let digest = hash.finalize();
+    digest
+        .iter()
+        .take(4)
+        .fold(0, |number, byte| (number << 8) | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests;

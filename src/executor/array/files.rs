@@ -1,0 +1,220 @@
+//! The directories of arrays beside the state: written once before sbatch, read when a job of one is found
+//! without a row, removed when nobody can need them any more.
+#![expect(clippy::disallowed_methods, reason = "lists the directories of arrays")]
+
+use std::collections::HashSet;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::list;
+use super::wrapper::{self, File};
+use crate::base::durable::{make_directory_of, sync_directory_of};
+use crate::model::job::array::is_array_id;
+use crate::model::state::TaskKey;
+
+/// How old the directory of an array must be to be removed.
+pub const KEPT_FOR: Duration = Duration::from_secs(14 * 24 * 3600);
+
+/// Says why an array cannot be written, or its list not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    #[error("cannot {action} {}: {source}", .path.display())]
+    Io {
+        action: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error("{} is there already, with another content", .path.display())]
+    Taken { path: PathBuf },
+    #[error("the task list {} cannot be understood: {problem}", .path.display())]
+    NotUnderstood { path: PathBuf, problem: String },
+}
+
+/// Writes the files of an array and syncs them and their directories. Doing it again with the same content
+/// changes nothing; files with another content are an error.
+pub fn write(dir: &Path, files: &[File]) -> Result<(), FilesError> {
+    let failed = |action, path: &Path| {
+        let path = path.to_owned();
+        move |source| FilesError::Io {
+            action,
+            path,
+            source,
+        }
+    };
+    // The directory above may be new as well.
+    make_directory_of(dir).map_err(failed("make the directory of", dir))?;
+    match fs::create_dir(dir) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(failed("make", dir)(error));
+        }
+        _ => {}
+    }
+    for file in files {
+        let path = dir.join(file.name);
+        match write_new(&path, &file.bytes) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let found = fs::read(&path).map_err(failed("read", &path))?;
+                if found != file.bytes {
+                    return Err(FilesError::Taken { path });
+                }
+            }
+            outcome => outcome.map_err(failed("write", &path))?,
+        }
+    }
+    sync_directory_of(&dir.join(wrapper::WRAPPER)).map_err(failed("sync", dir))?;
+    sync_directory_of(dir).map_err(failed("sync the directory of", dir))
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o444)
+        .open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Removes the files of an array that was certainly not accepted.
+pub fn remove(dir: &Path) {
+    if let Err(error) = fs::remove_dir_all(dir) {
+        tracing::debug!("cannot remove {}: {error}", dir.display());
+    }
+}
+
+/// Reads which task each index of an array is. None: there is no such list.
+pub fn read(arrays: &Path, submission_id: &str) -> Result<Option<Vec<TaskKey>>, FilesError> {
+    if !is_array_id(submission_id) {
+        return Ok(None);
+    }
+    let path = arrays.join(submission_id).join(wrapper::LIST);
+    let text = match fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => {
+            return Err(FilesError::Io {
+                action: "read",
+                path,
+                source,
+            });
+        }
+    };
+    list::parse(&text, submission_id)
+        .map(Some)
+        .map_err(|problem| FilesError::NotUnderstood { path, problem })
+}
+
+/// Finds the array whose submission id begins so; none if there is not exactly one.
+pub fn find(arrays: &Path, beginning: &str) -> Option<String> {
+    let mut found = ids(arrays).filter(|id| id.starts_with(beginning));
+    let first = found.next();
+    first.filter(|_| found.next().is_none())
+}
+
+/// Removes the directories of arrays that are older than [`KEPT_FOR`], but for those whose submission ids
+/// are `needed`. Returns those that could not be removed.
+pub fn clean(
+    arrays: &Path,
+    needed: &HashSet<String>,
+    is_old: &dyn Fn(&fs::Metadata) -> bool,
+) -> Vec<(PathBuf, io::Error)> {
+    let mut failed = Vec::new();
+    for id in ids(arrays).filter(|id| !needed.contains(id)) {
+        let path = arrays.join(id);
+        let removed = fs::symlink_metadata(&path).and_then(|metadata| {
+            if metadata.is_dir() && is_old(&metadata) {
+                fs::remove_dir_all(&path)?;
+            }
+            Ok(())
+        });
+        if let Err(error) = removed
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            failed.push((path, error));
+        }
+    }
+    failed
+}
+
+/// What has another name than an array's is not ours.
+fn ids(arrays: &Path) -> impl Iterator<Item = String> {
+    fs::read_dir(arrays)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| is_array_id(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    const ID: &str = "array-0123456789abcdef";
+
+    fn file(bytes: &[u8]) -> File {
+        File {
+            name: wrapper::LIST,
+            bytes: bytes.to_vec(),
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_never_changed() {
+        let home = tempfile::tempdir().unwrap();
+        let arrays = home.path().join("state.arrays");
+        let dir = arrays.join(ID);
+        write(&dir, &[file(b"a")]).unwrap();
+        write(&dir, &[file(b"a")]).unwrap();
+        let error = write(&dir, &[file(b"b")]).unwrap_err();
+        assert!(matches!(error, FilesError::Taken { .. }), "{error}");
+        assert_eq!(fs::read(dir.join(wrapper::LIST)).unwrap(), b"a");
+        assert!(read(&arrays, ID).is_err());
+        assert!(read(&arrays, "array-0000000000000000").unwrap().is_none());
+        assert!(read(&arrays, "../x").unwrap().is_none());
+        assert_eq!(find(&arrays, "array-01234567").as_deref(), Some(ID));
+        assert_eq!(find(&arrays, "array-11234567"), None);
+    }
+
+    #[test]
+    fn only_old_arrays_that_nobody_needs_are_removed() {
+        let home = tempfile::tempdir().unwrap();
+        let arrays = home.path();
+        let old = "array-00000000000000aa";
+        let needed = "array-00000000000000bb";
+        let young = "array-00000000000000cc";
+        for name in [old, needed, young, "other", "array-x"] {
+            fs::create_dir(arrays.join(name)).unwrap();
+            let age = if name == young { 13 } else { 15 };
+            let time = SystemTime::now() - Duration::from_secs(age * 24 * 3600);
+            fs::File::open(arrays.join(name))
+                .unwrap()
+                .set_modified(time)
+                .unwrap();
+        }
+        let is_old =
+            |metadata: &fs::Metadata| metadata.modified().unwrap() < SystemTime::now() - KEPT_FOR;
+        let failed = clean(arrays, &HashSet::from([needed.to_owned()]), &is_old);
+        assert!(failed.is_empty(), "{failed:?}");
+        let mut left: Vec<String> = fs::read_dir(arrays)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        assert_eq!(
+            left,
+            [
+                "array-00000000000000bb",
+                "array-00000000000000cc",
+                "array-x",
+                "other"
+            ]
+        );
+        assert!(clean(&arrays.join("nowhere"), &HashSet::new(), &is_old).is_empty());
+    }
+}

@@ -1,0 +1,205 @@
+//! The batch script of an array: finds its task in the list and runs the snapshot of the script as if it had
+//! been submitted alone. Pure.
+//!
+//! It is POSIX sh, and says in the job's log what it could not do.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use super::list::{self, NAME, NEWLINE};
+use crate::base::hex::hex;
+use crate::executor::script::Script;
+use crate::executor::{ArrayJob, JobRequest};
+
+/// Names of the files in an array's directory.
+pub const LIST: &str = "tasks.json";
+pub const SHELL_LIST: &str = "tasks.sh";
+pub const SCRIPT: &str = "script";
+pub const WRAPPER: &str = "wrapper.sh";
+
+/// Exit codes of the wrapper's own, those of `sysexits.h`.
+pub const NO_SUCH_TASK: i32 = 64;
+pub const CHANGED: i32 = 65;
+pub const UNREADABLE: i32 = 66;
+pub const NO_PROGRAM: i32 = 69;
+
+/// Is one file to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    pub name: &'static str,
+    pub bytes: Vec<u8>,
+}
+
+/// Makes the files of an array. `common`: variables that sbatch hands on.
+///
+/// An error says why these tasks cannot be an array.
+pub fn files(
+    array: &ArrayJob,
+    tasks: &[&JobRequest],
+    script: &Script,
+    common: &dyn Fn(&str) -> bool,
+) -> Result<Vec<File>, String> {
+    let texts = tasks
+        .iter()
+        .flat_map(|task| task.arguments.iter().chain(task.env.values()));
+    if let Some(text) = texts.into_iter().find(|text| text.contains('\0')) {
+        return Err(format!("a NUL character in '{}'", text.escape_debug()));
+    }
+    let directives = directives(&script.text);
+    if directives.iter().any(|line| makes_parts(line)) {
+        return Err(
+            "the script asks for a heterogeneous job, which Slurm does not take as an array"
+                .to_owned(),
+        );
+    }
+    let shell_list = list::shell(tasks, common);
+    let mut wrapper = b"#!/bin/sh\n".to_vec();
+    for line in directives {
+        wrapper.extend_from_slice(line);
+        wrapper.push(b'\n');
+    }
+    let body = body(array, tasks.first().copied(), script, &shell_list)?;
+    wrapper.extend_from_slice(body.as_bytes());
+    let file = |name, bytes| File { name, bytes };
+    Ok(vec![
+        file(LIST, list::json(array, tasks)),
+        file(SHELL_LIST, shell_list),
+        file(SCRIPT, script.text.clone()),
+        file(WRAPPER, wrapper),
+    ])
+}
+
+/// Returns the lines of a script that sbatch reads options from: those before the first command.
+///
+/// What stands there and is also given to sbatch itself counts for nothing, as with any script.
+fn directives(script: &[u8]) -> Vec<&[u8]> {
+    let is_comment = |line: &[u8]| {
+        line.iter()
+            .find(|byte| !byte.is_ascii_whitespace())
+            .is_none_or(|byte| *byte == b'#')
+    };
+    let words: [&[u8]; 3] = [b"#SBATCH", b"#PBS", b"#BSUB"];
+    script
+        .split(|byte| *byte == b'\n')
+        .take_while(|line| is_comment(line))
+        .filter(|line| words.iter().any(|word| line.starts_with(word)))
+        .collect()
+}
+
+/// True for the line between two components of a heterogeneous job.
+fn makes_parts(line: &[u8]) -> bool {
+    let mut words = line
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty())
+        .skip(1);
+    matches!(words.next(), Some(b"hetjob" | b"packjob"))
+}
+
+fn body(
+    array: &ArrayJob,
+    first: Option<&JobRequest>,
+    script: &Script,
+    shell_list: &[u8],
+) -> Result<String, String> {
+    let mut text = HEAD.replace("@NEWLINE@", NEWLINE);
+    let mut set = |name: &str, value: &str| {
+        let _ = writeln!(text, "{name}={}", list::quote(value));
+    };
+    set("snbb_array_dir", path_text(&array.dir)?);
+    let log_dir = first.and_then(|task| task.log_dir.as_deref());
+    set("snbb_array_logs", log_dir.map_or(Ok(""), path_text)?);
+    set("snbb_array_job", &array.job_name);
+    set("snbb_array_list_sum", &sum(shell_list));
+    set("snbb_array_script_sum", &sum(&script.text));
+    let interpreter: Vec<String> = script
+        .interpreter
+        .iter()
+        .map(|word| list::quote(word))
+        .collect();
+    let body = BODY
+        .replace("@LIST@", SHELL_LIST)
+        .replace("@SCRIPT@", SCRIPT)
+        .replace("@NAME@", NAME)
+        .replace("@NO_SUCH_TASK@", &NO_SUCH_TASK.to_string())
+        .replace("@CHANGED@", &CHANGED.to_string())
+        .replace("@UNREADABLE@", &UNREADABLE.to_string())
+        .replace("@NO_PROGRAM@", &NO_PROGRAM.to_string())
+        .replace("@INTERPRETER@", &interpreter.join(" "));
+    text.push_str(&body);
+    Ok(text)
+}
+
+/// A path that is no text would be another one in the wrapper.
+fn path_text(path: &Path) -> Result<&str, String> {
+    path.to_str()
+        .ok_or_else(|| format!("{} is no text in UTF-8", path.display()))
+}
+
+fn sum(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+const HEAD: &str = r#"# Written by snbb-scheduler, never to be changed: runs one task of a job array with the copy of the
+# job script in this directory, with the task's arguments and variables.
+@NEWLINE@='
+'
+"#;
+
+/// Every name begins with `snbb_array`, and none is exported: the script sees nothing of it.
+const BODY: &str = r#"@NAME@=''
+
+snbb_array_stop() { # EXIT_CODE MESSAGE
+  printf 'snbb-scheduler: %s (job %s, node %s)\n' "$2" "${SLURM_JOB_ID:-?}" "$(uname -n)" >&2
+  exit "$1"
+}
+
+# Waits for a file that a network file system does not show yet, and sees that it is the one that was written.
+snbb_array_check() { # FILE SHA256
+  snbb_array_tries=0
+  until [ -r "$1" ]; do
+    snbb_array_tries=$((snbb_array_tries + 1))
+    if [ "$snbb_array_tries" -gt 12 ]; then
+      snbb_array_stop @UNREADABLE@ "cannot read $1; the directory of the state file must be visible on compute nodes"
+    fi
+    sleep 5
+    ls "$snbb_array_dir" >/dev/null 2>&1
+  done
+  snbb_array_found=$(sha256sum <"$1") || snbb_array_stop @UNREADABLE@ "cannot read $1"
+  if [ "${snbb_array_found%% *}" != "$2" ]; then
+    snbb_array_stop @CHANGED@ "$1 is not what was written when this array was submitted"
+  fi
+}
+
+case ${SLURM_ARRAY_TASK_ID:-} in
+'' | *[!0-9]*) snbb_array_stop @NO_SUCH_TASK@ "this is no task of a job array" ;;
+esac
+command -v sha256sum >/dev/null || snbb_array_stop @NO_PROGRAM@ "there is no sha256sum, so the task list cannot be checked"
+snbb_array_check "$snbb_array_dir/@LIST@" "$snbb_array_list_sum"
+snbb_array_check "$snbb_array_dir/@SCRIPT@" "$snbb_array_script_sum"
+snbb_array_line=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$snbb_array_dir/@LIST@")
+if [ -z "$snbb_array_line" ]; then
+  snbb_array_stop @NO_SUCH_TASK@ "$snbb_array_dir/@LIST@ has no task $SLURM_ARRAY_TASK_ID"
+fi
+eval "$snbb_array_line"
+
+# The logs get the task's name; whatever is written to them later goes on to the same files.
+if [ -n "$snbb_array_logs" ]; then
+  snbb_array_id="${SLURM_ARRAY_JOB_ID:-}_$SLURM_ARRAY_TASK_ID"
+  for snbb_array_end in out err; do
+    snbb_array_log="$snbb_array_logs/${snbb_array_job}_$snbb_array_id.$snbb_array_end"
+    if [ -e "$snbb_array_log" ]; then
+      mv -f "$snbb_array_log" "$snbb_array_logs/${@NAME@}_$snbb_array_id.$snbb_array_end"
+    fi
+  done
+fi
+
+# As if the task had been submitted alone.
+SLURM_JOB_NAME=$@NAME@
+export SLURM_JOB_NAME
+exec @INTERPRETER@ "$snbb_array_dir/@SCRIPT@" "$@"
+"#;
+
+#[cfg(test)]
+mod tests;

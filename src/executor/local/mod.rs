@@ -1,0 +1,364 @@
+//! The executor for one machine without Slurm: job scripts as detached child processes.
+//!
+//! A job is a record in a directory beside the state file ([`record`]); it runs below a process of its own
+//! that outlives the caller and writes down how it ended ([`supervise`]). Nothing here waits for a job:
+//! each pass looks at the records, and starts queued jobs while there are free slots.
+//! Memory and time limits are not enforced, and `#SBATCH` lines are not read.
+#![expect(clippy::disallowed_methods, reason = "starts the supervisors of jobs")]
+
+mod cancel;
+mod files;
+mod job;
+pub mod process;
+pub mod record;
+mod report;
+mod submit;
+mod supervise;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::base::sys;
+use crate::executor::script::find_script;
+use crate::executor::{
+    Answer, Executor, ExecutorError, JobReport, JobRequest, Observation, Question, Refusal,
+    Submission,
+};
+use crate::model::config::Config;
+use crate::model::job::{ExecutorKind, JobRef};
+use job::{Claim, End, Ending, Job};
+use process::{Host, Place, ProcessId};
+use record::Records;
+pub use supervise::supervise;
+
+/// How many ended jobs keep their own files before they go to the list.
+const COMPACT_FROM: usize = 100;
+
+/// Says how jobs are run.
+#[derive(Debug, Clone)]
+pub struct LocalSettings {
+    /// The directory of records: `StatePaths::local`.
+    pub records: PathBuf,
+    /// How many jobs run at a time on this host.
+    pub local_jobs: usize,
+    /// Where scripts are looked for before `search_path`.
+    pub script_dirs: Vec<PathBuf>,
+    pub search_path: Option<OsString>,
+    /// What jobs inherit, as sbatch's `--export=ALL` does: at submission, not at the start.
+    pub environment: Vec<(OsString, OsString)>,
+    /// The command that calls [`supervise`] with the directory and the number that are appended.
+    pub supervisor: Vec<OsString>,
+    /// True: look only. Nothing is written, started or signalled (`run --dry-run`, `explain`).
+    pub read_only: bool,
+}
+
+/// Runs jobs on this machine.
+#[derive(Debug)]
+pub struct LocalExecutor {
+    settings: LocalSettings,
+    records: Records,
+    host: Host,
+    loaded: bool,
+    /// Supervisors started by this process, kept only so that they do not stay zombies.
+    children: Vec<Child>,
+    warnings: Vec<String>,
+}
+
+/// Says where a job stands, seen from this host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum JobStanding {
+    Queued,
+    /// `here`: on this host, so that its processes can be seen.
+    Running {
+        here: bool,
+    },
+    /// No process is left and no result was written.
+    Vanished,
+    Over,
+}
+
+impl LocalSettings {
+    /// Takes what the configuration says; the supervisor is this program itself.
+    pub fn from_config(config: &Config, records: &Path) -> Self {
+        Self {
+            records: records.to_owned(),
+            local_jobs: config.local_jobs,
+            script_dirs: config
+                .script_dir
+                .iter()
+                .cloned()
+                .chain(config.base_dir().map(Path::to_owned))
+                .collect(),
+            search_path: sys::env("PATH"),
+            environment: std::env::vars_os().collect(),
+            // Not its path: that may lead to a newer build, or nowhere, by now.
+            supervisor: vec!["/proc/self/exe".into(), "local-supervise".into()],
+            read_only: false,
+        }
+    }
+}
+
+impl LocalExecutor {
+    pub fn new(settings: LocalSettings) -> Result<Self, ExecutorError> {
+        Ok(Self {
+            records: Records::at(&settings.records),
+            settings,
+            host: Host::current().map_err(|source| ExecutorError::Io {
+                action: "read",
+                path: PathBuf::from("/proc"),
+                source,
+            })?,
+            loaded: false,
+            children: Vec::new(),
+            warnings: Vec::new(),
+        })
+    }
+
+    /// Starts queued jobs, the oldest first, while fewer than `local_jobs` run on this host.
+    /// [`Executor::submit`] and [`Executor::observe`] call it.
+    pub fn fill_slots(&mut self) -> Result<(), ExecutorError> {
+        if self.settings.read_only {
+            return Ok(());
+        }
+        self.load()?;
+        let started: Vec<u64> = self.numbers(|job| !job.is_over() && job.claim.is_some());
+        let mut running = 0;
+        for number in started {
+            self.records.reload(number)?;
+            if self.standing_of(number)? == (JobStanding::Running { here: true }) {
+                running += 1;
+            }
+        }
+        for number in self.numbers(|job| !job.is_over() && job.claim.is_none()) {
+            if running >= self.settings.local_jobs.max(1) {
+                break;
+            }
+            if let Err(message) = self.launch(number) {
+                self.warnings
+                    .push(format!("local-{number} stays queued: {message}"));
+                break;
+            }
+            self.records.reload(number)?;
+            if self.standing_of(number)? == (JobStanding::Running { here: true }) {
+                running += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the supervisor of a job and waits until it has taken the job, or has found it taken.
+    fn launch(&mut self, number: u64) -> Result<(), String> {
+        let mut words = self.settings.supervisor.iter();
+        let program = words.next().ok_or("no supervisor is configured")?;
+        let mut child = Command::new(program)
+            .arg0("snbb-scheduler")
+            .args(words)
+            .arg(&self.settings.records)
+            .arg(number.to_string())
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("cannot start its supervisor: {error}"))?;
+        let said = child.stdout.take().and_then(|stdout| {
+            BufReader::new(stdout)
+                .lines()
+                .map_while(Result::ok)
+                .find_map(|line| line.strip_prefix(supervise::SAYS).map(str::to_owned))
+        });
+        self.children.push(child);
+        match said.as_deref() {
+            Some(supervise::STARTED | supervise::TAKEN) => Ok(()),
+            Some(error) => Err(error.to_owned()),
+            None => Err("its supervisor ended at once".to_owned()),
+        }
+    }
+
+    fn load(&mut self) -> Result<(), ExecutorError> {
+        if !self.loaded {
+            self.records.refresh()?;
+            self.loaded = true;
+        }
+        Ok(())
+    }
+
+    fn numbers(&self, which: impl Fn(&Job) -> bool) -> Vec<u64> {
+        self.records
+            .live()
+            .filter(|job| which(job))
+            .map(|job| job.record.number)
+            .collect()
+    }
+
+    /// Looks where a job stands now. An end that nobody else will write is written down.
+    fn standing_of(&mut self, number: u64) -> Result<JobStanding, ExecutorError> {
+        let job = self.records.get(number);
+        let first = job.map_or(Ok(JobStanding::Over), |job| self.standing(job))?;
+        if first != JobStanding::Vanished {
+            return Ok(first);
+        }
+        // The end may have been written between the two looks.
+        self.records.reload(number)?;
+        if self.is_over(number) {
+            return Ok(JobStanding::Over);
+        }
+        if self.settings.read_only {
+            return Ok(JobStanding::Vanished);
+        }
+        let end = End {
+            at: sys::now(),
+            how: Ending::Vanished,
+        };
+        if let Err(error) = self.records.end(number, &end) {
+            self.warnings.push(error.to_string());
+            return Ok(JobStanding::Vanished);
+        }
+        self.records.reload(number)?;
+        Ok(JobStanding::Over)
+    }
+
+    fn is_over(&self, number: u64) -> bool {
+        self.records.get(number).is_none_or(Job::is_over)
+    }
+
+    fn standing(&self, job: &Job) -> Result<JobStanding, ExecutorError> {
+        if job.is_over() {
+            return Ok(JobStanding::Over);
+        }
+        let Some(Claim::Supervisor { process, host, .. }) = &job.claim else {
+            return Ok(JobStanding::Queued);
+        };
+        Ok(match self.host.place(host) {
+            Place::Elsewhere => JobStanding::Running { here: false },
+            Place::BeforeReboot => JobStanding::Vanished,
+            Place::Here => {
+                // A script whose supervisor was killed is still a running job.
+                let alive = is_alive(*process)? || !followers(*process)?.is_empty();
+                if alive {
+                    JobStanding::Running { here: true }
+                } else {
+                    JobStanding::Vanished
+                }
+            }
+        })
+    }
+
+    /// Looks at all records, moves things on, and reports every job.
+    fn look(&mut self) -> Result<Vec<JobReport>, ExecutorError> {
+        self.records.refresh()?;
+        self.loaded = true;
+        self.children
+            .retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
+        if !self.settings.read_only {
+            // What cannot be moved on (a full disk) can still be reported.
+            let steps = [Self::kill_overdue, Self::fill_slots, |this: &mut Self| {
+                this.records.compact(COMPACT_FROM)
+            }];
+            for step in steps {
+                if let Err(error) = step(self) {
+                    self.warnings.push(error.to_string());
+                }
+            }
+        }
+        let mut standings = BTreeMap::new();
+        for number in self.numbers(|job| !job.is_over()) {
+            standings.insert(number, self.standing_of(number)?);
+        }
+        let now = sys::now();
+        let standing = |job: &Job| {
+            let known = standings.get(&job.record.number).copied();
+            known.unwrap_or(JobStanding::Over)
+        };
+        let elsewhere = |job: &&Job| standing(job) == (JobStanding::Running { here: false });
+        self.warnings.extend(
+            self.records
+                .live()
+                .filter(elsewhere)
+                .filter_map(|job| report::elsewhere(job, &self.host)),
+        );
+        Ok(self
+            .records
+            .all()
+            .map(|job| report::report(job, standing(job), now))
+            .collect())
+    }
+}
+
+impl Executor for LocalExecutor {
+    fn preflight(&self) -> Result<(), ExecutorError> {
+        Ok(())
+    }
+
+    /// Returns the script and its arguments; the interpreter is that of its `#!` line.
+    fn command_line(&self, request: &JobRequest) -> Vec<String> {
+        let script = self.find_script(&request.script).map_or_else(
+            |_| request.script.clone(),
+            |path| path.display().to_string(),
+        );
+        std::iter::once(script)
+            .chain(request.arguments.iter().cloned())
+            .collect()
+    }
+
+    fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
+        find_script(
+            script,
+            &self.settings.script_dirs,
+            self.settings.search_path.as_deref(),
+        )
+    }
+
+    fn submit(&mut self, request: &JobRequest) -> Submission {
+        self.accept(request)
+            .unwrap_or_else(|error| Submission::Refused {
+                kind: Refusal::Transient,
+                message: error.to_string(),
+            })
+    }
+
+    /// Reports every job on record, ended ones included, as the queue's answer and as accounting's.
+    fn observe(&mut self, question: &Question) -> Observation {
+        let reports = self.look();
+        let (queue, accounting) = match reports {
+            Ok(reports) => (Answer::Got(reports.clone()), Answer::Got(reports)),
+            Err(error) => {
+                let text = error.to_string();
+                (Answer::Failed(text.clone()), Answer::Failed(text))
+            }
+        };
+        Observation {
+            queue,
+            accounting,
+            of_other_executor: question.of_other_executor(ExecutorKind::Local),
+            cluster: None,
+            warnings: std::mem::take(&mut self.warnings),
+        }
+    }
+
+    /// A queued job never starts; a running one gets SIGTERM with all its processes, and SIGKILL
+    /// at a later call if it still runs 10 s after.
+    fn cancel(&mut self, jobs: &[JobRef]) -> Result<(), ExecutorError> {
+        self.cancel_all(jobs)
+    }
+}
+
+fn is_alive(process: ProcessId) -> Result<bool, ExecutorError> {
+    process.is_alive().map_err(proc_error)
+}
+
+fn followers(process: ProcessId) -> Result<Vec<ProcessId>, ExecutorError> {
+    process.followers().map_err(proc_error)
+}
+
+fn proc_error(source: std::io::Error) -> ExecutorError {
+    ExecutorError::Io {
+        action: "read",
+        path: PathBuf::from("/proc"),
+        source,
+    }
+}

@@ -1,0 +1,221 @@
+//! The `#SBATCH` lines of a job script, read as sbatch reads them. Pure.
+//!
+//! sbatch takes options from lines that begin with `#SBATCH`, up to the first line that is neither
+//! blank nor a comment. Words are split at white space; `'`, `"` and `\` quote, `#` begins a comment.
+
+use std::borrow::Cow;
+
+use crate::model::procedure::options::SHORT_WITH_VALUE;
+
+/// Options with which sbatch does not answer as it must, or the job is not found again: long name, short letter, what happens.
+const UNFIT: [(&str, Option<char>, &str); 8] = [
+    ("wait", Some('W'), "sbatch would wait for the job's end"),
+    ("quiet", Some('Q'), "sbatch would not tell the job id"),
+    ("test-only", None, "sbatch would submit nothing"),
+    ("help", Some('h'), "sbatch would submit nothing"),
+    ("usage", None, "sbatch would submit nothing"),
+    ("version", Some('V'), "sbatch would submit nothing"),
+    ("uid", None, "jobs are looked for among the user's own"),
+    ("gid", None, "jobs are looked for among the user's own"),
+];
+
+/// Is one `#SBATCH` line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// Counts from 1.
+    pub number: usize,
+    /// The whole line, without its end.
+    pub text: Cow<'a, str>,
+}
+
+/// Is an option that a script must not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfit {
+    pub line: usize,
+    /// As it is written.
+    pub option: String,
+    pub why: &'static str,
+}
+
+/// Returns the lines from which sbatch takes options, in their order.
+pub fn lines(script: &[u8]) -> impl Iterator<Item = Line<'_>> {
+    script
+        .split(|byte| *byte == b'\n')
+        .enumerate()
+        .take_while(|(_, line)| is_header(line))
+        .filter(|(_, line)| line.starts_with(MAGIC.as_bytes()))
+        .map(|(at, line)| Line {
+            number: at + 1,
+            text: String::from_utf8_lossy(line),
+        })
+}
+
+const MAGIC: &str = "#SBATCH";
+
+impl Line<'_> {
+    /// Returns the line's words as sbatch sees them. A quotation that does not end goes to the end
+    /// of the line (sbatch refuses the script).
+    pub fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        let mut word: Option<String> = None;
+        let mut quote = None;
+        let mut chars = self.text.strip_prefix(MAGIC).unwrap_or_default().chars();
+        while let Some(c) = chars.next() {
+            match c {
+                '\\' => word.get_or_insert_default().extend(chars.next()),
+                _ if quote == Some(c) => quote = None,
+                _ if quote.is_some() => word.get_or_insert_default().push(c),
+                '"' | '\'' => quote = Some(c),
+                '#' => break,
+                _ if c.is_ascii_whitespace() => words.extend(word.take()),
+                _ => word.get_or_insert_default().push(c),
+            }
+        }
+        words.extend(word);
+        words
+    }
+}
+
+/// Returns the first option that keeps sbatch from answering as it must, if there is one.
+pub fn unfit(script: &[u8]) -> Option<Unfit> {
+    // True if the word before is an option whose value this word is.
+    let mut is_value = false;
+    for line in lines(script) {
+        for word in line.words() {
+            let Some(option) = word.strip_prefix('-').filter(|rest| !rest.is_empty()) else {
+                is_value = false;
+                continue;
+            };
+            let found = match option.strip_prefix('-') {
+                // What follows a long option may be its value, but an option is not taken for one.
+                Some(long) => {
+                    is_value = false;
+                    let long = long.split('=').next().unwrap_or(long);
+                    UNFIT.iter().find(|(name, ..)| is_long(long, name))
+                }
+                None if std::mem::take(&mut is_value) => None,
+                None => {
+                    let end = option.find(|c| SHORT_WITH_VALUE.contains(c));
+                    is_value = end.is_some_and(|at| at + 1 == option.len());
+                    let letters = option.get(..end.unwrap_or(option.len())).unwrap_or(option);
+                    UNFIT
+                        .iter()
+                        .find(|(_, short, _)| short.is_some_and(|c| letters.contains(c)))
+                }
+            };
+            if let Some((_, _, why)) = found {
+                return Some(Unfit {
+                    line: line.number,
+                    option: word,
+                    why,
+                });
+            }
+        }
+    }
+    None
+}
+
+/// getopt_long(3) takes any beginning of a name that is the only one with it. Those that begin like
+/// `wait` begin like others too; of the rest, beginnings of four letters are their own.
+fn is_long(option: &str, name: &str) -> bool {
+    option == name || name != "wait" && option.len() >= 4 && name.starts_with(option)
+}
+
+fn is_header(line: &[u8]) -> bool {
+    let first = line.iter().find(|byte| !byte.is_ascii_whitespace());
+    first.is_none_or(|byte| *byte == b'#')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn lines_are_taken_up_to_the_first_command() {
+        let script = "#!/bin/bash\n#SBATCH --mem=4G\n\n  # a comment\n ##SBATCH -x\n#SBATCH -t 10\n\t\nset -e\n#SBATCH --wait\n";
+        let found: Vec<(usize, String)> = lines(script.as_bytes())
+            .map(|line| (line.number, line.text.into_owned()))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (2, "#SBATCH --mem=4G".to_owned()),
+                (6, "#SBATCH -t 10".to_owned())
+            ]
+        );
+    }
+
+    #[test]
+    fn words_are_split_as_sbatch_splits_them() {
+        for (line, words) in [
+            ("#SBATCH", &[][..]),
+            ("#SBATCH--mem=4G", &["--mem=4G"]),
+            (
+                "#SBATCH -J a\t--time=1:00 # --wait",
+                &["-J", "a", "--time=1:00"],
+            ),
+            (
+                r#"#SBATCH --comment="a 'b' # c" -n2"#,
+                &["--comment=a 'b' # c", "-n2"],
+            ),
+            (r"#SBATCH --job-name=a\ b\#c", &["--job-name=a b#c"]),
+            ("#SBATCH --comment='open  end", &["--comment=open  end"]),
+            ("#SBATCH -o ''", &["-o"]),
+        ] {
+            let line = Line {
+                number: 1,
+                text: line.into(),
+            };
+            assert_eq!(line.words(), words, "{}", line.text);
+        }
+    }
+
+    #[test]
+    fn attack_options_that_a_script_must_not_have_are_found() {
+        for (options, found) in [
+            ("--wait", Some("--wait")),
+            ("-W", Some("-W")),
+            ("-HW", Some("-HW")),
+            ("--time=1:00 -W", Some("-W")),
+            ("-J x -W", Some("-W")),
+            ("--exclusive --wait", Some("--wait")),
+            ("--test-only", Some("--test-only")),
+            ("--test", Some("--test")),
+            ("-QJx", Some("-QJx")),
+            ("--quiet", Some("--quiet")),
+            ("-V", Some("-V")),
+            ("--uid=1000", Some("--uid=1000")),
+            ("--mem=4G --gid 1000", Some("--gid")),
+            ("--wait-all-nodes=1", None),
+            ("-JW", None),
+            ("-J -W", None),
+            ("--wckey=wait", None),
+            ("--comment='--wait'", None),
+            ("# --wait", None),
+            ("-p WQ -w node1", None),
+            ("--mem=4G", None),
+        ] {
+            let script = format!("#!/bin/sh\n#SBATCH {options}\ntrue\n");
+            let unfit = unfit(script.as_bytes());
+            assert_eq!(
+                unfit.as_ref().map(|unfit| unfit.option.as_str()),
+                found,
+                "{options}"
+            );
+            assert!(unfit.is_none_or(|unfit| unfit.line == 2));
+        }
+        assert_eq!(unfit(b"#!/bin/sh\necho\n#SBATCH --wait\n"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut script = b"#SBATCH ".to_vec();
+            script.extend(bytes);
+            let _ = unfit(&script);
+            let _: Vec<_> = lines(&script).map(|line| line.words()).collect();
+        }
+    }
+}

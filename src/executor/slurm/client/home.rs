@@ -1,0 +1,96 @@
+//! The cluster that a study's jobs are on. Login nodes of two clusters may share a file system, and the Slurm of one
+//! answers cleanly that it knows nothing of the other's jobs.
+
+use std::sync::Arc;
+
+use crate::executor::slurm::client::SlurmExecutor;
+use crate::executor::{JobReport, Question};
+use crate::model::config::Config;
+use crate::model::job::{ExecutorKind, is_same_study};
+use crate::model::procedure::clusters::named_in;
+use crate::model::state::table::Metadata;
+
+/// The cluster of the jobs that name none.
+#[derive(Debug, Clone, Default)]
+pub struct Home {
+    /// Its ClusterName. None: not known yet.
+    pub cluster: Option<Arc<str>>,
+    /// True if every procedure names the clusters of its jobs.
+    pub is_never_meant: bool,
+}
+
+impl Home {
+    pub fn of(config: &Config, state: &Metadata) -> Self {
+        let mut procedures = config.procedures.iter();
+        Self {
+            cluster: state.cluster.as_deref().map(Arc::from),
+            is_never_meant: procedures
+                .all(|(_, procedure)| !named_in(&procedure.resources.sbatch_args).is_empty()),
+        }
+    }
+}
+
+impl SlurmExecutor {
+    /// The output of `scontrol show config`, asked for once.
+    pub(crate) fn site_config(&mut self) -> Result<&str, String> {
+        if self.site_config.is_none() {
+            let arguments = ["show", "config"].map(str::to_owned);
+            self.site_config = Some(self.ask("scontrol", &arguments)?);
+        }
+        Ok(self.site_config.as_deref().unwrap_or_default())
+    }
+
+    /// True for a job with a tag of this study.
+    pub(crate) fn is_tagged(&self, job: &JobReport) -> bool {
+        let (Some(own), Some(tag)) = (&self.project, &job.tag) else {
+            return false;
+        };
+        is_same_study(&tag.project, own)
+    }
+
+    /// Fails if the queue is that of another cluster than the study's. A job of the study in it proves that it is not,
+    /// without a further call; else the cluster is asked for its name.
+    pub(crate) fn check_home(
+        &mut self,
+        question: &Question,
+        queue: &[JobReport],
+    ) -> Result<(), String> {
+        let mut jobs = question.jobs.iter();
+        let is_meant = !self.home.is_never_meant
+            || jobs.any(|job| job.cluster.is_none() && job.id.executor() == ExecutorKind::Slurm);
+        let is_here = |job: &JobReport| job.facts.cluster.is_none() && self.is_tagged(job);
+        if !is_meant || self.home.cluster.is_some() && queue.iter().any(is_here) {
+            return Ok(());
+        }
+        let name = self.site_config().map(|config| {
+            let name = setting(config, "ClusterName").filter(|name| *name != "(null)");
+            name.map(Arc::<str>::from)
+        });
+        let Some(own) = &self.home.cluster else {
+            match name {
+                Ok(name) => self.home.cluster = name,
+                Err(error) => tracing::debug!("{error}; the cluster's name is not known"),
+            }
+            return Ok(());
+        };
+        match name {
+            Ok(Some(name)) if name.eq_ignore_ascii_case(own) => Ok(()),
+            Ok(Some(name)) => Err(format!(
+                "this is cluster '{name}', and the jobs of this study are on cluster '{own}': run the command on a \
+                 login node of '{own}', or `run --accept-cluster` if '{own}' is called '{name}' now"
+            )),
+            Ok(None) => Err(format!(
+                "`scontrol show config` has no ClusterName, so this may not be cluster '{own}'"
+            )),
+            Err(error) => Err(format!("this may not be cluster '{own}': {error}")),
+        }
+    }
+}
+
+/// A value in the output of `scontrol show config`.
+pub(crate) fn setting<'a>(config: &'a str, key: &str) -> Option<&'a str> {
+    config.lines().find_map(|line| {
+        let (name, value) = line.split_once('=')?;
+        (name.trim() == key).then(|| value.trim())
+    })
+}

@@ -1,0 +1,117 @@
+//! Jobs of the study that belong to other users: a wrapper around sbatch submits as a service user, root with
+//! `--as-owner` as root. Queue and accounting are asked for the owner's jobs; what is missing from their answers is asked
+//! for once more, whoever owns it, and our tag alone makes it ours.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::query::{EVERYBODY, IDS_PER_CALL, each_once, missing};
+use crate::executor::slurm::client::SlurmExecutor;
+use crate::executor::{Answer, JobReport, Question};
+use crate::model::job::JobId;
+
+impl SlurmExecutor {
+    /// Adds what is known of jobs in flight of which neither answer shows that they live or have ended, and looks through the whole queue for the tags of
+    /// submissions whose job is not known.
+    pub(crate) fn add_others(
+        &mut self,
+        question: &Question,
+        clusters: &[Option<Arc<str>>],
+        queue: &mut Answer<Vec<JobReport>>,
+        accounting: &mut Answer<Vec<JobReport>>,
+    ) {
+        let Answer::Got(jobs) = queue else {
+            return;
+        };
+        for cluster in clusters {
+            let records = accounting.got().into_iter().flatten();
+            let ended = records.filter(|record| !record.phase.is_live());
+            let ids: Vec<String> = missing(&question.in_flight, jobs.iter().chain(ended))
+                .into_iter()
+                .filter(|(_, place)| *place == cluster.as_deref())
+                .map(|(id, _)| id.to_owned())
+                .collect();
+            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            match self.queue_of_others(question, &ids, cluster.as_ref()) {
+                Ok(others) => {
+                    let place = |job: &JobReport| (job.id.clone(), job.facts.cluster.clone());
+                    let known: HashSet<(JobId, Option<Arc<str>>)> =
+                        jobs.iter().map(place).collect();
+                    jobs.extend(
+                        others
+                            .into_iter()
+                            .filter(|job| !known.contains(&place(job))),
+                    );
+                }
+                Err(text) => {
+                    *queue = Answer::Failed(text);
+                    return;
+                }
+            }
+            let Answer::Got(records) = accounting else {
+                continue;
+            };
+            match self.records_of_others(question, &ids, cluster.as_ref()) {
+                Ok(others) => {
+                    records.extend(others);
+                    *records = each_once(std::mem::take(records));
+                }
+                Err(text) => *accounting = Answer::Failed(text),
+            }
+        }
+    }
+
+    fn queue_of_others(
+        &mut self,
+        question: &Question,
+        ids: &[&str],
+        cluster: Option<&Arc<str>>,
+    ) -> Result<Vec<JobReport>, String> {
+        let filters: Vec<Option<String>> = match question.search_from {
+            Some(_) => vec![None],
+            None => ids
+                .chunks(IDS_PER_CALL)
+                .map(|ids| Some(format!("--jobs={}", ids.join(","))))
+                .collect(),
+        };
+        let mut found = Vec::new();
+        for filter in filters {
+            match self.ask_queue(filter, cluster) {
+                Ok(parsed) => found.extend(self.own_of(parsed)?),
+                // Of several ids squeue leaves out those that it does not know; with one it fails.
+                Err(text) if text.contains("Invalid job id specified") => {}
+                Err(text) => return Err(text),
+            }
+        }
+        Ok(found)
+    }
+
+    fn records_of_others(
+        &mut self,
+        question: &Question,
+        ids: &[&str],
+        cluster: Option<&Arc<str>>,
+    ) -> Result<Vec<JobReport>, String> {
+        let mut found = Vec::new();
+        for ids in ids.chunks(IDS_PER_CALL) {
+            let users = EVERYBODY.to_owned();
+            let parsed = self.ask_accounting(users, ids, question.since, cluster)?;
+            found.extend(self.own_of(parsed)?);
+        }
+        Ok(found)
+    }
+
+    fn own_of(
+        &self,
+        parsed: crate::executor::slurm::parse::Parsed,
+    ) -> Result<Vec<JobReport>, String> {
+        match parsed.broken {
+            Some(text) => Err(text),
+            None => Ok(parsed
+                .jobs
+                .into_iter()
+                .filter(|job| self.is_tagged(job))
+                .collect()),
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! What is asked of squeue and sacct in one pass, and when their answer counts.
+//!
+//! One squeue per cluster, one sacct per thousand jobs. A query that failed, or that does not know the
+//! job that it must know, is no answer.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use chrono::{DateTime, Days, Local, Utc};
+
+use super::home::setting;
+use crate::base::sys;
+use crate::executor::slurm::client::SlurmExecutor;
+use crate::executor::slurm::command::{End, one_line};
+use crate::executor::slurm::job_state::is_revoked;
+use crate::executor::slurm::parse::Parsed;
+use crate::executor::slurm::{identity, parse};
+use crate::executor::{Answer, JobReport, Question};
+use crate::model::job::{JobId, JobRef, array};
+
+/// One argument holds 128 KiB at most, and the database is asked for so many rows at a time.
+pub(crate) const IDS_PER_CALL: usize = 1000;
+
+/// sacct shows everybody's jobs by itself to root only.
+pub(crate) const EVERYBODY: &str = "--allusers";
+
+impl SlurmExecutor {
+    /// Runs a query; the error is a text for people.
+    pub(crate) fn ask(&mut self, program: &str, arguments: &[String]) -> Result<String, String> {
+        let limit = self.time.for_query(program)?;
+        let ended = self
+            .commands
+            .query(program, arguments, limit)
+            .map_err(|error| error.to_string())?;
+        if let End::TimedOut { .. } = ended.end {
+            self.time.note_silence(program);
+        }
+        let said = one_line(&ended.stderr);
+        let what = match ended.end {
+            // squeue ends well although it could not ask for a user whose name is not known at the moment.
+            End::Exit(0) if is_complaint(&ended.stdout, &ended.stderr) => {
+                format!("{program} ended with exit code 0")
+            }
+            End::Exit(0) => return Ok(ended.stdout),
+            End::Exit(code) => format!("{program} ended with exit code {code}"),
+            End::Signal(signal) => format!("{program} was ended by signal {signal}"),
+            End::TimedOut { seconds } => {
+                format!("{program} did not answer within {seconds} s and was ended")
+            }
+            End::TooLong { bytes } => {
+                format!(
+                    "{program} printed more than {} MiB and was ended",
+                    bytes >> 20
+                )
+            }
+            End::Unseen => format!(
+                "the exit status of {program} could not be had (does the calling program ignore SIGCHLD?)"
+            ),
+        };
+        Err(if said.is_empty() {
+            what
+        } else {
+            format!("{what}: {said}")
+        })
+    }
+
+    /// Whose jobs are asked for: the owner's, and those that another caller submits.
+    pub(crate) fn users(&self, option: &str) -> String {
+        match self.owner == self.caller {
+            true => format!("{option}={}", self.owner),
+            false => format!("{option}={},{}", self.owner, self.caller),
+        }
+    }
+
+    /// Fails where Slurm hides the owner's jobs from the caller: their absence would mean nothing.
+    fn check_view(&mut self) -> Result<(), String> {
+        if self.owner == self.caller || self.caller == 0 {
+            return Ok(());
+        }
+        let hidden = setting(self.site_config()?, "PrivateData").unwrap_or_default();
+        match hidden.split(',').any(|what| what.trim() == "jobs") {
+            false => Ok(()),
+            true => Err(format!(
+                "Slurm hides the jobs of user {} from user {} (PrivateData=jobs)",
+                self.owner, self.caller
+            )),
+        }
+    }
+
+    /// `filter`: which jobs are wanted; none: all.
+    pub(crate) fn ask_queue(
+        &mut self,
+        filter: Option<String>,
+        cluster: Option<&Arc<str>>,
+    ) -> Result<Parsed, String> {
+        // One more at the end: what comes between two records is text of something else than Slurm.
+        let format = parse::QUEUE_FORMAT.map(|field| format!("{field}{}", self.separator));
+        let mut arguments = cluster_option(cluster);
+        arguments.extend(["--all", "-h", "-r", "--states=all"].map(str::to_owned));
+        arguments.extend(filter);
+        arguments.push(format!("--format={}", format.concat()));
+        let text = self.ask("squeue", &arguments)?;
+        Ok(parse::queue(&text, &self.separator, cluster))
+    }
+
+    /// Asks accounting for these jobs of `users` (no ids: all), with their submit lines, which hold our tag.
+    pub(crate) fn ask_accounting(
+        &mut self,
+        users: String,
+        ids: &[&str],
+        since: Option<DateTime<Utc>>,
+        cluster: Option<&Arc<str>>,
+    ) -> Result<Parsed, String> {
+        let with_submit_line = match self.has_submit_line {
+            Some(known) => known,
+            None => self
+                .ask("sacct", &["--helpformat".to_owned()])?
+                .split_ascii_whitespace()
+                .any(|field| field.eq_ignore_ascii_case(parse::SUBMIT_LINE)),
+        };
+        self.has_submit_line = Some(with_submit_line);
+        let mut fields: Vec<&str> = parse::ACCOUNTING_FIELDS.to_vec();
+        if with_submit_line {
+            fields.insert(fields.len() - 1, parse::SUBMIT_LINE);
+        }
+        let mut arguments = cluster_option(cluster);
+        // All jobs that ever had an id: ids are recycled, and sacct alone would show the newest only.
+        arguments.extend(["-X", "-D", "-n", "-p"].map(str::to_owned));
+        arguments.push(format!("--delimiter={}", self.separator));
+        arguments.push(users);
+        if !ids.is_empty() {
+            arguments.push(format!("--jobs={}", ids.join(",")));
+        }
+        arguments.extend(since_option(since));
+        arguments.push(format!("--format={}", fields.join(",")));
+        let text = self.ask("sacct", &arguments)?;
+        Ok(parse::accounting(
+            &text,
+            &self.separator,
+            with_submit_line,
+            cluster,
+        ))
+    }
+
+    pub(crate) fn observe_queue(
+        &mut self,
+        question: &Question,
+        clusters: &[Option<Arc<str>>],
+        warnings: &mut Vec<String>,
+    ) -> Answer<Vec<JobReport>> {
+        let mut jobs = Vec::new();
+        if let Err(text) = self.check_view() {
+            return Answer::Failed(text);
+        }
+        for cluster in clusters {
+            let own = self.users("--user");
+            match self.ask_queue(Some(own), cluster.as_ref()) {
+                Ok(parsed) => {
+                    if let Some(text) = parsed.broken {
+                        return Answer::Failed(text);
+                    }
+                    jobs.extend(parsed.jobs);
+                    add_new(warnings, parsed.warnings);
+                }
+                Err(text) => return Answer::Failed(text),
+            }
+        }
+        match self.check_home(question, &jobs) {
+            Ok(()) => Answer::Got(jobs),
+            Err(text) => Answer::Failed(text),
+        }
+    }
+
+    pub(crate) fn observe_accounting(
+        &mut self,
+        question: &Question,
+        clusters: &[Option<Arc<str>>],
+        warnings: &mut Vec<String>,
+    ) -> Answer<Vec<JobReport>> {
+        if !self.accounting {
+            return Answer::Off;
+        }
+        match self.accounting_of(question, clusters, warnings) {
+            Ok(jobs) => Answer::Got(jobs),
+            Err(text) if text.contains("accounting storage is disabled") => Answer::Off,
+            Err(text) => Answer::Failed(text),
+        }
+    }
+
+    fn accounting_of(
+        &mut self,
+        question: &Question,
+        clusters: &[Option<Arc<str>>],
+        warnings: &mut Vec<String>,
+    ) -> Result<Vec<JobReport>, String> {
+        let mut found: Vec<JobReport> = Vec::new();
+        let ended = || question.ended.iter().map(|(job, _)| job);
+        let is_about_nothing = question.jobs.is_empty() && question.ended.is_empty();
+        if is_about_nothing && question.search_from.is_none() {
+            return Ok(found);
+        }
+        // What is missing from an answer that was cut is not absent.
+        let mut cut: Option<String> = None;
+        let mut note = |parsed: Parsed, found: &mut Vec<JobReport>| {
+            found.extend(parsed.jobs);
+            add_new(warnings, parsed.warnings);
+            cut = cut.take().or(parsed.broken);
+        };
+        for cluster in clusters {
+            let canary = question
+                .canary
+                .as_ref()
+                .filter(|canary| canary.cluster == *cluster && parse::is_askable(&canary.id));
+            // One id stands for all tasks of an array; their records come with it.
+            let mut ids: Vec<&str> = question
+                .jobs
+                .iter()
+                .chain(ended())
+                .filter(|job| job.cluster == *cluster && parse::is_askable(&job.id))
+                .map(|job| array::split_job_id(&job.id).map_or(job.id.as_str(), |(id, _)| id))
+                .collect();
+            let mut seen = HashSet::new();
+            ids.retain(|id| seen.insert(*id));
+            let mut chunks: Vec<&[&str]> = ids.chunks(IDS_PER_CALL).collect();
+            if chunks.is_empty() && canary.is_some() {
+                chunks.push(&[]);
+            }
+            for chunk in chunks {
+                let mut asked: Vec<&str> = chunk.to_vec();
+                asked.extend(canary.map(|canary| canary.id.as_str()));
+                let own = self.users("--uid");
+                let parsed = self.ask_accounting(own, &asked, question.since, cluster.as_ref())?;
+                // Any job that is known proves that it answers. The canary alone does not have to be there
+                // for ever: sites purge old records.
+                if let Some(canary) = canary
+                    && parsed.jobs.is_empty()
+                {
+                    // It may have ended before the time that the others are asked from.
+                    // The wrapper around sbatch may have submitted it as another user.
+                    let ids = [canary.id.as_str()];
+                    let alone =
+                        self.ask_accounting(EVERYBODY.to_owned(), &ids, None, cluster.as_ref())?;
+                    if !alone.jobs.iter().any(|job| job.id == canary.id) {
+                        return Err(format!(
+                            "sacct answers, but does not know job {} that it has known: its database is not whole",
+                            canary.id
+                        ));
+                    }
+                    note(alone, &mut found);
+                }
+                note(parsed, &mut found);
+            }
+            if question.search_from.is_some() {
+                let own = self.users("--uid");
+                let all = self.ask_accounting(own, &[], question.search_from, cluster.as_ref())?;
+                note(all, &mut found);
+            }
+        }
+        match cut {
+            Some(text)
+                if question.search_from.is_some()
+                    || !missing(&question.jobs, found.iter()).is_empty() =>
+            {
+                Err(text)
+            }
+            _ => Ok(each_once(found)),
+        }
+    }
+
+    /// Asks for the submit lines of living jobs that the question does not name: a plugin may have replaced their
+    /// comments, and scripts change names. These records prove nothing about accounting as a whole.
+    pub(crate) fn submit_lines_of_others(
+        &mut self,
+        question: &Question,
+        queue: &[JobReport],
+        warnings: &mut Vec<String>,
+    ) -> Vec<JobReport> {
+        let others = identity::others(question, queue);
+        let mut found = Vec::new();
+        for (cluster, ids) in &others {
+            for chunk in ids.chunks(IDS_PER_CALL) {
+                if self.has_submit_line == Some(false) {
+                    return found;
+                }
+                match self.ask_accounting(EVERYBODY.to_owned(), chunk, None, cluster.as_ref()) {
+                    Ok(parsed) => found.extend(parsed.jobs),
+                    Err(text) => {
+                        add_new(
+                            warnings,
+                            vec![format!(
+                                "jobs of this user that have no row were not looked up in accounting: {text}"
+                            )],
+                        );
+                        return found;
+                    }
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The number and the cluster of each job that no report is about. A report of an array is about all its tasks.
+pub(crate) fn missing<'a>(
+    jobs: &'a [JobRef],
+    reports: impl Iterator<Item = &'a JobReport>,
+) -> Vec<(&'a str, Option<&'a str>)> {
+    let place = |id: &'a JobId, cluster: &'a Option<Arc<str>>| {
+        let number = array::split_job_id(id).map_or(id.leader(), |(array, _)| array);
+        (number, cluster.as_deref())
+    };
+    let mut known: HashSet<_> = reports
+        .map(|job| place(&job.id, &job.facts.cluster))
+        .collect();
+    let jobs = jobs.iter().filter(|job| parse::is_askable(&job.id));
+    jobs.map(|job| place(&job.id, &job.cluster))
+        .filter(|job| known.insert(*job))
+        .collect()
+}
+
+/// Leaves one report per record. Of one id there is a record per submission: it was requeued, or recycled for
+/// another job.
+pub(crate) fn each_once(mut jobs: Vec<JobReport>) -> Vec<JobReport> {
+    let mut seen = HashSet::new();
+    jobs.retain(|job| {
+        let cluster = job.facts.cluster.clone();
+        let times = (job.submitted_at, job.facts.started_at);
+        seen.insert((job.id.clone(), cluster, times, is_revoked(job)))
+    });
+    jobs
+}
+
+/// Returns the clusters that a question is about: the default one, and those of its jobs and its own.
+pub(crate) fn clusters(question: &Question) -> Vec<Option<Arc<str>>> {
+    let mut clusters: Vec<Option<Arc<str>>> = vec![None];
+    let ended = question.ended.iter().map(|(job, _)| job);
+    let of_jobs = question.jobs.iter().chain(&question.canary).chain(ended);
+    let named = of_jobs
+        .map(|job| job.cluster.clone())
+        .chain(question.clusters.iter().cloned().map(Some));
+    for cluster in named {
+        if !clusters.contains(&cluster) {
+            clusters.push(cluster);
+        }
+    }
+    clusters
+}
+
+pub(crate) fn cluster_option(cluster: Option<&Arc<str>>) -> Vec<String> {
+    cluster
+        .map(|cluster| format!("--clusters={cluster}"))
+        .into_iter()
+        .collect()
+}
+
+/// Bounds the search in time: records that ended before are another job's.
+pub(crate) fn since_option(since: Option<DateTime<Utc>>) -> Option<String> {
+    // Slurm refuses a time to come, which a wrong clock may have written into the state.
+    since.map(|since| format!("--starttime={}", a_day_before(since.min(sys::now()))))
+}
+
+/// True if a program that ended well says that it did not answer the question, or answered only a part of it.
+fn is_complaint(answer: &str, stderr: &str) -> bool {
+    let said = stderr.to_lowercase();
+    said.contains("invalid user") || answer.trim().is_empty() && said.contains("error:")
+}
+
+/// Returns the local time, a day earlier: clocks differ, and summer time has an hour twice.
+fn a_day_before(time: DateTime<Utc>) -> String {
+    let earlier = time.checked_sub_days(Days::new(1)).unwrap_or(time);
+    earlier
+        .with_timezone(&Local)
+        .format("%Y-%m-%dT%H:%M:%S")
+        .to_string()
+}
+
+fn add_new(warnings: &mut Vec<String>, more: Vec<String>) {
+    for warning in more {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+}

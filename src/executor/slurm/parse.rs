@@ -1,0 +1,392 @@
+//! The text of squeue and sacct, read into job reports.
+//!
+//! Pure. Any bytes are accepted. An answer with text that describes no job is not clean ([`Parsed::broken`]). A record
+//! that was cut is a job of which nothing is known ([`Phase::Unknown`]): never an absence.
+
+mod ids;
+mod records;
+pub mod steps;
+mod values;
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::sync::Arc;
+
+pub use ids::is_askable;
+use ids::{Ids, ids};
+use records::records;
+use values::{
+    Twice, clock, known, old_name_in_submit_line, requested_memory, tag_of_submit_line, time,
+};
+
+use super::job_state::{self, Said, Source};
+use crate::executor::{JobReport, Phase};
+use crate::model::job::{JobId, JobTag, array};
+use crate::model::state::JobFacts;
+
+/// The first and the last character of a separator.
+pub const SEPARATOR: &str = "\u{1f}";
+
+/// Makes a separator that no text of a job holds. It is the same at each call, so that a site's cache in front of
+/// Slurm finds its answers again.
+pub fn separator(study: &impl Hash) -> String {
+    let mut hasher = DefaultHasher::new();
+    study.hash(&mut hasher);
+    format!("{SEPARATOR}{:016x}{SEPARATOR}", hasher.finish())
+}
+
+/// squeue's `--format`, without the separators. The texts of people are last.
+pub const QUEUE_FORMAT: [&str; 10] = ["%i", "%T", "%r", "%V", "%S", "%e", "%N", "%l", "%k", "%j"];
+
+/// sacct's `--format`: fields that exist since 20.11. The text of people is last.
+pub const ACCOUNTING_FIELDS: [&str; 14] = [
+    "JobID",
+    "State",
+    "ExitCode",
+    "Submit",
+    "Start",
+    "End",
+    "ElapsedRaw",
+    "TimelimitRaw",
+    "ReqMem",
+    "NNodes",
+    "ReqCPUS",
+    "NodeList",
+    "Reason",
+    "JobName",
+];
+
+/// The field that holds the whole command line of a submission, since 21.08: before the name.
+pub const SUBMIT_LINE: &str = "SubmitLine";
+
+/// The jobs of an answer, and what a person should know about it.
+#[derive(Debug, Default)]
+pub struct Parsed {
+    pub jobs: Vec<JobReport>,
+    pub warnings: Vec<String>,
+    /// Why the answer is not clean: something in it describes no job, or was cut. What is missing from such an
+    /// answer is not absent.
+    pub broken: Option<String>,
+}
+
+/// The number of squeue's fields before the texts of people.
+const QUEUE_SAFE: usize = QUEUE_FORMAT.len() - 2;
+
+/// The number of sacct's fields before the texts of people.
+const ACCOUNTING_SAFE: usize = ACCOUNTING_FIELDS.len() - 1;
+
+/// Reads squeue's answer to [`QUEUE_FORMAT`].
+pub fn queue(text: &str, separator: &str, cluster: Option<&Arc<str>>) -> Parsed {
+    let found = records::<{ QUEUE_FORMAT.len() }>(text, separator, QUEUE_SAFE);
+    let jobs = found.records.into_iter().map(|fields| {
+        let [
+            id,
+            state,
+            reason,
+            submit,
+            start,
+            end,
+            nodes,
+            limit,
+            comment,
+            name,
+        ] = fields;
+        let raw = Raw {
+            source: Source::Queue,
+            state,
+            exit_code: None,
+            reason,
+            submit,
+            start,
+            end,
+            nodes,
+            time_limit_s: clock(limit),
+            req_mem_mb: None,
+            elapsed_s: None,
+            tag: JobTag::parse(comment),
+            has_submit_line: false,
+            name,
+            is_whole: true,
+        };
+        (id, raw)
+    });
+    read("squeue", jobs, &found.foreign, separator).of_cluster(cluster)
+}
+
+/// Reads sacct's answer to [`ACCOUNTING_FIELDS`], with [`SUBMIT_LINE`] before the name if asked for.
+pub fn accounting(
+    text: &str,
+    separator: &str,
+    with_submit_line: bool,
+    cluster: Option<&Arc<str>>,
+) -> Parsed {
+    const FIELDS: usize = ACCOUNTING_FIELDS.len();
+    match with_submit_line {
+        true => accounting_of::<{ FIELDS + 1 }>(text, separator),
+        false => accounting_of::<FIELDS>(text, separator),
+    }
+    .of_cluster(cluster)
+}
+
+fn accounting_of<const N: usize>(text: &str, separator: &str) -> Parsed {
+    let found = records::<N>(text, separator, ACCOUNTING_SAFE);
+    let jobs = found.records.iter().filter_map(|fields| {
+        let (head, texts) = fields.split_first_chunk()?;
+        let (name, submit_line) = texts.split_last()?;
+        let submit_line = submit_line.first().copied().unwrap_or_default();
+        Some(record(*head, submit_line, name))
+    });
+    read("sacct", jobs, &found.foreign, separator)
+}
+
+/// Names the fields of one record of accounting.
+fn record<'a>(
+    head: [&'a str; ACCOUNTING_SAFE],
+    submit_line: &'a str,
+    name: &'a str,
+) -> (&'a str, Raw<'a>) {
+    let tag = tag_of_submit_line(submit_line);
+    let [
+        id,
+        state,
+        code,
+        submit,
+        start,
+        end,
+        elapsed,
+        limit,
+        memory,
+        node_count,
+        cpus,
+        nodes,
+        reason,
+    ] = head;
+    let raw = Raw {
+        source: Source::Accounting,
+        state,
+        exit_code: Some(code).filter(|code| code.contains(':')),
+        reason,
+        submit,
+        start,
+        end,
+        nodes,
+        time_limit_s: limit
+            .parse::<i64>()
+            .ok()
+            .and_then(|minutes| minutes.checked_mul(60)),
+        req_mem_mb: requested_memory(memory, node_count, cpus),
+        elapsed_s: elapsed.parse().ok(),
+        has_submit_line: known(submit_line).is_some(),
+        // Scripts, plugins and people change a job's name.
+        name: old_name_in_submit_line(submit_line, name)
+            .filter(|_| tag.is_some())
+            .unwrap_or(name),
+        tag,
+        is_whole: !memory.contains('?'),
+    };
+    (id, raw)
+}
+
+/// Holds a line's fields as they came, with the few that are read differently per source.
+struct Raw<'a> {
+    source: Source,
+    state: &'a str,
+    exit_code: Option<&'a str>,
+    reason: &'a str,
+    submit: &'a str,
+    start: &'a str,
+    end: &'a str,
+    nodes: &'a str,
+    time_limit_s: Option<i64>,
+    req_mem_mb: Option<i64>,
+    elapsed_s: Option<i64>,
+    tag: Option<JobTag>,
+    has_submit_line: bool,
+    name: &'a str,
+    /// False for a record of accounting's whose first half has not arrived yet: for some seconds its
+    /// name is `allocation`, its memory `16?`, and nobody seems to have cancelled it.
+    is_whole: bool,
+}
+
+impl Parsed {
+    fn of_cluster(mut self, cluster: Option<&Arc<str>>) -> Self {
+        for job in &mut self.jobs {
+            job.facts.cluster = cluster.cloned();
+        }
+        self
+    }
+
+    fn warn(&mut self, warning: String) {
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+}
+
+fn read<'a>(
+    program: &str,
+    records: impl Iterator<Item = (&'a str, Raw<'a>)>,
+    foreign: &[&str],
+    separator: &str,
+) -> Parsed {
+    let mut parsed = Parsed::default();
+    let mut ranges = Vec::new();
+    for line in foreign {
+        parsed.broken.get_or_insert_with(|| broken(program, line));
+        // A record that was cut: the job is there.
+        if let Some((id, _)) = line.split_once(separator)
+            && let Some(Ids::One(id)) = ids(id)
+        {
+            parsed.jobs.push(unknown(id));
+        }
+    }
+    for (id, raw) in records {
+        match ids(id) {
+            Some(Ids::One(id)) => {
+                let job = raw.report(id, &mut parsed);
+                parsed.jobs.push(job);
+            }
+            Some(Ids::Tasks {
+                array,
+                tasks,
+                whole,
+            }) => {
+                // The array is there, whichever of its tasks were cut off.
+                if !whole {
+                    let array = raw.report(array, &mut parsed);
+                    parsed.jobs.push(array);
+                    let text = format!("{program} shows only a part of the array tasks '{id}'");
+                    parsed.broken.get_or_insert_with(|| text.clone());
+                    parsed.warn(text);
+                }
+                ranges.push((tasks, raw));
+            }
+            // No record begins with anything else.
+            Some(Ids::Other) | None => {}
+        }
+    }
+    // A task can stand in a row of its own and in a range; its own row is the newer one.
+    let single: HashSet<JobId> = parsed.jobs.iter().map(|job| job.id.clone()).collect();
+    for (tasks, raw) in ranges {
+        for id in tasks.into_iter().filter(|id| !single.contains(id)) {
+            let job = raw.report(id, &mut parsed);
+            parsed.jobs.push(job);
+        }
+    }
+    parsed
+}
+
+/// Why an answer counts as none.
+fn broken(program: &str, line: &str) -> String {
+    format!(
+        "{program} printed text that describes no job: '{}'",
+        shown(line)
+    )
+}
+
+fn shown(line: &str) -> String {
+    line.chars()
+        .take(80)
+        .flat_map(char::escape_default)
+        .collect()
+}
+
+impl Raw<'_> {
+    fn report(&self, job: JobId, parsed: &mut Parsed) -> JobReport {
+        let mut times = [
+            // A submission must not seem to be older than its intent: another job's record.
+            (self.submit, Twice::Latest),
+            (self.start, Twice::Earliest),
+            (self.end, Twice::Earliest),
+        ]
+        .map(|(text, twice)| {
+            time(text, twice).unwrap_or_else(|| {
+                parsed.warn(format!("'{text}' is no time of Slurm's (job {job})"));
+                None
+            })
+        });
+        let reason = known(self.reason);
+        let (mut phase, warning) = job_state::phase(Said {
+            source: self.source,
+            state: self.state,
+            exit_code: self.exit_code,
+            reason,
+            has_run: times[1].is_some() && known(self.nodes).is_some(),
+        });
+        if let Some(warning) = warning {
+            parsed.warn(warning);
+        }
+        // An end without its time: accounting was told of the job's start when it had ended already, and the
+        // end itself (who cancelled it, its exit code) is still on its way.
+        let lacks_end = self.source == Source::Accounting
+            && matches!(phase, Phase::Completed | Phase::Failed(_))
+            && times[1].is_some()
+            && times[2].is_none();
+        if !self.is_whole || lacks_end {
+            phase = Phase::Unknown;
+        }
+        // For a job that waits, the queue's start is a forecast, and so is the end of one that runs.
+        if matches!(phase, Phase::Queued | Phase::Held) {
+            times[1] = None;
+        }
+        if phase.is_live() {
+            times[2] = None;
+        }
+        let [submitted_at, started_at, ended_at] = times;
+        let waits = matches!(phase, Phase::Queued | Phase::Held);
+        JobReport {
+            name: self.name.to_owned(),
+            phase,
+            pending_reason: reason.filter(|_| waits).map(str::to_owned),
+            submitted_at,
+            facts: JobFacts {
+                slurm_state: Some(Arc::from(self.state.trim())),
+                exit_code: self.exit_code.map(Arc::from),
+                started_at,
+                ended_at,
+                node_list: known(self.nodes).map(Arc::from),
+                req_mem_mb: self.req_mem_mb,
+                max_rss_mb: None,
+                time_limit_s: self.time_limit_s,
+                elapsed_s: self.elapsed_s.or_else(|| {
+                    let (start, end) = (started_at?, ended_at?);
+                    Some((end - start).num_seconds().max(0))
+                }),
+                // Stand with the steps.
+                cpu_time_s: None,
+                alloc_cpus: None,
+                cluster: None,
+            },
+            tag: self.tag.clone().map(|tag| tag_of_task(tag, &job)),
+            has_submit_line: self.has_submit_line,
+            id: job,
+        }
+    }
+}
+
+/// All tasks of an array of ours carry the array's tag; the index makes it the task's own.
+fn tag_of_task(tag: JobTag, job: &JobId) -> JobTag {
+    match array::split_job_id(job) {
+        Some((_, index)) if array::is_array_id(&tag.submission_id) => JobTag {
+            submission_id: array::task_id(&tag.submission_id, index),
+            ..tag
+        },
+        _ => tag,
+    }
+}
+
+fn unknown(id: JobId) -> JobReport {
+    JobReport {
+        id,
+        name: String::new(),
+        phase: Phase::Unknown,
+        pending_reason: None,
+        submitted_at: None,
+        facts: JobFacts::default(),
+        tag: None,
+        has_submit_line: false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

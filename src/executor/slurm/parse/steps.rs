@@ -1,0 +1,254 @@
+//! sacct's answer with steps: what a job used, and whether its script ever began. Pure.
+//!
+//! The figures are for people; only one thing here is evidence: that a batch step has left a trace.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+
+use super::broken;
+use super::ids::{Ids, ids};
+use super::records::records;
+use super::values::{Twice, cpu_time_ms, time, used_memory};
+use crate::model::job::JobId;
+
+/// sacct's `--format` for jobs with their steps: fields that exist since 20.11.
+pub const FIELDS: [&str; 7] = [
+    "JobID",
+    "State",
+    "ExitCode",
+    "Submit",
+    "AllocCPUS",
+    "MaxRSS",
+    "TotalCPU",
+];
+
+/// Holds what the steps of one run of a job tell together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub alloc_cpus: Option<i64>,
+    /// The most that one step used, in MB of 2^20 bytes, rounded up.
+    pub max_rss_mb: Option<i64>,
+    /// Of all steps together, in seconds.
+    pub cpu_time_s: Option<i64>,
+    /// True if the batch script began: its step has an exit code, or has used something. slurmctld
+    /// notes the step before the node has tried to start it, so that there is one proves nothing.
+    pub has_begun: bool,
+}
+
+/// One run of a job: a requeue gives the same id a new submit time.
+pub type Run = (JobId, Option<DateTime<Utc>>);
+
+/// Reads the answer to [`FIELDS`]: each job's row is followed by those of its steps.
+pub fn steps(text: &str, separator: &str) -> Result<HashMap<Run, Usage>, String> {
+    let answer = records::<{ FIELDS.len() }>(text, separator, FIELDS.len());
+    if let Some(line) = answer.foreign.first() {
+        return Err(broken("sacct", line));
+    }
+    let mut found: HashMap<Run, Usage> = HashMap::new();
+    let mut cpu_ms: HashMap<Run, i64> = HashMap::new();
+    let mut current: Option<Run> = None;
+    for [id, _state, exit_code, submit, cpus, memory, cpu] in answer.records {
+        let id = id.trim();
+        let Some((job, step)) = id.split_once('.') else {
+            current = match ids(id) {
+                Some(Ids::One(id)) => Some((id, time(submit, Twice::Latest).flatten())),
+                _ => None,
+            };
+            if let Some(run) = &current {
+                found.entry(run.clone()).or_default().alloc_cpus =
+                    cpus.trim().parse().ok().filter(|count| *count > 0);
+            }
+            continue;
+        };
+        let Some(run) = current
+            .as_ref()
+            .filter(|(id, _)| ids(job) == Some(Ids::One(id.clone())))
+        else {
+            continue;
+        };
+        let usage = found.entry(run.clone()).or_default();
+        let memory = used_memory(memory);
+        let cpu = cpu_time_ms(cpu);
+        usage.max_rss_mb = usage.max_rss_mb.max(memory);
+        if let Some(cpu) = cpu {
+            let sum = cpu_ms.entry(run.clone()).or_default();
+            *sum = sum.saturating_add(cpu);
+            usage.cpu_time_s = Some(sum.saturating_add(500) / 1000);
+        }
+        // The extern step belongs to the prolog's container.
+        if step != "extern" {
+            usage.has_begun |=
+                exit_code.contains(':') || memory.is_some() || cpu.is_some_and(|ms| ms > 0);
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(text: &str) -> HashMap<Run, Usage> {
+        steps(text, "|").unwrap()
+    }
+
+    fn run(id: &str, submit: i64) -> Run {
+        (JobId::new(id), DateTime::from_timestamp(submit, 0))
+    }
+
+    /// Recorded from Slurm 22.05.8.
+    #[test]
+    fn memory_is_the_greatest_and_cpu_time_the_sum() {
+        let found = read(
+            "7|COMPLETED|0:0|1795827101|4||01:02.500\n\
+             7.batch|COMPLETED|0:0|1795827102|4|3244K|00:00.108\n\
+             7.extern|COMPLETED|0:0|1795827102|4|0|00:00.001\n\
+             7.0|COMPLETED|0:0|1795827103|4|1.20G|01:02.391\n\
+             8|FAILED|1:0|1795827101|1||00:00:00\n",
+        );
+        assert_eq!(
+            found[&run("7", 1_795_827_101)],
+            Usage {
+                alloc_cpus: Some(4),
+                max_rss_mb: Some(1229),
+                cpu_time_s: Some(63),
+                has_begun: true,
+            }
+        );
+        assert_eq!(
+            found[&run("8", 1_795_827_101)],
+            Usage {
+                alloc_cpus: Some(1),
+                ..Usage::default()
+            }
+        );
+    }
+
+    /// Recorded from Slurm 22.05.8: the prolog failed; a requeue; an administrator's cancel.
+    #[test]
+    fn a_batch_step_without_exit_code_never_began() {
+        let found = read(
+            "8|CANCELLED by 0|0:0|1795827108|1||00:00:00\n\
+             8.batch|CANCELLED||1795827109|1||00:00:00\n\
+             9|REQUEUED|0:0|1795827116|1||00:00:00\n\
+             9.batch|CANCELLED||1795827116|1||00:00:00\n\
+             9|CANCELLED by 0|0:0|1795827117|1||00:00:00\n\
+             9.batch|CANCELLED|0:15|1795827119|1|3244K|00:00.001\n\
+             10|CANCELLED by 0|0:0|1795827182|1||00:00:00\n\
+             10.batch|CANCELLED|0:0|1795827182|1||00:00:00\n\
+             32|CANCELLED by 0|0:0|1795827313|1||00:00:00\n\
+             32.extern|CANCELLED|0:0|1795827313|1||00:00:00\n",
+        );
+        let begun = |id: &str, submit: i64| found[&run(id, submit)].has_begun;
+        assert!(!begun("8", 1_795_827_108));
+        assert!(!begun("9", 1_795_827_116));
+        assert!(begun("9", 1_795_827_117));
+        assert!(begun("10", 1_795_827_182));
+        assert!(!begun("32", 1_795_827_313));
+    }
+
+    /// What a job has used is proof enough, whichever of it accounting knows.
+    #[test]
+    fn each_trace_of_work_by_itself_shows_that_a_step_has_begun() {
+        for (fields, begun) in [
+            ("||00:00:00", false),
+            ("|0K|00:00:00", false),
+            ("0:0||00:00:00", true),
+            ("|7M|00:00:00", true),
+            ("||00:00.001", true),
+        ] {
+            let (code, rest) = fields.split_once('|').unwrap();
+            let found = read(&format!(
+                "7|CANCELLED|0:0|1795827101|1||00:00:00\n7.batch|CANCELLED|{code}|1795827101|1|{rest}\n"
+            ));
+            assert_eq!(found[&run("7", 1_795_827_101)].has_begun, begun, "{fields}");
+        }
+    }
+
+    #[test]
+    fn no_cpus_are_no_figure() {
+        for (cpus, expected) in [("0", None), ("1", Some(1)), ("", None), ("x", None)] {
+            let found = read(&format!("7|RUNNING|0:0|1795827101|{cpus}||00:00:00\n"));
+            let usage = &found[&run("7", 1_795_827_101)];
+            assert_eq!(usage.alloc_cpus, expected, "{cpus}");
+        }
+    }
+
+    #[test]
+    fn e4_text_that_is_no_row_spoils_the_answer() {
+        let row = "7|RUNNING|0:0|1795827101|1||00:00:00";
+        for (text, is_read) in [
+            ("", true),
+            (" \n", true),
+            ("slurm_persist_conn_open: no connection\n", false),
+            ("7|RUNNING|0:0\n", false),
+            (row, true),
+            (&format!("{row}|\n{row}|\n"), true),
+            (&format!("a banner\n{row}\n"), false),
+        ] {
+            assert_eq!(steps(text, "|").is_ok(), is_read, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn ids_of_array_tasks_and_heterogeneous_jobs_are_those_of_their_rows() {
+        let found = read(
+            "5_3|COMPLETED|0:0|1795827101|2||00:10.000\n\
+             5_3.batch|COMPLETED|0:0|1795827101|2|100M|00:10.000\n\
+             22+0|COMPLETED|0:0|1795827101|1||00:00:00\n\
+             22+0.batch|COMPLETED|0:0|1795827101|1|7M|00:01:00\n\
+             22+1|COMPLETED|0:0|1795827101|1||00:00:00\n\
+             22+1.0|COMPLETED|0:0|1795827101|1|900M|00:01:00\n\
+             6.batch|COMPLETED|0:0|1795827101|1|900M|00:01:00\n",
+        );
+        assert_eq!(found[&run("5_3", 1_795_827_101)].max_rss_mb, Some(100));
+        assert_eq!(found[&run("22", 1_795_827_101)].max_rss_mb, Some(7));
+        assert_eq!(found[&run("22+1", 1_795_827_101)].max_rss_mb, Some(900));
+        assert_eq!(found.len(), 3);
+    }
+
+    #[test]
+    fn values_are_read_in_all_their_forms() {
+        for (text, mb) in [
+            ("1234K", Some(2)),
+            ("12.50M", Some(13)),
+            ("1.2G", Some(1229)),
+            ("2T", Some(2 * 1024 * 1024)),
+            ("900", Some(1)),
+            ("0", None),
+            ("", None),
+            ("16?", None),
+            ("-3M", None),
+            ("infK", None),
+            ("1e300P", None),
+            ("K", None),
+        ] {
+            assert_eq!(used_memory(text), mb, "{text}");
+        }
+        for (text, ms) in [
+            ("00:00.108", Some(108)),
+            ("01:02.5", Some(62_500)),
+            ("00:01:00", Some(60_000)),
+            ("1-02:03:04", Some(93_784_000)),
+            ("1-02:03:04.250", Some(93_784_250)),
+            ("1:2:3:4", None),
+            ("INVALID", None),
+            ("", None),
+            ("00:-1", None),
+            ("00:00.x", None),
+        ] {
+            assert_eq!(cpu_time_ms(text), ms, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_accepted(text in ".*", lines in prop::collection::vec("([0-9_+.\\[\\]a-z]{0,8}\u{1f}){0,7}[0-9:.\\-KMG]{0,12}", 0..8)) {
+            let _ = steps(&text, "\u{1f}");
+            let _ = steps(&lines.join("\n"), "\u{1f}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The command line of sbatch. Pure.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use crate::executor::JobRequest;
+use crate::model::job::JobTag;
+use crate::model::procedure::options;
+
+/// Holds what differs between the command lines of a single job and of an array.
+pub(super) struct Line<'a> {
+    pub submission_id: &'a str,
+    pub job_name: &'a str,
+    /// Slurm's replacement symbols for the job's id in its logs' names.
+    pub log_symbols: &'a str,
+    /// The indexes.
+    pub array: Option<String>,
+    pub arguments: &'a [String],
+}
+
+impl<'a> Line<'a> {
+    pub fn of(request: &'a JobRequest) -> Self {
+        Self {
+            submission_id: &request.submission_id,
+            job_name: &request.job_name,
+            log_symbols: "%j",
+            array: None,
+            arguments: &request.arguments,
+        }
+    }
+
+    /// Builds the command line of one sbatch. `header`: the options in the `#SBATCH` lines of the job script.
+    pub(super) fn argv(
+        &self,
+        request: &JobRequest,
+        sbatch: PathBuf,
+        script: PathBuf,
+        header: &[String],
+    ) -> Vec<OsString> {
+        let tag = JobTag {
+            project: request.project.clone(),
+            submission_id: self.submission_id.to_owned(),
+        };
+        let resources = &request.resources;
+        let mut sbatch_args = resources.sbatch_args.clone();
+        let comment = options::take_comment(&mut sbatch_args, header);
+        let mut argv: Vec<OsString> = vec![sbatch.into(), "--parsable".into()];
+        // The first one is found in accounting's SubmitLine; the last one is the job's comment.
+        push(&mut argv, "comment", Some(&tag));
+        push(
+            &mut argv,
+            "comment",
+            comment.map(|text| beside(&tag, &text)),
+        );
+        push(&mut argv, "export", Some(export(request, header)));
+        push(&mut argv, "partition", resources.partition.as_ref());
+        push(&mut argv, "account", resources.account.as_ref());
+        push(&mut argv, "job-name", Some(self.job_name));
+        push(&mut argv, "array", self.array.as_ref());
+        push(&mut argv, "mem", resources.mem.as_ref());
+        push(&mut argv, "cpus-per-task", resources.cpus_per_task.as_ref());
+        if let Some(dir) = &request.log_dir {
+            for (name, ending) in [("output", "out"), ("error", "err")] {
+                let mut option = OsString::from(format!("--{name}="));
+                option.push(log_pattern(dir, self.job_name, self.log_symbols, ending));
+                argv.push(option);
+            }
+        }
+        push(&mut argv, "time", resources.time.as_ref());
+        push(&mut argv, "qos", resources.qos.as_ref());
+        push(&mut argv, "gres", resources.gres.as_ref());
+        if resources.no_requeue && !options::decide_requeue(header) {
+            argv.push("--no-requeue".into());
+        }
+        argv.extend(sbatch_args.iter().map(OsString::from));
+        argv.push(script.into());
+        argv.extend(self.arguments.iter().map(OsString::from));
+        argv
+    }
+}
+
+/// Writes the tag beside a comment that the site reads: into an object of JSON, or before the text.
+fn beside(tag: &JobTag, comment: &str) -> String {
+    match serde_json::from_str::<Map<String, Value>>(comment) {
+        Ok(mut object) => {
+            object.insert("snbb".to_owned(), tag.to_string().into());
+            Value::Object(object).to_string()
+        }
+        // A line break in a comment would break squeue's answers.
+        Err(_) => format!("{tag} {}", comment.replace(char::is_control, " ")),
+    }
+}
+
+/// Returns which variables the job sees: all of the caller's, or those that the script names and our own.
+fn export(request: &JobRequest, header: &[String]) -> String {
+    let Some(wanted) = options::export(header) else {
+        return "ALL".to_owned();
+    };
+    let is = |name: &str, word: &str| name.trim().eq_ignore_ascii_case(word);
+    if wanted.split(',').any(|name| is(name, "ALL")) {
+        return wanted;
+    }
+    let wanted = (!["", "NONE", "NIL"].iter().any(|word| is(&wanted, word))).then_some(wanted);
+    let names: Vec<&str> = wanted
+        .as_deref()
+        .into_iter()
+        .chain(request.env.keys().map(String::as_str))
+        .collect();
+    names.join(",")
+}
+
+/// Adds an option that has a value; an empty text in the configuration means none.
+fn push(argv: &mut Vec<OsString>, name: &str, value: Option<impl ToString>) {
+    if let Some(value) = value
+        .map(|value| value.to_string())
+        .filter(|text| !text.is_empty())
+    {
+        argv.push(format!("--{name}={value}").into());
+    }
+}
+
+/// Returns sbatch's file name pattern for a job's log: `%` starts a replacement symbol, so ours are doubled.
+fn log_pattern(dir: &Path, job_name: &str, symbols: &str, ending: &str) -> OsString {
+    let mut bytes = Vec::new();
+    for byte in dir.join(job_name).as_os_str().as_bytes() {
+        bytes.push(*byte);
+        if *byte == b'%' {
+            bytes.push(b'%');
+        }
+    }
+    bytes.extend_from_slice(format!("_{symbols}.{ending}").as_bytes());
+    OsString::from_vec(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::request::batch::testing::prepared;
+
+    /// The arguments for a task whose script has these `#SBATCH` options.
+    fn arguments(sbatch_args: &[&str], header: &[&str]) -> Vec<String> {
+        let words = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
+        let mut request = prepared("prep", 1).request;
+        request.submission_id = "id".to_owned();
+        request.project = "study".to_owned();
+        request.resources.sbatch_args = words(sbatch_args);
+        request.env = ["SNBB_SESSION", "SNBB_SUBJECT"]
+            .map(|name| (name.to_owned(), "x".to_owned()))
+            .into();
+        let header: Vec<String> = words(header);
+        let argv = Line::of(&request).argv(&request, "sbatch".into(), "a.sh".into(), &header);
+        let texts = argv.into_iter().map(|part| part.into_string().unwrap());
+        texts.collect()
+    }
+
+    #[test]
+    fn a8_what_the_script_exports_is_honoured_and_our_variables_travel_along() {
+        for (header, expected) in [
+            (&[][..], "--export=ALL"),
+            (&["--export=NONE"], "--export=SNBB_SESSION,SNBB_SUBJECT"),
+            (&["--export", "nil"], "--export=SNBB_SESSION,SNBB_SUBJECT"),
+            (
+                &["-N1", "--export=PATH,A=b"],
+                "--export=PATH,A=b,SNBB_SESSION,SNBB_SUBJECT",
+            ),
+            (&["--export=ALL,A=b"], "--export=ALL,A=b"),
+            (&["--export-file=x"], "--export=ALL"),
+        ] {
+            let argv = arguments(&[], header);
+            let found: Vec<_> = argv.iter().filter(|a| a.starts_with("--export=")).collect();
+            assert_eq!(found, [expected], "{header:?}");
+        }
+    }
+
+    #[test]
+    fn weak_slurm_restarts_no_job_that_the_retry_rules_restart_unless_the_script_wants_it() {
+        let mut request = prepared("prep", 1).request;
+        request.resources.no_requeue = true;
+        for (header, is_passed) in [
+            (&[][..], true),
+            (&["--requeue"], false),
+            (&["--no-req"], false),
+        ] {
+            let header: Vec<String> = header.iter().map(|text| (*text).to_owned()).collect();
+            let argv = Line::of(&request).argv(&request, "sbatch".into(), "a.sh".into(), &header);
+            assert_eq!(argv.contains(&OsString::from("--no-requeue")), is_passed);
+        }
+    }
+
+    #[test]
+    fn a10_a_comment_of_the_sites_stands_beside_the_tag() {
+        for (sbatch_args, header, expected) in [
+            (&[][..], &[][..], "snbb:study:id"),
+            (
+                &["--comment=project 7"],
+                &["--comment=no"],
+                "snbb:study:id project 7",
+            ),
+            (&["--com", "a\nb"], &[], "snbb:study:id a b"),
+            (&[], &["--comment=project 7"], "snbb:study:id project 7"),
+            (
+                &[],
+                &[r#"--comment={"project":"p"}"#],
+                r#"{"project":"p","snbb":"snbb:study:id"}"#,
+            ),
+        ] {
+            let argv = arguments(sbatch_args, header);
+            let comments: Vec<_> = argv
+                .iter()
+                .filter_map(|a| a.strip_prefix("--comment="))
+                .collect();
+            assert_eq!(comments.first(), Some(&"snbb:study:id"));
+            assert_eq!(comments.last(), Some(&expected));
+            let tag = JobTag::parse(expected).unwrap();
+            assert_eq!(tag.to_string(), "snbb:study:id");
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! What ended jobs used, and who or what ended them: one more sacct per thousand of them.
+//!
+//! The figures are a courtesy: without an answer there are none, and a warning. Only one verdict hangs on
+//! it: a prolog that failed looks like an administrator's scancel.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use super::client::SlurmExecutor;
+use super::job_state::cancelled_by;
+use super::parse;
+use super::parse::steps::{self, Run, Usage};
+use crate::base::sys;
+use crate::executor::slurm::client::query::{IDS_PER_CALL, cluster_option, since_option};
+use crate::executor::{ACCOUNTING_LAG, JobReport, Phase, Question};
+use crate::model::job::{JobId, JobRef};
+use crate::model::state::Reason;
+
+/// What is known of the runs on each cluster.
+type Known = HashMap<Option<Arc<str>>, HashMap<Run, Usage>>;
+
+/// A prolog that takes longer than this before it fails, in seconds, is not believed: the node may have
+/// lost the steps of a job that ran.
+const LONGEST_PROLOG_S: i64 = 900;
+
+impl SlurmExecutor {
+    /// Adds what the steps tell to the records of ended jobs that were asked about.
+    pub(super) fn add_usage(
+        &mut self,
+        question: &Question,
+        queue: &[JobReport],
+        records: &mut [JobReport],
+        warnings: &mut Vec<String>,
+    ) {
+        let answer = self.usage(&ended(question, queue, records), question.since);
+        let has_failed = answer.is_err();
+        let known = match answer {
+            Ok(known) => known,
+            Err(text) => {
+                warnings.push(format!(
+                    "what ended jobs used is not known, and who cancelled them not for certain: {text}"
+                ));
+                Known::default()
+            }
+        };
+        let by_dependency: HashSet<(&JobId, Option<&str>)> = queue
+            .iter()
+            .filter(|job| job.phase == Phase::Failed(Reason::Dependency))
+            .map(|job| (&job.id, job.facts.cluster.as_deref()))
+            .collect();
+        for record in records.iter_mut().filter(|job| !job.phase.is_live()) {
+            // Accounting does not always note the reason; that nobody asked for the end it does.
+            if record.phase == Phase::Failed(Reason::Cancelled)
+                && record.facts.slurm_state.as_deref() == Some("CANCELLED")
+                && by_dependency.contains(&(&record.id, record.facts.cluster.as_deref()))
+            {
+                record.phase = Phase::Failed(Reason::Dependency);
+            }
+            let usage = known
+                .get(&record.facts.cluster)
+                .and_then(|runs| runs.get(&(record.id.clone(), record.submitted_at)));
+            let end = record.facts.ended_at;
+            let may_still_come =
+                has_failed || end.is_some_and(|end| sys::now() - end < ACCOUNTING_LAG);
+            add(record, usage, self.owner, may_still_come);
+        }
+    }
+
+    fn usage(&mut self, jobs: &[JobRef], since: Option<DateTime<Utc>>) -> Result<Known, String> {
+        let mut known = Known::default();
+        let mut clusters: Vec<&Option<Arc<str>>> = jobs.iter().map(|job| &job.cluster).collect();
+        clusters.sort();
+        clusters.dedup();
+        for cluster in clusters {
+            let ids: Vec<&str> = jobs
+                .iter()
+                .filter(|job| job.cluster == *cluster)
+                .map(|job| job.id.as_str())
+                .collect();
+            for chunk in ids.chunks(IDS_PER_CALL) {
+                let mut arguments = cluster_option(cluster.as_ref());
+                arguments.extend(["-D", "-n", "-p"].map(str::to_owned));
+                arguments.push(format!("--delimiter={}", self.separator));
+                arguments.push(format!("--jobs={}", chunk.join(",")));
+                arguments.extend(since_option(since));
+                arguments.push(format!("--format={}", steps::FIELDS.join(",")));
+                let text = self.ask("sacct", &arguments)?;
+                known
+                    .entry(cluster.clone())
+                    .or_default()
+                    .extend(steps::steps(&text, &self.separator)?);
+            }
+        }
+        Ok(known)
+    }
+}
+
+/// Returns the jobs that were asked about and have ended, for accounting and for the queue.
+fn ended(question: &Question, queue: &[JobReport], records: &[JobReport]) -> Vec<JobRef> {
+    let place = |job: &JobReport| (job.id.clone(), job.facts.cluster.clone());
+    let mut ended: HashSet<(JobId, Option<Arc<str>>)> = records
+        .iter()
+        .filter(|job| !job.phase.is_live())
+        .map(place)
+        .collect();
+    for job in queue.iter().filter(|job| job.phase.is_live()) {
+        ended.remove(&place(job));
+    }
+    // Of a job whose end was known, only a later end is news.
+    let has_ended_again = |job: &JobRef, known: DateTime<Utc>| {
+        records.iter().any(|record| {
+            (&record.id, &record.facts.cluster) == (&job.id, &job.cluster)
+                && record.facts.ended_at.is_some_and(|ended| ended > known)
+        })
+    };
+    let again = question.ended.iter();
+    let again = again.filter(|(job, known)| has_ended_again(job, *known));
+    question
+        .jobs
+        .iter()
+        .chain(again.map(|(job, _)| job))
+        .filter(|job| parse::is_askable(&job.id))
+        .filter(|job| ended.contains(&(job.id.clone(), job.cluster.clone())))
+        .cloned()
+        .collect()
+}
+
+fn add(record: &mut JobReport, usage: Option<&Usage>, own_uid: u32, may_still_come: bool) {
+    if let Some(usage) = usage {
+        record.facts.max_rss_mb = usage.max_rss_mb;
+        record.facts.cpu_time_s = usage.cpu_time_s;
+        record.facts.alloc_cpus = usage.alloc_cpus.filter(|_| has_run(record));
+    }
+    if !may_be_prolog_failure(record, own_uid) {
+        return;
+    }
+    record.phase = match usage {
+        // Once more at the next pass.
+        None if may_still_come => Phase::Unknown,
+        None => record.phase,
+        Some(usage) if usage.has_begun => record.phase,
+        Some(_) => Phase::Failed(Reason::LaunchFailed),
+    };
+}
+
+fn has_run(record: &JobReport) -> bool {
+    record.facts.started_at.is_some() && record.facts.node_list.is_some()
+}
+
+/// When a prolog fails and the job may not be requeued, slurmctld ends it with the uid of who told it:
+/// slurmd, which is root nearly everywhere.
+fn may_be_prolog_failure(record: &JobReport, own_uid: u32) -> bool {
+    let by = record.facts.slurm_state.as_deref().and_then(cancelled_by);
+    record.phase == Phase::Failed(Reason::Cancelled)
+        && by.is_some_and(|by| by == 0 || by != i64::from(own_uid))
+        && record.facts.exit_code.as_deref() == Some("0:0")
+        && has_run(record)
+        && record
+            .facts
+            .elapsed_s
+            .is_none_or(|elapsed| elapsed <= LONGEST_PROLOG_S)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::state::JobFacts;
+
+    fn cancelled(state: &str) -> JobReport {
+        JobReport {
+            id: JobId::new("8"),
+            name: "a_sub-01".to_owned(),
+            phase: Phase::Failed(Reason::Cancelled),
+            pending_reason: None,
+            submitted_at: None,
+            facts: JobFacts {
+                slurm_state: Some(state.into()),
+                exit_code: Some("0:0".into()),
+                started_at: DateTime::from_timestamp(1, 0),
+                node_list: Some("n1".into()),
+                elapsed_s: Some(1),
+                ..JobFacts::default()
+            },
+            tag: None,
+            has_submit_line: false,
+        }
+    }
+
+    #[test]
+    fn a_cancel_by_another_uid_is_a_cancel_only_if_the_script_began() {
+        let began = Usage {
+            has_begun: true,
+            ..Usage::default()
+        };
+        let never = Usage::default();
+        let cancel = Phase::Failed(Reason::Cancelled);
+        let launch = Phase::Failed(Reason::LaunchFailed);
+        for (state, usage, uid, expected) in [
+            ("CANCELLED by 0", Some(&began), 1000, cancel),
+            ("CANCELLED by 0", Some(&never), 1000, launch),
+            ("CANCELLED by 0", None, 1000, Phase::Unknown),
+            ("CANCELLED by 7", Some(&began), 1000, cancel),
+            ("CANCELLED by 7", Some(&never), 1000, launch),
+            ("CANCELLED by 7", None, 1000, Phase::Unknown),
+            ("CANCELLED by 1000", Some(&never), 1000, cancel),
+            ("CANCELLED by 1000", None, 1000, cancel),
+            ("CANCELLED by 0", Some(&began), 0, cancel),
+            ("CANCELLED by 0", Some(&never), 0, launch),
+            ("CANCELLED", Some(&never), 1000, cancel),
+        ] {
+            let mut record = cancelled(state);
+            add(&mut record, usage, uid, true);
+            assert_eq!(record.phase, expected, "{state} {usage:?} {uid}");
+            if usage.is_none() {
+                let mut record = cancelled(state);
+                add(&mut record, usage, uid, false);
+                assert_eq!(record.phase, cancel, "no steps will come: {state} {uid}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_job_that_had_nodes_for_a_while_can_have_failed_in_its_prolog() {
+        let changes: [fn(&mut JobFacts); 4] = [
+            |facts| facts.node_list = None,
+            |facts| facts.started_at = None,
+            |facts| facts.elapsed_s = Some(LONGEST_PROLOG_S + 1),
+            |facts| facts.exit_code = Some("1:0".into()),
+        ];
+        for change in changes {
+            let mut record = cancelled("CANCELLED by 0");
+            change(&mut record.facts);
+            add(&mut record, None, 1000, true);
+            assert_eq!(record.phase, Phase::Failed(Reason::Cancelled));
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! QSIRecon's own check: an HTML report per workflow suffix.
+//!
+//! Reports lie in `<output_dir>/derivatives/qsirecon-<suffix>/<sub>_<ses>.html`; the suffixes are
+//! those of the workflow file's `nodes` (QSIRecon's "Building a custom reconstruction workflow").
+//! These directories hold all subjects: they are read once per pass, not per subject.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_yaml::Value;
+
+use crate::base::regular::{read_regular, words};
+use crate::gather::completion::probe::{Newest, SubjectProbe};
+use crate::gather::disk::Unreadable;
+use crate::gather::disk::listing::{Dir, Kind};
+use crate::gather::disk::reader::is_regular;
+use crate::model::bids::SessionLabel;
+use crate::model::procedure::Procedure;
+
+/// Says why a QSIRecon workflow file tells no suffixes. "No suffix" is no error.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    #[error("qsirecon_spec {} cannot be read: {error}", .path.display())]
+    Unreadable { path: PathBuf, error: String },
+    #[error("qsirecon_spec {} is not YAML: {error}", .path.display())]
+    NotYaml { path: PathBuf, error: String },
+    #[error("qsirecon_spec {}: {problem}", .path.display())]
+    Shape { path: PathBuf, problem: String },
+}
+
+impl SpecError {
+    /// Says what to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Unreadable { .. } => {
+                "correct 'qsirecon_spec' in the configuration, or remove it to accept any workflow's report"
+            }
+            Self::NotYaml { .. } | Self::Shape { .. } => {
+                "'qsirecon_spec' names a QSIRecon workflow file: a mapping with a list 'nodes'"
+            }
+        }
+    }
+}
+
+/// Reads the distinct `qsirecon_suffix` values of a workflow file, in their order.
+pub fn suffixes(file: &Path) -> Result<Vec<String>, SpecError> {
+    let path = || file.to_owned();
+    let text = read_regular(file).map_err(|error| SpecError::Unreadable {
+        path: path(),
+        error: words(&error),
+    })?;
+    let spec: Value = serde_yaml::from_slice(&text).map_err(|error| SpecError::NotYaml {
+        path: path(),
+        error: error.to_string(),
+    })?;
+    from_spec(&spec).map_err(|problem| SpecError::Shape {
+        path: path(),
+        problem,
+    })
+}
+
+fn from_spec(spec: &Value) -> Result<Vec<String>, String> {
+    let Value::Mapping(spec) = spec else {
+        return Err(format!("it is {}, not a mapping", kind_of(spec)));
+    };
+    let nodes = match spec.get("nodes") {
+        Some(Value::Sequence(nodes)) => nodes,
+        Some(other) => return Err(format!("'nodes' is {}, not a list", kind_of(other))),
+        None => return Err("it has no 'nodes'".to_owned()),
+    };
+    let mut suffixes = Vec::new();
+    for (index, node) in nodes.iter().enumerate() {
+        let number = index + 1;
+        let Value::Mapping(node) = node else {
+            return Err(format!("node {number} is {}, not a mapping", kind_of(node)));
+        };
+        let suffix = match node.get("qsirecon_suffix") {
+            None | Some(Value::Null) => continue,
+            Some(Value::String(text)) if text.is_empty() => continue,
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Number(number)) => number.to_string(),
+            Some(other) => {
+                return Err(format!(
+                    "'qsirecon_suffix' of node {number} is {}, not a text",
+                    kind_of(other)
+                ));
+            }
+        };
+        if suffix.contains('/') {
+            return Err(format!(
+                "'qsirecon_suffix' of node {number} is '{suffix}', which is no part of a directory's name"
+            ));
+        }
+        if !suffixes.contains(&suffix) {
+            suffixes.push(suffix);
+        }
+    }
+    Ok(suffixes)
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "empty",
+        Value::Bool(_) => "a truth value",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Sequence(_) => "a list",
+        Value::Mapping(_) => "a mapping",
+        Value::Tagged(_) => "a tagged value",
+    }
+}
+
+/// Judges a session; with `newest` all reports are looked at and their times noted.
+pub(crate) fn complete(
+    subject: &SubjectProbe<'_>,
+    procedure: &Procedure,
+    session: &SessionLabel,
+    mut newest: Option<&mut Newest>,
+) -> Result<bool, Unreadable> {
+    let derivatives = subject.top(procedure).join("derivatives");
+    let html = html_name(subject, session);
+    let suffixes = subject.probe.suffixes();
+    if suffixes.is_empty() {
+        return any_workflow(subject, &derivatives, &html, newest);
+    }
+    for suffix in suffixes {
+        let dir = derivatives.join(format!("qsirecon-{suffix}"));
+        if !has_report(subject, &dir, &html, newest.as_deref_mut())? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Returns the name of a session's report.
+pub(crate) fn html_name(subject: &SubjectProbe<'_>, session: &SessionLabel) -> String {
+    if session.is_none() {
+        format!("{}.html", subject.subject)
+    } else {
+        format!("{}_{session}.html", subject.subject)
+    }
+}
+
+/// Looks into `derivatives/*/`.
+pub(crate) fn any_workflow(
+    subject: &SubjectProbe<'_>,
+    derivatives: &Path,
+    html: &str,
+    mut newest: Option<&mut Newest>,
+) -> Result<bool, Unreadable> {
+    let top = read(subject, derivatives)?;
+    let Dir::There(listing) = &*top else {
+        return Ok(false);
+    };
+    let mut found = false;
+    let mut error = None;
+    for entry in listing.iter() {
+        let hidden = entry.name.as_encoded_bytes().starts_with(b".");
+        if hidden || !matches!(entry.kind, Kind::Directory | Kind::Link) {
+            continue;
+        }
+        let dir = derivatives.join(entry.name);
+        match has_report(subject, &dir, html, newest.as_deref_mut()) {
+            Ok(true) if newest.is_none() => return Ok(true),
+            Ok(here) => found |= here,
+            Err(unreadable) => error = error.or(Some(unreadable)),
+        }
+    }
+    match error {
+        Some(unreadable) if !found => Err(unreadable),
+        _ => Ok(found),
+    }
+}
+
+/// True if the report is a regular file with content: one without is what a killed job leaves.
+pub(crate) fn has_report(
+    subject: &SubjectProbe<'_>,
+    dir: &Path,
+    html: &str,
+    newest: Option<&mut Newest>,
+) -> Result<bool, Unreadable> {
+    let reports = read(subject, dir)?;
+    let Dir::There(listing) = &*reports else {
+        return Ok(false);
+    };
+    let Some(entry) = listing.get(html.as_ref()) else {
+        return Ok(false);
+    };
+    if entry.kind == Kind::Directory {
+        return Ok(false);
+    }
+    let Some(stat) = subject.reader().stat(&dir.join(html))? else {
+        return Ok(false);
+    };
+    if !is_regular(&stat) || stat.st_size < 1 {
+        return Ok(false);
+    }
+    if let Some(newest) = newest {
+        newest.add(&stat);
+    }
+    Ok(true)
+}
+
+fn read(subject: &SubjectProbe<'_>, dir: &Path) -> Result<Arc<Dir>, Unreadable> {
+    let dir = subject.probe.shared().get(subject.reader(), dir);
+    match &*dir {
+        Dir::Failed(unreadable) => Err(unreadable.clone()),
+        _ => Ok(dir),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> Result<Vec<String>, SpecError> {
+        let tmp = tempfile::tempdir().unwrap();
+        let file = tmp.path().join("spec.yaml");
+        std::fs::write(&file, text).unwrap();
+        suffixes(&file)
+    }
+
+    #[test]
+    fn suffixes_are_distinct_and_in_order() {
+        let spec = "name: x\nnodes:\n- {name: a, qsirecon_suffix: MRtrix3}\n- {name: b}\n\
+                    - {name: c, qsirecon_suffix: ''}\n- {name: d, qsirecon_suffix: null}\n\
+                    - {name: e, qsirecon_suffix: AMICO}\n- {name: f, qsirecon_suffix: MRtrix3}\n";
+        assert_eq!(read_text(spec).unwrap(), ["MRtrix3", "AMICO"]);
+        assert_eq!(read_text("nodes: []\n").unwrap(), Vec::<String>::new());
+        assert_eq!(
+            read_text("nodes: [{name: a}]").unwrap(),
+            Vec::<String>::new()
+        );
+    }
+
+    #[test]
+    fn a_spec_that_cannot_be_understood_is_an_error() {
+        for (text, expected) in [
+            ("", "it is empty, not a mapping"),
+            ("- a\n", "it is a list, not a mapping"),
+            ("name: x\n", "it has no 'nodes'"),
+            ("nodes:\n", "'nodes' is empty, not a list"),
+            ("nodes: [a]\n", "node 1 is a text, not a mapping"),
+            (
+                "nodes: [{qsirecon_suffix: [a]}]\n",
+                "'qsirecon_suffix' of node 1 is a list, not a text",
+            ),
+            (
+                "nodes: [{qsirecon_suffix: ../x}]\n",
+                "'qsirecon_suffix' of node 1 is '../x', which is no part of a directory's name",
+            ),
+        ] {
+            match read_text(text) {
+                Err(SpecError::Shape { problem, .. }) => assert_eq!(problem, expected),
+                other => panic!("{text:?}: {other:?}"),
+            }
+        }
+        assert!(matches!(
+            read_text("nodes: [\n"),
+            Err(SpecError::NotYaml { .. })
+        ));
+        let error = suffixes(Path::new("/nonexistent/spec.yaml")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "qsirecon_spec /nonexistent/spec.yaml cannot be read: No such file or directory"
+        );
+    }
+}

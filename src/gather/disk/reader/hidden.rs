@@ -1,0 +1,226 @@
+//! What a path that is not there may hide behind: a link that leads nowhere, a DataLad subdataset that is not
+//! installed, a file of git-annex whose content is elsewhere.
+//!
+//! Asked only where a call found nothing, or an empty directory: what is there costs no call more. The answers about
+//! directories are kept, since many paths that are not there share them.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use rustix::fs::{AtFlags, CWD, FileType, Stat, readlinkat, statat};
+use rustix::io::Errno;
+
+use super::{File, Reader, classify, list, unreadable};
+use crate::gather::disk::{Unreadable, is_absence};
+use crate::model::annex;
+use crate::model::annex::{Annex, Elsewhere};
+
+/// Bounds a `.gitmodules`: some 100,000 subdatasets.
+const MAX_MODULES: usize = 32 << 20;
+
+/// Remembered answers, for all threads.
+#[derive(Debug, Default)]
+pub(super) struct Hidden {
+    /// By directory above something that is not there.
+    directories: Mutex<HashMap<PathBuf, Result<(), Unreadable>>>,
+    /// By directory: the paths that its `.gitmodules` names. `None`: it has no such file.
+    modules: Mutex<HashMap<PathBuf, Option<Arc<Modules>>>>,
+}
+
+type Modules = HashSet<PathBuf>;
+
+impl Reader {
+    /// Looks behind a path where a call found nothing. `Some`: it is a file of git-annex.
+    ///
+    /// # Errors
+    /// The path is not known to be absent: a link on the way leads nowhere, or a subdataset is not installed.
+    pub(super) fn behind(&self, path: &Path) -> Result<Option<Elsewhere>, Unreadable> {
+        self.accounted(path, |calls| {
+            *calls += 1;
+            match readlinkat(CWD, path, Vec::new()) {
+                Ok(target) => match annex::elsewhere(target.as_bytes()) {
+                    Some(file) => Ok(Some(file)),
+                    None => leads_somewhere(path, target.as_bytes(), calls).map(|()| None),
+                },
+                // It is no link.
+                Err(Errno::INVAL) => Ok(None),
+                Err(errno) if is_absence(errno) => match path.parent() {
+                    Some(parent) => self.is_open(parent, calls).map(|()| None),
+                    None => Ok(None),
+                },
+                Err(errno) => Err(unreadable(path, errno)),
+            }
+        })
+    }
+
+    /// Checks that an empty directory is no subdataset without its content.
+    pub(super) fn check_empty(&self, dir: &Path) -> Result<(), Unreadable> {
+        self.accounted(dir, |calls| {
+            if self.annex == Annex::Present && self.is_module(dir, calls)? {
+                return Err(not_installed(dir));
+            }
+            Ok(())
+        })
+    }
+
+    /// Checks that what is missing below a directory is truly missing.
+    fn is_open(&self, dir: &Path, calls: &mut u64) -> Result<(), Unreadable> {
+        let directories = &self.hidden.directories;
+        let known = directories.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(dir) {
+            return known.clone();
+        }
+        drop(known);
+        *calls += 1;
+        let answer = match readlinkat(CWD, dir, Vec::new()) {
+            // A file of git-annex holds no directories.
+            Ok(target) if annex::elsewhere(target.as_bytes()).is_some() => Ok(()),
+            Ok(target) => leads_somewhere(dir, target.as_bytes(), calls),
+            Err(Errno::INVAL) => self.is_installed(dir, calls),
+            Err(errno) if is_absence(errno) => match dir.parent() {
+                Some(parent) => self.is_open(parent, calls),
+                None => Ok(()),
+            },
+            Err(errno) => Err(unreadable(dir, errno)),
+        };
+        let mut known = directories.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(dir.to_owned(), answer.clone());
+        answer
+    }
+
+    fn is_installed(&self, dir: &Path, calls: &mut u64) -> Result<(), Unreadable> {
+        if self.annex != Annex::Present || !self.is_module(dir, calls)? {
+            return Ok(());
+        }
+        match list(dir, calls) {
+            Ok(listing) if listing.is_empty() => Err(not_installed(dir)),
+            _ => Ok(()),
+        }
+    }
+
+    /// True if the nearest dataset above a directory names it as a submodule.
+    fn is_module(&self, dir: &Path, calls: &mut u64) -> Result<bool, Unreadable> {
+        for above in dir.ancestors().skip(1) {
+            if let Some(modules) = self.modules_of(above, calls)? {
+                let below = dir.strip_prefix(above).unwrap_or(dir);
+                return Ok(modules.contains(below));
+            }
+        }
+        Ok(false)
+    }
+
+    fn modules_of(
+        &self,
+        dataset: &Path,
+        calls: &mut u64,
+    ) -> Result<Option<Arc<Modules>>, Unreadable> {
+        let modules = &self.hidden.modules;
+        let known = modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(dataset) {
+            return Ok(known.clone());
+        }
+        drop(known);
+        let path = dataset.join(".gitmodules");
+        let found = match read(&path, calls) {
+            Ok(text) => Some(Arc::new(paths(&text))),
+            Err(errno) if is_absence(errno) => None,
+            Err(errno) => return Err(unreadable(&path, errno)),
+        };
+        let mut known = modules.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(dataset.to_owned(), found.clone());
+        Ok(found)
+    }
+
+    /// Returns what `stat` says of a file of git-annex whose content is elsewhere.
+    pub(super) fn elsewhere(
+        &self,
+        path: &Path,
+        file: Elsewhere,
+    ) -> Result<Option<Stat>, Unreadable> {
+        let stat = self.file(path, |calls| {
+            *calls += 1;
+            statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
+        });
+        let size = file.size.and_then(|size| i64::try_from(size).ok());
+        Ok(classify(path, stat)?.map(|mut stat| {
+            stat.st_mode = FileType::RegularFile.as_raw_mode() | 0o444;
+            stat.st_size = size.unwrap_or(i64::MAX);
+            stat
+        }))
+    }
+
+    /// The text of a file of git-annex is unknown while its content is elsewhere.
+    pub(super) fn classify_text<T>(
+        &self,
+        path: &Path,
+        text: Result<T, Errno>,
+    ) -> Result<Option<T>, Unreadable> {
+        match text {
+            Err(errno) if is_absence(errno) => match self.behind(path)? {
+                Some(_) if self.annex == Annex::Present => Err(Unreadable {
+                    path: path.to_owned(),
+                    error: "its content is not on this machine (git-annex)".to_owned(),
+                }),
+                _ => Ok(None),
+            },
+            other => classify(path, other),
+        }
+    }
+
+    fn accounted<T>(&self, path: &Path, look: impl FnOnce(&mut u64) -> T) -> T {
+        let (mut calls, started) = (0, Instant::now());
+        let found = look(&mut calls);
+        if let Some(cost) = &self.cost {
+            cost.file(path, calls, started.elapsed());
+        }
+        found
+    }
+}
+
+fn leads_somewhere(link: &Path, target: &[u8], calls: &mut u64) -> Result<(), Unreadable> {
+    *calls += 1;
+    match statat(CWD, link, AtFlags::empty()) {
+        Ok(_) => Ok(()),
+        Err(errno) if is_absence(errno) => Err(Unreadable {
+            path: link.to_owned(),
+            error: format!(
+                "the link leads nowhere (to {})",
+                Path::new(OsStr::from_bytes(target)).display()
+            ),
+        }),
+        Err(errno) => Err(unreadable(link, errno)),
+    }
+}
+
+fn not_installed(dir: &Path) -> Unreadable {
+    Unreadable {
+        path: dir.to_owned(),
+        error: "the DataLad subdataset is not installed (`datalad get -n` installs it)".to_owned(),
+    }
+}
+
+fn read(path: &Path, calls: &mut u64) -> Result<Vec<u8>, Errno> {
+    let file = File::open(path, calls)?;
+    let mut text = Vec::new();
+    while text.len() < MAX_MODULES && file.read_more(&mut text, 64 * 1024, calls)? {}
+    Ok(text)
+}
+
+/// Returns the paths that a `.gitmodules` names (git-config's format: `path = sub-01`).
+fn paths(text: &[u8]) -> Modules {
+    text.split(|&byte| byte == b'\n')
+        .filter_map(|line| {
+            let rest = line.trim_ascii().strip_prefix(b"path")?.trim_ascii_start();
+            let path = rest.strip_prefix(b"=")?.trim_ascii();
+            let path = path
+                .strip_prefix(b"\"")
+                .and_then(|path| path.strip_suffix(b"\""))
+                .unwrap_or(path);
+            Some(PathBuf::from(OsStr::from_bytes(path)))
+        })
+        .collect()
+}

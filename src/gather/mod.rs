@@ -1,0 +1,6 @@
+//! What the disk shows: sessions, outputs, logs.
+
+pub mod completion;
+pub mod disk;
+pub mod logs;
+pub mod sessions;

@@ -1,0 +1,343 @@
+//! What lies in a session's DICOM directory: how many files, how deep, how new.
+//!
+//! Walks a whole subtree, so it is asked for single sessions, never for a whole study at each pass.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use chrono::{DateTime, Utc};
+use rustix::fs::Stat;
+
+use crate::gather::disk::Unreadable;
+use crate::gather::disk::listing::{Dir, Kind};
+use crate::gather::disk::reader::{Reader, is_directory};
+use crate::model::bids::session::{Dicom, Gate, Session};
+
+/// Describes a DICOM directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DicomFiles {
+    /// Files at any depth, hidden ones apart; links to files count.
+    pub files: u64,
+    /// There is at least one directory directly below (a series per directory).
+    pub has_subdirectories: bool,
+    /// Modification time of the newest file; none without files.
+    pub newest: Option<DateTime<Utc>>,
+}
+
+/// Says why a session is held back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hold {
+    /// Data still arrives; the newest file is settled at this time.
+    Settling {
+        until: DateTime<Utc>,
+    },
+    TooFewFiles {
+        files: u64,
+        needed: u64,
+    },
+    Unreadable(Unreadable),
+}
+
+/// Looks at the directory that a session was found by. Below `bids_root` (`discover: bids`) only its age counts.
+pub fn hold_session(
+    gate: &Gate,
+    reader: &Reader,
+    session: &Session,
+    bids_root: &Path,
+    now: DateTime<Utc>,
+) -> Option<Hold> {
+    match &session.dicom {
+        Dicom::At(path) => hold(gate, reader, path, now),
+        Dicom::Missing => None,
+        Dicom::NotNeeded => {
+            let directory = bids_root.join(&session.subject).join(&session.session);
+            let age = Gate {
+                settle: Some(gate.settle?),
+                min_files: 0,
+            };
+            let held = hold(&age, reader, &directory, now);
+            held.filter(|hold| !matches!(hold, Hold::TooFewFiles { .. }))
+        }
+    }
+}
+
+/// Looks at a session's directory. Without a single file no session is worked on.
+pub fn hold(gate: &Gate, reader: &Reader, directory: &Path, now: DateTime<Utc>) -> Option<Hold> {
+    let needed = gate.min_files.max(1);
+    let looked = match gate.settle {
+        // Which file is the newest shows only once all are seen.
+        Some(_) => look(reader, directory),
+        None => count(reader, directory, needed).map(|files| DicomFiles {
+            files,
+            ..DicomFiles::default()
+        }),
+    };
+    let found = match looked {
+        Ok(found) => found,
+        Err(unreadable) => return Some(Hold::Unreadable(unreadable)),
+    };
+    if found.files < needed {
+        return Some(Hold::TooFewFiles {
+            files: found.files,
+            needed,
+        });
+    }
+    let until = found
+        .newest?
+        .checked_add_signed(gate.settle?)
+        .unwrap_or(DateTime::<Utc>::MAX_UTC);
+    (until > now).then_some(Hold::Settling { until })
+}
+
+/// Looks at all files below a DICOM directory. Links are followed, loops are not.
+///
+/// # Errors
+/// The first directory or file that could not be looked at: a count without it would be wrong.
+pub fn look(reader: &Reader, directory: &Path) -> Result<DicomFiles, Unreadable> {
+    let mut found = DicomFiles::default();
+    let mut problem = None;
+    let unread = walk(reader, directory, &mut |path, kind, depth| {
+        found.has_subdirectories |= depth == 1 && kind == Kind::Directory;
+        if kind == Kind::File {
+            match reader.stat(path) {
+                Ok(Some(stat)) => {
+                    found.files += 1;
+                    found.newest = found.newest.max(modified(&stat));
+                }
+                Ok(None) => {}
+                Err(unreadable) => problem = Some(unreadable),
+            }
+        }
+        problem.is_none()
+    });
+    problem.or(unread).map_or(Ok(found), Err)
+}
+
+/// Counts the files below a DICOM directory as [`look`] does, but not further than to `enough`.
+///
+/// # Errors
+/// The first directory or file that could not be looked at, unless there is enough without it.
+pub fn count(reader: &Reader, directory: &Path, enough: u64) -> Result<u64, Unreadable> {
+    let mut files = 0;
+    let unread = walk(reader, directory, &mut |_, kind, _| {
+        files += u64::from(kind == Kind::File);
+        files < enough
+    });
+    match unread {
+        Some(unreadable) if files < enough => Err(unreadable),
+        _ => Ok(files),
+    }
+}
+
+/// Shows the files and directories below `top` to `see`, with their depth, until that returns false: neither hidden
+/// ones nor what desktops leave behind. A path that is a file (an archive) is its own one file. Returns the first thing
+/// that could not be read.
+fn walk(
+    reader: &Reader,
+    top: &Path,
+    see: &mut dyn FnMut(&Path, Kind, usize) -> bool,
+) -> Option<Unreadable> {
+    let mut problem = None;
+    let mut open = vec![(top.to_owned(), 1)];
+    while let Some((directory, depth)) = open.pop() {
+        let listing = match reader.dir(&directory) {
+            Dir::There(listing) => listing,
+            Dir::Absent if depth == 1 => match reader.stat(top) {
+                Ok(Some(_)) => {
+                    see(top, Kind::File, 0);
+                    return None;
+                }
+                Ok(None) => return None,
+                Err(unreadable) => return Some(unreadable),
+            },
+            Dir::Absent => continue,
+            Dir::Failed(unreadable) => {
+                problem.get_or_insert(unreadable);
+                continue;
+            }
+        };
+        for entry in listing.iter().filter(|entry| !is_litter(entry.name)) {
+            let path = directory.join(entry.name);
+            let kind = match entry.kind {
+                Kind::Link => match reader.stat(&path) {
+                    Ok(Some(stat)) if is_directory(&stat) => Kind::Directory,
+                    Ok(Some(_)) => Kind::File,
+                    Ok(None) => continue,
+                    Err(unreadable) => {
+                        problem.get_or_insert(unreadable);
+                        continue;
+                    }
+                },
+                kind => kind,
+            };
+            if kind == Kind::Directory {
+                if entry.kind == Kind::Link && leads_back(&directory, &path) {
+                    continue;
+                }
+                open.push((path.clone(), depth + 1));
+            }
+            if !see(&path, kind, depth) {
+                return problem;
+            }
+        }
+    }
+    problem
+}
+
+/// Hidden files, and those that file managers leave in any directory.
+fn is_litter(name: &OsStr) -> bool {
+    const LEFT_BEHIND: [&str; 3] = ["Thumbs.db", "desktop.ini", "__MACOSX"];
+    name.as_encoded_bytes().starts_with(b".")
+        || LEFT_BEHIND
+            .iter()
+            .any(|left| name.eq_ignore_ascii_case(left))
+}
+
+/// True if a link leads to a directory that it lies in.
+fn leads_back(directory: &Path, link: &Path) -> bool {
+    match (directory.canonicalize(), link.canonicalize()) {
+        (Ok(directory), Ok(target)) => directory.starts_with(target),
+        _ => true,
+    }
+}
+
+fn modified(stat: &Stat) -> Option<DateTime<Utc>> {
+    let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
+    DateTime::from_timestamp(stat.st_mtime, nanoseconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::Duration;
+
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_session_is_held_back_while_it_arrives_and_while_it_is_too_small() {
+        let tmp = tempfile::tempdir().unwrap();
+        let file = fs::File::create(tmp.path().join("1.dcm")).unwrap();
+        let written = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+        file.set_modified(written.into()).unwrap();
+        let gate = |settle: i64, min_files| Gate {
+            settle: (settle > 0).then(|| Duration::minutes(settle)),
+            min_files,
+        };
+        let hold = |gate: Gate, minutes| {
+            super::hold(
+                &gate,
+                &Reader::default(),
+                tmp.path(),
+                written + Duration::minutes(minutes),
+            )
+        };
+        assert_eq!(hold(gate(0, 0), 0), None);
+        let until = written + Duration::minutes(30);
+        assert_eq!(hold(gate(30, 0), 29), Some(Hold::Settling { until }));
+        assert_eq!(hold(gate(30, 0), 30), None);
+        assert_eq!(hold(gate(0, 1), 0), None);
+        let few = Hold::TooFewFiles {
+            files: 1,
+            needed: 2,
+        };
+        assert_eq!(hold(gate(30, 2), 60), Some(few));
+    }
+
+    #[test]
+    fn attack_a_session_below_bids_root_settles_too_and_is_never_too_small() {
+        let tmp = tempfile::tempdir().unwrap();
+        let session = Session {
+            subject: crate::model::bids::SubjectLabel::new("sub-01").unwrap(),
+            session: crate::model::bids::SessionLabel::new("ses-01").unwrap(),
+            dicom: Dicom::NotNeeded,
+        };
+        let anat = tmp.path().join("sub-01/ses-01/anat");
+        fs::create_dir_all(&anat).unwrap();
+        let written = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+        let hold = |settle: Option<i64>, minutes| {
+            let gate = Gate {
+                settle: settle.map(Duration::minutes),
+                min_files: 10,
+            };
+            let now = written + Duration::minutes(minutes);
+            hold_session(&gate, &Reader::default(), &session, tmp.path(), now)
+        };
+        assert_eq!(hold(Some(30), 0), None, "empty");
+        let file = fs::File::create(anat.join("sub-01_ses-01_T1w.nii.gz")).unwrap();
+        file.set_modified(written.into()).unwrap();
+        let until = written + Duration::minutes(30);
+        assert_eq!(hold(Some(30), 29), Some(Hold::Settling { until }));
+        assert_eq!(hold(Some(30), 30), None);
+        assert_eq!(hold(None, 0), None, "dicom_settle is not set");
+    }
+
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn files_are_counted_at_any_depth() {
+        let tmp = tempfile::tempdir().unwrap();
+        let at = |name: &str| tmp.path().join("ses-1").join(name);
+        let reader = &Reader::default();
+        let look = |path: &Path| look(reader, path);
+        let count = |path: &Path, enough| count(reader, path, enough);
+        assert_eq!(look(&at("")), Ok(DicomFiles::default()), "none is none");
+        fs::create_dir_all(at("series/deep")).unwrap();
+        for name in [
+            "1.dcm",
+            "series/2.dcm",
+            "series/deep/3.dcm",
+            ".hidden",
+            "series/.4.dcm.Xy",
+            "Thumbs.db",
+        ] {
+            fs::write(at(name), "x").unwrap();
+        }
+        symlink("1.dcm", at("5.dcm")).unwrap();
+        symlink("..", at("series/loop")).unwrap();
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(4_000_000_000);
+        let file = fs::File::options()
+            .append(true)
+            .open(at("series/2.dcm"))
+            .unwrap();
+        file.set_modified(time).unwrap();
+        let found = look(&at("")).unwrap();
+        assert_eq!(found.files, 4);
+        assert_eq!(count(&at(""), 100), Ok(4));
+        assert_eq!(count(&at(""), 2), Ok(2));
+        assert_eq!(count(&at("none"), 2), Ok(0));
+        assert!(found.has_subdirectories);
+        assert_eq!(found.newest, Some(time.into()));
+        assert_eq!(count(&at("1.dcm"), 9), Ok(1), "an archive");
+        symlink("nowhere", at("6.dcm")).unwrap();
+        assert_eq!(count(&at(""), 4), Ok(4), "enough without it");
+        assert_eq!(count(&at(""), 5).unwrap_err().path, at("6.dcm"));
+        assert_eq!(look(&at("")).unwrap_err().path, at("6.dcm"));
+    }
+
+    #[test]
+    fn b4_a_directory_without_a_real_file_is_held_without_any_gate() {
+        let tmp = tempfile::tempdir().unwrap();
+        let hold = || {
+            super::hold(
+                &Gate::default(),
+                &Reader::default(),
+                tmp.path(),
+                DateTime::UNIX_EPOCH,
+            )
+        };
+        let empty = Some(Hold::TooFewFiles {
+            files: 0,
+            needed: 1,
+        });
+        assert_eq!(hold(), empty);
+        for name in [".DS_Store", "Thumbs.db", ".nfs0001"] {
+            fs::write(tmp.path().join(name), "x").unwrap();
+        }
+        fs::create_dir(tmp.path().join("series")).unwrap();
+        assert_eq!(hold(), empty);
+        symlink("/nonexistent/1.dcm", tmp.path().join("series/1.dcm")).unwrap();
+        assert!(matches!(hold(), Some(Hold::Unreadable(_))));
+        fs::write(tmp.path().join("series/2.dcm"), "x").unwrap();
+        assert_eq!(hold(), None);
+    }
+}

@@ -1,0 +1,5 @@
+//! The sessions of a study: from directories, from a CSV file, and from the lists of those that the site wants.
+
+pub mod dicom;
+pub mod discover;
+pub mod lists;

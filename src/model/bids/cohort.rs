@@ -1,0 +1,260 @@
+//! The cohort: which of the discovered sessions the site wants worked on (`include`, `exclude`).
+//!
+//! Pure; [`crate::gather::sessions::lists`] reads the lists. A selection on the command line is something else: it
+//! never shrinks what a subject-scoped task waits for.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use super::{Session, SessionLabel, SubjectLabel};
+
+/// Holds the lists as the configuration has them. The default wants every session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CohortSource {
+    pub include: Option<ListSource>,
+    pub exclude: Option<ListSource>,
+}
+
+/// Says where a list stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListSource {
+    /// In the configuration, each entry with its line there.
+    Entries(Vec<(String, u32)>),
+    /// In a file, one entry per line.
+    File(PathBuf),
+}
+
+/// Answers which sessions are wanted. The default wants all.
+#[derive(Debug, Clone, Default)]
+pub struct Cohort {
+    /// None: everything is included.
+    include: Option<List>,
+    exclude: List,
+}
+
+/// Holds a list so that thousands of entries cost a session one look.
+#[derive(Debug, Clone, Default)]
+struct List {
+    entries: Vec<Entry>,
+    /// Places in `entries`, by the subject where it is written out.
+    by_subject: HashMap<String, Vec<usize>>,
+    /// Places of the others.
+    wild: Vec<usize>,
+}
+
+/// Is one entry of a list: a subject, or a session.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    text: String,
+    /// `include` or `exclude`.
+    key: &'static str,
+    /// None: in the configuration itself.
+    file: Option<PathBuf>,
+    line: u32,
+    subject: Part,
+    /// None: all sessions of the subject.
+    session: Option<Part>,
+}
+
+#[derive(Debug, Clone)]
+enum Part {
+    Label(String),
+    Wild(GlobMatcher),
+}
+
+/// Says why an entry names no subject and no session.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EntryError {
+    #[error("it is empty")]
+    Empty,
+    #[error("'{0}' is a session of which subject?")]
+    NoSubject(String),
+    #[error("'{0}' is neither a subject nor a session of one")]
+    Parts(String),
+    #[error("'{text}' holds '{bad}', which no BIDS label does")]
+    Label { text: String, bad: String },
+    #[error("'{text}' is no pattern: {error}")]
+    Pattern { text: String, error: String },
+}
+
+impl EntryError {
+    /// Says what to write instead.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::NoSubject(_) => "write '*/ses-01' for the session of that name of every subject",
+            _ => "write sub-0001 for a subject, sub-0001/ses-01 for a session; '*' and '?' match",
+        }
+    }
+}
+
+impl Cohort {
+    /// `include`: `None` includes everything.
+    pub fn new(include: Option<Vec<Entry>>, exclude: Vec<Entry>) -> Self {
+        Self {
+            include: include.map(List::new),
+            exclude: List::new(exclude),
+        }
+    }
+
+    /// True if the session is not to be worked on.
+    pub fn excludes(&self, session: &Session) -> bool {
+        if self.include.is_none() && self.exclude.entries.is_empty() {
+            return false;
+        }
+        let is_in = |list: &List| list.hits(session).next().is_some();
+        self.include.as_ref().is_some_and(|list| !is_in(list)) || is_in(&self.exclude)
+    }
+
+    /// Returns the entries that match no session, in their order.
+    pub fn unmatched(&self, sessions: &[Session]) -> Vec<&Entry> {
+        let lists = self.include.iter().chain([&self.exclude]);
+        lists.flat_map(|list| list.unmatched(sessions)).collect()
+    }
+}
+
+impl List {
+    fn new(entries: Vec<Entry>) -> Self {
+        let mut list = Self::default();
+        for (at, entry) in entries.iter().enumerate() {
+            match &entry.subject {
+                Part::Label(subject) => {
+                    list.by_subject.entry(subject.clone()).or_default().push(at);
+                }
+                Part::Wild(_) => list.wild.push(at),
+            }
+        }
+        Self { entries, ..list }
+    }
+
+    /// Returns the places of the entries that match.
+    fn hits<'a>(&'a self, session: &'a Session) -> impl Iterator<Item = usize> + 'a {
+        let named = self.by_subject.get(session.subject.as_str());
+        named
+            .into_iter()
+            .flatten()
+            .chain(&self.wild)
+            .copied()
+            .filter(|at| {
+                self.entries
+                    .get(*at)
+                    .is_some_and(|entry| entry.matches(session))
+            })
+    }
+
+    fn unmatched(&self, sessions: &[Session]) -> Vec<&Entry> {
+        let hit: HashSet<usize> = sessions.iter().flat_map(|s| self.hits(s)).collect();
+        let entries = self.entries.iter().enumerate();
+        entries
+            .filter(|(at, _)| !hit.contains(at))
+            .map(|(_, entry)| entry)
+            .collect()
+    }
+}
+
+impl Part {
+    fn matches(&self, label: &str) -> bool {
+        match self {
+            Self::Label(text) => text == label,
+            Self::Wild(glob) => glob.is_match(label),
+        }
+    }
+}
+
+impl Entry {
+    /// Reads `sub-0001`, `0001`, `sub-0001/ses-01`, `0001/01`, also with wildcards.
+    ///
+    /// # Errors
+    /// A text that can match no label.
+    pub fn parse(key: &'static str, text: &str) -> Result<Self, EntryError> {
+        let (subject, session) = match text.split_once('/') {
+            Some((subject, session)) => (subject, Some(session)),
+            None => (text, None),
+        };
+        if text.is_empty() {
+            return Err(EntryError::Empty);
+        }
+        if subject.starts_with(SessionLabel::PREFIX) {
+            return Err(EntryError::NoSubject(text.to_owned()));
+        }
+        if subject.is_empty() || session.is_some_and(|s| s.is_empty() || s.contains('/')) {
+            return Err(EntryError::Parts(text.to_owned()));
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            key,
+            file: None,
+            line: 0,
+            subject: part(text, subject, SubjectLabel::PREFIX)?,
+            session: session
+                .map(|session| part(text, session, SessionLabel::PREFIX))
+                .transpose()?,
+        })
+    }
+
+    /// The entry with the place that it was read from. `file`: `None` for the configuration.
+    pub fn at(self, file: Option<&Path>, line: u32) -> Self {
+        Self {
+            file: file.map(Path::to_owned),
+            line,
+            ..self
+        }
+    }
+
+    fn matches(&self, session: &Session) -> bool {
+        let part = self.session.as_ref();
+        self.subject.matches(session.subject.as_str())
+            && part.is_none_or(|part| part.matches(session.session.as_str()))
+    }
+}
+
+/// As an entry is told to a person: `exclude: sub-0001 (/site/excluded.txt:3)`.
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key, self.text)?;
+        match &self.file {
+            Some(file) => write!(f, " ({}:{})", file.display(), self.line),
+            None if self.line > 0 => write!(f, " (line {} of the configuration)", self.line),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Reads a label with or without prefix, or a pattern, as on the command line.
+fn part(text: &str, part: &str, prefix: &str) -> Result<Part, EntryError> {
+    const WILD: &[char] = &['*', '?', '[', ']', '{', '}', '!', ',', '-'];
+    let bare = part.strip_prefix(prefix).unwrap_or(part);
+    let is_wild = bare.contains(['*', '?', '[', '{']);
+    let bad = bare
+        .chars()
+        .find(|c| !(c.is_ascii_alphanumeric() || *c == '+' || (is_wild && WILD.contains(c))));
+    if let Some(bad) = bad {
+        return Err(EntryError::Label {
+            text: text.to_owned(),
+            bad: bad.escape_default().to_string(),
+        });
+    }
+    if bare.is_empty() {
+        return Err(EntryError::Parts(text.to_owned()));
+    }
+    let whole = if part.starts_with(prefix) || part.starts_with('*') {
+        part.to_owned()
+    } else {
+        format!("{prefix}{part}")
+    };
+    if !is_wild {
+        return Ok(Part::Label(whole));
+    }
+    GlobBuilder::new(&whole)
+        .build()
+        .map(|glob| Part::Wild(glob.compile_matcher()))
+        .map_err(|error| EntryError::Pattern {
+            text: text.to_owned(),
+            error: error.kind().to_string(),
+        })
+}
+
+#[cfg(test)]
+mod tests;

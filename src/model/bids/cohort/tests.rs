@@ -1,0 +1,170 @@
+//! What entries match, and what is told of those that cannot.
+
+use super::*;
+use crate::gather::sessions::lists;
+use crate::gather::sessions::lists::CohortError;
+use crate::model::bids::Dicom;
+
+fn session(subject: &str, session: &str) -> Session {
+    Session {
+        subject: SubjectLabel::new(subject).unwrap(),
+        session: match session {
+            "" => SessionLabel::none(),
+            label => SessionLabel::new(label).unwrap(),
+        },
+        dicom: Dicom::NotNeeded,
+    }
+}
+
+fn list(entries: &[&str]) -> Option<ListSource> {
+    let entries = entries.iter().map(|text| ((*text).to_owned(), 7));
+    Some(ListSource::Entries(entries.collect()))
+}
+
+/// The sessions of a small study that a cohort leaves.
+fn left(include: Option<ListSource>, exclude: Option<ListSource>) -> String {
+    let cohort = lists::load(&CohortSource { include, exclude }).unwrap();
+    let sessions = [
+        session("sub-01", "ses-a"),
+        session("sub-01", "ses-b"),
+        session("sub-011", "ses-a"),
+        session("sub-02", ""),
+    ];
+    let wanted = sessions.iter().filter(|session| !cohort.excludes(session));
+    let shown = wanted.map(|s| format!("{} {}", &s.subject.as_str()[4..], s.session));
+    shown.collect::<Vec<_>>().join(",").replace("ses-", "")
+}
+
+#[test]
+fn entries_are_written_as_on_the_command_line() {
+    let all = "01 a,01 b,011 a,02 ";
+    assert_eq!(left(None, None), all);
+    assert_eq!(left(None, list(&[])), all);
+    for (exclude, expected) in [
+        (&["sub-01"][..], "011 a,02 "),
+        (&["01"], "011 a,02 "),
+        (&["sub-01/ses-b"], "01 a,011 a,02 "),
+        (&["01/b"], "01 a,011 a,02 "),
+        (&["*/a"], "01 b,02 "),
+        (&["*/ses-a"], "01 b,02 "),
+        (&["01*"], "02 "),
+        (&["0?/[ab]", "02"], "011 a"),
+        (&["sub-0{11,2}"], "01 a,01 b"),
+        (&["9"], all),
+    ] {
+        assert_eq!(left(None, list(exclude)), expected, "{exclude:?}");
+    }
+    assert_eq!(left(list(&["01"]), None), "01 a,01 b");
+    assert_eq!(left(list(&["01", "02"]), list(&["01/a"])), "01 b,02 ");
+    assert_eq!(
+        left(list(&["9"]), None),
+        "",
+        "included is only what is named"
+    );
+}
+
+#[test]
+fn what_can_match_nothing_is_no_entry() {
+    for (text, told) in [
+        ("", "it is empty"),
+        ("ses-01", "'ses-01' is a session of which subject?"),
+        ("/", "'/' is neither a subject nor a session of one"),
+        ("sub-", "'sub-' is neither a subject nor a session of one"),
+        ("01/", "'01/' is neither a subject nor a session of one"),
+        (
+            "01/a/b",
+            "'01/a/b' is neither a subject nor a session of one",
+        ),
+        ("sub-0 1", "'sub-0 1' holds ' ', which no BIDS label does"),
+        ("0_1", "'0_1' holds '_', which no BIDS label does"),
+        ("01-2", "'01-2' holds '-', which no BIDS label does"),
+        ("01/sub-2", "'01/sub-2' holds '-', which no BIDS label does"),
+        (
+            "0\u{7}",
+            "'0\u{7}' holds '\\u{7}', which no BIDS label does",
+        ),
+    ] {
+        let error = Entry::parse("exclude", text).unwrap_err();
+        assert_eq!(error.to_string(), told);
+    }
+    assert!(matches!(
+        Entry::parse("exclude", "0[1").unwrap_err(),
+        EntryError::Pattern { .. }
+    ));
+}
+
+#[test]
+fn a_file_has_an_entry_per_line_and_errors_name_the_line() {
+    let tmp = tempfile::tempdir().unwrap();
+    let file = tmp.path().join("list.txt");
+    let load = |text: &[u8], key: &str| {
+        std::fs::write(&file, text).unwrap();
+        let list = Some(ListSource::File(file.clone()));
+        lists::load(&match key {
+            "include" => CohortSource {
+                include: list,
+                exclude: None,
+            },
+            _ => CohortSource {
+                include: None,
+                exclude: list,
+            },
+        })
+    };
+    let cohort = load(
+        "\u{feff}# withdrawn\r\n\r\n  sub-01 # asked on Monday\r\n02/x\n".as_bytes(),
+        "exclude",
+    );
+    let sessions = [session("sub-01", "ses-a")];
+    let cohort = cohort.unwrap();
+    assert!(cohort.excludes(&sessions[0]));
+    let unmatched = cohort.unmatched(&sessions);
+    let unmatched: Vec<String> = unmatched.into_iter().map(Entry::to_string).collect();
+    assert_eq!(unmatched, [format!("exclude: 02/x ({}:4)", file.display())]);
+    let told = |text: &[u8], key| {
+        let error = load(text, key).unwrap_err();
+        error
+            .to_string()
+            .replace(&file.display().to_string(), "FILE")
+    };
+    assert_eq!(
+        told(b"01\n\n0 1\n", "exclude"),
+        "FILE:3: '0 1' holds ' ', which no BIDS label does"
+    );
+    assert_eq!(
+        told(b"\xff", "exclude"),
+        "cannot read the list of 'exclude', FILE: it is not UTF-8"
+    );
+    assert_eq!(
+        told(b"# none\n", "include"),
+        "the list of 'include', FILE, is empty"
+    );
+    assert!(load(b"# none\n", "exclude").is_ok());
+    let missing = ListSource::File(tmp.path().join("nothing"));
+    let error = lists::load(&CohortSource {
+        include: None,
+        exclude: Some(missing),
+    });
+    assert!(matches!(error, Err(CohortError::Unreadable { .. })));
+    let directory = ListSource::File(tmp.path().to_owned());
+    let error = lists::load(&CohortSource {
+        include: Some(directory),
+        exclude: None,
+    });
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .ends_with("it is a directory")
+    );
+}
+
+#[test]
+fn e21_an_emptied_list_is_an_error() {
+    let tmp = tempfile::NamedTempFile::new().unwrap();
+    let list = || Some(ListSource::File(tmp.path().to_owned()));
+    for (include, exclude) in [(list(), None), (None, list())] {
+        let error = lists::load(&CohortSource { include, exclude });
+        assert!(matches!(error, Err(CohortError::Empty { .. })));
+    }
+}

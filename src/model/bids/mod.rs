@@ -1,0 +1,10 @@
+//! BIDS: labels of subjects and sessions, and the discovery of what was scanned.
+
+pub mod cohort;
+pub mod labels;
+pub mod near;
+pub mod session;
+
+pub use cohort::{Cohort, CohortSource};
+pub use labels::{LabelError, SessionLabel, SubjectLabel};
+pub use session::{Dicom, Gate, Search, Session, SessionSource};

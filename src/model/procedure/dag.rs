@@ -1,0 +1,282 @@
+//! The procedures of a configuration in their order of priority, with resolved dependencies.
+//!
+//! A `ProcedureDag` with a cycle, a doubled name or an unknown dependency cannot be made.
+//! Pure: no file system, no configuration file.
+#![expect(
+    clippy::indexing_slicing,
+    reason = "a `ProcedureId` is an index that the DAG itself gave out"
+)]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Procedure, SessionsRule};
+
+/// Points to a procedure of a [`ProcedureDag`]; its number is the procedure's priority (0 is first).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcedureId(pub(crate) u16);
+
+/// Holds the procedures, sorted by priority, and who waits for whom.
+#[derive(Debug, Clone)]
+pub struct ProcedureDag {
+    procedures: Vec<Procedure>,
+    depends_on: Vec<Vec<(ProcedureId, SessionsRule)>>,
+    by_name: HashMap<Arc<str>, ProcedureId>,
+}
+
+/// Says why a list of procedures is no pipeline. `at` is the index of the offending procedure.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DagError {
+    #[error("procedure '{name}' is declared twice")]
+    DoubledName {
+        at: usize,
+        first: usize,
+        name: Arc<str>,
+    },
+    #[error(
+        "procedure '{name}' depends on '{missing}', which is not a procedure, there are: {known}"
+    )]
+    UnknownDependency {
+        at: usize,
+        /// Index in that procedure's `depends_on`.
+        dependency: usize,
+        name: Arc<str>,
+        missing: Arc<str>,
+        known: String,
+    },
+    /// `path` starts and ends with the same name.
+    #[error("procedures depend on each other in a circle: {}", .path.join(" -> "))]
+    Cycle { at: usize, path: Vec<String> },
+}
+
+impl ProcedureId {
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl ProcedureDag {
+    /// Resolves names; reports all problems at once.
+    pub fn new(procedures: Vec<Procedure>) -> Result<Self, Vec<DagError>> {
+        let mut errors = Vec::new();
+        let mut by_name: HashMap<Arc<str>, ProcedureId> = HashMap::new();
+        for (at, procedure) in procedures.iter().enumerate() {
+            let id = ProcedureId(u16::try_from(at).unwrap_or(u16::MAX));
+            if let Some(first) = by_name.get(&procedure.name) {
+                errors.push(DagError::DoubledName {
+                    at,
+                    first: first.index(),
+                    name: Arc::clone(&procedure.name),
+                });
+            } else {
+                by_name.insert(Arc::clone(&procedure.name), id);
+            }
+        }
+        let mut depends_on = Vec::with_capacity(procedures.len());
+        for (at, procedure) in procedures.iter().enumerate() {
+            let mut ids = Vec::new();
+            for (index, dependency) in procedure.depends_on.iter().enumerate() {
+                match by_name.get(&dependency.procedure) {
+                    Some(id) => ids.push((*id, dependency.sessions.resolve(procedure.scope))),
+                    None => errors.push(DagError::UnknownDependency {
+                        at,
+                        dependency: index,
+                        name: Arc::clone(&procedure.name),
+                        missing: Arc::clone(&dependency.procedure),
+                        known: sorted_names(&procedures),
+                    }),
+                }
+            }
+            depends_on.push(ids);
+        }
+        errors.extend(find_cycle(&procedures, &depends_on));
+        if errors.is_empty() {
+            Ok(Self {
+                procedures,
+                depends_on,
+                by_name,
+            })
+        } else {
+            Err(errors)
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.procedures.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.procedures.is_empty()
+    }
+
+    /// Returns ids and procedures in order of priority.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (ProcedureId, &Procedure)> {
+        self.procedures
+            .iter()
+            .enumerate()
+            .map(|(index, procedure)| (ProcedureId(index as u16), procedure))
+    }
+
+    pub fn get(&self, id: ProcedureId) -> &Procedure {
+        &self.procedures[id.index()]
+    }
+
+    pub fn find(&self, name: &str) -> Option<ProcedureId> {
+        self.by_name.get(name).copied()
+    }
+
+    /// Returns what must be complete before `id`, in the order of its declaration. The rules are
+    /// those that hold: none is [`SessionsRule::ByScope`].
+    pub fn dependencies(&self, id: ProcedureId) -> &[(ProcedureId, SessionsRule)] {
+        &self.depends_on[id.index()]
+    }
+}
+
+fn sorted_names(procedures: &[Procedure]) -> String {
+    let mut names: Vec<&str> = procedures.iter().map(|p| &*p.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join(", ")
+}
+
+/// Finds one loop, if there is any, by a depth-first walk that remembers its path.
+fn find_cycle(
+    procedures: &[Procedure],
+    depends_on: &[Vec<(ProcedureId, SessionsRule)>],
+) -> Option<DagError> {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Mark {
+        New,
+        OnPath,
+        Done,
+    }
+    fn walk(
+        at: usize,
+        depends_on: &[Vec<(ProcedureId, SessionsRule)>],
+        marks: &mut [Mark],
+        path: &mut Vec<usize>,
+    ) -> Option<usize> {
+        marks[at] = Mark::OnPath;
+        path.push(at);
+        for (next, _) in &depends_on[at] {
+            match marks[next.index()] {
+                Mark::OnPath => return Some(next.index()),
+                Mark::New => {
+                    if let Some(found) = walk(next.index(), depends_on, marks, path) {
+                        return Some(found);
+                    }
+                }
+                Mark::Done => {}
+            }
+        }
+        path.pop();
+        marks[at] = Mark::Done;
+        None
+    }
+    let mut marks = vec![Mark::New; procedures.len()];
+    for start in 0..procedures.len() {
+        let mut path = Vec::new();
+        if marks[start] == Mark::New
+            && let Some(at) = walk(start, depends_on, &mut marks, &mut path)
+        {
+            let from = path.iter().position(|&index| index == at).unwrap_or(0);
+            let mut names: Vec<String> = path[from..]
+                .iter()
+                .map(|&index| procedures[index].name.to_string())
+                .collect();
+            names.push(procedures[at].name.to_string());
+            return Some(DagError::Cycle { at, path: names });
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::procedure::{Dependency, builtin};
+
+    /// Makes procedures of names and what they depend on.
+    fn procedures(list: &[(&str, &[&str])]) -> Vec<Procedure> {
+        let template = builtin::procedures().swap_remove(0);
+        let dependency = |name: &&str| Dependency {
+            procedure: Arc::from(*name),
+            sessions: SessionsRule::ByScope,
+        };
+        list.iter()
+            .map(|(name, depends_on)| Procedure {
+                name: Arc::from(*name),
+                depends_on: depends_on.iter().map(dependency).collect(),
+                ..template.clone()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_at_once() {
+        let list = procedures(&[
+            ("a", &["c", "x"]),
+            ("b", &[]),
+            ("a", &[]),
+            ("c", &["b", "a"]),
+        ]);
+        let told: Vec<String> = ProcedureDag::new(list)
+            .unwrap_err()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "procedure 'a' is declared twice",
+                "procedure 'a' depends on 'x', which is not a procedure, there are: a, b, c",
+                "procedures depend on each other in a circle: a -> c -> a",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_procedure_may_depend_on_a_later_one() {
+        let dag = ProcedureDag::new(procedures(&[("a", &["b"]), ("b", &[])])).unwrap();
+        let (first, _) = dag.iter().next().unwrap();
+        let (on, _) = dag.dependencies(first)[0];
+        assert_eq!(&*dag.get(on).name, "b");
+        assert_eq!(dag.find("b"), Some(on));
+        assert_eq!(dag.find("c"), None);
+    }
+
+    proptest! {
+        /// Whatever the arrows are: there is a loop, or an order in which everything can run.
+        #[test]
+        fn a_pipeline_is_one_that_can_be_worked_off(arrows in proptest::collection::vec((0..8usize, 0..8usize), 0..16)) {
+            let names: Vec<String> = (0..8).map(|n| n.to_string()).collect();
+            let on = |from: usize| -> Vec<&str> {
+                let targets = arrows.iter().filter(|(source, _)| *source == from);
+                targets.map(|(_, to)| names[*to].as_str()).collect()
+            };
+            let lists: Vec<Vec<&str>> = (0..8).map(on).collect();
+            let list: Vec<(&str, &[&str])> =
+                names.iter().zip(&lists).map(|(name, on)| (name.as_str(), on.as_slice())).collect();
+            let mut done: Vec<&str> = Vec::new();
+            while let Some((name, _)) = list.iter().find(|(name, on)| {
+                !done.contains(name) && on.iter().all(|name| done.contains(name))
+            }) {
+                done.push(name);
+            }
+            let result = ProcedureDag::new(procedures(&list));
+            prop_assert_eq!(result.is_ok(), done.len() == list.len());
+            if let Err(errors) = result {
+                let [DagError::Cycle { path, .. }] = errors.as_slice() else {
+                    return Err(TestCaseError::fail(format!("{errors:?}")));
+                };
+                prop_assert_eq!(path.first(), path.last());
+                for pair in path.windows(2) {
+                    let from: usize = pair[0].parse().unwrap();
+                    prop_assert!(lists[from].contains(&pair[1].as_str()));
+                }
+            }
+        }
+    }
+}

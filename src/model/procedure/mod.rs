@@ -1,0 +1,106 @@
+//! The steps of a site's pipeline: what a procedure is. No file system, no Slurm.
+
+pub mod builtin;
+pub mod clusters;
+pub mod dag;
+pub mod marker;
+pub mod options;
+pub mod place;
+pub mod resources;
+pub mod rules;
+pub(crate) mod testing;
+pub mod variable;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::procedure::marker::CompletionRule;
+pub use dag::{DagError, ProcedureDag, ProcedureId};
+pub use place::OutputRoots;
+pub use resources::{MemSize, Resources, TimeLimit};
+pub use rules::{ArrayMode, RetryRule, RetryRules, SubmitRules};
+pub use variable::Variable;
+
+/// Describes one processing step (`bids`, `qsiprep`, ...), as the configuration declares it.
+#[derive(Debug, Clone)]
+pub struct Procedure {
+    /// Unique in a configuration; part of job names and log paths. Letters, digits, `_`, `-`, `.`, `+`.
+    pub name: Arc<str>,
+    /// Below `derivatives_root`; empty: `bids_root` itself.
+    pub output_dir: PathBuf,
+    /// As written in the configuration; where it is looked for is the executor's business.
+    pub script: String,
+    pub scope: Scope,
+    pub depends_on: Vec<Dependency>,
+    pub check: Check,
+    pub completion: CompletionRule,
+    pub resources: Resources,
+    /// Variables that the job sees besides the `SNBB_*` ones.
+    pub env: BTreeMap<String, String>,
+    /// How long outputs may take to appear after the job's end; none: the site's `output_grace`.
+    pub output_grace: Option<Duration>,
+    pub rules: SubmitRules,
+}
+
+/// Says whether a procedure runs once per session or once per subject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scope {
+    Session,
+    Subject,
+}
+
+/// Names a procedure that must be complete first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dependency {
+    pub procedure: Arc<str>,
+    pub sessions: SessionsRule,
+}
+
+/// Says which sessions of a session-scoped dependency must be complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SessionsRule {
+    /// What is usual for the scope of the procedure that waits: `Same` per session, `All` per
+    /// subject. A [`ProcedureDag`] never answers with it.
+    #[default]
+    ByScope,
+    /// Every session of the subject that has DICOM files (and at least one).
+    All,
+    /// At least one session of the subject.
+    Any,
+    /// The session that the waiting task is about; only for session scope.
+    Same,
+}
+
+impl SessionsRule {
+    /// Returns the rule that holds for a waiting procedure of this scope.
+    pub fn resolve(self, scope: Scope) -> Self {
+        match (self, scope) {
+            (Self::ByScope, Scope::Session) => Self::Same,
+            (Self::ByScope, Scope::Subject) => Self::All,
+            (rule, _) => rule,
+        }
+    }
+}
+
+/// Names the way in which completion is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Check {
+    /// By the procedure's own completion rule.
+    Markers,
+    /// By FreeSurfer's `recon-all.done` files of all sessions, the template, and the longitudinal runs.
+    Freesurfer,
+    /// By QSIRecon's HTML reports per workflow suffix.
+    Qsirecon,
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Session => "session",
+            Self::Subject => "subject",
+        })
+    }
+}

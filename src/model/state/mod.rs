@@ -1,0 +1,204 @@
+//! What is known of every task: rows, their statuses and reasons, and the table that holds them.
+//!
+//! The types are here; files are read and written in [`store`], [`journal`], [`lock`], [`control`]
+//! and [`audit_log`] only, and a status changes in [`transition`] only.
+
+pub mod attempt;
+pub mod reason;
+pub mod retry;
+pub mod table;
+pub(crate) mod testing;
+pub mod transition;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+pub use attempt::AttemptId;
+pub use reason::Reason;
+pub use retry::RetryState;
+pub use table::State;
+
+use crate::model::job::JobId;
+
+/// This host's clock and the controller's may differ by this much: munge refuses credentials that are older (its
+/// default time to live), so with clocks further apart nothing can be submitted.
+pub const CLOCK_SLACK: TimeDelta = TimeDelta::seconds(300);
+
+/// Names a task: procedure x subject x session. Rows of other programs may hold labels that are
+/// not valid BIDS; so these are texts.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskKey {
+    pub subject: Arc<str>,
+    /// Empty for subject scope.
+    pub session: Arc<str>,
+    pub procedure: Arc<str>,
+}
+
+/// Holds the public status of a task's newest attempt. There is no fifth word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TaskStatus {
+    Pending,
+    Running,
+    Complete,
+    Failed,
+}
+
+/// Holds one attempt of a task: a row of the state file (the newest) or of the attempts file (earlier ones).
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskRow {
+    pub key: TaskKey,
+    pub status: TaskStatus,
+    /// Time of the attempt's intent. None only in files of other programs.
+    pub submitted_at: Option<DateTime<Utc>>,
+    /// None while a submission is in doubt.
+    pub job_id: Option<JobId>,
+    /// None in rows of the Python program.
+    pub reason: Option<Reason>,
+    /// Counts from 1.
+    pub attempt: Option<i32>,
+    pub facts: JobFacts,
+    pub updated_at: Option<DateTime<Utc>>,
+    /// Since when neither queue nor accounting nor disk knows of the job, or its markers are
+    /// missing after its end.
+    pub missing_since: Option<DateTime<Utc>>,
+    pub job_name: Option<Arc<str>>,
+    pub submission_id: Option<Arc<str>>,
+    /// True if outputs were complete when this attempt was submitted, so that they prove
+    /// nothing unless they are newer than the job's start.
+    pub replaces_outputs: Option<bool>,
+    /// The automatic retries that led to this attempt.
+    pub retry: RetryState,
+    /// For subject scope: the sessions that the attempt works on, as labels between blanks. None:
+    /// not known.
+    pub input_sessions: Option<Arc<str>>,
+    /// Index of this row in the table of columns that are not ours (see [`schema`]).
+    pub other_columns: Option<u32>,
+}
+
+/// Holds what Slurm (or the local executor) said of a job. Times in UTC, sizes in MB (2^20 bytes).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct JobFacts {
+    /// Slurm's word as it came (`CANCELLED by 1000`).
+    pub slurm_state: Option<Arc<str>>,
+    /// `code:signal`, as Slurm prints it.
+    pub exit_code: Option<Arc<str>>,
+    pub started_at: Option<DateTime<Utc>>,
+    pub ended_at: Option<DateTime<Utc>>,
+    pub node_list: Option<Arc<str>>,
+    pub req_mem_mb: Option<i64>,
+    pub max_rss_mb: Option<i64>,
+    pub time_limit_s: Option<i64>,
+    pub elapsed_s: Option<i64>,
+    /// Of all steps together, user and system.
+    pub cpu_time_s: Option<i64>,
+    pub alloc_cpus: Option<i64>,
+    pub cluster: Option<Arc<str>>,
+}
+
+impl TaskKey {
+    pub fn new(subject: &str, session: &str, procedure: &str) -> Self {
+        Self {
+            subject: Arc::from(subject),
+            session: Arc::from(session),
+            procedure: Arc::from(procedure),
+        }
+    }
+
+    /// Returns the name of this task's jobs, the Python program's:
+    /// `<procedure>_<subject>[_<session>]`.
+    pub fn job_name(&self) -> String {
+        let mut name = format!("{}_{}", self.procedure, self.subject);
+        if !self.session.is_empty() {
+            name.push('_');
+            name.push_str(&self.session);
+        }
+        name
+    }
+}
+
+impl TaskKey {
+    /// `sub-0001 ses-01`
+    pub fn labels(&self) -> String {
+        format!("{} {}", self.subject, self.session)
+            .trim_end()
+            .to_owned()
+    }
+
+    /// Returns the words that name a task on the command line, in the order of its usage: `sub-0001 ses-01
+    /// qsiprep`.
+    pub fn words(&self) -> String {
+        let words = [&*self.subject, &*self.session, &*self.procedure];
+        let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        words.join(" ")
+    }
+}
+
+impl fmt::Display for TaskKey {
+    /// Prints `qsiprep sub-0001 ses-01`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.procedure, self.subject)?;
+        if !self.session.is_empty() {
+            write!(f, " {}", self.session)?;
+        }
+        Ok(())
+    }
+}
+
+impl TaskStatus {
+    pub const ALL: [Self; 4] = [Self::Pending, Self::Running, Self::Complete, Self::Failed];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Complete => "complete",
+            Self::Failed => "failed",
+        }
+    }
+
+    pub fn is_in_flight(self) -> bool {
+        matches!(self, Self::Pending | Self::Running)
+    }
+}
+
+impl fmt::Display for TaskStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Says that a text is none of a fixed list of words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not a known word")]
+pub struct UnknownWord(pub String);
+
+impl FromStr for TaskStatus {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        Self::ALL
+            .into_iter()
+            .find(|status| status.as_str() == text)
+            .ok_or_else(|| UnknownWord(text.to_owned()))
+    }
+}
+
+impl TaskRow {
+    pub fn is_in_flight(&self) -> bool {
+        self.status.is_in_flight()
+    }
+
+    /// True if the task's markers were satisfied when the row was judged. Rows that were judged while nobody knew the
+    /// markers prove nothing.
+    pub fn is_proven_complete(&self) -> bool {
+        self.status == TaskStatus::Complete && self.reason != Some(Reason::Unverified)
+    }
+
+    /// True while nobody knows whether Slurm took the job.
+    pub fn is_in_doubt(&self) -> bool {
+        self.is_in_flight() && self.job_id.is_none() && self.reason == Some(Reason::Submitting)
+    }
+}

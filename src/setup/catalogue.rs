@@ -1,0 +1,302 @@
+//! The catalogue of procedures for common BIDS apps, from which `init` makes a site's configuration.
+//!
+//! An app is two files of `slurm_templates/`, delivered inside the program: `<name>.yaml`, the commented entry of
+//! `procedures` with the markers, limits and resources that its documentation names, and `<name>.sh`, the job
+//! script. Pure data: nothing is read or written here.
+
+/// Describes one app of the catalogue.
+#[derive(Debug, Clone, Copy)]
+pub struct App {
+    /// The procedure's name, and that of both files.
+    pub name: &'static str,
+    /// What it is for, in a line for a list of choices.
+    pub about: &'static str,
+    /// Where its documentation is; source of the markers and options.
+    pub docs: &'static str,
+    /// Which other apps of the catalogue must come before it, one of each list (`heudiconv` or `dcm2bids`, ...). The
+    /// entry names the first of each.
+    pub needs: &'static [&'static [&'static str]],
+    /// Which BIDS datatypes it reads: one of each list must be there, or it never has anything to do. None of a
+    /// converter's, which reads DICOM files. Source: the apps' documentation.
+    pub reads: &'static [&'static [&'static str]],
+    /// One entry of `procedures`, a YAML list item with comments, indented to stand below `procedures:`.
+    pub entry: &'static str,
+    pub script: &'static str,
+}
+
+/// Needs nothing but DICOM files.
+const NONE: &[&[&str]] = &[];
+/// Reads no datatypes.
+const NOTHING: &[&[&str]] = &[];
+/// Needs a BIDS dataset. A site with `discover: bids` has it already, and none of these.
+const BIDS: &[&[&str]] = &[&["heudiconv", "dcm2bids"]];
+
+/// What every BIDS dataset must have at its top.
+pub const DESCRIPTION: &str = "dataset_description.json";
+
+/// Returns all apps: converters first, then in the order of their names.
+pub fn apps() -> &'static [App] {
+    APPS
+}
+
+/// Returns the app of a name.
+pub fn app(name: &str) -> Option<&'static App> {
+    apps().iter().find(|app| app.name == name)
+}
+
+/// A description for a dataset that has none.
+pub fn description(name: &str) -> String {
+    let name = serde_json::Value::from(name);
+    format!("{{\"Name\": {name}, \"BIDSVersion\": \"1.10.0\", \"DatasetType\": \"raw\"}}")
+}
+
+impl App {
+    /// True if it refuses a dataset without [`DESCRIPTION`]: it opens the dataset with pybids.
+    pub fn needs_description(&self) -> bool {
+        ["aslprep", "fmriprep", "mriqc", "qsiprep", "smriprep"].contains(&self.name)
+    }
+
+    /// Returns the entry for a site with these procedures: `depends_on` names those of them that are needed. What is
+    /// needed and not among them is left out.
+    pub fn entry_for(&self, chosen: &[&str]) -> String {
+        let needed: Vec<&str> = self
+            .needs
+            .iter()
+            .filter_map(|any| any.iter().find(|name| chosen.contains(name)).copied())
+            .collect();
+        let line = format!("    depends_on: [{}]", needed.join(", "));
+        self.entry
+            .lines()
+            .flat_map(|old| {
+                let is_it = old.starts_with("    depends_on:");
+                [if is_it { line.as_str() } else { old }, "\n"]
+            })
+            .collect()
+    }
+
+    /// Returns the files that the script needs beside it and that a site edits: name and text.
+    pub fn files(&self) -> &'static [(&'static str, &'static str)] {
+        match self.name {
+            "dcm2bids" => &[(
+                "dcm2bids.json",
+                include_str!("../../slurm_templates/dcm2bids.json"),
+            )],
+            "heudiconv" => &[(
+                "heuristic.py",
+                include_str!("../../slurm_templates/heuristic.py"),
+            )],
+            _ => &[],
+        }
+    }
+}
+
+const APPS: &[App] = &[
+    App {
+        name: "dcm2bids",
+        about: "DICOM to BIDS by a JSON file (Dcm2Bids)",
+        docs: "https://unfmontreal.github.io/Dcm2Bids/",
+        needs: NONE,
+        reads: NOTHING,
+        entry: include_str!("../../slurm_templates/dcm2bids.yaml"),
+        script: include_str!("../../slurm_templates/dcm2bids.sh"),
+    },
+    App {
+        name: "dcm2niix",
+        about: "DICOM to NIfTI, names by series (dcm2niix)",
+        docs: "https://github.com/rordenlab/dcm2niix",
+        needs: NONE,
+        reads: NOTHING,
+        entry: include_str!("../../slurm_templates/dcm2niix.yaml"),
+        script: include_str!("../../slurm_templates/dcm2niix.sh"),
+    },
+    App {
+        name: "heudiconv",
+        about: "DICOM to BIDS by a heuristic in Python (HeuDiConv)",
+        docs: "https://heudiconv.readthedocs.io/",
+        needs: NONE,
+        reads: NOTHING,
+        entry: include_str!("../../slurm_templates/heudiconv.yaml"),
+        script: include_str!("../../slurm_templates/heudiconv.sh"),
+    },
+    App {
+        name: "aslprep",
+        about: "perfusion images: preprocessing, cerebral blood flow (ASLPrep)",
+        docs: "https://aslprep.readthedocs.io/",
+        needs: BIDS,
+        reads: &[&["anat"], &["perf"]],
+        entry: include_str!("../../slurm_templates/aslprep.yaml"),
+        script: include_str!("../../slurm_templates/aslprep.sh"),
+    },
+    App {
+        name: "cat12",
+        about: "voxel- and surface-based morphometry (CAT12)",
+        docs: "https://neuro-jena.github.io/cat/",
+        needs: BIDS,
+        reads: &[&["anat"]],
+        entry: include_str!("../../slurm_templates/cat12.yaml"),
+        script: include_str!("../../slurm_templates/cat12.sh"),
+    },
+    App {
+        name: "fastsurfer",
+        about: "segmentation and surfaces by neural networks (FastSurfer)",
+        docs: "https://deep-mi.org/FastSurfer/",
+        needs: BIDS,
+        reads: &[&["anat"]],
+        entry: include_str!("../../slurm_templates/fastsurfer.yaml"),
+        script: include_str!("../../slurm_templates/fastsurfer.sh"),
+    },
+    App {
+        name: "fmriprep",
+        about: "functional images: preprocessing (fMRIPrep)",
+        docs: "https://fmriprep.org/",
+        needs: BIDS,
+        reads: &[&["anat"], &["func"]],
+        entry: include_str!("../../slurm_templates/fmriprep.yaml"),
+        script: include_str!("../../slurm_templates/fmriprep.sh"),
+    },
+    App {
+        name: "freesurfer",
+        about: "segmentation and surfaces of each session (recon-all)",
+        docs: "https://surfer.nmr.mgh.harvard.edu/fswiki/recon-all",
+        needs: BIDS,
+        reads: &[&["anat"]],
+        entry: include_str!("../../slurm_templates/freesurfer.yaml"),
+        script: include_str!("../../slurm_templates/freesurfer.sh"),
+    },
+    App {
+        name: "freesurfer_long",
+        about: "FreeSurfer's longitudinal stream of all sessions of a subject",
+        docs: "https://surfer.nmr.mgh.harvard.edu/fswiki/LongitudinalProcessing",
+        needs: &[&["freesurfer"]],
+        reads: &[&["anat"]],
+        entry: include_str!("../../slurm_templates/freesurfer_long.yaml"),
+        script: include_str!("../../slurm_templates/freesurfer_long.sh"),
+    },
+    App {
+        name: "mriqc",
+        about: "image quality metrics and reports (MRIQC)",
+        docs: "https://mriqc.readthedocs.io/",
+        needs: BIDS,
+        reads: &[&["anat", "func", "dwi"]],
+        entry: include_str!("../../slurm_templates/mriqc.yaml"),
+        script: include_str!("../../slurm_templates/mriqc.sh"),
+    },
+    App {
+        name: "qsiprep",
+        about: "diffusion images: preprocessing (QSIPrep)",
+        docs: "https://qsiprep.readthedocs.io/",
+        needs: BIDS,
+        reads: &[&["dwi"]],
+        entry: include_str!("../../slurm_templates/qsiprep.yaml"),
+        script: include_str!("../../slurm_templates/qsiprep.sh"),
+    },
+    App {
+        name: "qsirecon",
+        about: "diffusion images: models and tractography of QSIPrep's results (QSIRecon)",
+        docs: "https://qsirecon.readthedocs.io/",
+        needs: &[&["qsiprep"]],
+        reads: &[&["dwi"]],
+        entry: include_str!("../../slurm_templates/qsirecon.yaml"),
+        script: include_str!("../../slurm_templates/qsirecon.sh"),
+    },
+    App {
+        name: "smriprep",
+        about: "anatomical images: preprocessing (sMRIPrep)",
+        docs: "https://www.nipreps.org/smriprep/",
+        needs: BIDS,
+        reads: &[&["anat"]],
+        entry: include_str!("../../slurm_templates/smriprep.yaml"),
+        script: include_str!("../../slurm_templates/smriprep.sh"),
+    },
+    App {
+        name: "tractoflow",
+        about: "diffusion images: from raw data to tractograms (TractoFlow, Nextflow)",
+        docs: "https://tractoflow-documentation.readthedocs.io/",
+        needs: BIDS,
+        reads: &[&["anat"], &["dwi"]],
+        entry: include_str!("../../slurm_templates/tractoflow.yaml"),
+        script: include_str!("../../slurm_templates/tractoflow.sh"),
+    },
+    App {
+        name: "xcp_d",
+        about: "denoising and connectivity of fMRIPrep's results (XCP-D)",
+        docs: "https://xcp-d.readthedocs.io/",
+        needs: &[&["fmriprep"]],
+        reads: &[&["anat"], &["func"]],
+        entry: include_str!("../../slurm_templates/xcp_d.yaml"),
+        script: include_str!("../../slurm_templates/xcp_d.sh"),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_depends_on_what_was_chosen() {
+        let depends_on = |name: &str, chosen: &[&str]| {
+            let entry = app(name).unwrap().entry_for(chosen);
+            let line = entry.lines().find(|line| line.contains("depends_on"));
+            line.unwrap().trim().to_owned()
+        };
+        for (name, chosen, expected) in [
+            ("fmriprep", &["heudiconv"][..], "depends_on: [heudiconv]"),
+            ("fmriprep", &["mriqc", "dcm2bids"], "depends_on: [dcm2bids]"),
+            ("fmriprep", &[], "depends_on: []"),
+            (
+                "xcp_d",
+                &["heudiconv", "fmriprep"],
+                "depends_on: [fmriprep]",
+            ),
+            ("heudiconv", &["dcm2niix"], "depends_on: []"),
+        ] {
+            assert_eq!(depends_on(name, chosen), expected, "{name} {chosen:?}");
+        }
+        for app in apps() {
+            let first: Vec<&str> = app.needs.iter().map(|any| any[0]).collect();
+            assert_eq!(app.entry_for(&first), app.entry, "{}", app.name);
+        }
+    }
+
+    #[test]
+    fn what_a_converter_needs_comes_with_it() {
+        let names = |name: &str| app(name).unwrap().files().iter().map(|file| file.0);
+        assert!(names("heudiconv").eq(["heuristic.py"]));
+        assert!(names("dcm2bids").eq(["dcm2bids.json"]));
+        assert!(names("fmriprep").eq([""; 0]));
+        for app in apps() {
+            for (name, text) in app.files() {
+                assert!(app.script.contains(&format!("/opt/snbb/{name}")), "{name}");
+                if name.ends_with(".json") {
+                    let rules: serde_json::Value = serde_json::from_str(text).unwrap();
+                    assert!(rules["descriptions"].is_array());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_list_is_in_order_and_without_gaps() {
+        let converters = apps().iter().take_while(|app| app.needs.is_empty());
+        let (first, rest) = apps().split_at(converters.count());
+        assert_eq!(first.len(), 3);
+        for part in [first, rest] {
+            assert!(part.is_sorted_by_key(|app| app.name));
+        }
+        for app in apps() {
+            for name in app.needs.iter().copied().flatten() {
+                assert!(super::app(name).is_some(), "{}: {name}", app.name);
+            }
+            assert_eq!(app.reads.is_empty(), app.needs.is_empty(), "{}", app.name);
+            for datatype in app.reads.iter().copied().flatten() {
+                assert!(
+                    ["anat", "dwi", "func", "perf"].contains(datatype),
+                    "{}",
+                    app.name
+                );
+            }
+            assert!(!app.about.ends_with('.') && app.about.len() <= 80);
+            assert!(app.docs.starts_with("https://"), "{}", app.docs);
+        }
+    }
+}

@@ -1,0 +1,451 @@
+use std::path::Path;
+
+use chrono::{DateTime, Utc};
+
+use super::super::Level;
+use super::*;
+use crate::config::{Overrides, load::interpret};
+use crate::executor::slurm::inspect::Tried;
+use crate::executor::{Phase, Refusal};
+use crate::model::job::{JobId, JobTag};
+use crate::model::state::JobFacts;
+
+const CONFIG: &str = "Configuration data as of 1800000000\nMaxArraySize = 1001\nMessageTimeout = 10 sec\nMinJobAge = 300 sec\n";
+
+fn config(text: &str) -> Config {
+    let file = Some(Path::new("/c.yaml"));
+    // Nothing at all is an error.
+    let text = if text.is_empty() { "{}" } else { text };
+    interpret(
+        text.as_bytes(),
+        file,
+        false,
+        &|_| None,
+        &Overrides::default(),
+        Path::new("/"),
+    )
+    .unwrap()
+}
+
+fn time(seconds: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp(1_800_000_000 + seconds, 0).unwrap()
+}
+
+/// A site without trouble.
+fn sound() -> Report {
+    Report {
+        programs: ["sbatch", "squeue", "sacct", "scancel", "scontrol", "sacctmgr"]
+            .map(|name| (name, Ok(Path::new("/usr/bin").join(name))))
+            .to_vec(),
+        version: Some(Ok("slurm 22.05.8\n".into())),
+        queue: Some(Ok(Vec::new())),
+        accounting: Some(Ok("99\n".into())),
+        config: Some(Ok(CONFIG.into())),
+        asked_at: Some((time(0), time(0))),
+        partitions: Some(Ok(
+            "PartitionName=debug Default=YES MaxTime=UNLIMITED State=UP\n\
+             PartitionName=short MaxTime=01:00:00 State=UP\nPartitionName=shut MaxTime=UNLIMITED State=DOWN\n"
+                .into(),
+        )),
+        associations: Some(Ok("snbb||\ntight||02:00:00\n".into())),
+        qos: Some(Ok("normal|\nquick|00:30:00\n".into())),
+        tried: vec![("prep".into(), Tried::Fine("Job 1 to start".into()))],
+    }
+}
+
+fn wanted() -> Wanted {
+    Wanted {
+        procedure: "prep".into(),
+        partition: Some("debug".into()),
+        account: Some("snbb".into()),
+        qos: None,
+        time: Some(24 * 3600),
+        array: false,
+    }
+}
+
+fn judged(text: &str, wanted: Wanted, report: &Report) -> Vec<Finding> {
+    judge(&config(text), "memory@1", &[wanted], Some("99"), report)
+}
+
+fn trouble(text: &str, wanted: Wanted, report: &Report) -> (Level, &'static str, String) {
+    let findings = judged(text, wanted, report);
+    let told: Vec<&Finding> = findings.iter().filter(|f| f.level != Level::Ok).collect();
+    assert_eq!(told.len(), 1, "{findings:#?}");
+    assert!(told[0].advice.is_some());
+    (
+        told[0].level,
+        told[0].topic,
+        format!("{}: {}", told[0].about, told[0].text),
+    )
+}
+
+#[test]
+fn a_site_without_trouble_has_none() {
+    let findings = judged("", wanted(), &sound());
+    assert!(
+        findings.iter().all(|f| f.level == Level::Ok),
+        "{findings:#?}"
+    );
+    for topic in [
+        "slurm",
+        "queue",
+        "accounting",
+        "partition",
+        "submission",
+        "clock",
+    ] {
+        assert!(
+            findings.iter().any(|f| f.topic == topic),
+            "{topic}: {findings:#?}"
+        );
+    }
+    // Where accounting is switched off for good.
+    let off = Report {
+        accounting: Some(Err(
+            "sacct ended: Slurm accounting storage is disabled".into()
+        )),
+        config: Some(Ok(CONFIG.replace("300", "86400"))),
+        ..sound()
+    };
+    let findings = judged("accounting: off\n", wanted(), &off);
+    assert!(
+        findings.iter().all(|f| f.level == Level::Ok),
+        "{findings:#?}"
+    );
+}
+
+#[test]
+fn commands_and_versions() {
+    for (program, level) in [
+        ("sbatch", Some(Level::Error)),
+        ("scancel", Some(Level::Error)),
+        ("sacct", Some(Level::Error)),
+        ("scontrol", Some(Level::Warning)),
+        ("sacctmgr", None),
+    ] {
+        let mut report = sound();
+        for (name, place) in &mut report.programs {
+            if *name == program {
+                *place = Err((format!("{name} was not found"), "set slurm_bin_dir".into()));
+            }
+        }
+        let findings = judged("", wanted(), &report);
+        let worst = findings.iter().map(|f| f.level).max();
+        assert_eq!(worst, level.or(Some(Level::Ok)), "{program}");
+    }
+    for (said, part) in [
+        (Ok("slurm 19.05.1"), "older than 20.11"),
+        (Ok("slurm 27.05.0"), "newer than 26.05"),
+        (Ok("please use qsub"), "no"),
+        (Err("sbatch ended with exit code 1"), "exit code 1"),
+    ] {
+        let report = Report {
+            version: Some(said.map(str::to_owned).map_err(str::to_owned)),
+            ..sound()
+        };
+        let (level, topic, text) = trouble("", wanted(), &report);
+        assert_eq!((level, topic), (Level::Warning, "slurm"));
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn queue_and_accounting() {
+    let down = Report {
+        queue: Some(Err(
+            "squeue ended with exit code 1: Unable to contact slurm controller".into(),
+        )),
+        accounting: sound().accounting,
+        programs: sound().programs,
+        ..Report::default()
+    };
+    assert_eq!(trouble("", wanted(), &down).0, Level::Error);
+    let with = |accounting: Result<&str, &str>, age: &str| Report {
+        accounting: Some(accounting.map(str::to_owned).map_err(str::to_owned)),
+        config: Some(Ok(CONFIG.replace("300", age))),
+        ..sound()
+    };
+    let disabled = Err("Slurm accounting storage is disabled");
+    for (text, report, level, part) in [
+        (
+            "",
+            with(Ok(""), "300"),
+            Level::Warning,
+            "does not know job 99",
+        ),
+        ("", with(disabled, "86400"), Level::Warning, "no accounting"),
+        (
+            "",
+            with(Err("Connection refused"), "300"),
+            Level::Error,
+            "accounting does not answer",
+        ),
+        (
+            "accounting: off\n",
+            with(Ok("99"), "86400"),
+            Level::Warning,
+            "although sacct answers",
+        ),
+        (
+            "accounting: off\n",
+            with(disabled, "300"),
+            Level::Warning,
+            "300 s only",
+        ),
+    ] {
+        let (found, topic, said) = trouble(text, wanted(), &report);
+        assert_eq!((found, topic), (level, "accounting"), "{said}");
+        assert!(said.contains(part), "{said}");
+    }
+    let none = judge(
+        &config(""),
+        "memory@1",
+        &[wanted()],
+        None,
+        &with(Ok(""), "300"),
+    );
+    assert!(
+        none.iter().all(|f| f.level == Level::Ok),
+        "no job is known yet"
+    );
+}
+
+#[test]
+fn settings_of_the_controller() {
+    let with = |from: &str, to: &str| Report {
+        config: Some(Ok(CONFIG.replace(from, to))),
+        ..sound()
+    };
+    let (level, _, text) = trouble("", wanted(), &with("= 10 sec", "= 101 sec"));
+    assert_eq!(level, Level::Warning);
+    assert!(
+        text.contains("after 300 s, and Slurm's MessageTimeout is 101 s"),
+        "{text}"
+    );
+    let array = || Wanted {
+        array: true,
+        ..wanted()
+    };
+    assert!(
+        trouble("", array(), &with("1001", "0"))
+            .2
+            .contains("no job arrays")
+    );
+    assert!(
+        judged("", wanted(), &with("1001", "0"))
+            .iter()
+            .all(|f| f.level == Level::Ok)
+    );
+    let unreadable = Report {
+        config: Some(Err("scontrol ended with exit code 1".into())),
+        asked_at: None,
+        ..sound()
+    };
+    assert_eq!(trouble("", wanted(), &unreadable).0, Level::Warning);
+    for (host, expected) in [
+        (0, None),
+        (4, None),
+        (-4, None),
+        (90, Some("89 s behind")),
+        (-90, Some("90 s ahead of")),
+    ] {
+        let report = Report {
+            asked_at: Some((time(host), time(host))),
+            ..sound()
+        };
+        match expected {
+            None => assert!(
+                judged("", wanted(), &report)
+                    .iter()
+                    .all(|f| f.level == Level::Ok)
+            ),
+            Some(part) => {
+                let (_, topic, text) = trouble("", wanted(), &report);
+                assert_eq!(topic, "clock");
+                assert!(text.contains(part), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn limits_of_time_and_closed_partitions() {
+    let fits =
+        |partition: Option<&str>, account: Option<&str>, qos: Option<&str>, hours: u64| Wanted {
+            partition: partition.map(str::to_owned),
+            account: account.map(str::to_owned),
+            qos: qos.map(str::to_owned),
+            time: Some(hours * 3600),
+            ..wanted()
+        };
+    for wanted in [
+        fits(Some("short"), Some("snbb"), None, 1),
+        fits(Some("short,debug"), Some("snbb"), None, 24),
+        fits(None, None, None, 24),
+        fits(Some("debug"), Some("tight"), None, 2),
+        fits(Some("unknown"), Some("unknown"), Some("unknown"), 24),
+        Wanted {
+            time: None,
+            partition: Some("short".into()),
+            ..wanted()
+        },
+    ] {
+        let findings = judged("", wanted.clone(), &sound());
+        assert!(
+            findings.iter().all(|f| f.level == Level::Ok),
+            "{wanted:?} {findings:#?}"
+        );
+    }
+    for (wanted, level, part) in [
+        (
+            fits(Some("short"), Some("snbb"), None, 2),
+            Level::Error,
+            "prep: asks for 120 min, and partition short allows 60 min",
+        ),
+        (
+            fits(Some("debug"), Some("tight"), None, 3),
+            Level::Error,
+            "account tight allows 120 min",
+        ),
+        (
+            fits(Some("debug"), Some("snbb"), Some("quick"), 1),
+            Level::Error,
+            "qos quick allows 30 min",
+        ),
+        (
+            fits(Some("shut"), Some("snbb"), None, 1),
+            Level::Warning,
+            "shut: is DOWN",
+        ),
+    ] {
+        let (found, topic, text) = trouble("", wanted, &sound());
+        assert_eq!((found, topic), (level, "partition"));
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn what_sbatch_would_say() {
+    let refused = |kind, message: &str| Tried::Refused {
+        kind,
+        message: message.to_owned(),
+    };
+    for (tried, level, part, advice) in [
+        (
+            refused(
+                Refusal::Permanent,
+                "Invalid account or account/partition combination specified",
+            ),
+            Level::Error,
+            "would refuse",
+            "slurm_account",
+        ),
+        (
+            refused(Refusal::Permanent, "Invalid partition name specified"),
+            Level::Error,
+            "would refuse",
+            "slurm_partition",
+        ),
+        (
+            refused(Refusal::Permanent, "Invalid qos specification"),
+            Level::Error,
+            "",
+            "qos",
+        ),
+        (
+            refused(
+                Refusal::Permanent,
+                "Requested node configuration is not available",
+            ),
+            Level::Error,
+            "",
+            "less memory",
+        ),
+        (
+            refused(Refusal::Permanent, "Invalid feature specification"),
+            Level::Error,
+            "",
+            "--constraint",
+        ),
+        (
+            refused(Refusal::Permanent, "something new"),
+            Level::Error,
+            "",
+            "options",
+        ),
+        (
+            refused(Refusal::Limit, "AssocMaxSubmitJobLimit"),
+            Level::Warning,
+            "now",
+            "limit",
+        ),
+        (
+            refused(Refusal::Transient, "job queue full"),
+            Level::Warning,
+            "could not say",
+            "later",
+        ),
+        (
+            Tried::Unclear("Socket timed out".into()),
+            Level::Warning,
+            "could not say",
+            "scontrol ping",
+        ),
+        (
+            Tried::Submitted(JobId::new("17")),
+            Level::Error,
+            "has submitted job 17",
+            "scancel 17",
+        ),
+    ] {
+        let report = Report {
+            tried: vec![("prep".into(), tried.clone())],
+            ..sound()
+        };
+        let findings = judged("", wanted(), &report);
+        let finding = findings.iter().find(|f| f.topic == "submission").unwrap();
+        assert_eq!(finding.level, level, "{tried:?}");
+        assert!(finding.text.contains(part), "{finding:?}");
+        assert!(
+            finding.advice.as_ref().unwrap().contains(advice),
+            "{finding:?}"
+        );
+    }
+    let none = Report {
+        tried: vec![("prep".into(), Tried::NoScript)],
+        ..sound()
+    };
+    assert!(
+        judged("", wanted(), &none)
+            .iter()
+            .all(|f| f.topic != "submission")
+    );
+}
+
+#[test]
+fn e15_another_study_of_the_same_name_is_named() {
+    let warned = |word: &str, phase: Phase| {
+        let job = JobReport {
+            id: JobId::new("7"),
+            name: "a_sub-01_ses-01".into(),
+            phase,
+            pending_reason: None,
+            submitted_at: None,
+            facts: JobFacts::default(),
+            tag: JobTag::parse(&format!("snbb:{word}:0123456789abcdef")),
+            has_submit_line: false,
+        };
+        let report = Report {
+            queue: Some(Ok(vec![job])),
+            ..sound()
+        };
+        let findings = judge(&config(""), "memory@1", &[wanted()], Some("99"), &report);
+        findings.iter().any(|finding| finding.about == "project")
+    };
+    assert!(warned("memory@2", Phase::Running));
+    assert!(!warned("memory@2", Phase::Completed), "it has ended");
+    assert!(!warned("memory@1", Phase::Running), "its own");
+    assert!(!warned("memory", Phase::Running), "of an earlier release");
+    assert!(!warned("other@2", Phase::Running));
+}

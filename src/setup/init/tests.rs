@@ -1,0 +1,275 @@
+//! Whatever is answered, the loader reads the written file back to the same values.
+
+mod round_trip;
+
+use std::ffi::OsString;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::load::interpret;
+use crate::config::{ConfigError, Overrides};
+use crate::model::bids::SessionSource;
+use crate::model::config::Config;
+use crate::model::job::ExecutorKind;
+use crate::setup::catalogue;
+
+/// A small catalogue that has every kind of need.
+pub(super) fn catalogue() -> Vec<App> {
+    let app = |name: &'static str, needs, entry| App {
+        name,
+        about: "a test",
+        docs: "https://example.org",
+        needs,
+        reads: &[],
+        entry,
+        script: match name {
+            "toA" | "toB" => "#!/bin/bash\nls ${3:-$SNBB_DICOM_PATH}\n",
+            _ => "#!/bin/bash\nexit 0\n",
+        },
+    };
+    vec![
+        app(
+            "toA",
+            &[],
+            "  - name: toA\n    output_dir: \"\"\n    script: toA.sh\n    completion_marker: \"anat/*_T1w.nii.gz\"\n",
+        ),
+        app(
+            "toB",
+            &[],
+            "  - name: toB\n    output_dir: \"\"\n    script: toB.sh\n    completion_marker: \"anat/*_T2w.nii.gz\"\n",
+        ),
+        app(
+            "after",
+            &[&["prep"]],
+            "  # Comes last.\n  - name: after\n    output_dir: after\n    script: after.sh\n    depends_on: [prep]\n",
+        ),
+        app(
+            "prep",
+            &[&["toA", "toB"]],
+            "  - name: prep\n    output_dir: prep\n    scope: subject\n    script: prep.sh\n    depends_on: [toA]\n",
+        ),
+        app(
+            "quality",
+            &[],
+            "  - name: quality\n    output_dir: quality\n    script: quality.sh\n    depends_on: []\n    time: 4:00:00\n",
+        ),
+    ]
+}
+
+fn answers(root: &str) -> Answers {
+    let at = |name: &str| PathBuf::from(format!("{root}/{name}"));
+    Answers {
+        sessions: Sessions::Dicom {
+            root: at("dicom"),
+            sessionless: false,
+        },
+        bids_root: at("bids"),
+        derivatives_root: at("derivatives"),
+        describes: false,
+        state_file: at("state/s.parquet"),
+        log_dir: at("logs"),
+        project: None,
+        jobs: Jobs::Local,
+        mem: None,
+        cpus: None,
+        apps: Vec::new(),
+    }
+}
+
+/// Loads a configuration in an environment where every variable is set, so that none may be left to expand.
+fn load(text: &str, dir: &Path) -> Result<Config, ConfigError> {
+    let env = |name: &str| (name != "SNBB_DOLLAR").then(|| OsString::from("expanded"));
+    let file = dir.join(CONFIG);
+    interpret(
+        text.as_bytes(),
+        Some(&file),
+        false,
+        &env,
+        &Overrides::default(),
+        dir,
+    )
+}
+
+fn config_of(answers: &Answers, dir: &Path) -> Config {
+    let files = files(answers, dir).unwrap();
+    let config = load(&files[0].text, dir);
+    config.unwrap_or_else(|error| panic!("{error}\n{}", files[0].text))
+}
+
+/// Takes the mark off all lines that offer a key.
+fn with_offers(text: &str) -> String {
+    text.lines()
+        .map(|line| {
+            let (indent, rest) = line.split_at(line.len() - line.trim_start().len());
+            match rest.strip_prefix('#') {
+                Some(key) if key.starts_with(|c: char| c.is_ascii_lowercase()) => {
+                    format!("{indent}{key}")
+                }
+                _ => line.to_owned(),
+            }
+        })
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
+#[test]
+fn each_key_that_is_offered_is_one_and_its_value_too() {
+    let dir = Path::new("/study");
+    for jobs in [
+        Jobs::Local,
+        Jobs::Slurm {
+            partition: None,
+            account: None,
+            bin_dir: None,
+            accounting: false,
+        },
+    ] {
+        let answers = Answers {
+            jobs,
+            ..answers("/study")
+        };
+        let text = &files(&answers, dir).unwrap()[0].text;
+        let plain = load(text, dir).unwrap();
+        assert_eq!(plain.warnings, Vec::<String>::new());
+        let all = load(&with_offers(text), dir).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!(
+            (all.max_in_flight, all.project.as_deref()),
+            (Some(200), Some("study1"))
+        );
+        assert_eq!(plain.max_in_flight, None);
+        let example = |config: &Config| {
+            let (_, example) = config.procedures.iter().next().unwrap();
+            example.resources.mem.clone()
+        };
+        assert!(example(&plain).is_none() && example(&all).is_some());
+    }
+}
+
+#[test]
+fn an_editor_finds_nothing_wrong_with_what_is_written() {
+    let schema = serde_json::from_str(schema::TEXT).unwrap();
+    let schema = jsonschema::draft7::new(&schema).unwrap();
+    let dir = Path::new("/study");
+    let of_catalogue = catalogue::apps().iter().map(|app| vec![*app]);
+    for apps in of_catalogue.chain([Vec::new()]) {
+        let answers = Answers {
+            apps,
+            ..answers("/study")
+        };
+        let text = &files(&answers, dir).unwrap()[0].text;
+        for text in [text.clone(), with_offers(text)] {
+            let value: serde_json::Value = serde_yaml::from_str(&text).unwrap();
+            let errors: Vec<String> = schema
+                .iter_errors(&value)
+                .map(|error| format!("{} {error}", error.instance_path()))
+                .collect();
+            assert_eq!(errors, Vec::<String>::new(), "{text}");
+        }
+    }
+}
+
+#[test]
+fn the_example_stands_in_for_a_choice_and_every_app_of_the_catalogue_loads() {
+    let dir = Path::new("/study");
+    let files_ = files(&answers("/study"), dir).unwrap();
+    let names: Vec<&str> = files_
+        .iter()
+        .filter_map(|file| file.path.to_str())
+        .collect();
+    assert_eq!(
+        names,
+        ["config.yaml", ".snbb-schema.json", "scripts/example.sh"]
+    );
+    assert!(
+        files_[0]
+            .text
+            .starts_with("# yaml-language-server: $schema=.snbb-schema.json\n")
+    );
+    assert!(serde_json::from_str::<serde_json::Value>(&files_[1].text).is_ok());
+
+    let mine = catalogue();
+    for catalogue in [mine.as_slice(), catalogue::apps()] {
+        for (app, converts) in catalogue.iter().flat_map(|app| [(app, true), (app, false)]) {
+            let wanted = with_needs(app, catalogue, converts);
+            let Ok(choice) = choose::choose(&wanted, catalogue, converts) else {
+                assert!(!converts, "{wanted:?}");
+                continue;
+            };
+            let answers = Answers {
+                apps: choice.apps.clone(),
+                ..answers("/study")
+            };
+            let config = config_of(&answers, dir);
+            assert_eq!(config.warnings, Vec::<String>::new(), "{}", app.name);
+            let names: Vec<&str> = config.procedures.iter().map(|(_, p)| &*p.name).collect();
+            let chosen: Vec<&str> = choice.apps.iter().map(|app| app.name).collect();
+            assert_eq!(names, chosen);
+            for (_, procedure) in config.procedures.iter() {
+                let app = choice
+                    .apps
+                    .iter()
+                    .find(|app| app.name == &*procedure.name)
+                    .unwrap();
+                for group in app
+                    .needs
+                    .iter()
+                    .filter(|group| group.iter().any(|n| chosen.contains(n)))
+                {
+                    let waits =
+                        |name: &&str| procedure.depends_on.iter().any(|d| &*d.procedure == *name);
+                    assert!(group.iter().any(waits), "{} for {group:?}", app.name);
+                }
+            }
+        }
+    }
+}
+
+/// Names an app and, where there is a choice, the first that it needs.
+fn with_needs(app: &App, catalogue: &[App], converts: bool) -> Vec<String> {
+    let mut wanted = vec![app.name.to_owned()];
+    let mut at = 0;
+    while let Some(name) = wanted.get(at).cloned() {
+        at += 1;
+        let app = catalogue.iter().find(|app| app.name == name).unwrap();
+        for group in app.needs {
+            let first = catalogue
+                .iter()
+                .find(|other| group.contains(&other.name))
+                .unwrap();
+            let is_converter = entry::facts(first).unwrap().is_converter;
+            let is_met = wanted.iter().any(|name| group.contains(&name.as_str()));
+            if !is_met && (converts || !is_converter) {
+                wanted.push(first.name.to_owned());
+            }
+        }
+    }
+    wanted
+}
+
+#[test]
+fn dependencies_follow_the_choice() {
+    let catalogue = catalogue();
+    let names = ["after".to_owned(), "toB".to_owned()];
+    let apps = choose::choose(&names, &catalogue, true).unwrap().apps;
+    let config = config_of(
+        &Answers {
+            apps,
+            ..answers("/study")
+        },
+        Path::new("/study"),
+    );
+    let told: Vec<String> = config
+        .procedures
+        .iter()
+        .map(|(_, p)| {
+            let before: Vec<String> = p
+                .depends_on
+                .iter()
+                .map(|d| d.procedure.to_string())
+                .collect();
+            format!("{}: {}", p.name, before.join(", "))
+        })
+        .collect();
+    assert_eq!(told, ["toB: ", "prep: toB", "after: prep"]);
+}

@@ -1,0 +1,223 @@
+//! Puts files where none are: all of them or none, and never in place of another.
+
+use std::fs::Permissions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use super::NewFile;
+use super::error::InitError;
+use crate::base::durable::sync_directory_of;
+
+/// Returns those files that are there already, links to nothing among them.
+///
+/// # Errors
+/// It cannot be told whether one is there.
+pub fn in_the_way(files: &[NewFile], dir: &Path) -> Result<Vec<PathBuf>, InitError> {
+    let mut found = Vec::new();
+    for file in files {
+        let path = dir.join(&file.path);
+        match path.symlink_metadata() {
+            Ok(_) => found.push(path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(failed("look at", &path, source)),
+        }
+    }
+    Ok(found)
+}
+
+/// Makes the directories and writes the files into `dir`. Whatever fails, nothing of it stays.
+///
+/// # Errors
+/// A file is there already; something cannot be written.
+pub fn write(files: &[NewFile], directories: &[&Path], dir: &Path) -> Result<(), InitError> {
+    let found = in_the_way(files, dir)?;
+    if !found.is_empty() {
+        return Err(InitError::Exists(found));
+    }
+    let mut made = Made::default();
+    let parents = files
+        .iter()
+        .filter_map(|file| dir.join(&file.path).parent().map(Path::to_owned));
+    let directories = directories.iter().map(|path| (*path).to_owned());
+    for directory in parents.chain(directories) {
+        made.directory(&directory)?;
+    }
+    // All are on disk before the first gets its name: a full disk leaves nothing.
+    let mut ready: Vec<(NamedTempFile, PathBuf)> = Vec::new();
+    for file in files {
+        let path = dir.join(&file.path);
+        let temporary = temporary(file, &path).map_err(|source| failed("write", &path, source))?;
+        ready.push((temporary, path));
+    }
+    for (temporary, path) in ready {
+        match temporary.persist_noclobber(&path) {
+            Ok(_) => made.files.push(path),
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(InitError::Exists(vec![path]));
+            }
+            Err(error) => return Err(failed("write", &path, error.error)),
+        }
+    }
+    for path in made.files.iter().chain(&made.directories) {
+        sync_directory_of(path).map_err(|source| failed("sync the directory of", path, source))?;
+    }
+    made.keep();
+    Ok(())
+}
+
+fn temporary(file: &NewFile, path: &Path) -> io::Result<NamedTempFile> {
+    let mode = if file.is_executable { 0o777 } else { 0o666 };
+    let mut temporary = tempfile::Builder::new()
+        .prefix(".snbb-init-")
+        .permissions(Permissions::from_mode(mode))
+        .tempfile_in(path.parent().unwrap_or(Path::new(".")))?;
+    temporary.write_all(file.text.as_bytes())?;
+    temporary.as_file().sync_all()?;
+    Ok(temporary)
+}
+
+/// Remembers what was made, and takes it away again unless all went well.
+#[derive(Default)]
+struct Made {
+    files: Vec<PathBuf>,
+    /// Each after the one that it lies in.
+    directories: Vec<PathBuf>,
+}
+
+impl Made {
+    /// Makes a directory and those above it that are missing.
+    fn directory(&mut self, path: &Path) -> Result<(), InitError> {
+        let mut parts: Vec<&Path> = path.ancestors().collect();
+        parts.reverse();
+        for part in parts {
+            match std::fs::create_dir(part) {
+                Ok(()) => self.directories.push(part.to_owned()),
+                Err(error) => match std::fs::metadata(part) {
+                    Ok(metadata) if metadata.is_dir() => {}
+                    Ok(_) => {
+                        return Err(InitError::NotADirectory {
+                            option: "the path",
+                            path: part.to_owned(),
+                        });
+                    }
+                    Err(_) => return Err(failed("make", part, error)),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(mut self) {
+        self.files.clear();
+        self.directories.clear();
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // What cannot be removed now was not empty, or cannot be written to any more.
+        for file in &self.files {
+            let _ = std::fs::remove_file(file);
+        }
+        for directory in self.directories.iter().rev() {
+            let _ = std::fs::remove_dir(directory);
+        }
+    }
+}
+
+fn failed(action: &'static str, path: &Path, source: io::Error) -> InitError {
+    InitError::Io {
+        action,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, is_executable: bool) -> NewFile {
+        NewFile {
+            path: path.into(),
+            text: format!("text of {path}\n"),
+            is_executable,
+        }
+    }
+
+    fn all(dir: &Path) -> Vec<String> {
+        let walk = walkdir::WalkDir::new(dir).min_depth(1).sort_by_file_name();
+        walk.into_iter()
+            .map(|entry| {
+                let entry = entry.unwrap();
+                let path = entry.path().strip_prefix(dir).unwrap();
+                path.to_string_lossy().into_owned()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn all_files_are_written() {
+        let tmp = tempfile::tempdir().unwrap();
+        let dir = tmp.path().join("a/b");
+        let log = tmp.path().join("log/x");
+        write(
+            &[file("c.yaml", false), file("s/x.sh", true)],
+            &[&log],
+            &dir,
+        )
+        .unwrap();
+        assert_eq!(
+            all(tmp.path()),
+            [
+                "a",
+                "a/b",
+                "a/b/c.yaml",
+                "a/b/s",
+                "a/b/s/x.sh",
+                "log",
+                "log/x"
+            ]
+        );
+        let mode = |path: &str| dir.join(path).metadata().unwrap().permissions().mode() & 0o111;
+        assert_eq!(mode("c.yaml"), 0);
+        assert_ne!(mode("s/x.sh") & 0o100, 0);
+    }
+
+    #[test]
+    fn nothing_is_written_over_nor_beside() {
+        let tmp = tempfile::tempdir().unwrap();
+        std::fs::create_dir(tmp.path().join("s")).unwrap();
+        std::os::unix::fs::symlink("nowhere", tmp.path().join("s/x.sh")).unwrap();
+        let before = all(tmp.path());
+        let files = [
+            file("c.yaml", false),
+            file("s/x.sh", true),
+            file("t/y.sh", true),
+        ];
+        let error = write(&files, &[&tmp.path().join("log")], tmp.path()).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .ends_with("s/x.sh is there already; nothing was written")
+        );
+        assert_eq!(all(tmp.path()), before);
+    }
+
+    #[test]
+    fn what_was_made_before_a_failure_goes_again() {
+        let tmp = tempfile::tempdir().unwrap();
+        std::fs::write(tmp.path().join("file"), "").unwrap();
+        let files = [file("d/c.yaml", false)];
+        let error = write(&files, &[&tmp.path().join("file/log")], tmp.path()).unwrap_err();
+        assert!(error.to_string().contains("not a directory"), "{error}");
+        assert_eq!(all(tmp.path()), ["file"]);
+        // A name that is too long is found only when the file gets it.
+        let files = [file("d/c.yaml", false), file(&"x".repeat(300), false)];
+        assert!(write(&files, &[], tmp.path()).is_err());
+        assert_eq!(all(tmp.path()), ["file"]);
+    }
+}

@@ -1,0 +1,302 @@
+//! Gathers a report: from configuration, state, attempts, sessions, decisions, outputs, logs, scripts and
+//! the audit log. Reads only.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use super::details::Details;
+use super::efficiency::efficiency;
+use super::patterns::Patterns;
+use super::progress::progress;
+use super::report::{
+    FORMAT, Failures, Logs, Orphans, Report, ScriptFinding, StaleJob, Study, TaskDetail,
+    UnreadableItem,
+};
+use super::summary::{self, Selected};
+use super::{Parts, health, inputs, logs, matters};
+use crate::base::regular::words;
+use crate::decide::manifest::{Decision, Manifest, Planned, Selection, Skip};
+use crate::decide::request;
+use crate::executor::{ExecutorError, JobReport};
+use crate::gather::completion::probe::Probe;
+use crate::gather::sessions::discover::Discovery;
+use crate::model::config::Config;
+use crate::model::job::{ExecutorKind, name_of_study};
+use crate::model::state::{State, TaskKey, TaskRow};
+use crate::store::audit_log;
+
+/// Holds what a report is made of.
+pub struct Input<'a> {
+    pub config: &'a Config,
+    pub project: &'a str,
+    pub now: DateTime<Utc>,
+    pub parts: Parts,
+    pub selection: &'a Selection,
+    /// The selection as it was typed; none: everything.
+    pub selection_text: Option<String>,
+    /// Tell of every task's markers, also of complete ones.
+    pub all_markers: bool,
+    /// Read the logs of running and complete tasks, too.
+    pub all_logs: bool,
+    pub state: &'a State,
+    /// Earlier attempts.
+    pub attempts: &'a [TaskRow],
+    pub found: &'a Discovery,
+    /// Empty if the tasks were not asked for.
+    pub manifest: &'a Manifest,
+    /// None if the tasks were not asked for.
+    pub probe: Option<&'a Probe>,
+    /// Living jobs; none: not asked, or no answer.
+    pub queue: Option<&'a [JobReport]>,
+    pub patterns: &'a Patterns,
+    pub find_script: &'a dyn Fn(&str) -> Result<PathBuf, ExecutorError>,
+    /// What could not be read on the way here.
+    pub unreadable: Vec<UnreadableItem>,
+    /// Called after each session, task or log that was looked at.
+    pub tick: &'a (dyn Fn() + Sync),
+}
+
+/// Makes the report.
+pub fn collect(input: Input<'_>) -> Report {
+    let (config, parts) = (input.config, input.parts);
+    let dag = &config.procedures;
+    let selected = Selected::new(
+        dag,
+        input.selection,
+        &input.found.sessions,
+        &input.manifest.tasks,
+        input.state.rows(),
+    );
+    let mut unreadable = unreadable(&input, &selected);
+    let read_logs = parts.logs.then(|| read_logs(&input, &selected));
+    let (mut tasks, numbers) = details(&input, &selected);
+    let logs = read_logs.map(|read| hand_out(read, &mut tasks, &mut unreadable));
+    let job = |task: &Planned| {
+        let row = input.state.get(&request::key(config, task))?;
+        row.job_id.clone()
+    };
+    let matrix = summary::matrix(&selected, &|number| numbers.get(&number).copied(), &job);
+    let health = health::summary(matrix.sessions.iter().map(|row| row.health));
+    let dicom = parts.dicom.then(|| {
+        let (least, threads) = (config.audit.dicom_min_files, config.scan_threads);
+        inputs::dicom(&selected.sessions, least, threads, input.tick)
+    });
+    let mut found = Matters::default();
+    let mut progress = None;
+    if parts.tasks {
+        progress = progress_of(&input, &selected, &mut unreadable);
+        found = matters_of(&input, &selected);
+    }
+    unreadable.sort();
+    unreadable.dedup();
+    Report {
+        format: FORMAT,
+        study: study(&input),
+        totals: summary::totals(&selected),
+        procedures: summary::procedures(&selected),
+        health,
+        matrix,
+        tasks,
+        dicom,
+        logs,
+        stale: found.stale,
+        orphans: found.orphans,
+        scripts: found.scripts,
+        failures: found.failures,
+        efficiency: match parts.efficiency {
+            true => efficiency(attempts(&input, &selected), dag),
+            false => Vec::new(),
+        },
+        progress,
+        trend: None,
+        unreadable,
+    }
+}
+
+/// Lists what was left out on the way here, by the decisions and by the search for sessions.
+fn unreadable(input: &Input<'_>, selected: &Selected<'_>) -> Vec<UnreadableItem> {
+    let mut unreadable = input.unreadable.clone();
+    unreadable.extend(unreadable_tasks(selected));
+    unreadable.extend(input.found.unreadable.iter().map(|what| UnreadableItem {
+        part: "sessions",
+        path: lossy(&what.path),
+        error: what.error.clone(),
+    }));
+    unreadable
+}
+
+fn read_logs(input: &Input<'_>, selected: &Selected<'_>) -> logs::Read {
+    let log_dir = input.config.slurm.log_dir.as_deref();
+    let threads = input.config.scan_threads;
+    logs::read(
+        &selected.rows,
+        input.all_logs,
+        log_dir,
+        input.patterns,
+        threads,
+        input.tick,
+    )
+}
+
+/// Tells of the tasks that deserve a look; the place of each in the list, by its number in the manifest.
+fn details(input: &Input<'_>, selected: &Selected<'_>) -> (Vec<TaskDetail>, HashMap<usize, usize>) {
+    let Some(probe) = input.probe else {
+        return Default::default();
+    };
+    let details = Details {
+        config: input.config,
+        state: input.state,
+        probe,
+        of_all: input.all_markers,
+        log_dir: input.config.slurm.log_dir.as_deref(),
+    };
+    details.collect(selected, input.tick)
+}
+
+/// Gives each task the end of its log, and keeps the rest of what logs say.
+fn hand_out(
+    mut read: logs::Read,
+    tasks: &mut [TaskDetail],
+    unreadable: &mut Vec<UnreadableItem>,
+) -> Logs {
+    for task in tasks {
+        let key = TaskKey {
+            subject: Arc::clone(&task.subject),
+            session: Arc::clone(&task.session),
+            procedure: Arc::clone(&task.procedure),
+        };
+        if let Some(job) = task.job.as_mut().filter(|_| read.silent.contains(&key)) {
+            (job.output, job.error) = (None, None);
+        }
+        task.log_tail = read.tails.remove(&key).unwrap_or_default();
+    }
+    unreadable.append(&mut read.unreadable);
+    read.logs
+}
+
+/// Lists the selected rows, and what was tried before them.
+fn attempts<'a>(
+    input: &'a Input<'_>,
+    selected: &'a Selected<'_>,
+) -> impl Iterator<Item = &'a TaskRow> {
+    let earlier = input.attempts.iter().filter(|row| selected.has(row));
+    selected.rows.iter().copied().chain(earlier)
+}
+
+/// Holds what only a report about tasks tells of.
+#[derive(Default)]
+struct Matters {
+    stale: Vec<StaleJob>,
+    orphans: Orphans,
+    scripts: Vec<ScriptFinding>,
+    failures: Failures,
+}
+
+fn matters_of(input: &Input<'_>, selected: &Selected<'_>) -> Matters {
+    let config = input.config;
+    let dag = &config.procedures;
+    let rows = || selected.rows.iter().copied();
+    let chosen = dag.iter().map(|(_, procedure)| procedure);
+    let chosen = chosen.filter(|p| input.selection.contains_procedure(&p.name));
+    let has_directives = config.executor == ExecutorKind::Slurm;
+    let orphan_jobs =
+        |queue: &[JobReport]| matters::orphan_jobs(queue, input.state.rows(), input.project);
+    Matters {
+        stale: matters::stale(rows(), config.audit.stale_job_threshold, input.now),
+        orphans: Orphans {
+            rows: matters::orphan_rows(rows(), dag, input.found),
+            jobs: input.queue.map(orphan_jobs),
+        },
+        scripts: inputs::scripts(chosen, input.find_script, has_directives),
+        failures: matters::failures(rows(), attempts(input, selected), dag),
+    }
+}
+
+fn study(input: &Input<'_>) -> Study {
+    let config = input.config;
+    Study {
+        project: name_of_study(input.project).to_owned(),
+        created_at: input.now,
+        version: env!("CARGO_PKG_VERSION"),
+        parts: input.parts.words(),
+        config: config.file.as_deref().map(lossy),
+        dicom_root: lossy(&config.dicom_root),
+        bids_root: lossy(&config.bids_root),
+        derivatives_root: lossy(&config.derivatives_root),
+        state_file: lossy(&config.state_file),
+        log_file: lossy(&config.log_file),
+        log_dir: config.slurm.log_dir.as_deref().map(lossy),
+        selection: input.selection_text.clone(),
+    }
+}
+
+fn unreadable_tasks(selected: &Selected<'_>) -> Vec<UnreadableItem> {
+    let tasks = selected.tasks.iter();
+    tasks
+        .filter_map(|task| match &task.decision {
+            Decision::Skip(Skip::Unreadable(what)) => Some(UnreadableItem {
+                part: "outputs",
+                path: lossy(&what.path),
+                error: what.error.clone(),
+            }),
+            _ => None,
+        })
+        .collect()
+}
+
+fn progress_of(
+    input: &Input<'_>,
+    selected: &Selected<'_>,
+    unreadable: &mut Vec<UnreadableItem>,
+) -> Option<super::report::Progress> {
+    let log = &input.config.log_file;
+    let contents = match audit_log::read(log) {
+        Ok(contents) => {
+            let mut contents = contents?;
+            contents.leave_to_others(input.project);
+            contents
+        }
+        Err(error) => {
+            unreadable.push(UnreadableItem {
+                part: "audit_log",
+                path: lossy(log),
+                error: words(&error),
+            });
+            return None;
+        }
+    };
+    let dag = &input.config.procedures;
+    let mut backlog: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+    for task in selected.tasks.iter().filter(|task| goes_on(&task.decision)) {
+        let name = &dag.get(task.procedure).name;
+        *backlog.entry(Arc::clone(name)).or_default() += 1;
+    }
+    let events = contents.records.iter().filter(|event| {
+        let key = &event.key;
+        selected.has_task(&key.subject, &key.session, &key.procedure)
+    });
+    let bad = contents.bad_lines.len();
+    Some(progress(events, &backlog, dag, bad, input.now))
+}
+
+/// True if a task becomes complete by itself, if all goes well.
+fn goes_on(decision: &Decision) -> bool {
+    match decision {
+        Decision::Submit(_) => true,
+        Decision::Skip(skip) => match skip {
+            Skip::InFlight { .. }
+            | Skip::OverLimit(_)
+            | Skip::Settling { .. }
+            | Skip::Renamed(_) => true,
+            Skip::WaitingFor(waiting) => waiting.blocked.is_none(),
+            _ => false,
+        },
+    }
+}
+
+fn lossy(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

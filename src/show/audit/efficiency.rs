@@ -1,0 +1,251 @@
+//! What jobs asked for against what they used, and what to ask for instead. Pure.
+//!
+//! Slurm samples memory (`JobAcctGatherFrequency`, 30 s by default): a short peak can be missed, so
+//! suggestions leave room above what was seen.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::report::{CpuUse, Efficiency, Percentiles, Usage, Verdict};
+use crate::model::procedure::ProcedureDag;
+use crate::model::state::{Reason, TaskRow, TaskStatus};
+
+/// Fewer attempts say nothing about the next one.
+const ENOUGH: usize = 5;
+
+/// If fewer of 100 attempts fail for want of a resource, a retry with more is cheaper than more for all.
+const RARE_PERCENT: usize = 2;
+
+/// Whoever used this part of what it asked for was close to being killed for it.
+const NEAR_PERCENT: i64 = 90;
+
+/// Compares the attempts of each procedure. Procedures of the configuration come first, in its order,
+/// then others by name; those without any measured attempt are left out.
+pub fn efficiency<'a>(
+    attempts: impl Iterator<Item = &'a TaskRow>,
+    dag: &ProcedureDag,
+) -> Vec<Efficiency> {
+    let mut groups: BTreeMap<(usize, Arc<str>), Vec<&TaskRow>> = BTreeMap::new();
+    for attempt in attempts {
+        let name = &attempt.key.procedure;
+        let rank = dag.find(name).map_or(usize::MAX, |id| id.index());
+        groups
+            .entry((rank, Arc::clone(name)))
+            .or_default()
+            .push(attempt);
+    }
+    groups
+        .into_iter()
+        .filter_map(|((_, procedure), mut attempts)| {
+            attempts.sort_by_key(|row| Reverse(row.submitted_at));
+            let result = Efficiency {
+                procedure,
+                memory: usage(&attempts, &MEMORY),
+                time: usage(&attempts, &TIME),
+                cpu: cpu(&attempts),
+            };
+            let measured = result.memory.is_some() || result.time.is_some() || result.cpu.is_some();
+            measured.then_some(result)
+        })
+        .collect()
+}
+
+/// Returns the nearest-rank percentiles; none of nothing.
+pub fn percentiles(values: &mut [i64]) -> Option<Percentiles> {
+    values.sort_unstable();
+    let at = |percent: usize| {
+        let rank = (values.len() * percent).div_ceil(100).max(1);
+        values.get(rank - 1).copied()
+    };
+    Some(Percentiles {
+        p50: at(50)?,
+        p90: at(90)?,
+        p95: at(95)?,
+        max: at(100)?,
+    })
+}
+
+/// Says how a resource is read and rounded.
+struct Resource {
+    used: fn(&TaskRow) -> Option<i64>,
+    asked: fn(&TaskRow) -> Option<i64>,
+    /// The reason of attempts that had too little.
+    want: Reason,
+    /// Room above the 95th percentile and above the most that was used, in percent.
+    above_p95: i64,
+    above_max: i64,
+    round_up: fn(i64) -> i64,
+    text: fn(i64) -> String,
+}
+
+const MEMORY: Resource = Resource {
+    used: |row| row.facts.max_rss_mb.filter(|mb| *mb > 0),
+    asked: |row| row.facts.req_mem_mb.filter(|mb| *mb > 0),
+    want: Reason::OutOfMemory,
+    above_p95: 20,
+    above_max: 5,
+    round_up: |mb| match mb {
+        ..=512 => up_to(mb, 64),
+        513..=2048 => up_to(mb, 256),
+        2049..=65_536 => up_to(mb, 1024),
+        _ => up_to(mb, 8192),
+    },
+    text: memory_text,
+};
+
+const TIME: Resource = Resource {
+    used: |row| row.facts.elapsed_s.filter(|s| *s > 0),
+    asked: |row| row.facts.time_limit_s.filter(|s| *s > 0),
+    want: Reason::Timeout,
+    above_p95: 50,
+    above_max: 10,
+    round_up: |s| match s {
+        ..=600 => up_to(s, 60),
+        601..=3600 => up_to(s, 300),
+        3601..=43_200 => up_to(s, 1800),
+        _ => up_to(s, 3600),
+    },
+    text: time_limit_text,
+};
+
+fn usage(newest_first: &[&TaskRow], resource: &Resource) -> Option<Usage> {
+    let complete = newest_first
+        .iter()
+        .filter(|row| row.status == TaskStatus::Complete);
+    let measured: Vec<(i64, Option<i64>)> = complete
+        .filter_map(|row| Some(((resource.used)(row)?, (resource.asked)(row))))
+        .collect();
+    let short = newest_first
+        .iter()
+        .filter(|row| row.status == TaskStatus::Failed && row.reason == Some(resource.want));
+    let under_asked = short.clone().count();
+    if measured.is_empty() && under_asked == 0 {
+        return None;
+    }
+    let over_asked = measured
+        .iter()
+        .filter(|(used, asked)| asked.is_some_and(|asked| used.saturating_mul(2) < asked))
+        .count();
+    let n = measured.len();
+    let used = percentiles(&mut measured.iter().map(|(used, _)| *used).collect::<Vec<_>>());
+    let asked = newest_first.iter().find_map(|row| (resource.asked)(row));
+    let by_use = used
+        .filter(|_| n >= ENOUGH)
+        .map(|used| more(used.p95, resource.above_p95).max(more(used.max, resource.above_max)));
+    let is_rare = under_asked * 100 < RARE_PERCENT * (n + under_asked);
+    let killed_at = short.filter_map(|row| (resource.asked)(row)).max();
+    let by_want = killed_at
+        .filter(|_| !is_rare)
+        .map(|asked| more(asked, 50).max(asked.saturating_add(1)));
+    // What failed for another reason, too, has used what it used. A person cancels what hangs.
+    let most = newest_first
+        .iter()
+        .filter(|row| row.reason != Some(Reason::Cancelled))
+        .filter(|row| row.reason != Some(resource.want) || (resource.asked)(row).is_none())
+        .filter_map(|row| (resource.used)(row))
+        .max();
+    let wanted = by_use
+        .max(by_want)
+        .max(
+            by_use
+                .or(by_want)
+                .and(most)
+                .map(|most| more(most, resource.above_max)),
+        )
+        .map(resource.round_up);
+    let is_near = asked.zip(most).is_some_and(|(asked, most)| {
+        most.saturating_mul(100) >= asked.saturating_mul(NEAR_PERCENT)
+    });
+    let is_short = under_asked > 0 && !is_rare || is_near;
+    // Room for the sake of room is no reason to ask for more.
+    let wanted = match asked {
+        Some(asked) if !is_short => wanted.map(|wanted| wanted.min(asked)),
+        _ => wanted,
+    };
+    let would_kill = |wanted: &i64| killed_at.is_some_and(|killed_at| *wanted <= killed_at);
+    let suggested = wanted.filter(|wanted| !would_kill(wanted));
+    let verdict = match (asked, wanted) {
+        // More for all is dearer than a retry of the few, and less would kill more of them.
+        (Some(_), Some(_)) if suggested.is_none() => Verdict::Fits,
+        _ => verdict(asked, suggested),
+    };
+    Some(Usage {
+        n,
+        used,
+        asked,
+        over_asked,
+        under_asked,
+        verdict,
+        suggested,
+        suggested_text: suggested.map(resource.text),
+    })
+}
+
+fn verdict(asked: Option<i64>, suggested: Option<i64>) -> Verdict {
+    match (asked, suggested) {
+        (Some(asked), Some(suggested)) if suggested > asked => Verdict::UnderAsked,
+        (Some(asked), Some(suggested)) if suggested.saturating_mul(4) < asked.saturating_mul(3) => {
+            Verdict::OverAsked
+        }
+        (Some(_), Some(_)) => Verdict::Fits,
+        _ => Verdict::Unknown,
+    }
+}
+
+fn cpu(newest_first: &[&TaskRow]) -> Option<CpuUse> {
+    let measured: Vec<(f64, i64)> = newest_first
+        .iter()
+        .filter(|row| row.status == TaskStatus::Complete)
+        .filter_map(|row| {
+            let facts = &row.facts;
+            let (used, elapsed, cpus) = (facts.cpu_time_s?, facts.elapsed_s?, facts.alloc_cpus?);
+            (used >= 0 && elapsed > 0 && cpus > 0)
+                .then(|| (used as f64 / (elapsed as f64 * cpus as f64), cpus))
+        })
+        .collect();
+    let (_, alloc_cpus) = measured.first()?;
+    // In millionths, to share the ranking.
+    let mut shares: Vec<i64> = measured
+        .iter()
+        .map(|(busy, _)| (busy * 1e6) as i64)
+        .collect();
+    let shares = percentiles(&mut shares)?;
+    Some(CpuUse {
+        n: measured.len(),
+        alloc_cpus: *alloc_cpus,
+        busy_p50: shares.p50 as f64 / 1e6,
+        busy_p90: shares.p90 as f64 / 1e6,
+    })
+}
+
+fn more(value: i64, percent: i64) -> i64 {
+    value.saturating_add(value / 100 * percent + value % 100 * percent / 100)
+}
+
+fn up_to(value: i64, step: i64) -> i64 {
+    value.saturating_add(step - 1) / step * step
+}
+
+/// Prints MB of 2^20 bytes as sbatch takes them: `24G`, `768M`.
+pub fn memory_text(mb: i64) -> String {
+    if mb != 0 && mb % 1024 == 0 {
+        format!("{}G", mb / 1024)
+    } else {
+        format!("{mb}M")
+    }
+}
+
+/// Prints seconds as sbatch takes a time limit: `06:00:00`, `2-12:00:00`.
+pub fn time_limit_text(seconds: i64) -> String {
+    let seconds = seconds.max(0);
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    let clock = format!("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
+    match days {
+        0 => clock,
+        _ => format!("{days}-{clock}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! What is suggested from what was used.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::procedure::{MemSize, TimeLimit};
+use crate::model::state::testing::{at, row};
+
+fn attempt(
+    number: i64,
+    (status, reason): (TaskStatus, Reason),
+    mem: (i64, i64),
+    time: (i64, i64),
+) -> TaskRow {
+    let mut row = row("p", status, reason);
+    row.submitted_at = Some(at(number));
+    row.facts.req_mem_mb = Some(mem.0);
+    row.facts.max_rss_mb = Some(mem.1);
+    row.facts.time_limit_s = Some(time.0);
+    row.facts.elapsed_s = Some(time.1);
+    row
+}
+
+const GOOD: (TaskStatus, Reason) = (TaskStatus::Complete, Reason::Verified);
+const OOM: (TaskStatus, Reason) = (TaskStatus::Failed, Reason::OutOfMemory);
+
+fn one(attempts: &[TaskRow]) -> Efficiency {
+    let dag = ProcedureDag::new(Vec::new()).unwrap();
+    let mut all = efficiency(attempts.iter(), &dag);
+    assert_eq!(all.len(), 1);
+    all.remove(0)
+}
+
+#[test]
+fn too_much_memory_is_told_and_a_fitting_value_suggested() {
+    let attempts: Vec<_> = (1..=20)
+        .map(|n| attempt(n, GOOD, (32_768, 4000 + 100 * n), (86_400, 3600 * 2)))
+        .collect();
+    let found = one(&attempts);
+    let memory = found.memory.unwrap();
+    let used = memory.used.unwrap();
+    assert_eq!(
+        (used.p50, used.p90, used.p95, used.max),
+        (5000, 5800, 5900, 6000)
+    );
+    assert_eq!(
+        (memory.n, memory.over_asked, memory.under_asked),
+        (20, 20, 0)
+    );
+    assert_eq!(memory.verdict, Verdict::OverAsked);
+    assert_eq!(memory.suggested_text.as_deref(), Some("7G"));
+    let time = found.time.unwrap();
+    assert_eq!(time.suggested_text.as_deref(), Some("03:00:00"));
+    assert_eq!(found.cpu, None);
+}
+
+#[test]
+fn too_little_memory_asks_for_more_than_failed() {
+    let mut attempts: Vec<_> = (1..=6)
+        .map(|n| attempt(n, GOOD, (8192, 7000), (3600, 600)))
+        .collect();
+    attempts.push(attempt(7, OOM, (8192, 8192), (3600, 600)));
+    let memory = one(&attempts).memory.unwrap();
+    assert_eq!((memory.n, memory.under_asked), (6, 1));
+    assert_eq!(memory.verdict, Verdict::UnderAsked);
+    assert_eq!(memory.suggested_text.as_deref(), Some("12G"));
+}
+
+#[test]
+fn few_attempts_suggest_nothing_and_rare_failures_do_not_raise_all() {
+    let few = one(&[attempt(1, GOOD, (8192, 700), (3600, 600))]);
+    let memory = few.memory.unwrap();
+    assert_eq!((memory.suggested, memory.verdict), (None, Verdict::Unknown));
+
+    let mut many: Vec<_> = (1..=99)
+        .map(|n| attempt(n, GOOD, (8192, 3000), (3600, 600)))
+        .collect();
+    many.push(attempt(100, OOM, (8192, 8192), (3600, 600)));
+    let memory = one(&many).memory.unwrap();
+    assert_eq!(
+        (memory.suggested, memory.verdict),
+        (None, Verdict::Fits),
+        "less than it was killed at would kill it again"
+    );
+    // Those that were killed asked for less than all do now.
+    many[99].facts.req_mem_mb = Some(2048);
+    many.push(attempt(101, GOOD, (8192, 3000), (3600, 600)));
+    let memory = one(&many).memory.unwrap();
+    assert_eq!(memory.suggested_text.as_deref(), Some("4G"));
+}
+
+#[test]
+fn where_nothing_was_short_nobody_asks_for_too_little() {
+    let attempts: Vec<_> = (1..=6)
+        .map(|n| attempt(n, GOOD, (200, 5), (120, 1)))
+        .collect();
+    let found = one(&attempts);
+    let memory = found.memory.unwrap();
+    assert_eq!(
+        (memory.suggested_text.as_deref(), memory.verdict),
+        (Some("64M"), Verdict::OverAsked)
+    );
+    let time = found.time.unwrap();
+    assert_eq!(
+        (time.suggested_text.as_deref(), time.verdict),
+        (Some("00:01:00"), Verdict::OverAsked)
+    );
+    // Rounding up alone is no reason for more; to be near the limit is.
+    for (used, verdict, suggested) in [
+        (170, Verdict::Fits, Some("200M")),
+        (190, Verdict::UnderAsked, Some("256M")),
+    ] {
+        let attempts: Vec<_> = (1..=6)
+            .map(|n| attempt(n, GOOD, (200, used), (120, 1)))
+            .collect();
+        let memory = one(&attempts).memory.unwrap();
+        assert_eq!(
+            (memory.suggested_text.as_deref(), memory.verdict),
+            (suggested, verdict),
+            "{used}"
+        );
+    }
+}
+
+#[test]
+fn no_suggestion_is_below_what_any_attempt_used_or_was_killed_at() {
+    const NO_OUTPUT: (TaskStatus, Reason) = (TaskStatus::Failed, Reason::NoOutput);
+    let killed = attempt(1, OOM, (100, 98), (3600, 60));
+    let other = attempt(2, NO_OUTPUT, (700, 413), (3600, 60));
+    let memory = one(&[killed.clone(), other]).memory.unwrap();
+    assert_eq!(memory.suggested_text.as_deref(), Some("448M"));
+    assert_eq!((memory.n, memory.under_asked), (0, 1));
+
+    let mut attempts: Vec<_> = (2..=7)
+        .map(|n| attempt(n, GOOD, (700, 60), (3600, 60)))
+        .collect();
+    attempts.push(attempt(8, OOM, (700, 690), (3600, 60)));
+    let memory = one(&attempts).memory.unwrap();
+    assert_eq!(
+        (memory.suggested_text.as_deref(), memory.verdict),
+        (Some("1280M"), Verdict::UnderAsked)
+    );
+    // Of what is known of a single attempt too little can be said for less.
+    assert_eq!(
+        one(&[killed]).memory.unwrap().suggested_text.as_deref(),
+        Some("192M")
+    );
+}
+
+#[test]
+fn what_was_not_measured_is_left_out() {
+    let dag = ProcedureDag::new(Vec::new()).unwrap();
+    let bare = row("p", TaskStatus::Complete, Reason::Verified);
+    assert_eq!(efficiency([bare].iter(), &dag), []);
+}
+
+#[test]
+fn cpu_use_is_the_share_of_all_cpus() {
+    let mut row = attempt(1, GOOD, (1, 1), (3600, 100));
+    row.facts.cpu_time_s = Some(200);
+    row.facts.alloc_cpus = Some(8);
+    let cpu = one(&[row]).cpu.unwrap();
+    assert_eq!((cpu.n, cpu.alloc_cpus, cpu.busy_p50), (1, 8, 0.25));
+}
+
+proptest! {
+    #[test]
+    fn percentiles_are_values_that_occur_in_order(mut values in prop::collection::vec(0i64..1000, 0..60)) {
+        let n = values.len();
+        let Some(found) = percentiles(&mut values) else {
+            prop_assert_eq!(n, 0);
+            return Ok(());
+        };
+        prop_assert!(found.p50 <= found.p90 && found.p90 <= found.p95 && found.p95 <= found.max);
+        prop_assert_eq!(Some(&found.max), values.iter().max());
+        for (percent, value) in [(50, found.p50), (90, found.p90), (95, found.p95)] {
+            prop_assert!(values.contains(&value));
+            let not_above = values.iter().filter(|v| **v <= value).count();
+            let below = values.iter().filter(|v| **v < value).count();
+            prop_assert!(not_above * 100 >= percent * n && below * 100 < percent * n);
+        }
+    }
+
+    #[test]
+    fn suggestions_are_enough_for_all_that_was_seen_and_valid_for_sbatch(
+        used in prop::collection::vec((1i64..2_000_000, 1i64..3_000_000), 5..30)
+    ) {
+        let attempts: Vec<_> = used.iter().enumerate()
+            .map(|(n, (mem, time))| attempt(n as i64, GOOD, (1024, *mem), (60, *time)))
+            .collect();
+        let found = one(&attempts);
+        let (memory, time) = (found.memory.unwrap(), found.time.unwrap());
+        let mem = MemSize::parse(memory.suggested_text.as_deref().unwrap()).unwrap();
+        prop_assert_eq!(mem.megabytes() as i64, memory.suggested.unwrap());
+        prop_assert!(mem.megabytes() as i64 >= memory.used.unwrap().max);
+        let limit = TimeLimit::parse(time.suggested_text.as_deref().unwrap()).unwrap();
+        prop_assert_eq!(limit.seconds().unwrap() as i64, time.suggested.unwrap());
+        prop_assert!(time.suggested.unwrap() > time.used.unwrap().max);
+    }
+}

@@ -1,0 +1,382 @@
+//! What needs a person: stale jobs, orphans, failures by reason and by node. Pure.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::report::{
+    Count, Failures, LiveJob, NodeFailures, OrphanCause, OrphanRow, ReasonCount, StaleJob,
+};
+use crate::executor::JobReport;
+use crate::gather::sessions::discover::Discovery;
+use crate::model::job::is_same_study;
+use crate::model::procedure::{ProcedureDag, Scope};
+use crate::model::state::{Reason, TaskRow, TaskStatus};
+
+/// Finds jobs that have been in flight for longer than `limit`, the oldest first.
+pub fn stale<'a>(
+    rows: impl Iterator<Item = &'a TaskRow>,
+    limit: Duration,
+    now: DateTime<Utc>,
+) -> Vec<StaleJob> {
+    let mut stale: Vec<StaleJob> = rows
+        .filter(|row| row.is_in_flight())
+        .filter_map(|row| {
+            let submitted_at = row.submitted_at?;
+            let age = now - submitted_at;
+            let is_stale = age.to_std().is_ok_and(|age| !age.is_zero() && age >= limit);
+            is_stale.then(|| StaleJob {
+                procedure: Arc::clone(&row.key.procedure),
+                subject: Arc::clone(&row.key.subject),
+                session: Arc::clone(&row.key.session),
+                job_id: row.job_id.as_ref().map(|id| id.as_str().into()),
+                status: row.status.as_str(),
+                reason: row.reason.map(Reason::as_str),
+                submitted_at,
+                hours: age.num_hours(),
+            })
+        })
+        .collect();
+    stale.sort_by_key(|job| job.submitted_at);
+    stale
+}
+
+/// Finds rows that belong to no task of today. Of subjects that could not be read nothing is said.
+pub fn orphan_rows<'a>(
+    rows: impl Iterator<Item = &'a TaskRow>,
+    dag: &ProcedureDag,
+    found: &Discovery,
+) -> Vec<OrphanRow> {
+    let sessions: HashSet<(&str, &str)> = found
+        .sessions
+        .iter()
+        .map(|session| (session.subject.as_str(), session.session.as_str()))
+        .collect();
+    let subjects: HashSet<&str> = found.sessions.iter().map(|s| s.subject.as_str()).collect();
+    let cause = |row: &TaskRow| {
+        let (subject, session) = (&*row.key.subject, &*row.key.session);
+        let Some(id) = dag.find(&row.key.procedure) else {
+            return Some(OrphanCause::Procedure);
+        };
+        let is_there = match dag.get(id).scope {
+            Scope::Subject if !session.is_empty() => return Some(OrphanCause::Scope),
+            Scope::Subject => subjects.contains(subject),
+            Scope::Session if sessions.contains(&(subject, session)) => true,
+            Scope::Session if session.is_empty() && subjects.contains(subject) => {
+                return Some(OrphanCause::Scope);
+            }
+            Scope::Session => false,
+        };
+        (!is_there && !is_unknown(found, subject)).then_some(OrphanCause::Session)
+    };
+    let mut orphans: Vec<OrphanRow> = rows
+        .filter_map(|row| {
+            Some(OrphanRow {
+                cause: cause(row)?,
+                procedure: Arc::clone(&row.key.procedure),
+                subject: Arc::clone(&row.key.subject),
+                session: Arc::clone(&row.key.session),
+                status: row.status.as_str(),
+                job_id: row.job_id.as_ref().map(|id| id.as_str().into()),
+            })
+        })
+        .collect();
+    orphans.sort_by(|a, b| {
+        (a.cause, &a.procedure, &a.subject, &a.session).cmp(&(
+            b.cause,
+            &b.procedure,
+            &b.subject,
+            &b.session,
+        ))
+    });
+    orphans
+}
+
+/// True if the subject, or what holds all subjects, could not be read.
+fn is_unknown(found: &Discovery, subject: &str) -> bool {
+    found.unreadable.iter().any(|what| {
+        let mut labels = what.path.iter().filter(|part| {
+            let part = part.as_encoded_bytes();
+            part.starts_with(b"sub-")
+        });
+        labels.next_back().is_none_or(|label| label == subject)
+    })
+}
+
+/// Finds living jobs of this study that no row knows.
+pub fn orphan_jobs(queue: &[JobReport], rows: &[TaskRow], project: &str) -> Vec<LiveJob> {
+    let ids: HashSet<&str> = rows
+        .iter()
+        .filter_map(|row| row.job_id.as_ref())
+        .map(|id| id.as_str())
+        .collect();
+    let submissions: HashSet<&str> = rows
+        .iter()
+        .filter_map(|row| row.submission_id.as_deref())
+        .collect();
+    queue
+        .iter()
+        .filter(|job| job.phase.is_live())
+        .filter(|job| {
+            let tag = job
+                .tag
+                .as_ref()
+                .filter(|tag| is_same_study(&tag.project, project));
+            tag.is_some_and(|tag| {
+                !ids.contains(job.id.as_str()) && !submissions.contains(tag.submission_id.as_str())
+            })
+        })
+        .map(|job| LiveJob {
+            job_id: job.id.as_str().into(),
+            name: job.name.clone(),
+            slurm_state: job.facts.slurm_state.clone(),
+        })
+        .collect()
+}
+
+/// Counts failures: the failed rows by reason, and all ended attempts by node.
+pub fn failures<'a>(
+    rows: impl Iterator<Item = &'a TaskRow>,
+    attempts: impl Iterator<Item = &'a TaskRow>,
+    dag: &ProcedureDag,
+) -> Failures {
+    let rank = |name: &str| dag.find(name).map_or(usize::MAX, |id| id.index());
+    let mut by_reason: HashMap<&'static str, BTreeMap<(usize, Arc<str>), usize>> = HashMap::new();
+    for row in rows.filter(|row| row.status == TaskStatus::Failed) {
+        let name = &row.key.procedure;
+        let key = (rank(name), Arc::clone(name));
+        let reason = by_reason.entry(reason_word(row)).or_default();
+        *reason.entry(key).or_default() += 1;
+    }
+    let mut by_reason: Vec<ReasonCount> = by_reason
+        .into_iter()
+        .map(|(reason, procedures)| ReasonCount {
+            reason,
+            count: procedures.values().sum(),
+            procedures: procedures
+                .into_iter()
+                .map(|((_, word), count)| Count { word, count })
+                .collect(),
+        })
+        .collect();
+    by_reason.sort_by_key(|group| (Reverse(group.count), group.reason));
+    Failures {
+        by_reason,
+        by_node: by_node(attempts),
+    }
+}
+
+fn by_node<'a>(attempts: impl Iterator<Item = &'a TaskRow>) -> Vec<NodeFailures> {
+    #[derive(Default)]
+    struct Node {
+        jobs: usize,
+        reasons: BTreeMap<&'static str, usize>,
+    }
+    let mut nodes: HashMap<Arc<str>, Node> = HashMap::new();
+    for attempt in attempts.filter(|row| !row.is_in_flight()) {
+        let Some(name) = attempt
+            .facts
+            .node_list
+            .as_ref()
+            .filter(|name| is_node(name))
+        else {
+            continue;
+        };
+        let node = nodes.entry(Arc::clone(name)).or_default();
+        node.jobs += 1;
+        if attempt.status == TaskStatus::Failed {
+            *node.reasons.entry(reason_word(attempt)).or_default() += 1;
+        }
+    }
+    let mut nodes: Vec<NodeFailures> = nodes
+        .into_iter()
+        .map(|(name, node)| {
+            let failed: usize = node.reasons.values().sum();
+            let mut reasons: Vec<Count> = node
+                .reasons
+                .into_iter()
+                .map(|(word, count)| Count {
+                    word: word.into(),
+                    count,
+                })
+                .collect();
+            reasons.sort_by_key(|count| Reverse(count.count));
+            NodeFailures {
+                node: name,
+                jobs: node.jobs,
+                failed,
+                share: failed as f64 / node.jobs as f64,
+                reasons,
+            }
+        })
+        .collect();
+    nodes.sort_by(|a, b| {
+        (Reverse(a.failed), a.jobs, &a.node).cmp(&(Reverse(b.failed), b.jobs, &b.node))
+    });
+    nodes
+}
+
+/// sacct writes `None assigned` for a job that never started.
+fn is_node(name: &str) -> bool {
+    !name.is_empty() && !name.contains(' ') && name != "(null)"
+}
+
+fn reason_word(row: &TaskRow) -> &'static str {
+    row.reason.map_or("unknown", Reason::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::executor::Phase;
+    use crate::gather::disk::Unreadable;
+    use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
+    use crate::model::job::{JobId, JobTag};
+    use crate::model::procedure::testing::procedure;
+    use crate::model::state::testing::{at, row};
+    use crate::model::state::{JobFacts, TaskKey};
+
+    fn dag() -> ProcedureDag {
+        let list = vec![
+            procedure("bids", Scope::Session, &[]),
+            procedure("fs", Scope::Subject, &[]),
+        ];
+        ProcedureDag::new(list).unwrap()
+    }
+
+    fn found(unreadable: &[&str]) -> Discovery {
+        Discovery {
+            sessions: vec![Session {
+                subject: SubjectLabel::new("sub-01").unwrap(),
+                session: SessionLabel::new("ses-01").unwrap(),
+                dicom: Dicom::Missing,
+            }],
+            notes: Vec::new(),
+            near: Vec::new(),
+            unreadable: unreadable
+                .iter()
+                .map(|path| Unreadable {
+                    path: path.into(),
+                    error: String::new(),
+                })
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn jobs_are_stale_from_the_limit_on() {
+        let old = row("bids", TaskStatus::Running, Reason::Running);
+        let done = row("fs", TaskStatus::Complete, Reason::Verified);
+        let rows = [old, done];
+        assert_eq!(
+            stale(
+                rows.iter(),
+                Duration::from_secs(168 * 3600),
+                at(60 * 168 - 1)
+            ),
+            []
+        );
+        let found = stale(rows.iter(), Duration::from_secs(168 * 3600), at(60 * 169));
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].hours, &*found[0].procedure), (169, "bids"));
+    }
+
+    #[test]
+    fn rows_without_task_say_why() {
+        let with = |subject: &str, session: &str, procedure: &str| TaskRow {
+            key: TaskKey::new(subject, session, procedure),
+            ..row(procedure, TaskStatus::Complete, Reason::Verified)
+        };
+        let rows = [
+            with("sub-01", "ses-01", "bids"),
+            with("sub-01", "", "fs"),
+            with("sub-01", "ses-01", "gone"),
+            with("sub-01", "ses-09", "bids"),
+            with("sub-09", "", "fs"),
+            with("sub-01", "ses-01", "fs"),
+            with("sub-01", "", "bids"),
+        ];
+        let causes = |found: &Discovery| -> Vec<(String, OrphanCause)> {
+            let orphans = orphan_rows(rows.iter(), &dag(), found);
+            let text = |o: &OrphanRow| format!("{} {} {}", o.procedure, o.subject, o.session);
+            orphans.iter().map(|o| (text(o), o.cause)).collect()
+        };
+        use OrphanCause::{Procedure, Scope, Session};
+        let all = [
+            ("gone sub-01 ses-01", Procedure),
+            ("bids sub-01 ses-09", Session),
+            ("fs sub-09 ", Session),
+            ("bids sub-01 ", Scope),
+            ("fs sub-01 ses-01", Scope),
+        ];
+        let expected: Vec<_> = all.map(|(t, c)| (t.to_owned(), c)).into();
+        assert_eq!(causes(&found(&[])), expected);
+        // What could not be read is not gone.
+        let some = causes(&found(&["/dicom/sub-09"]));
+        assert!(!some.iter().any(|(text, _)| text.contains("sub-09")));
+        assert_eq!(causes(&found(&["/dicom"])).len(), 3);
+    }
+
+    #[test]
+    fn living_jobs_of_ours_without_row_are_shown() {
+        let job = |id: &str, project: &str, submission: &str, phase| JobReport {
+            id: JobId::new(id),
+            name: "bids_sub-01_ses-01".to_owned(),
+            phase,
+            pending_reason: None,
+            submitted_at: None,
+            facts: JobFacts::default(),
+            tag: Some(JobTag {
+                project: project.to_owned(),
+                submission_id: submission.to_owned(),
+            }),
+            has_submit_line: false,
+        };
+        let queue = [
+            job("1", "p", "a", Phase::Running),
+            job("100", "p", "b", Phase::Running),
+            job("2", "other", "c", Phase::Running),
+            job("3", "p", "d", Phase::Completed),
+            job("4", "p", "0123456789abcdef", Phase::Queued),
+        ];
+        let rows = [row("bids", TaskStatus::Running, Reason::Running)];
+        let orphans = orphan_jobs(&queue, &rows, "p");
+        let ids: Vec<_> = orphans.iter().map(|job| &*job.job_id).collect();
+        assert_eq!(ids, ["1"]);
+    }
+
+    #[test]
+    fn failures_add_up_by_reason_and_by_node() {
+        let on = |node: &str, status, reason| {
+            let mut row = row("bids", status, reason);
+            row.facts.node_list = Some(node.into());
+            row
+        };
+        let rows = [
+            on("n1", TaskStatus::Failed, Reason::Timeout),
+            on("n1", TaskStatus::Complete, Reason::Verified),
+            on("n2", TaskStatus::Failed, Reason::Timeout),
+            on("n1", TaskStatus::Failed, Reason::NodeFail),
+            on("None assigned", TaskStatus::Failed, Reason::Cancelled),
+        ];
+        let found = failures(rows.iter(), rows.iter(), &dag());
+        let reasons: Vec<_> = found
+            .by_reason
+            .iter()
+            .map(|r| (r.reason, r.count))
+            .collect();
+        assert_eq!(
+            reasons,
+            [("timeout", 2), ("cancelled", 1), ("node_fail", 1)]
+        );
+        let nodes: Vec<_> = found
+            .by_node
+            .iter()
+            .map(|n| (&*n.node, n.jobs, n.failed))
+            .collect();
+        assert_eq!(nodes, [("n1", 3, 2), ("n2", 1, 1)]);
+    }
+}

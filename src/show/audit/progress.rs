@@ -1,0 +1,258 @@
+//! How the work goes on, day by day, and when it may be done. Pure: from the events of the audit log.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Duration, NaiveDate, Utc};
+
+use super::report::{Backlog, Day, ProcedureProgress, Progress, Rate};
+use crate::model::procedure::ProcedureDag;
+use crate::model::state::TaskStatus;
+use crate::store::audit_log::{EventKind, Record};
+
+/// An end that is further away is no forecast.
+const FARTHEST_DAYS: f64 = 36_500.0;
+
+/// Sums the events up. `backlog` counts, by procedure, the tasks that will run by themselves.
+pub fn progress<'a>(
+    events: impl Iterator<Item = &'a Record>,
+    backlog: &BTreeMap<Arc<str>, usize>,
+    dag: &ProcedureDag,
+    bad_lines: usize,
+    now: DateTime<Utc>,
+) -> Progress {
+    let mut series: BTreeMap<Arc<str>, Series> = BTreeMap::new();
+    let mut total = Series::default();
+    for event in events {
+        if let Some(happening) = happening(event) {
+            total.add(event.at, happening);
+            series
+                .entry(Arc::clone(&event.key.procedure))
+                .or_default()
+                .add(event.at, happening);
+        }
+    }
+    let mut names: Vec<&Arc<str>> = series.keys().chain(backlog.keys()).collect();
+    names.sort_by_key(|name| (dag.find(name).map_or(usize::MAX, |id| id.index()), *name));
+    names.dedup();
+    let empty = Series::default();
+    let mut all = Backlog::default();
+    let mut is_known = true;
+    let mut procedures = Vec::new();
+    for name in names {
+        let events = series.get(name).unwrap_or(&empty);
+        let rate = events.rate(now);
+        let tasks = backlog.get(name).copied().unwrap_or(0);
+        let ahead = Backlog {
+            tasks,
+            expected_end: expected_end(tasks, rate, now),
+        };
+        all.tasks += tasks;
+        all.expected_end = all.expected_end.max(ahead.expected_end);
+        is_known &= tasks == 0 || ahead.expected_end.is_some();
+        if !events.days.is_empty() || tasks > 0 {
+            procedures.push(ProcedureProgress {
+                procedure: Arc::clone(name),
+                days: events.days(),
+                rate,
+                backlog: ahead,
+            });
+        }
+    }
+    // One step of unknown end leaves the end of all unknown.
+    all.expected_end = all.expected_end.filter(|_| is_known);
+    Progress {
+        procedures,
+        rate: total.rate(now),
+        backlog: all,
+        bad_lines,
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Happening {
+    Submitted,
+    Completed,
+    Failed,
+}
+
+/// Rows that a repair restored tell of days that the log knows already.
+fn happening(event: &Record) -> Option<Happening> {
+    if event.kind == EventKind::Repaired {
+        return None;
+    }
+    if event.kind == EventKind::Submitted {
+        return Some(Happening::Submitted);
+    }
+    let is_new = event.old_status != event.new_status;
+    match event.new_status.filter(|_| is_new)? {
+        TaskStatus::Complete => Some(Happening::Completed),
+        TaskStatus::Failed => Some(Happening::Failed),
+        TaskStatus::Pending | TaskStatus::Running => None,
+    }
+}
+
+#[derive(Debug, Default)]
+struct Series {
+    /// Submitted, completed, failed.
+    days: BTreeMap<NaiveDate, [usize; 3]>,
+    completed_at: Vec<DateTime<Utc>>,
+    first: Option<DateTime<Utc>>,
+}
+
+impl Series {
+    fn add(&mut self, at: DateTime<Utc>, happening: Happening) {
+        let [submitted, completed, failed] = self.days.entry(at.date_naive()).or_default();
+        match happening {
+            Happening::Submitted => *submitted += 1,
+            Happening::Completed => {
+                *completed += 1;
+                self.completed_at.push(at);
+            }
+            Happening::Failed => *failed += 1,
+        }
+        self.first = Some(self.first.map_or(at, |first| first.min(at)));
+    }
+
+    fn days(&self) -> Vec<Day> {
+        let (mut completed_so_far, mut failed_so_far) = (0, 0);
+        let days = self.days.iter();
+        days.map(|(date, [submitted, completed, failed])| {
+            completed_so_far += completed;
+            failed_so_far += failed;
+            Day {
+                date: *date,
+                submitted: *submitted,
+                completed: *completed,
+                failed: *failed,
+                completed_so_far,
+                failed_so_far,
+            }
+        })
+        .collect()
+    }
+
+    fn rate(&self, now: DateTime<Utc>) -> Rate {
+        let per_day = |days: i64| {
+            let since = now - Duration::days(days);
+            // A study that began yesterday did not idle before.
+            let begun = self.first?.max(since);
+            let span = (now - begun).num_seconds().max(86_400) as f64 / 86_400.0;
+            let completed = self.completed_at.iter();
+            let count = completed.filter(|at| **at > since && **at <= now).count();
+            Some(count as f64 / span)
+        };
+        Rate {
+            last_7_days: per_day(7),
+            last_28_days: per_day(28),
+        }
+    }
+}
+
+fn expected_end(tasks: usize, rate: Rate, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    let rate = rate.last_7_days.filter(|rate| *rate > 0.0)?;
+    let days = tasks as f64 / rate;
+    (tasks > 0 && days <= FARTHEST_DAYS)
+        .then(|| now.checked_add_signed(Duration::seconds((days * 86_400.0) as i64)))
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use super::*;
+    use crate::model::state::TaskKey;
+
+    fn noon(day: u32) -> DateTime<Utc> {
+        NaiveDate::from_ymd_opt(2026, 3, day)
+            .and_then(|date| date.and_hms_opt(12, 0, 0))
+            .unwrap()
+            .and_utc()
+    }
+
+    fn event(day: u32, procedure: &str, kind: EventKind, new: Option<TaskStatus>) -> Record {
+        Record {
+            at: noon(day),
+            kind,
+            key: TaskKey::new("sub-1", "ses-1", procedure),
+            job_id: None,
+            old_status: Some(TaskStatus::Running),
+            new_status: new,
+            fields: Map::new(),
+        }
+    }
+
+    fn done(day: u32, procedure: &str) -> Record {
+        event(
+            day,
+            procedure,
+            EventKind::StatusChange,
+            Some(TaskStatus::Complete),
+        )
+    }
+
+    fn of(events: &[Record], backlog: &[(&str, usize)]) -> Progress {
+        let dag = ProcedureDag::new(Vec::new()).unwrap();
+        let backlog = backlog
+            .iter()
+            .map(|(name, count)| (Arc::from(*name), *count))
+            .collect();
+        progress(events.iter(), &backlog, &dag, 0, noon(20))
+    }
+
+    #[test]
+    fn days_count_and_add_up() {
+        let events = [
+            event(1, "a", EventKind::Submitted, None),
+            done(1, "a"),
+            done(3, "a"),
+            event(3, "a", EventKind::StatusChange, Some(TaskStatus::Failed)),
+            event(4, "a", EventKind::StatusChange, Some(TaskStatus::Running)),
+            event(5, "a", EventKind::Repaired, Some(TaskStatus::Complete)),
+        ];
+        let found = of(&events, &[]);
+        let days: Vec<_> = found.procedures[0]
+            .days
+            .iter()
+            .map(|d| {
+                (
+                    d.submitted,
+                    d.completed,
+                    d.failed,
+                    d.completed_so_far,
+                    d.failed_so_far,
+                )
+            })
+            .collect();
+        assert_eq!(days, [(1, 1, 0, 1, 0), (0, 1, 1, 2, 1)]);
+    }
+
+    #[test]
+    fn the_end_follows_from_the_last_week() {
+        // One a day in the last week, nothing before: the first event lies beyond the week.
+        let mut events = vec![event(1, "a", EventKind::Submitted, None)];
+        events.extend((14..=20).map(|day| done(day, "a")));
+        let found = of(&events, &[("a", 14)]);
+        assert_eq!(found.rate.last_7_days, Some(1.0));
+        assert_eq!(
+            found.backlog.expected_end,
+            Some(noon(20) + Duration::days(14))
+        );
+        // A step that never ran has no forecast, and so has the whole.
+        let found = of(&events, &[("a", 14), ("b", 1)]);
+        assert_eq!(
+            (found.backlog.tasks, found.backlog.expected_end),
+            (15, None)
+        );
+        assert_eq!(found.procedures.len(), 2);
+    }
+
+    #[test]
+    fn a_young_study_is_not_taken_for_a_slow_one() {
+        let found = of(&[done(18, "a"), done(19, "a")], &[("a", 2)]);
+        assert_eq!(found.rate.last_7_days, Some(1.0));
+        assert_eq!(found.rate.last_28_days, Some(1.0));
+        assert_eq!(of(&[], &[]).rate, Rate::default());
+    }
+}

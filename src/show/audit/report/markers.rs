@@ -1,0 +1,219 @@
+//! What each rule of completion found, in a report's few words. The judgement is
+//! [`crate::gather::completion::explain`]'s.
+
+use serde::Serialize;
+
+use crate::gather::completion::explain::{ANYTHING, Finding, FindingState, Findings};
+
+/// Says what one rule of completion found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MarkerResult {
+    /// The pattern as configured, `<directory>` for a procedure without any, or the file of a built-in
+    /// check below the procedure's own directory.
+    pub marker: String,
+    pub state: MarkerState,
+    /// A file that matched, else the nearest directory that is there.
+    pub path: Option<String>,
+    /// What keeps a match from counting, or the system's words about what cannot be read.
+    pub note: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MarkerState {
+    Found,
+    Missing,
+    /// Not asked for: nothing matches its `when`.
+    Excused,
+    /// A file that must not be there is there.
+    Forbidden,
+    Unreadable,
+}
+
+/// Returns the rules in the order of the configuration, then the forbidden files that are there.
+pub fn marker_results(findings: Findings) -> Vec<MarkerResult> {
+    let all = findings.required.into_iter().chain(findings.forbidden);
+    all.filter_map(result).collect()
+}
+
+fn result(finding: Finding) -> Option<MarkerResult> {
+    let state = match finding.state {
+        FindingState::Found => MarkerState::Found,
+        FindingState::Missing => MarkerState::Missing,
+        FindingState::NotNeeded => MarkerState::Excused,
+        FindingState::Forbidden => MarkerState::Forbidden,
+        FindingState::Unreadable => MarkerState::Unreadable,
+        FindingState::Absent => return None,
+    };
+    let first = finding.matches.into_iter().next();
+    let problem = first.as_ref().and_then(|found| found.problem.clone());
+    let nearest = finding.nearest.map(|nearest| nearest.directory);
+    Some(MarkerResult {
+        marker: match finding.rule.as_str() {
+            ANYTHING => "<directory>".to_owned(),
+            _ => finding.rule,
+        },
+        state,
+        path: first.map(|found| found.path).or(nearest),
+        note: problem.or(finding.note),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::gather::completion::probe::Probe;
+    use crate::model::bids::{SessionLabel, SubjectLabel};
+    use crate::model::procedure::marker::{Marker, Pattern, Required};
+    use crate::model::procedure::testing::procedure;
+    use crate::model::procedure::{Check, Procedure, ProcedureDag, Scope};
+
+    /// Judges a procedure with these files: marker, state, path below the study, note.
+    fn judged(files: &[(&str, &str)], change: impl FnOnce(&mut Procedure)) -> Vec<String> {
+        let tmp = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = tmp.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let mut step = procedure("p", Scope::Session, &[]);
+        change(&mut step);
+        let dag = ProcedureDag::new(vec![step]).unwrap();
+        let id = dag.find("p").unwrap();
+        let root = |name: &str| tmp.path().join(name);
+        let probe = Probe::of(root("bids"), root("out"), dag, None).unwrap();
+        let subject = SubjectLabel::new("sub-01").unwrap();
+        let session = SessionLabel::new("ses-01").unwrap();
+        let findings = probe.brief_explainer(&subject).findings(id, &session);
+        let below = |path: &str| {
+            let path = Path::new(path).strip_prefix(tmp.path()).unwrap();
+            path.display().to_string()
+        };
+        let results = marker_results(findings).into_iter();
+        let line = |found: MarkerResult| {
+            let path = found.path.as_deref().map_or("-".to_owned(), below);
+            let note = found.note.map_or_else(String::new, |note| {
+                format!(
+                    ": {}",
+                    note.replace(tmp.path().to_str().unwrap(), "[study]")
+                )
+            });
+            format!("{:?} {} in {path}{note}", found.state, found.marker)
+        };
+        results.map(line).collect()
+    }
+
+    fn markers(list: &[&str]) -> Required {
+        let parse = |text: &&str| Marker::new(Pattern::parse(text).unwrap());
+        Required::Markers(list.iter().map(parse).collect())
+    }
+
+    #[test]
+    fn each_marker_says_what_it_found_or_how_near_it_came() {
+        let files = [
+            ("out/p/sub-01/ses-01/anat/a_T1w.nii.gz", "x"),
+            ("out/p/sub-01/ses-01/anat/b_T1w.nii.gz", "x"),
+            ("out/p/sub-01/ses-01/anat/empty.json", ""),
+            ("out/p/sub-01/ses-01/crash-1.txt", ""),
+        ];
+        let seen = judged(&files, |step| {
+            step.completion.required = markers(&[
+                "anat/*_T1w.nii.gz",
+                "anat/*.json",
+                "anat/deep/x.nii.gz",
+                "done",
+            ]);
+            let forbid = ["crash-*", "core.*"].map(|text| Pattern::parse(text).unwrap());
+            step.completion.forbid = forbid.to_vec();
+        });
+        assert_eq!(
+            seen,
+            [
+                "Found anat/*_T1w.nii.gz in out/p/sub-01/ses-01/anat/a_T1w.nii.gz",
+                "Missing anat/*.json in out/p/sub-01/ses-01/anat/empty.json: is empty",
+                "Missing anat/deep/x.nii.gz in out/p/sub-01/ses-01/anat",
+                "Missing done in out/p/sub-01/ses-01",
+                "Forbidden crash-* in out/p/sub-01/ses-01/crash-1.txt",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_directory_is_a_rule_too() {
+        assert_eq!(
+            judged(&[("out/p/sub-02/x", "x")], |_| {}),
+            ["Missing <directory> in out/p"]
+        );
+        assert_eq!(
+            judged(&[("out/p/sub-01/ses-01/x", "x")], |_| {}),
+            ["Found <directory> in out/p/sub-01/ses-01/x"]
+        );
+        assert_eq!(
+            judged(&[("out/p/sub-01/ses-01", "x")], |_| {}),
+            ["Missing <directory> in out/p/sub-01"],
+            "a file is no directory"
+        );
+    }
+
+    #[test]
+    fn what_is_excused_or_cannot_be_read_says_why() {
+        let files = [("bids/sub-01/ses-01/anat/x", "x")];
+        let seen = judged(&files, |step| {
+            let mut marker = Marker::new(Pattern::parse("func/*.html").unwrap());
+            marker.when = Some(Pattern::parse("func/*").unwrap());
+            step.completion.required = Required::Markers(vec![marker]);
+        });
+        let place = "[study]/bids/sub-01/ses-01";
+        assert_eq!(
+            seen,
+            [format!(
+                "Excused func/*.html in -: nothing matches 'func/*' in {place}"
+            )]
+        );
+        let long = "x".repeat(300);
+        let files = [("out/other/x", "x")];
+        let seen = judged(&files, |step| step.output_dir = long.clone().into());
+        let place = format!("[study]/out/{long}/sub-01/ses-01");
+        assert_eq!(
+            seen,
+            [format!(
+                "Unreadable <directory> in -: {place}: File name too long"
+            )]
+        );
+    }
+
+    #[test]
+    fn the_files_of_the_built_in_checks_are_listed_one_by_one() {
+        let files = [
+            ("bids/sub-01/ses-01/anat/a_T1w.nii.gz", "x"),
+            ("bids/sub-01/ses-02/anat/a_T1w.nii.gz", "x"),
+            ("out/p/sub-01_ses-01/scripts/recon-all.done", "------\n"),
+            ("out/p/sub-01_ses-02/scripts/recon-all.done", "1\n"),
+        ];
+        let done = "scripts/recon-all.done";
+        assert_eq!(
+            judged(&files, |step| step.check = Check::Freesurfer),
+            [
+                format!("Found sub-01_ses-01/{done} in out/p/sub-01_ses-01/{done}"),
+                format!(
+                    "Missing sub-01_ses-02/{done} in out/p/sub-01_ses-02/scripts: recon-all has ended with exit code 1"
+                ),
+                format!("Missing sub-01/{done} in out/p"),
+                "Missing sub-01/base-tps in out/p".to_owned(),
+                format!("Missing sub-01_ses-01.long.sub-01/{done} in out/p"),
+                format!("Missing sub-01_ses-02.long.sub-01/{done} in out/p"),
+            ]
+        );
+        let reports = [("out/p/derivatives/qsirecon-A/sub-01_ses-01.html", "x")];
+        let seen = judged(&reports, |step| step.check = Check::Qsirecon);
+        let html = "sub-01_ses-01.html";
+        assert_eq!(
+            seen,
+            [format!(
+                "Found derivatives/*/{html} in out/p/derivatives/qsirecon-A/{html}"
+            )]
+        );
+    }
+}

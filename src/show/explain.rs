@@ -1,0 +1,362 @@
+//! Why a task is where it is, and what would have to happen: all that is known of it, put together.
+//!
+//! Decides nothing: the decision is [`crate::decide::manifest`]'s, the outputs are [`crate::gather::completion::explain`]'s,
+//! the next submission is [`crate::decide::request`]'s. Asks the executor for scripts only. The form is that of
+//! `docs/schema/explain.schema.json`.
+
+mod advice;
+mod attempts;
+mod awaiting;
+mod gone;
+mod held;
+mod next;
+mod remedy;
+mod telling;
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use crate::act::pass::AttemptNumbers;
+use crate::decide::manifest::{Decision, Outlook, Planned, Skip};
+use crate::decide::request;
+use crate::decide::request::Batch;
+use crate::decide::safety::SafetyStop;
+use crate::executor::{Executor, JobReport};
+use crate::gather::completion::explain::{Explainer, Findings};
+use crate::gather::logs;
+use crate::model::bids::{Dicom, Session, SessionLabel, SessionSource, SubjectLabel};
+use crate::model::config::Config;
+use crate::model::job::JobId;
+use crate::model::procedure::{ProcedureId, Scope, SessionsRule};
+use crate::model::state::{State, TaskRow};
+use crate::show::tables::words::outlook_text_of;
+use crate::show::tables::{decision_cell, decision_text, decision_word, failure_text_for};
+use crate::store::control::Control;
+use crate::store::state_file::Store;
+
+pub use attempts::{Attempt, Retry};
+pub use awaiting::{all_awaiting, awaiting};
+pub use gone::GONE;
+pub use next::{Next, asks};
+pub use remedy::remedy;
+pub use telling::{silence, telling};
+
+/// Holds what was found out about one subject, after a look at the queue.
+pub struct View<'a> {
+    pub config: &'a Config,
+    pub store: &'a Store,
+    pub subject: &'a SubjectLabel,
+    /// The subject's; empty: it is on record only.
+    pub sessions: &'a [Session],
+    /// False: parts of the data could not be read, which may hold other sessions.
+    pub is_all_read: bool,
+    /// All tasks of the subject.
+    pub tasks: &'a [&'a Planned],
+    pub state: &'a State,
+    /// Of the attempts file.
+    pub attempts: &'a [TaskRow],
+    /// None: the queue did not answer.
+    pub queue: Option<&'a [JobReport]>,
+    pub control: &'a Control,
+    /// Reasons for which `run` would submit nothing at all.
+    pub stops: &'a [SafetyStop],
+    /// What `run` would submit now.
+    pub batches: &'a [Batch],
+    pub executor: &'a dyn Executor,
+    pub outputs: &'a Explainer<'a>,
+    pub project: &'a str,
+    pub run_id: &'a str,
+    pub now: DateTime<Utc>,
+    /// Uid of whoever asks.
+    pub reader: u32,
+}
+
+/// Explains one task.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explanation {
+    pub subject: String,
+    /// Empty for tasks of subject scope.
+    pub session: String,
+    pub procedure: String,
+    /// One of the words of `session-status`, or [`GONE`].
+    pub decision: &'static str,
+    /// The same with its reason in brackets.
+    #[serde(skip)]
+    pub headline: Cow<'static, str>,
+    /// The decision in a sentence.
+    pub text: String,
+    /// What that comes from, down to the root: one sentence per task.
+    pub because: Vec<String>,
+    /// What would have to happen, or what a person can do.
+    pub todo: String,
+    pub dicom: Option<DicomPlace>,
+    pub dependencies: Vec<Needed>,
+    pub outputs: Findings,
+    /// The newest attempt, as the row on record tells after a look at Slurm.
+    pub row: Option<Attempt>,
+    /// What it may mean that the logs of a failed job say nothing.
+    #[serde(skip)]
+    pub silence: Option<String>,
+    pub job: Option<LiveJob>,
+    /// All attempts on record, the newest last.
+    pub attempts: Vec<Attempt>,
+    pub retry: Option<Retry>,
+    /// The next submission. None: there is none to be expected.
+    pub next: Option<Next>,
+    /// What keeps a due task back now, or will.
+    pub held_by: Vec<String>,
+}
+
+/// Says where a session's DICOM files are expected.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DicomPlace {
+    pub path: String,
+    pub exists: bool,
+}
+
+/// Describes a task that must be complete first.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Needed {
+    pub procedure: String,
+    pub session: String,
+    pub complete: bool,
+    /// The old name of `complete`.
+    pub ready: bool,
+    pub decision: &'static str,
+    pub text: String,
+    /// Down to the root.
+    pub because: Vec<String>,
+    /// One session that is ready is enough.
+    pub any_session: bool,
+}
+
+/// Holds what the queue says now.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LiveJob {
+    pub job_id: String,
+    pub cluster: Option<String>,
+    pub name: String,
+    /// Slurm's word.
+    pub state: String,
+    pub pending_reason: Option<String>,
+    pub node_list: Option<String>,
+}
+
+impl View<'_> {
+    /// Puts together what is known of one task.
+    pub fn explain(&self, planned: &Planned) -> Explanation {
+        let procedure = self.config.procedures.get(planned.procedure);
+        let key = request::key(self.config, planned);
+        let row = self.state.get(&key);
+        let outputs = self.outputs.findings(planned.procedure, &planned.session);
+        let chain = self.chain(planned);
+        let next = next::of(self, planned, row, &outputs);
+        let job = self.live_job(planned, row);
+        let mut explanation = Explanation {
+            subject: key.subject.to_string(),
+            session: key.session.to_string(),
+            procedure: key.procedure.to_string(),
+            decision: decision_word(&planned.decision),
+            headline: decision_cell(&planned.decision),
+            text: self.why(planned),
+            because: chain.iter().map(|link| self.link(link)).collect(),
+            todo: String::new(),
+            dicom: self.dicom(planned),
+            dependencies: self.dependencies(planned),
+            row: row.map(|row| self.newest(row)),
+            silence: row.and_then(|row| silence(row, &logs::of(self.config, self.store, row)?)),
+            attempts: self.attempts_of(&key),
+            retry: row.and_then(|row| self.retry(planned.procedure, row)),
+            held_by: self.held_by(&procedure.name, planned),
+            outputs,
+            job,
+            next,
+        };
+        explanation.todo = advice::todo(self, planned, &chain, &explanation);
+        explanation
+    }
+
+    /// Says where a task stands, and why it failed.
+    fn why(&self, planned: &Planned) -> String {
+        let row = self.state.get(&request::key(self.config, planned));
+        let failure = row.and_then(|row| failure_text_for(row, Some(self.reader)));
+        match (&planned.decision, failure) {
+            (
+                Decision::Skip(Skip::Failed {
+                    reason,
+                    attempt,
+                    outlook,
+                }),
+                Some(failure),
+            ) => {
+                let reason = reason.map_or("reason unknown", |reason| reason.as_str());
+                let text = format!("failed ({reason}, attempt {attempt}): {failure}");
+                match row.and_then(|row| remedy(self.config, row)) {
+                    // What to do is told beside it.
+                    Some(_) if *outlook == Outlook::None => text,
+                    _ => format!("{text}; {}", outlook_text_of(*outlook, *attempt)),
+                }
+            }
+            (Decision::Skip(Skip::InFlight { .. }), _)
+                if let Some(text) = row.and_then(|row| awaiting(self.config, row)) =>
+            {
+                text
+            }
+            (Decision::Skip(Skip::InFlight { .. }), _)
+                if let Some(other) = row.and_then(|row| advice::of_other(self, row)) =>
+            {
+                format!(
+                    "{}, as last seen: {other}",
+                    decision_text(&planned.decision)
+                )
+            }
+            (Decision::Skip(Skip::InFlight { .. }), _) if self.queue.is_none() => format!(
+                "{}, as Slurm last said; it does not answer now",
+                decision_text(&planned.decision)
+            ),
+            _ => decision_text(&planned.decision),
+        }
+    }
+
+    fn link(&self, planned: &Planned) -> String {
+        let key = request::key(self.config, planned);
+        format!("{key}: {}", self.why(planned))
+    }
+
+    /// Follows what a task waits for, down to the root.
+    fn chain(&self, planned: &Planned) -> Vec<&Planned> {
+        let mut chain: Vec<&Planned> = Vec::new();
+        let mut at = planned;
+        // No longer than there are procedures: they cannot wait for each other in a circle.
+        while chain.len() < self.config.procedures.len()
+            && let Decision::Skip(Skip::WaitingFor(waiting)) = &at.decision
+            && let Some(id) = self.config.procedures.find(&waiting.procedure)
+            && let Some(next) = self.task(id, waiting.session.as_ref().unwrap_or(&at.session))
+        {
+            chain.push(next);
+            at = next;
+        }
+        chain
+    }
+
+    /// Finds a task of this subject; a procedure of subject scope has one.
+    fn task(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<&Planned> {
+        let per_subject = self.config.procedures.get(procedure).scope == Scope::Subject;
+        self.tasks
+            .iter()
+            .find(|task| task.procedure == procedure && (per_subject || task.session == *session))
+            .copied()
+    }
+
+    fn dicom(&self, planned: &Planned) -> Option<DicomPlace> {
+        let session = self
+            .sessions
+            .iter()
+            .find(|session| session.session == planned.session)?;
+        let (path, exists) = match &session.dicom {
+            Dicom::At(path) => (path.to_path_buf(), path.symlink_metadata().is_ok()),
+            // The list of sessions does not say where they would be.
+            Dicom::Missing if self.sessions_file().is_some() => return None,
+            Dicom::Missing => {
+                let subject = self.config.dicom_root.join(&session.subject);
+                (subject.join(&session.session), false)
+            }
+            Dicom::NotNeeded => return None,
+        };
+        Some(DicomPlace {
+            path: path.to_string_lossy().into_owned(),
+            exists,
+        })
+    }
+
+    fn sessions_file(&self) -> Option<&Path> {
+        match &self.config.sessions {
+            SessionSource::Csv { file, .. } => Some(file),
+            SessionSource::Dicom | SessionSource::Bids => None,
+        }
+    }
+
+    fn dependencies(&self, planned: &Planned) -> Vec<Needed> {
+        let dag = &self.config.procedures;
+        let scope = dag.get(planned.procedure).scope;
+        let mut all = Vec::new();
+        for &(id, rule) in dag.dependencies(planned.procedure) {
+            let is_of_sessions = (dag.get(id).scope, scope) == (Scope::Session, Scope::Subject);
+            let tasks: Vec<&Planned> = if is_of_sessions {
+                // A session without DICOM files counts only if the dependency is complete there.
+                let sessions = self.sessions.iter();
+                let tasks = sessions.filter_map(|it| Some((it, self.task(id, &it.session)?)));
+                let counting = tasks.filter(|(session, task)| {
+                    session.dicom != Dicom::Missing || self.is_ready(task)
+                });
+                counting.map(|(_, task)| task).collect()
+            } else {
+                self.task(id, &planned.session).into_iter().collect()
+            };
+            let any_session = is_of_sessions && rule == SessionsRule::Any;
+            all.extend(tasks.into_iter().map(|task| self.needed(task, any_session)));
+        }
+        all
+    }
+
+    fn needed(&self, task: &Planned, any_session: bool) -> Needed {
+        let key = request::key(self.config, task);
+        let is_complete = self.is_ready(task);
+        Needed {
+            procedure: key.procedure.to_string(),
+            session: key.session.to_string(),
+            complete: is_complete,
+            ready: is_complete,
+            decision: decision_word(&task.decision),
+            text: self.why(task),
+            because: self
+                .chain(task)
+                .iter()
+                .map(|link| self.link(link))
+                .collect(),
+            any_session,
+        }
+    }
+
+    /// True if what depends on a task may begin.
+    fn is_ready(&self, task: &Planned) -> bool {
+        matches!(decision_word(&task.decision), "complete" | "not-applicable")
+    }
+
+    fn live_job(&self, planned: &Planned, row: Option<&TaskRow>) -> Option<LiveJob> {
+        let (id, cluster) = match &planned.decision {
+            Decision::Skip(Skip::InFlight { job_id, .. }) => (
+                job_id.as_ref()?,
+                row.and_then(|row| row.facts.cluster.as_deref()),
+            ),
+            Decision::Skip(Skip::JobWithoutRow(id)) => (id, None),
+            Decision::Skip(Skip::Renamed(former)) => (former.job_id.as_ref()?, None),
+            _ => return None,
+        };
+        self.job(id, cluster)
+    }
+
+    /// Finds a job in the queue.
+    fn job(&self, id: &JobId, cluster: Option<&str>) -> Option<LiveJob> {
+        let mut jobs = self.queue?.iter();
+        let job = jobs.find(|job| {
+            job.id == *id && (cluster.is_none() || job.facts.cluster.as_deref() == cluster)
+        })?;
+        let text = |text: &Option<std::sync::Arc<str>>| text.as_deref().map(str::to_owned);
+        Some(LiveJob {
+            job_id: job.id.to_string(),
+            cluster: text(&job.facts.cluster),
+            name: job.name.clone(),
+            state: text(&job.facts.slurm_state).unwrap_or_else(|| format!("{:?}", job.phase)),
+            pending_reason: job.pending_reason.clone().filter(|reason| reason != "None"),
+            node_list: text(&job.facts.node_list),
+        })
+    }
+
+    fn history(&self) -> AttemptNumbers {
+        AttemptNumbers::new(self.attempts, self.state)
+    }
+}

@@ -1,0 +1,133 @@
+//! Rows that nothing in the study stands behind any more: their session was renamed or moved away, or their
+//! procedure left the configuration. Nothing is decided about them, so they are told from what is on record.
+
+use super::{Explanation, View, silence};
+use crate::decide::request;
+use crate::gather::completion::explain::{Findings, Verdict};
+use crate::gather::logs;
+use crate::model::bids::SessionLabel;
+use crate::model::procedure::Scope;
+use crate::model::state::{TaskKey, TaskRow};
+
+/// Stands where tasks have a word of `session-status`.
+pub const GONE: &str = "gone";
+
+/// Says what is not there any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gone {
+    Procedure,
+    Subject,
+    Session,
+    /// All are there, and the procedure has no such task: its scope was changed.
+    Task,
+}
+
+impl View<'_> {
+    /// Lists the rows of the subject that are no tasks of the study.
+    pub fn gone(&self) -> Vec<&TaskRow> {
+        let tasks = self.tasks.iter();
+        let keys: Vec<TaskKey> = tasks.map(|task| request::key(self.config, task)).collect();
+        let rows = self.state.rows().iter();
+        rows.filter(|row| *row.key.subject == *self.subject.as_str() && !keys.contains(&row.key))
+            .collect()
+    }
+
+    /// Explains one of them.
+    pub fn explain_gone(&self, row: &TaskRow) -> Explanation {
+        let key = &row.key;
+        let gone = self.what_is_gone(key);
+        let (text, advice) = self.words_of(key, gone);
+        let todo = match row.is_in_flight() {
+            true => super::advice::of_gone(self, row),
+            false => advice,
+        };
+        let job = row.job_id.as_ref().filter(|_| row.is_in_flight());
+        Explanation {
+            subject: key.subject.to_string(),
+            session: key.session.to_string(),
+            procedure: key.procedure.to_string(),
+            decision: GONE,
+            headline: GONE.into(),
+            text,
+            because: Vec::new(),
+            todo,
+            dicom: None,
+            dependencies: Vec::new(),
+            outputs: self.outputs_of(key),
+            row: Some(self.newest(row)),
+            silence: logs::of(self.config, self.store, row).and_then(|files| silence(row, &files)),
+            job: job.and_then(|id| self.job(id, row.facts.cluster.as_deref())),
+            attempts: self.attempts_of(key),
+            retry: None,
+            next: None,
+            held_by: Vec::new(),
+        }
+    }
+
+    fn what_is_gone(&self, key: &TaskKey) -> Gone {
+        let is_there = |label: &str| self.sessions.iter().any(|s| s.session.as_str() == label);
+        match self.config.procedures.find(&key.procedure) {
+            None => Gone::Procedure,
+            Some(_) if self.sessions.is_empty() => Gone::Subject,
+            Some(id) if self.config.procedures.get(id).scope == Scope::Session => {
+                match is_there(&key.session) {
+                    true => Gone::Task,
+                    false => Gone::Session,
+                }
+            }
+            Some(_) => Gone::Task,
+        }
+    }
+
+    /// Says what is gone, and what to do.
+    fn words_of(&self, key: &TaskKey, gone: Gone) -> (String, String) {
+        let aside = "`snbb-scheduler clean --rows --older-than 90d` puts old rows aside";
+        let here = match self.is_all_read {
+            true => "is gone from the data (renamed or moved away?)",
+            false => "is not found in the data, parts of which cannot be read",
+        };
+        let back = format!("give its directory the name back; if it is gone for good, {aside}");
+        match gone {
+            Gone::Procedure => (
+                format!(
+                    "{} is not in the configuration any more; a row of it stands on record",
+                    key.procedure
+                ),
+                format!("put it back into the configuration; if it is gone for good, {aside}"),
+            ),
+            Gone::Subject => (
+                format!("{} {here}; a row of it stands on record", key.subject),
+                back,
+            ),
+            Gone::Session => (
+                format!("{} {here}; a row of it stands on record", key.session),
+                back,
+            ),
+            Gone::Task => (
+                format!(
+                    "{} has no such task any more (was its scope changed?); a row of it stands on record",
+                    key.procedure
+                ),
+                "nothing, the row only tells what was".to_owned(),
+            ),
+        }
+    }
+
+    fn outputs_of(&self, key: &TaskKey) -> Findings {
+        let procedure = self.config.procedures.find(&key.procedure);
+        let session = match key.session.is_empty() {
+            true => Some(SessionLabel::none()),
+            false => SessionLabel::new(&key.session).ok(),
+        };
+        match (procedure, session) {
+            (Some(procedure), Some(session)) => self.outputs.findings(procedure, &session),
+            // Nobody knows where they would be.
+            _ => Findings {
+                verdict: Verdict::NotApplicable,
+                directory: String::new(),
+                required: Vec::new(),
+                forbidden: Vec::new(),
+            },
+        }
+    }
+}

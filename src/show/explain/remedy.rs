@@ -1,0 +1,114 @@
+//! What to set so that a job that was killed for want of a resource gets through. Pure.
+
+use crate::decide::manifest::retry::{asked_mem, asked_time};
+use crate::model::config::Config;
+use crate::model::procedure::{MemSize, TimeLimit, options};
+use crate::model::state::{Reason, TaskRow, TaskStatus};
+
+/// Says what to set for a failed row that had too little memory or time. None: it did not fail for want
+/// of either, its procedure left the configuration, or the configuration asks for more by now.
+pub fn remedy(config: &Config, row: &TaskRow) -> Option<String> {
+    if row.status != TaskStatus::Failed {
+        return None;
+    }
+    let procedure = config
+        .procedures
+        .get(config.procedures.find(&row.key.procedure)?);
+    let resources = &procedure.resources;
+    let (key, factor, asked, configured, text): (_, _, _, _, fn(u64) -> String) = match row.reason?
+    {
+        Reason::OutOfMemory => (
+            "mem",
+            "mem_factor",
+            asked_mem(row, resources),
+            options::mem(resources).and_then(|mem| mem.bound()),
+            |mb| MemSize::of_megabytes(mb).to_string(),
+        ),
+        Reason::Timeout => (
+            "time",
+            "time_factor",
+            asked_time(row, resources),
+            options::time(resources).and_then(|time| time.bound()),
+            |seconds| TimeLimit::of_seconds(seconds).to_string(),
+        ),
+        _ => return None,
+    };
+    if configured
+        .zip(asked)
+        .is_some_and(|(now, asked)| now > asked)
+    {
+        return None;
+    }
+    let now = asked.map_or_else(String::new, |asked| format!(" (it had {})", text(asked)));
+    let place = match config.file.as_deref().and_then(|file| file.file_name()) {
+        Some(name) => name.to_string_lossy().into_owned(),
+        None => "the configuration".to_owned(),
+    };
+    let has_rule = (procedure.rules.retry.as_ref())
+        .and_then(|retry| retry.on.get(&row.reason?))
+        .is_some_and(|rule| match key {
+            "mem" => rule.mem_factor.is_some(),
+            _ => rule.time_factor.is_some(),
+        });
+    let rule = if has_rule {
+        String::new()
+    } else {
+        format!(", or a rule with `{factor}` below its `retry`")
+    };
+    Some(format!(
+        "set more `{key}` for {} in {place}{now}{rule}: a retry alone would fail again",
+        row.key.procedure
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::Overrides;
+    use crate::config::load::interpret;
+    use crate::model::state::testing::row;
+
+    fn config(rest: &str) -> Config {
+        let text = format!(
+            "procedures:\n  - {{name: p, output_dir: p, script: p.sh, completion_marker: x, {rest}}}\n"
+        );
+        let file = Some(Path::new("/study/c.yaml"));
+        let none = |_: &str| None;
+        let set = Overrides::default();
+        interpret(text.as_bytes(), file, false, &none, &set, Path::new("/")).unwrap()
+    }
+
+    fn killed(reason: Reason) -> TaskRow {
+        let mut row = row("p", TaskStatus::Failed, reason);
+        row.facts.req_mem_mb = Some(100);
+        row.facts.time_limit_s = Some(120);
+        row
+    }
+
+    #[test]
+    fn what_to_set_is_named_with_what_it_had() {
+        let config = config("mem: 100M, time: '00:02:00'");
+        assert_eq!(
+            remedy(&config, &killed(Reason::OutOfMemory)).unwrap(),
+            "set more `mem` for p in c.yaml (it had 100M), or a rule with `mem_factor` below its `retry`: a \
+             retry alone would fail again"
+        );
+        let time = remedy(&config, &killed(Reason::Timeout)).unwrap();
+        assert!(
+            time.contains("more `time` for p") && time.contains("`time_factor`"),
+            "{time}"
+        );
+        assert_eq!(remedy(&config, &killed(Reason::ExitCode)), None);
+    }
+
+    #[test]
+    fn a_rule_that_is_there_is_not_proposed_and_what_is_mended_needs_nothing() {
+        let ruled = config("mem: 100M, retry: {on: {out_of_memory: {mem_factor: 1.5}}}");
+        let text = remedy(&ruled, &killed(Reason::OutOfMemory)).unwrap();
+        assert!(!text.contains("mem_factor"), "{text}");
+        let mended = config("mem: 200M");
+        assert_eq!(remedy(&mended, &killed(Reason::OutOfMemory)), None);
+    }
+}

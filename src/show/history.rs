@@ -1,0 +1,303 @@
+//! All that happened to tasks, in the order of time: what the audit log says, and what only the rows and
+//! the attempts file know. Pure.
+
+mod frame;
+
+use chrono::{DateTime, Utc};
+use serde_json::{Map, Value};
+
+use crate::model::job::JobId;
+use crate::model::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
+use crate::show::tables::{failure_text, used_text};
+use crate::store::audit_log::{EventKind, Record, fill};
+
+pub use frame::history_frame;
+
+/// Describes one thing that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    pub at: Option<DateTime<Utc>>,
+    pub key: TaskKey,
+    pub event: EventKind,
+    pub attempt: Option<i32>,
+    pub job_id: Option<JobId>,
+    pub old_status: Option<TaskStatus>,
+    pub new_status: Option<TaskStatus>,
+    pub reason: Option<Reason>,
+    /// Who asked for it, if a person did.
+    pub by: Option<String>,
+    /// In words; it may change.
+    pub detail: Option<String>,
+    /// True if only a row tells of it: the audit log was lost, or is the Python program's.
+    pub from_row: bool,
+}
+
+/// Puts the events of tasks in order. `records` and `attempts` hold those of the tasks that are meant;
+/// the newest attempt, the row, is one of `attempts`.
+pub fn of(records: &[Record], attempts: &[&TaskRow]) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = records
+        .iter()
+        .map(|record| entry_of(record, attempts))
+        .collect();
+    for row in attempts {
+        let is_told = |kinds: &[EventKind], status: Option<TaskStatus>| {
+            records.iter().any(|record| {
+                kinds.contains(&record.kind)
+                    && (status.is_none() || record.new_status == status)
+                    && is_of(record, row)
+            })
+        };
+        let begun = [EventKind::Submitted, EventKind::Adopted];
+        if !is_told(&begun, None) {
+            entries.push(begin_of(row));
+        }
+        let ended = [
+            EventKind::StatusChange,
+            EventKind::ReasonChange,
+            EventKind::Adopted,
+            EventKind::Repaired,
+        ];
+        if !row.is_in_flight() && !is_told(&ended, Some(row.status)) {
+            entries.push(end_of(row));
+        }
+    }
+    // Stable: what has the same time stays in the order of the log.
+    entries.sort_by_key(|entry| entry.at);
+    entries
+}
+
+fn entry_of(record: &Record, attempts: &[&TaskRow]) -> Entry {
+    let text = |key: &str| record.fields.get(key).and_then(Value::as_str);
+    let mut row = bare(&record.key);
+    row.status = record.new_status.unwrap_or(row.status);
+    row.reason = text("reason").and_then(|word| word.parse().ok());
+    fill(&mut row, &record.fields);
+    let known = attempts.iter().find(|attempt| is_of(record, attempt));
+    let detail = text("detail").map(str::to_owned);
+    // What only the detail says is not said twice.
+    let by = text("by").map(str::to_owned).or_else(|| {
+        let said = detail.as_deref()?.strip_prefix("asked for by ")?;
+        Some(said.to_owned())
+    });
+    let detail = detail.filter(|text| !text.starts_with("asked for by "));
+    let facts = match (record.kind, record.new_status) {
+        (EventKind::StatusChange | EventKind::ReasonChange, Some(TaskStatus::Failed)) => told(&row),
+        (EventKind::StatusChange | EventKind::ReasonChange, Some(TaskStatus::Complete)) => {
+            used_text(&row)
+        }
+        (EventKind::Submitted, _) => cause(&record.fields),
+        _ => None,
+    };
+    let detail: Vec<String> = [facts, detail].into_iter().flatten().collect();
+    Entry {
+        at: Some(record.at),
+        key: record.key.clone(),
+        event: record.kind,
+        attempt: row.attempt.or(known.and_then(|row| row.attempt)),
+        job_id: record.job_id.clone(),
+        old_status: record.old_status,
+        new_status: record.new_status,
+        reason: row.reason,
+        by,
+        detail: (!detail.is_empty()).then(|| detail.join("; ")),
+        from_row: false,
+    }
+}
+
+/// Says why a task was submitted that had been tried before.
+fn cause(fields: &Map<String, Value>) -> Option<String> {
+    let text = |key: &str| fields.get(key).and_then(Value::as_str);
+    if let Some(reason) = text("retry_of") {
+        let changes = fields.get("changes").and_then(Value::as_array);
+        let changes: Vec<&str> = changes
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        return Some(match changes.as_slice() {
+            [] => format!("tried again after {reason}"),
+            changes => format!("tried again after {reason}: {}", changes.join(", ")),
+        });
+    }
+    Some(match text("cause")? {
+        "outputs_gone" => "it was complete, and its outputs were gone".to_owned(),
+        "never_verified" => {
+            "an earlier program recorded it as complete, and its outputs were missing".to_owned()
+        }
+        "failed_before" => "failed before".to_owned(),
+        "stale" => "sessions had come since it was complete".to_owned(),
+        "forced" => "asked for with --force".to_owned(),
+        other => other.to_owned(),
+    })
+}
+
+/// True if an event is about this attempt.
+fn is_of(record: &Record, row: &TaskRow) -> bool {
+    if record.key != row.key {
+        return false;
+    }
+    let submission = record.fields.get("submission_id").and_then(Value::as_str);
+    match (submission, row.submission_id.as_deref()) {
+        (Some(a), Some(b)) => a == b,
+        _ => record.job_id.is_some() && record.job_id == row.job_id,
+    }
+}
+
+fn begin_of(row: &TaskRow) -> Entry {
+    Entry {
+        at: row.submitted_at,
+        key: row.key.clone(),
+        event: EventKind::Submitted,
+        attempt: row.attempt,
+        job_id: row.job_id.clone(),
+        old_status: None,
+        new_status: Some(TaskStatus::Pending),
+        reason: None,
+        by: None,
+        detail: None,
+        from_row: true,
+    }
+}
+
+fn end_of(row: &TaskRow) -> Entry {
+    Entry {
+        // Slurm's times are whole seconds: nothing ends before it begins.
+        at: row.facts.ended_at.or(row.updated_at).max(row.submitted_at),
+        event: EventKind::StatusChange,
+        new_status: Some(row.status),
+        reason: row.reason,
+        detail: match row.status {
+            TaskStatus::Failed => told(row),
+            _ => used_text(row),
+        },
+        ..begin_of(row)
+    }
+}
+
+/// Says why it failed; the time and memory are said there if they matter.
+fn told(row: &TaskRow) -> Option<String> {
+    match (failure_text(row), used_text(row)) {
+        (Some(failure), Some(used)) if !failure.contains("ran ") && !failure.contains("seen") => {
+            Some(format!("{failure}; {used}"))
+        }
+        (Some(failure), _) => Some(failure),
+        (None, used) => used,
+    }
+}
+
+fn bare(key: &TaskKey) -> TaskRow {
+    TaskRow {
+        key: key.clone(),
+        status: TaskStatus::Pending,
+        submitted_at: None,
+        job_id: None,
+        reason: None,
+        attempt: None,
+        facts: JobFacts::default(),
+        updated_at: None,
+        missing_since: None,
+        job_name: None,
+        submission_id: None,
+        input_sessions: None,
+        replaces_outputs: None,
+        retry: Default::default(),
+        other_columns: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::state::testing::row;
+    use crate::store::audit_log::parse;
+
+    fn words(entries: &[Entry]) -> Vec<String> {
+        let entries = entries.iter().map(|entry| {
+            format!(
+                "{} {} {:?} {:?} {}",
+                entry
+                    .at
+                    .map_or("-".to_owned(), |at| at.format("%H:%M").to_string()),
+                entry.event.as_str(),
+                entry.attempt,
+                entry.by,
+                entry.detail.as_deref().unwrap_or("-"),
+            )
+        });
+        entries.collect()
+    }
+
+    #[test]
+    fn a_submission_after_another_says_why() {
+        let told = |extra: &str| {
+            let log = format!(
+                r#"{{"timestamp":"2026-03-01T04:00:00+00:00","event":"submitted","subject":"sub-1","session":"","procedure":"a","job_id":"12"{extra}}}"#
+            );
+            of(&parse(log.as_bytes()).records, &[])[0]
+                .detail
+                .clone()
+                .unwrap_or_default()
+        };
+        assert_eq!(told(""), "");
+        for (extra, expected) in [
+            (
+                r#","cause":"outputs_gone""#,
+                "it was complete, and its outputs were gone",
+            ),
+            (r#","cause":"forced""#, "asked for with --force"),
+            (
+                r#","cause":"stale""#,
+                "sessions had come since it was complete",
+            ),
+            (
+                r#","cause":"retry","retry_of":"timeout""#,
+                "tried again after timeout",
+            ),
+            (
+                r#","retry_of":"timeout","changes":["--time 1 -> 2","--mem 1 -> 2"]"#,
+                "tried again after timeout: --time 1 -> 2, --mem 1 -> 2",
+            ),
+            (r#","cause":"of_a_later_version""#, "of_a_later_version"),
+        ] {
+            assert_eq!(told(extra), expected);
+        }
+    }
+
+    #[test]
+    fn the_log_tells_and_rows_fill_what_it_lacks() {
+        let log = r#"
+{"timestamp":"2026-03-01T04:00:00+00:00","event":"submitted","subject":"sub-1","session":"","procedure":"a","job_id":"12","submission_id":"s12","attempt":2}
+{"timestamp":"2026-03-01T05:00:00+00:00","event":"cancelled","subject":"sub-1","session":"","procedure":"a","job_id":"12","detail":"asked for by anna"}
+{"timestamp":"2026-03-01T05:01:00+00:00","event":"status_change","subject":"sub-1","session":"","procedure":"a","job_id":"12","submission_id":"s12","old_status":"running","new_status":"failed","reason":"cancelled","attempt":2,"slurm_state":"CANCELLED by 7"}
+{"timestamp":"2026-03-01T06:00:00+00:00","event":"retry_cleared","subject":"sub-1","session":"","procedure":"a","job_id":"12","old_status":"failed","by":"ben"}
+"#;
+        let records = parse(log.as_bytes()).records;
+        let key = records[0].key.clone();
+        let attempt = |number: i32, id: &str, hour: u32| {
+            let mut row = row("a", TaskStatus::Failed, Reason::ExitCode);
+            row.key = key.clone();
+            row.attempt = Some(number);
+            row.job_id = Some(JobId::new(id));
+            row.submission_id = Some(format!("s{id}").into());
+            row.submitted_at = format!("2026-03-01T0{hour}:00:00Z").parse().ok();
+            row.facts = JobFacts {
+                exit_code: Some("3:0".into()),
+                ended_at: format!("2026-03-01T0{hour}:30:00Z").parse().ok(),
+                ..JobFacts::default()
+            };
+            row
+        };
+        let (first, second) = (attempt(1, "11", 2), attempt(2, "12", 4));
+        assert_eq!(
+            words(&of(&records, &[&first, &second])),
+            [
+                "02:00 submitted Some(1) None -",
+                "02:30 status_change Some(1) None exit code 3",
+                "04:00 submitted Some(2) None -",
+                "05:00 cancelled Some(2) Some(\"anna\") -",
+                "05:01 status_change Some(2) None cancelled by the user with uid 7",
+                "06:00 retry_cleared Some(2) Some(\"ben\") -",
+            ]
+        );
+    }
+}

@@ -1,0 +1,354 @@
+//! Sends a mail by SMTP: plain, with STARTTLS, or with TLS from the start (port 465).
+//!
+//! Knows nothing of what the mail says. Never shows the password, never sends it unencrypted to
+//! another machine, and never waits for a server for longer than its limits.
+
+use std::io;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lettre::message::header::{HeaderName, HeaderValue};
+use lettre::message::{Mailbox, MultiPart, SinglePart};
+use lettre::transport::smtp::authentication::Credentials;
+use lettre::transport::smtp::client::{Tls, TlsParameters};
+use lettre::transport::smtp::extension::ClientId;
+use lettre::{SmtpTransport, Transport as _};
+
+use crate::base::sys;
+use crate::model::config::AuditConfig;
+
+/// Holds what a mail says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Message {
+    /// One line.
+    pub subject: String,
+    pub text: String,
+    /// The same for programs that show HTML. None: the mail is text only.
+    pub html: Option<String>,
+}
+
+/// Holds how long a server may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// For the connection, and for each answer.
+    pub step: Duration,
+    /// For all of it, the look-up of the host's name included.
+    pub total: Duration,
+}
+
+/// Says why a mail was not sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MailError {
+    #[error("there is nobody to send the mail to")]
+    NoRecipients,
+    #[error("'{value}' ({key}) is not a mail address: {message}")]
+    Address {
+        key: &'static str,
+        value: String,
+        message: String,
+    },
+    #[error("the subject of the mail holds a control character: {0:?}")]
+    Subject(String),
+    #[error("there is no password for smtp_username '{user}'")]
+    NoPassword { user: String },
+    #[error("the password would go unencrypted to {host}:{port}")]
+    Unencrypted { host: String, port: u16 },
+    #[error("the mail cannot be put together: {0}")]
+    Message(String),
+    #[error("the mail server {host}:{port} {problem}")]
+    Server {
+        host: String,
+        port: u16,
+        problem: Problem,
+    },
+}
+
+/// Says what went wrong with a mail server. The texts are the server's or the system's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    #[error("cannot be reached: {0}")]
+    Unreachable(String),
+    #[error("did not answer in time")]
+    TimedOut,
+    #[error("ended the connection, or broke the rules of SMTP: {0}")]
+    Broken(String),
+    #[error("and this machine did not agree on TLS: {0}")]
+    Tls(String),
+    #[error("refuses the login of '{user}': {reply}")]
+    Login { user: String, reply: String },
+    #[error("wants a login: {0}")]
+    LoginWanted(String),
+    #[error("refuses the mail: {0}")]
+    Refused(String),
+    #[error("does not take the mail now: {0}")]
+    NotNow(String),
+}
+
+const IMPLICIT_TLS: u16 = 465;
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            step: Duration::from_secs(20),
+            total: Duration::from_secs(60),
+        }
+    }
+}
+
+impl MailError {
+    /// Says what to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::NoRecipients => "list addresses as audit.email_recipients",
+            Self::Address { .. } | Self::Subject(_) | Self::Message(_) => {
+                "look at audit.email_recipients and audit.email_from in the configuration"
+            }
+            Self::NoPassword { .. } => {
+                "name the variable that holds it as audit.smtp_password_env (a crontab can set it), \
+                 or take audit.smtp_username out"
+            }
+            Self::Unencrypted { .. } => {
+                "set audit.smtp_tls: yes (STARTTLS), or audit.smtp_port: 465 (TLS from the start)"
+            }
+            Self::Server { problem, .. } => match problem {
+                Problem::Unreachable(_) | Problem::TimedOut => {
+                    "look at audit.smtp_host and audit.smtp_port; the server must be reachable from this machine"
+                }
+                Problem::Broken(_) => {
+                    "look at audit.smtp_port: 465 speaks TLS from the start, others with audit.smtp_tls: yes or not at all"
+                }
+                Problem::Tls(_) => {
+                    "the server's certificate must be for audit.smtp_host, and its authority among those of this \
+                     machine (or in the file that SSL_CERT_FILE names); a server without STARTTLS needs audit.smtp_tls: no"
+                }
+                Problem::Login { .. } => "look at audit.smtp_username and the password",
+                Problem::LoginWanted(_) => {
+                    "set audit.smtp_username and audit.smtp_password_env, with audit.smtp_tls: yes"
+                }
+                Problem::Refused(_) => {
+                    "look at audit.email_from and audit.email_recipients: a server takes only senders and \
+                     recipients that it knows, and all recipients or none"
+                }
+                Problem::NotNow(_) => "it can be sent later",
+            },
+        }
+    }
+}
+
+/// Finds what is wrong with the settings, as far as can be told without the server.
+///
+/// # Errors
+/// What is wrong.
+pub fn check(config: &AuditConfig) -> Result<(), MailError> {
+    compose(config, &Message::default())?;
+    transport(config, Limits::default()).map(|_| ())
+}
+
+/// Sends a mail to all recipients of the configuration.
+///
+/// # Errors
+/// Nobody got it, as far as this machine knows.
+pub fn send(config: &AuditConfig, message: &Message) -> Result<(), MailError> {
+    send_within(config, message, Limits::default())
+}
+
+/// As [`send`], with other limits of time.
+///
+/// # Errors
+/// As [`send`].
+pub fn send_within(
+    config: &AuditConfig,
+    message: &Message,
+    limits: Limits,
+) -> Result<(), MailError> {
+    let mail = compose(config, message)?;
+    let transport = transport(config, limits)?;
+    let config = config.clone();
+    let (host, port) = (config.smtp_host.clone(), config.smtp_port);
+    let (done, outcome) = mpsc::channel();
+    let work = move || {
+        let sent = transport.send(&mail);
+        // Nobody listens any more after the time limit.
+        let _ = done.send(sent.map(|_| ()).map_err(|error| explain(&config, &error)));
+    };
+    // A thread, because neither the look-up of a name nor a server that sends a byte now and then
+    // has a time limit of its own. It ends with the process.
+    let thread = std::thread::Builder::new().name("mail".to_owned());
+    let problem = match thread.spawn(work) {
+        Ok(_) => match outcome.recv_timeout(limits.total) {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(problem)) => problem,
+            Err(_) => Problem::TimedOut,
+        },
+        Err(error) => Problem::Unreachable(format!("cannot start a thread: {error}")),
+    };
+    Err(MailError::Server {
+        host,
+        port,
+        problem,
+    })
+}
+
+/// Puts the mail together. Header lines are made of checked values only.
+fn compose(config: &AuditConfig, message: &Message) -> Result<lettre::Message, MailError> {
+    if config.email_recipients.is_empty() {
+        return Err(MailError::NoRecipients);
+    }
+    if message.subject.chars().any(char::is_control) {
+        return Err(MailError::Subject(message.subject.clone()));
+    }
+    let id = format!(
+        "<{:016x}.{}@{}>",
+        sys::random(),
+        std::process::id(),
+        host_name().unwrap_or_else(|| "localhost".to_owned())
+    );
+    let mut mail = lettre::Message::builder()
+        .from(mailbox("email_from", &config.email_from)?)
+        .subject(message.subject.as_str())
+        .message_id(Some(id));
+    for recipient in &config.email_recipients {
+        mail = mail.to(mailbox("email_recipients", recipient)?);
+    }
+    let failed = |error: lettre::error::Error| MailError::Message(error.to_string());
+    let mut mail = match &message.html {
+        Some(html) => mail.multipart(MultiPart::alternative_plain_html(
+            message.text.clone(),
+            html.clone(),
+        )),
+        None => mail.singlepart(SinglePart::plain(message.text.clone())),
+    }
+    .map_err(failed)?;
+    // RFC 3834: nobody's "I am away" answers this.
+    mail.headers_mut().insert_raw(HeaderValue::new(
+        HeaderName::new_from_ascii_str("Auto-Submitted"),
+        "auto-generated".to_owned(),
+    ));
+    Ok(mail)
+}
+
+fn mailbox(key: &'static str, value: &str) -> Result<Mailbox, MailError> {
+    let failed = |message: String| MailError::Address {
+        key,
+        value: value.escape_debug().to_string(),
+        message,
+    };
+    if value.chars().any(char::is_control) {
+        return Err(failed("it holds a control character".to_owned()));
+    }
+    // `root` is a user of the mail server.
+    let is_local = !value.is_empty() && !value.contains(['@', '<', '>', ' ']);
+    let host = if is_local { "@localhost" } else { "" };
+    format!("{value}{host}")
+        .parse()
+        .map_err(|error: lettre::address::AddressError| failed(error.to_string()))
+}
+
+fn transport(config: &AuditConfig, limits: Limits) -> Result<SmtpTransport, MailError> {
+    let host = &config.smtp_host;
+    let port = config.smtp_port;
+    let parameters = || {
+        TlsParameters::new(host.clone()).map_err(|error| MailError::Server {
+            host: host.clone(),
+            port,
+            problem: Problem::Tls(error.to_string()),
+        })
+    };
+    let tls = match (port, config.smtp_tls) {
+        (IMPLICIT_TLS, _) => Tls::Wrapper(parameters()?),
+        (_, true) => Tls::Required(parameters()?),
+        (_, false) => Tls::None,
+    };
+    let is_plain = matches!(tls, Tls::None);
+    let mut builder = SmtpTransport::builder_dangerous(host)
+        .port(port)
+        .tls(tls)
+        .timeout(Some(limits.step));
+    if let Some(name) = host_name() {
+        builder = builder.hello_name(ClientId::Domain(name));
+    }
+    if let Some(user) = &config.smtp_username {
+        let Some(password) = &config.smtp_password else {
+            return Err(MailError::NoPassword { user: user.clone() });
+        };
+        if is_plain && !is_this_machine(host) {
+            return Err(MailError::Unencrypted {
+                host: host.clone(),
+                port,
+            });
+        }
+        builder = builder.credentials(Credentials::new(user.clone(), password.0.clone()));
+    }
+    Ok(builder.build())
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let address: Option<std::net::IpAddr> = host.parse().ok();
+    host == "localhost" || address.is_some_and(|address| address.is_loopback())
+}
+
+/// Returns the name to greet a server with, if the host has one that fits.
+fn host_name() -> Option<String> {
+    let name = sys::host_name();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
+    (!name.is_empty() && name.chars().all(is_plain)).then_some(name)
+}
+
+/// Finds out what an error means, and takes secrets out of its words: a server may repeat them.
+fn explain(config: &AuditConfig, error: &lettre::transport::smtp::Error) -> Problem {
+    let words = words(config, error);
+    let sources = std::iter::successors(std::error::Error::source(error), |error| error.source());
+    let io = sources
+        .filter_map(|error| error.downcast_ref::<io::Error>())
+        .map(io::Error::kind)
+        .next();
+    let is_late = matches!(
+        io,
+        Some(io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
+    );
+    match error.status().map(u16::from) {
+        Some(530) => Problem::LoginWanted(words),
+        Some(432 | 454 | 534 | 535 | 538) if config.smtp_username.is_some() => Problem::Login {
+            user: config.smtp_username.clone().unwrap_or_default(),
+            reply: words,
+        },
+        Some(400..500) => Problem::NotNow(words),
+        Some(_) => Problem::Refused(words),
+        None if is_late => Problem::TimedOut,
+        None if error.is_tls() => Problem::Tls(words),
+        None if error.is_client() && words.contains("STARTTLS") => Problem::Tls(words),
+        None if error.is_client() => Problem::Refused(words),
+        None if error.is_response() => Problem::Broken(words),
+        None => match io {
+            Some(io::ErrorKind::InvalidData) => Problem::Tls(words),
+            Some(
+                io::ErrorKind::ConnectionReset
+                | io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::UnexpectedEof,
+            ) => Problem::Broken(words),
+            _ => Problem::Unreachable(words),
+        },
+    }
+}
+
+fn words(config: &AuditConfig, error: &lettre::transport::smtp::Error) -> String {
+    let mut text = error.to_string();
+    let password = config
+        .smtp_password
+        .as_ref()
+        .map(|secret| secret.0.as_str());
+    if let Some(password) = password.filter(|password| !password.is_empty()) {
+        let user = config.smtp_username.as_deref().unwrap_or_default();
+        for secret in [
+            STANDARD.encode(format!("\0{user}\0{password}")),
+            STANDARD.encode(password),
+            password.to_owned(),
+        ] {
+            text = text.replace(&secret, "(secret)");
+        }
+    }
+    text
+}

@@ -1,0 +1,9 @@
+//! What people and other programs get to see.
+
+pub mod audit;
+pub mod explain;
+pub mod history;
+pub mod mail;
+pub mod notify;
+pub mod outputs;
+pub mod tables;

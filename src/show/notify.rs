@@ -1,0 +1,148 @@
+//! What a call tells those who do not watch it: a digest by mail or command, a heartbeat, metrics.
+//!
+//! All of it is made from the files of the state, from what the call itself found ([`Call`]), and from
+//! what earlier calls left ([`Memory`]). [`matters`], [`digest`], [`heartbeat`] and [`metrics`] are pure.
+//! Nothing here may keep a submission from being made or recorded: it comes after the work, without
+//! the lock, and whatever fails is a warning.
+
+pub mod digest;
+pub mod events;
+pub mod heartbeat;
+pub mod memory;
+pub mod messenger;
+pub mod metrics;
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+pub use memory::Memory;
+
+use crate::decide::manifest::{Decision, Manifest, Skip};
+use crate::gather::disk::cost::RootCost;
+use crate::model::procedure::ProcedureDag;
+use crate::show::tables::words::decision_word;
+
+/// Names the commands that cron calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    Run,
+    Monitor,
+    Retry,
+}
+
+/// Describes one call: what it is, how it ended and what it found.
+#[derive(Debug, Clone)]
+pub struct Call {
+    pub command: Command,
+    pub started_at: DateTime<Utc>,
+    pub ended_at: DateTime<Utc>,
+    /// The program's exit code.
+    pub exit: u8,
+    /// What ended it early, in a sentence.
+    pub error: Option<String>,
+    pub hint: Option<String>,
+    /// Of a run that came to its decisions.
+    pub figures: Option<Figures>,
+    /// What looking at the data has cost, by root.
+    pub scan: Vec<Scan>,
+}
+
+/// Holds the figures of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Figures {
+    /// False with a selection: then they are about a part of the study.
+    pub whole: bool,
+    pub sessions: usize,
+    /// By procedure and the word for the decision.
+    pub decisions: BTreeMap<String, BTreeMap<String, usize>>,
+    pub submitted: usize,
+    /// By cause.
+    pub refused: Vec<(String, usize)>,
+    pub in_doubt: usize,
+}
+
+/// Says what looking at one root has cost.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scan {
+    /// The root's key in the configuration.
+    pub root: String,
+    pub directories: u64,
+    pub calls: u64,
+    /// In these calls, added up over all threads.
+    pub seconds: f64,
+}
+
+impl Command {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Monitor => "monitor",
+            Self::Retry => "retry",
+        }
+    }
+}
+
+impl Call {
+    pub fn begin(command: Command, at: DateTime<Utc>) -> Self {
+        Self {
+            command,
+            started_at: at,
+            ended_at: at,
+            exit: 0,
+            error: None,
+            hint: None,
+            figures: None,
+            scan: Vec::new(),
+        }
+    }
+
+    /// Returns how long it took, never less than nothing: clocks are set.
+    pub fn seconds(&self) -> f64 {
+        let milliseconds = (self.ended_at - self.started_at).num_milliseconds().max(0);
+        // Exact: calls are far shorter than 2^53 ms.
+        milliseconds as f64 / 1000.0
+    }
+}
+
+impl Figures {
+    /// Counts what a run decided; what came of its submissions is filled in later.
+    pub fn of(whole: bool, sessions: usize, manifest: &Manifest, dag: &ProcedureDag) -> Self {
+        let mut decisions: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
+        for task in &manifest.tasks {
+            if matches!(task.decision, Decision::Skip(Skip::NotSelected)) {
+                continue;
+            }
+            let procedure = dag.get(task.procedure).name.to_string();
+            let word = decision_word(&task.decision).to_owned();
+            *decisions
+                .entry(procedure)
+                .or_default()
+                .entry(word)
+                .or_default() += 1;
+        }
+        Self {
+            whole,
+            sessions,
+            decisions,
+            ..Self::default()
+        }
+    }
+
+    pub fn refused(&self) -> usize {
+        self.refused.iter().map(|(_, count)| count).sum()
+    }
+}
+
+impl From<&RootCost> for Scan {
+    fn from(spent: &RootCost) -> Self {
+        Self {
+            root: spent.key.to_owned(),
+            directories: spent.directories,
+            calls: spent.calls,
+            seconds: spent.waited.as_secs_f64(),
+        }
+    }
+}

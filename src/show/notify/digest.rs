@@ -1,0 +1,207 @@
+//! The digest in words: what is new, what is still so, and what to do. Pure.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::Call;
+use crate::base::sys::local_time;
+use crate::model::config::notify::Occasion;
+use crate::model::state::{State, TaskStatus};
+use crate::show::mail::Message;
+use crate::show::notify::events::Matter;
+
+/// Holds what a digest is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Digest<'a> {
+    /// What was not told before.
+    pub fresh: &'a [&'a Matter],
+    /// How many matters were told before and are still so.
+    pub standing: usize,
+    pub call: &'a Call,
+    pub state: Option<&'a State>,
+    /// The configuration; none: the built-in one.
+    pub config: Option<&'a Path>,
+    pub state_file: &'a Path,
+    pub host: &'a str,
+}
+
+/// Lines that are shown of one procedure; the rest is counted.
+const SHOWN: usize = 5;
+
+/// Puts the digest into words.
+pub fn message(digest: &Digest<'_>) -> Message {
+    Message {
+        subject: subject(digest),
+        text: text(digest),
+        html: None,
+    }
+}
+
+fn subject(digest: &Digest<'_>) -> String {
+    let mut counts: BTreeMap<Occasion, usize> = BTreeMap::new();
+    for matter in digest.fresh {
+        *counts.entry(matter.occasion).or_default() += 1;
+    }
+    let parts: Vec<String> = counts
+        .iter()
+        .map(|(occasion, count)| heading(*occasion, *count))
+        .collect();
+    let study = digest.config.unwrap_or(digest.state_file).display();
+    one_line(&format!("[snbb-scheduler] {study}: {}", parts.join(", ")))
+}
+
+fn text(digest: &Digest<'_>) -> String {
+    let call = digest.call;
+    let mut out = String::new();
+    // Writing to a text cannot fail.
+    let _ = writeln!(
+        out,
+        "snbb-scheduler {} on {}, {}, exit code {}",
+        call.command.as_str(),
+        digest.host,
+        local_time(call.ended_at),
+        call.exit
+    );
+    match digest.config {
+        Some(file) => _ = writeln!(out, "configuration: {}", file.display()),
+        None => _ = writeln!(out, "state: {}", digest.state_file.display()),
+    }
+    for of_kind in digest.fresh.chunk_by(|a, b| a.occasion == b.occasion) {
+        let Some(first) = of_kind.first() else {
+            continue;
+        };
+        let _ = writeln!(
+            out,
+            "\n{}",
+            capital(&heading(first.occasion, of_kind.len()))
+        );
+        for group in of_kind.chunk_by(|a, b| a.procedure == b.procedure) {
+            tell_group(&mut out, first.occasion, group);
+        }
+    }
+    if let Some(hint) = &call.hint {
+        let _ = writeln!(out, "\nhint: {}", one_line(hint));
+    }
+    if digest.standing > 0 {
+        let _ = writeln!(out, "\nTold before and still so: {}", digest.standing);
+    }
+    if let Some(state) = digest.state {
+        let count = |status| {
+            let rows = state.rows().iter();
+            rows.filter(|row| row.status == status).count()
+        };
+        let counts: Vec<String> = TaskStatus::ALL
+            .iter()
+            .map(|status| format!("{} {status}", count(*status)))
+            .collect();
+        let _ = writeln!(out, "\nTasks on record: {}", counts.join(", "));
+    }
+    out.push('\n');
+    for line in what_to_do(digest) {
+        let _ = writeln!(out, "{line}");
+    }
+    out
+}
+
+fn tell_group(out: &mut String, occasion: Occasion, group: &[&Matter]) {
+    let is_of_tasks = matches!(
+        occasion,
+        Occasion::Failed | Occasion::Lost | Occasion::Held | Occasion::InDoubt
+    );
+    let mut indent = "  ";
+    if is_of_tasks && let Some(first) = group.first() {
+        let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+        for matter in group.iter().filter(|matter| !matter.reason.is_empty()) {
+            *reasons.entry(matter.reason).or_default() += 1;
+        }
+        let reasons: Vec<String> = reasons
+            .iter()
+            .map(|(reason, count)| format!("{count} {reason}"))
+            .collect();
+        let why = match reasons.join(", ") {
+            none if none.is_empty() => none,
+            words => format!(" ({words})"),
+        };
+        let _ = writeln!(
+            out,
+            "  {}: {}{why}",
+            one_line(&first.procedure),
+            group.len()
+        );
+        indent = "    ";
+    }
+    for matter in group.iter().take(SHOWN) {
+        let _ = writeln!(out, "{indent}{}", one_line(&matter.text));
+    }
+    if let more @ 1.. = group.len().saturating_sub(SHOWN) {
+        let _ = writeln!(out, "{indent}and {more} more");
+    }
+}
+
+fn heading(occasion: Occasion, count: usize) -> String {
+    let some = |one: &str, many: &str| match count {
+        1 => format!("1 {one}"),
+        count => format!("{count} {many}"),
+    };
+    match occasion {
+        Occasion::Error => "the scheduler could not do its work".to_owned(),
+        Occasion::Unreachable => "Slurm does not answer".to_owned(),
+        Occasion::SafetyStop => "safety stop, nothing is submitted".to_owned(),
+        Occasion::Paused => some("procedure paused", "procedures paused"),
+        Occasion::Refused => "submissions refused".to_owned(),
+        Occasion::Failed => some("task failed", "tasks failed"),
+        Occasion::Lost => some("task lost", "tasks lost"),
+        Occasion::Held => some("job held", "jobs held"),
+        Occasion::InDoubt => some("submission in doubt", "submissions in doubt"),
+    }
+}
+
+fn what_to_do(digest: &Digest<'_>) -> Vec<String> {
+    let program = match digest.config {
+        Some(file) => format!(
+            "snbb-scheduler --config {}",
+            crate::base::shell::quote(&file.to_string_lossy())
+        ),
+        None => "snbb-scheduler".to_owned(),
+    };
+    let has = |occasions: &[Occasion]| {
+        let mut fresh = digest.fresh.iter();
+        fresh.any(|matter| occasions.contains(&matter.occasion))
+    };
+    let mut lines = Vec::new();
+    if has(&[Occasion::Failed, Occasion::Lost]) {
+        lines.push(format!("{program} status --failed"));
+        lines.push(format!("{program} retry      # once the cause is mended"));
+    }
+    if has(&[Occasion::Paused]) {
+        lines.push(format!(
+            "{program} resume --procedure NAME      # once the cause is mended"
+        ));
+    }
+    if has(&[Occasion::Held, Occasion::InDoubt]) {
+        lines.push(format!("{program} status --status pending"));
+    }
+    if has(&[Occasion::SafetyStop, Occasion::Refused]) {
+        lines.push(format!("{program} run --dry-run"));
+    }
+    if has(&[Occasion::Error]) {
+        lines.push(format!("{program} state verify"));
+    }
+    lines
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}
+
+/// Texts come from servers and programs: no line of theirs may pass for one of ours.
+fn one_line(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
+}

@@ -1,0 +1,211 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::config::{Overrides, load};
+use crate::model::job::JobId;
+use crate::model::state::table::Metadata;
+use crate::model::state::testing::{at, row};
+use crate::show::notify::Figures;
+
+fn config(text: &str) -> Config {
+    let procedures = "procedures: [{name: a, output_dir: a, script: a}]\n";
+    let text = format!("{procedures}{text}");
+    let (cwd, overrides) = (std::path::Path::new("/"), Overrides::default());
+    load::interpret(text.as_bytes(), None, false, &|_| None, &overrides, cwd).unwrap()
+}
+
+fn numbered(number: u32, status: TaskStatus, reason: Reason) -> TaskRow {
+    let mut row = row("a", status, reason);
+    row.key.subject = Arc::from(format!("sub-{number}"));
+    row.submission_id = Some(Arc::from(format!("s{number}")));
+    row
+}
+
+fn state(rows: Vec<TaskRow>) -> State {
+    let meta = Metadata {
+        owner_uid: Some(1000),
+        ..Metadata::default()
+    };
+    State::from_rows(rows, None, meta)
+}
+
+/// Lists occasions and names at minute 100.
+fn found(
+    config: &Config,
+    state: Option<&State>,
+    call: Call,
+    memory: &Memory,
+) -> Vec<(Occasion, String)> {
+    let call = Call {
+        ended_at: at(100),
+        ..call
+    };
+    let world = World {
+        config,
+        state,
+        control: None,
+        call: &call,
+        memory,
+    };
+    matters(&world)
+        .into_iter()
+        .map(|matter| (matter.occasion, matter.name))
+        .collect()
+}
+
+fn run(exit: u8, error: Option<&str>) -> Call {
+    Call {
+        exit,
+        error: error.map(str::to_owned),
+        ..Call::begin(Command::Run, at(99))
+    }
+}
+
+#[test]
+fn each_bad_row_is_one_matter_and_good_ones_are_none() {
+    let mut cancelled = numbered(1, TaskStatus::Failed, Reason::Cancelled);
+    cancelled.facts.slurm_state = Some("CANCELLED by 1000".into());
+    let mut by_another = numbered(2, TaskStatus::Failed, Reason::Cancelled);
+    by_another.facts.slurm_state = Some("CANCELLED by 0".into());
+    let doubt = |number, minute| {
+        let mut row = numbered(number, TaskStatus::Pending, Reason::Submitting);
+        row.job_id = None;
+        row.submitted_at = Some(at(minute));
+        row
+    };
+    let rows = vec![
+        cancelled,
+        by_another,
+        numbered(3, TaskStatus::Failed, Reason::Lost),
+        numbered(4, TaskStatus::Pending, Reason::Held),
+        doubt(5, 90),
+        doubt(6, 30),
+        numbered(7, TaskStatus::Complete, Reason::Verified),
+        numbered(8, TaskStatus::Running, Reason::Running),
+    ];
+    let state = state(rows);
+    let occasions: Vec<Occasion> =
+        found(&config(""), Some(&state), run(0, None), &Memory::default())
+            .into_iter()
+            .map(|(occasion, _)| occasion)
+            .collect();
+    assert_eq!(
+        occasions,
+        [
+            Occasion::Failed,
+            Occasion::Lost,
+            Occasion::Held,
+            Occasion::InDoubt
+        ]
+    );
+}
+
+#[test]
+fn a_name_is_that_of_the_attempt_unless_each_run_makes_one() {
+    let name = |more: &str, submission: &str| {
+        let mut row = numbered(1, TaskStatus::Failed, Reason::ExitCode);
+        row.submission_id = Some(submission.into());
+        row.job_id = Some(JobId::new(submission));
+        let state = state(vec![row]);
+        let list = found(
+            &config(more),
+            Some(&state),
+            run(0, None),
+            &Memory::default(),
+        );
+        assert_eq!(list.len(), 1);
+        list[0].1.clone()
+    };
+    assert_eq!(name("", "x"), name("", "x"));
+    assert_ne!(name("", "x"), name("", "y"));
+    let again = "resubmit_failed: yes\n";
+    assert_eq!(name(again, "x"), name(again, "y"));
+}
+
+#[test]
+fn exit_codes_are_told_by_what_they_mean() {
+    let config = config("");
+    let names = |call: Call, memory: &Memory| found(&config, None, call, memory);
+    let calm = Memory::default();
+    assert_eq!(names(run(0, None), &calm), []);
+    let disk = |free: u32| names(run(1, Some(&format!("{free} bytes are free"))), &calm);
+    assert_eq!(disk(3), disk(4), "numbers make no new matter");
+    assert_eq!(disk(3)[0].0, Occasion::Error);
+    assert_ne!(disk(3), names(run(1, Some("another")), &calm));
+    assert_eq!(names(run(7, None), &calm)[0].0, Occasion::Error);
+    assert_eq!(
+        names(run(6, Some("gone")), &calm)[0].0,
+        Occasion::SafetyStop
+    );
+    for (count, expected) in [(2, 0), (3, 1), (9, 1)] {
+        let mut memory = Memory::default();
+        memory.unreachable_in_a_row = count;
+        assert_eq!(names(run(5, None), &memory).len(), expected);
+    }
+    for (count, expected) in [(3, 0), (4, 1)] {
+        let mut memory = Memory::default();
+        memory.locked_in_a_row = count;
+        assert_eq!(names(run(4, None), &memory).len(), expected);
+    }
+    let mut refused = run(3, None);
+    refused.figures = Some(Figures {
+        refused: vec![("a: bad account".to_owned(), 7)],
+        ..Figures::default()
+    });
+    assert_eq!(names(refused, &calm)[0].0, Occasion::Refused);
+}
+
+/// What a call could not look at stays told; what it looked at and did not find goes.
+#[test]
+fn only_what_was_looked_at_is_forgotten() {
+    let config = config("");
+    let told: BTreeSet<String> = [
+        "error:run:1",
+        "error:monitor:1",
+        "failed:1",
+        "paused:a:1",
+        "refused:1",
+        "safety_stop:1",
+        "unreachable:slurm",
+        "held:1",
+        "in_doubt:1",
+        "lost:1",
+    ]
+    .map(str::to_owned)
+    .into();
+    let memory = Memory::default();
+    let left = |state: Option<&State>, call: Call| {
+        let world = World {
+            config: &config,
+            state,
+            control: None,
+            call: &call,
+            memory: &memory,
+        };
+        standing(&world, [], &told)
+    };
+    let empty = state(Vec::new());
+    let words = |words: &[&str]| -> BTreeSet<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    };
+    assert_eq!(left(Some(&empty), run(4, None)), told, "it saw nothing");
+    let mut monitor = run(0, None);
+    monitor.command = Command::Monitor;
+    assert_eq!(
+        left(Some(&empty), monitor),
+        words(&["error:run:1", "paused:a:1", "refused:1"])
+    );
+    assert_eq!(
+        left(None, run(1, None)),
+        words(&[
+            "error:monitor:1",
+            "failed:1",
+            "held:1",
+            "in_doubt:1",
+            "lost:1",
+            "paused:a:1",
+            "refused:1",
+            "safety_stop:1"
+        ])
+    );
+}

@@ -1,0 +1,278 @@
+//! What calls leave for later ones: when the last run was, how often in a row Slurm was silent, sums,
+//! and what was told to whom. A lost file costs a digest that is told twice, and sums that begin anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::{Call, Command, Figures, Scan};
+use crate::base::durable;
+use crate::base::durable::{ReplaceError, Replacement};
+use crate::base::exit::Exit;
+
+/// Holds what the file says.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Memory {
+    /// The newest run of any kind, dry ones aside.
+    pub last_run: Option<LastRun>,
+    /// The newest run that ended with exit code 0.
+    pub last_good_run: Option<DateTime<Utc>>,
+    /// What the newest run without selection decided.
+    pub survey: Option<Survey>,
+    pub sums: Sums,
+    /// Calls in a row that Slurm did not answer.
+    pub unreachable_in_a_row: u32,
+    /// Runs in a row that another call's lock kept from their work.
+    pub locked_in_a_row: u32,
+    /// By channel: the names of what was told and still is so.
+    pub told: BTreeMap<String, BTreeSet<String>>,
+    /// By command: warnings of the last quiet call, with the time when each was last said.
+    pub warned: BTreeMap<String, BTreeMap<String, DateTime<Utc>>>,
+    /// The bytes that this was read from. None: there was no file.
+    #[serde(skip)]
+    origin: Option<Vec<u8>>,
+}
+
+/// Describes how the last run ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LastRun {
+    pub ended_at: DateTime<Utc>,
+    pub seconds: f64,
+    pub exit: u8,
+}
+
+/// Describes what the last run of the whole study found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Survey {
+    pub at: DateTime<Utc>,
+    pub figures: Figures,
+    #[serde(default)]
+    pub scan: Vec<Scan>,
+}
+
+/// Counts since the file was made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sums {
+    /// Runs by exit code.
+    pub runs: BTreeMap<u8, u64>,
+    pub submitted: u64,
+    pub refused: u64,
+    pub in_doubt: u64,
+    /// Digests that could not be handed over.
+    pub undelivered: u64,
+}
+
+/// What the file always holds.
+const MARK: &[u8] = b"\"sums\"";
+
+/// Exit codes that matter here.
+const LOCKED: u8 = Exit::Locked.code();
+const UNREACHABLE: u8 = Exit::Unreachable.code();
+
+impl Memory {
+    /// Reads the file. What cannot be read is told and begins anew.
+    pub fn read(path: &Path) -> (Self, Option<String>) {
+        let bytes = match durable::open_again(path).and_then(|file| content(&file)) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Default::default(),
+            Err(error) => {
+                let warning = format!("cannot read {}: {error}", path.display());
+                return (Self::default(), Some(warning));
+            }
+        };
+        let (mut memory, warning) = match serde_json::from_slice::<Self>(&bytes) {
+            Ok(memory) => (memory, None),
+            Err(error) => {
+                let warning = format!("{} is damaged and begins anew: {error}", path.display());
+                (Self::default(), Some(warning))
+            }
+        };
+        // What is not this program's has no origin: it is never replaced.
+        if bytes.is_empty() || durable::holds(&bytes, MARK) {
+            memory.origin = Some(bytes);
+        }
+        (memory, warning)
+    }
+
+    /// Writes the file, unless it says all this already, or another call has written meanwhile.
+    ///
+    /// # Errors
+    /// Why it was not written, in words.
+    pub fn save(&mut self, path: &Path) -> Result<(), SaveError> {
+        let mut bytes =
+            serde_json::to_vec(self).map_err(|error| SaveError::Io(error.to_string()))?;
+        bytes.push(b'\n');
+        if self.origin.as_ref() == Some(&bytes) {
+            return Ok(());
+        }
+        durable::make_directory_of(path)
+            .map_err(|error| SaveError::Io(format!("{}: {error}", path.display())))?;
+        Replacement {
+            target: path,
+            backup: None,
+            bytes: &bytes,
+            before: self.origin.as_ref(),
+            after: &bytes,
+            identify: &content,
+        }
+        .run()
+        .map_err(|error| match error {
+            ReplaceError::Changed => SaveError::Changed,
+            error @ ReplaceError::Io { .. } => SaveError::Io(error.to_string()),
+        })?;
+        durable::remove_leftovers(&[path], durable::LEFTOVER_AGE);
+        self.origin = Some(bytes);
+        Ok(())
+    }
+
+    /// Adds what a call was like.
+    pub fn add(&mut self, call: &Call) {
+        if call.command == Command::Retry {
+            return;
+        }
+        self.unreachable_in_a_row = match call.exit {
+            UNREACHABLE => self.unreachable_in_a_row.saturating_add(1),
+            // It was not asked.
+            LOCKED => self.unreachable_in_a_row,
+            _ => 0,
+        };
+        if call.command != Command::Run {
+            return;
+        }
+        self.locked_in_a_row = match call.exit {
+            LOCKED => self.locked_in_a_row.saturating_add(1),
+            _ => 0,
+        };
+        self.last_run = Some(LastRun {
+            ended_at: call.ended_at,
+            seconds: call.seconds(),
+            exit: call.exit,
+        });
+        if call.exit == Exit::Done.code() {
+            self.last_good_run = Some(call.ended_at);
+        }
+        *self.sums.runs.entry(call.exit).or_default() += 1;
+        if let Some(figures) = &call.figures {
+            self.sums.submitted += figures.submitted as u64;
+            self.sums.refused += figures.refused() as u64;
+            self.sums.in_doubt += figures.in_doubt as u64;
+            if figures.whole {
+                self.survey = Some(Survey {
+                    at: call.ended_at,
+                    figures: figures.clone(),
+                    scan: call.scan.clone(),
+                });
+            }
+        }
+    }
+}
+
+/// Says why the file was not written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SaveError {
+    /// It must be read again.
+    #[error("another call has written to it")]
+    Changed,
+    #[error("{0}")]
+    Io(String),
+}
+
+fn content(mut file: &File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::state::testing::at;
+
+    fn call(command: Command, exit: u8) -> Call {
+        Call {
+            ended_at: at(3),
+            exit,
+            figures: Some(Figures {
+                whole: true,
+                submitted: 2,
+                refused: vec![("a".to_owned(), 3)],
+                ..Figures::default()
+            }),
+            ..Call::begin(command, at(1))
+        }
+    }
+
+    #[test]
+    fn calls_are_counted_by_what_they_were() {
+        let mut memory = Memory::default();
+        memory.add(&call(Command::Run, 0));
+        memory.add(&call(Command::Run, 5));
+        memory.add(&call(Command::Monitor, 5));
+        memory.add(&call(Command::Run, 4));
+        assert_eq!(
+            (memory.unreachable_in_a_row, memory.locked_in_a_row),
+            (2, 1)
+        );
+        assert_eq!(memory.sums.runs, BTreeMap::from([(0, 1), (4, 1), (5, 1)]));
+        assert_eq!((memory.sums.submitted, memory.sums.refused), (6, 9));
+        assert_eq!(memory.last_good_run, Some(at(3)));
+        assert_eq!(memory.last_run.as_ref().map(|run| run.seconds), Some(120.0));
+        memory.add(&call(Command::Retry, 1));
+        memory.add(&call(Command::Monitor, 0));
+        assert_eq!(
+            (memory.unreachable_in_a_row, memory.locked_in_a_row),
+            (0, 1)
+        );
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_and_nobody_is_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state.calls.json");
+        let (mut one, warning) = Memory::read(&path);
+        assert_eq!(warning, None);
+        let (mut other, _) = Memory::read(&path);
+        one.add(&call(Command::Run, 3));
+        one.told
+            .entry("email".to_owned())
+            .or_default()
+            .insert("failed:x".to_owned());
+        one.save(&path).unwrap();
+        other.add(&call(Command::Run, 0));
+        assert_eq!(other.save(&path), Err(SaveError::Changed));
+        let (read, _) = Memory::read(&path);
+        assert_eq!(read.sums, one.sums);
+        assert_eq!(read.told, one.told);
+        assert_eq!(read.last_run, one.last_run);
+    }
+
+    #[test]
+    fn what_is_damaged_begins_anew_with_a_word() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state.calls.json");
+        for text in ["", r#"{"sums": 3}"#, r#"{"sums": "#] {
+            std::fs::write(&path, text).unwrap();
+            let (mut memory, warning) = Memory::read(&path);
+            assert!(warning.unwrap().contains("begins anew"), "{text}");
+            memory.add(&call(Command::Run, 0));
+            memory.save(&path).unwrap();
+            assert_eq!(Memory::read(&path).1, None);
+        }
+        // E9: what is not this program's is never replaced.
+        std::fs::write(&path, "3").unwrap();
+        let (mut memory, warning) = Memory::read(&path);
+        assert!(warning.is_some());
+        memory.add(&call(Command::Run, 0));
+        assert_eq!(memory.save(&path), Err(SaveError::Changed));
+        // Keys of a later version are no reason to begin anew.
+        std::fs::write(&path, r#"{"later": 1, "locked_in_a_row": 3}"#).unwrap();
+        let (memory, warning) = Memory::read(&path);
+        assert_eq!((memory.locked_in_a_row, warning), (3, None));
+    }
+}

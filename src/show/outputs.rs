@@ -1,0 +1,168 @@
+//! What belongs to the outputs of complete tasks: directories, files, and what links in them lead to.
+//!
+//! Reads only. What lies outside the data roots is not listed.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use walkdir::WalkDir;
+
+use crate::decide::manifest::Planned;
+use crate::gather::disk::Unreadable;
+use crate::gather::disk::cached::SharedListings;
+use crate::gather::disk::listing::Dir;
+use crate::gather::disk::reader::Reader;
+use crate::model::config::Config;
+use crate::model::procedure::{Check, Procedure};
+
+/// Says what could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    #[error("cannot read {}: {source}", .path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("cannot read {}: {}", .0.path.display(), .0.error)]
+    Unreadable(Unreadable),
+}
+
+/// Lists the outputs of tasks, for all threads.
+pub struct Outputs<'a> {
+    config: &'a Config,
+    reader: Reader,
+    shared: SharedListings,
+    /// The data roots as configured, and where they really are.
+    roots: Vec<(&'a Path, PathBuf)>,
+}
+
+impl<'a> Outputs<'a> {
+    pub fn new(config: &'a Config) -> Self {
+        let roots = [&config.derivatives_root, &config.bids_root];
+        Self {
+            config,
+            reader: Reader::default().counting(config.annex),
+            shared: SharedListings::default(),
+            roots: roots
+                .into_iter()
+                .filter_map(|root| Some((root.as_path(), root.canonicalize().ok()?)))
+                .collect(),
+        }
+    }
+
+    /// Returns the directories (or single files) that hold a task's outputs, those that are there, sorted; with `files`
+    /// the files and links in them. Where a link leads to below the data roots is listed too.
+    pub fn of(&self, task: &Planned, files: bool) -> Result<BTreeSet<PathBuf>, OutputError> {
+        let procedure = self.config.procedures.get(task.procedure);
+        let mut found = BTreeSet::new();
+        for place in self.places(procedure, task)? {
+            self.add(place, files, &mut found)?;
+        }
+        Ok(found)
+    }
+
+    /// Returns the task's own directory, and what carries its name beside it: reports, and FreeSurfer's run of each
+    /// session (`<sub>_<ses>`, `<sub>_<ses>.long.<sub>`). QSIRecon keeps each workflow in a dataset of its own.
+    fn places(&self, procedure: &Procedure, task: &Planned) -> Result<Vec<PathBuf>, OutputError> {
+        let (subject, session) = (task.subject.as_str(), task.session.as_str());
+        let roots = self.config.output_roots();
+        let top = roots.top(procedure);
+        let mut places = vec![roots.output(procedure, subject, session)];
+        // FreeSurfer's check judges a subject as a whole.
+        let name = match procedure.check {
+            _ if session.is_empty() => subject.to_owned(),
+            Check::Freesurfer => subject.to_owned(),
+            Check::Markers | Check::Qsirecon => format!("{subject}_{session}"),
+        };
+        let mut datasets = vec![top.clone()];
+        if procedure.check == Check::Qsirecon {
+            let derivatives = top.join("derivatives");
+            for dataset in self.names(&derivatives, |name| !name.starts_with(b"."))? {
+                let own: PathBuf = dataset.join(subject).join(session).components().collect();
+                places.push(own);
+                datasets.push(dataset);
+            }
+        }
+        for dataset in datasets {
+            // A session's procedure may also write one report for the whole subject.
+            let report = format!("{subject}.");
+            let is_beside = |found: &[u8]| {
+                found.starts_with(report.as_bytes())
+                    || found
+                        .strip_prefix(name.as_bytes())
+                        .is_some_and(|rest| rest.first().is_none_or(|b| b"._".contains(b)))
+            };
+            places.extend(self.names(&dataset, is_beside)?);
+            if !session.is_empty() {
+                places.extend(self.names(&dataset.join(subject), is_beside)?);
+            }
+        }
+        places.retain(|place| place.symlink_metadata().is_ok());
+        Ok(places)
+    }
+
+    /// Returns the paths of those entries of a directory whose names are wanted.
+    fn names(
+        &self,
+        directory: &Path,
+        is_wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<Vec<PathBuf>, OutputError> {
+        match &*self.shared.get(&self.reader, directory) {
+            Dir::There(listing) => Ok(listing
+                .iter()
+                .filter(|entry| is_wanted(entry.name.as_encoded_bytes()))
+                .map(|entry| directory.join(entry.name))
+                .collect()),
+            Dir::Absent => Ok(Vec::new()),
+            Dir::Failed(unreadable) => Err(OutputError::Unreadable(unreadable.clone())),
+        }
+    }
+
+    fn add(
+        &self,
+        place: PathBuf,
+        files: bool,
+        found: &mut BTreeSet<PathBuf>,
+    ) -> Result<(), OutputError> {
+        if found.contains(&place) {
+            return Ok(());
+        }
+        if let Some(target) = self.target(&place) {
+            found.insert(place);
+            return self.add(target, files, found);
+        }
+        if !files {
+            found.insert(place);
+            return Ok(());
+        }
+        let walk = WalkDir::new(&place)
+            .follow_links(false)
+            .follow_root_links(true);
+        let mut targets = Vec::new();
+        for entry in walk {
+            let entry = entry.map_err(|error| OutputError::Io {
+                path: error.path().unwrap_or(&place).to_owned(),
+                source: error.into(),
+            })?;
+            let kind = entry.file_type();
+            if kind.is_symlink() {
+                targets.extend(self.target(entry.path()));
+            }
+            if kind.is_file() || kind.is_symlink() {
+                found.insert(entry.into_path());
+            }
+        }
+        // A link to a directory above would bring in everything.
+        targets.retain(|target| !place.starts_with(target));
+        targets
+            .into_iter()
+            .try_for_each(|target| self.add(target, files, found))
+    }
+
+    /// Returns where a link leads to, if that is below a data root.
+    fn target(&self, path: &Path) -> Option<PathBuf> {
+        let is_link = path.symlink_metadata().is_ok_and(|it| it.is_symlink());
+        let target = is_link.then(|| path.canonicalize().ok())??;
+        self.roots
+            .iter()
+            .find_map(|(root, real)| Some(root.join(target.strip_prefix(real).ok()?)))
+    }
+}

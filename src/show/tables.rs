@@ -1,0 +1,210 @@
+//! The tables that people and scripts see: from our values to polars frames, from frames to text.
+//!
+//! Pure. Nothing here knows the terminal, colour or files; [`words`] is the one place where
+//! decisions become words. The columns are documented in `docs/output.md`; scripts rely on them.
+
+pub mod attempt;
+pub mod exit;
+pub mod health;
+pub mod order;
+pub mod sessions;
+pub mod tasks;
+pub mod words;
+
+use std::collections::HashMap;
+
+use polars::prelude::*;
+use polars_io::SerWriter;
+use polars_io::csv::write::{CsvWriter, QuoteStyle};
+use polars_io::json::{JsonFormat, JsonWriter};
+
+pub use attempt::{row_text, used_text};
+pub use exit::{failure_text, failure_text_for};
+pub use order::{RowOrder, SessionOrder, sort_rows, sort_sessions};
+pub use sessions::{
+    decision_counts, in_sessions, selected, session_status, session_status_json, with_words,
+};
+pub use tasks::{
+    failures_frame, ordered_rows_frame, rows_frame, rows_frame_of, status_counts, utc_time,
+};
+pub use words::{decision_cell, decision_text, decision_word, reason_summary};
+
+use crate::base::threads;
+use crate::decide::manifest::{Decision, Manifest};
+use crate::model::procedure::ProcedureDag;
+
+/// Says that a table could not be made. It has no cause that a user can remove.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    #[error("cannot make a table: {0}")]
+    Frame(#[from] PolarsError),
+    #[error("cannot write a table as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The system gives polars no threads (a limit on processes).
+    #[error("cannot make a table: {0}")]
+    Threads(String),
+}
+
+/// Returns the tasks that are due: `subject, session, procedure, priority` (0 is first).
+pub fn manifest_frame(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFrame, TableError> {
+    let due: Vec<_> = manifest
+        .tasks
+        .iter()
+        .filter(|task| matches!(task.decision, Decision::Submit(_)))
+        .collect();
+    Ok(DataFrame::new(
+        due.len(),
+        vec![
+            texts("subject", due.iter().map(|t| Some(t.subject.as_str()))),
+            texts("session", due.iter().map(|t| Some(t.session.as_str()))),
+            texts(
+                "procedure",
+                due.iter().map(|t| Some(&*dag.get(t.procedure).name)),
+            ),
+            numbers(
+                "priority",
+                due.iter().map(|t| Some(t.procedure.index() as i64)),
+            ),
+        ],
+    )?)
+}
+
+/// Writes a list of outputs, `subject, session, procedure, path`, as JSON or CSV. All have one length.
+pub fn outputs(
+    subjects: &[String],
+    sessions: &[String],
+    procedures: &[String],
+    paths: &[String],
+    json: bool,
+) -> Result<Vec<u8>, TableError> {
+    let column = |name: &str, values: &[String]| texts(name, values.iter().map(Some));
+    let frame = DataFrame::new(
+        paths.len(),
+        vec![
+            column("subject", subjects),
+            column("session", sessions),
+            column("procedure", procedures),
+            column("path", paths),
+        ],
+    )?;
+    if json {
+        to_json(&frame)
+    } else {
+        to_csv(&frame)
+    }
+}
+
+/// Writes a frame as CSV (RFC 4180 quoting, line ends `\n`) with a line of column names. A missing
+/// value and an empty text are an empty field.
+pub fn to_csv(frame: &DataFrame) -> Result<Vec<u8>, TableError> {
+    let mut bytes = Vec::new();
+    let columns = frame.columns().iter().map(|column| match column.str() {
+        Ok(cells) => {
+            let cells = cells
+                .iter()
+                .map(|cell| cell.filter(|text| !text.is_empty()));
+            texts(column.name(), cells)
+        }
+        Err(_) => column.clone(),
+    });
+    let mut frame = DataFrame::new(frame.height(), columns.collect())?;
+    with_threads(|| {
+        CsvWriter::new(&mut bytes)
+            .with_quote_style(QuoteStyle::Necessary)
+            .finish(&mut frame)
+    })?;
+    Ok(bytes)
+}
+
+/// Writes a frame as a JSON array with one object per row, one row per line.
+pub fn to_json(frame: &DataFrame) -> Result<Vec<u8>, TableError> {
+    let mut lines = Vec::new();
+    with_threads(|| {
+        JsonWriter::new(&mut lines)
+            .with_json_format(JsonFormat::JsonLines)
+            .finish(&mut frame.clone())
+    })?;
+    // A line end inside a value is written as `\n`, so each line is one object.
+    Ok(json_array(
+        lines
+            .split(|&byte| byte == b'\n')
+            .filter(|line| !line.is_empty()),
+    ))
+}
+
+fn json_array<'a>(objects: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut bytes = b"[".to_vec();
+    for (at, object) in objects.enumerate() {
+        bytes.extend_from_slice(if at == 0 { b"\n" } else { b",\n" });
+        bytes.extend_from_slice(object);
+    }
+    bytes.extend_from_slice(if bytes.len() == 1 { b"]\n" } else { b"\n]\n" });
+    bytes
+}
+
+/// Makes a column of texts; none is null.
+pub(crate) fn texts<S: AsRef<str>>(name: &str, values: impl Iterator<Item = Option<S>>) -> Column {
+    StringChunked::from_iter_options(name.into(), values).into_column()
+}
+
+/// Makes a column of whole numbers; none is null.
+pub(crate) fn numbers(name: &str, values: impl Iterator<Item = Option<i64>>) -> Column {
+    Int64Chunked::from_iter_options(name.into(), values).into_column()
+}
+
+/// Counts pairs: the column `index` with all of `rows`, a column per word of `columns`, each in the order
+/// of the list; a last column `total` adds them up. What is in neither list is not counted.
+fn counts<'a, R: AsRef<str>, C: AsRef<str>>(
+    pairs: impl Iterator<Item = (&'a str, &'a str)>,
+    index: &str,
+    rows: &[R],
+    columns: &[C],
+) -> Result<DataFrame, TableError> {
+    let mut found: HashMap<(&str, &str), i64> = HashMap::new();
+    for pair in pairs {
+        *found.entry(pair).or_default() += 1;
+    }
+    let count = |row: &R, column: &C| {
+        let pair = (row.as_ref(), column.as_ref());
+        found.get(&pair).copied().unwrap_or_default()
+    };
+    let total = |row: &R| columns.iter().map(|column| count(row, column)).sum();
+    let mut table = vec![texts(index, rows.iter().map(Some))];
+    for column in columns {
+        let counts = rows.iter().map(|row| Some(count(row, column)));
+        table.push(numbers(column.as_ref(), counts));
+    }
+    table.push(numbers("total", rows.iter().map(|row| Some(total(row)))));
+    Ok(DataFrame::new(rows.len(), table)?)
+}
+
+fn with_threads<T>(work: impl FnOnce() -> PolarsResult<T>) -> Result<T, TableError> {
+    Ok(threads::with_threads(work).map_err(TableError::Threads)??)
+}
+
+/// `1 task`, `3 tasks`.
+pub fn plural(count: usize, word: &str) -> String {
+    plural_as(count, count, word)
+}
+
+/// The same with the number as `shown`.
+pub fn plural_as(count: usize, shown: impl std::fmt::Display, word: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{shown} {word}{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d23_an_empty_text_is_an_empty_field_of_csv() {
+        let columns = vec![
+            texts("a", [Some("x"), Some(""), None].into_iter()),
+            texts("b", [Some("1,2"), Some("y"), Some("\"")].into_iter()),
+        ];
+        let frame = DataFrame::new(3, columns).unwrap();
+        let csv = String::from_utf8(to_csv(&frame).unwrap()).unwrap();
+        assert_eq!(csv, "a,b\nx,\"1,2\"\n,y\n,\"\"\"\"\n");
+    }
+}

@@ -1,0 +1,255 @@
+//! What a failure means, in words for people: exit codes, signals, memory, time, who cancelled. Pure.
+//!
+//! The reason decides, the exit code only refines: the same 137 is a time limit, a cancel or memory.
+
+use crate::executor::slurm::job_state::cancelled_by;
+use crate::model::procedure::{MemSize, TimeLimit};
+use crate::model::state::{JobFacts, Reason, TaskRow, TaskStatus};
+
+/// Signals that end jobs. Source: signal(7), the numbers of x86 and ARM.
+const SIGNALS: &[(u8, &str)] = &[
+    (1, "SIGHUP"),
+    (2, "SIGINT"),
+    (3, "SIGQUIT"),
+    (4, "SIGILL"),
+    (5, "SIGTRAP"),
+    (6, "SIGABRT"),
+    (7, "SIGBUS"),
+    (8, "SIGFPE"),
+    (9, "SIGKILL"),
+    (10, "SIGUSR1"),
+    (11, "SIGSEGV"),
+    (12, "SIGUSR2"),
+    (13, "SIGPIPE"),
+    (14, "SIGALRM"),
+    (15, "SIGTERM"),
+    (24, "SIGXCPU"),
+    (25, "SIGXFSZ"),
+];
+
+/// Exit codes that Slurm before 25.11 prints for 128 more, too (137 as 9): those of the signals that
+/// end programs most.
+const AMBIGUOUS: [u8; 4] = [6, 9, 11, 15];
+
+const SIGKILL: u8 = 9;
+
+/// Used memory of this part of what was asked for counts as evidence. Slurm measures now and then,
+/// not the peak.
+const NEAR_PERCENT: i64 = 90;
+
+/// Returns why a failed row failed, in one short line without a full stop. None: it has not failed,
+/// or nothing is known.
+pub fn failure_text(row: &TaskRow) -> Option<String> {
+    failure_text_for(row, None)
+}
+
+/// Says the same to the user with this uid: what that user cancelled is called their own doing.
+pub fn failure_text_for(row: &TaskRow, reader: Option<u32>) -> Option<String> {
+    if row.status != TaskStatus::Failed {
+        return None;
+    }
+    let facts = &row.facts;
+    let Some(reason) = row.reason else {
+        // The Python program's rows.
+        return facts
+            .exit_code
+            .as_deref()
+            .map(|code| exit_text(code, facts));
+    };
+    Some(match reason {
+        Reason::ExitCode => match facts.exit_code.as_deref() {
+            Some(code) => exit_text(code, facts),
+            None => "ended with an exit code that is not known".to_owned(),
+        },
+        Reason::OutOfMemory => match memory(facts) {
+            Some(memory) => format!("needed more memory than it asked for ({memory})"),
+            None => "needed more memory than it asked for".to_owned(),
+        },
+        Reason::Timeout => match (
+            facts.elapsed_s.and_then(clock),
+            facts.time_limit_s.and_then(clock),
+        ) {
+            (Some(ran), Some(limit)) => format!("reached its time limit (ran {ran} of {limit})"),
+            (None, Some(limit)) => format!("reached its time limit of {limit}"),
+            (Some(ran), None) => format!("reached its time limit (ran {ran})"),
+            (None, None) => "reached its time limit".to_owned(),
+        },
+        Reason::Cancelled => {
+            cancelled_text(facts.slurm_state.as_deref().unwrap_or_default(), reader)
+        }
+        Reason::NodeFail => on_node("its node failed, or Slurm lost the job in a restart", facts),
+        Reason::BootFail => on_node("its node did not start", facts),
+        Reason::Preempted => "had to give way to a job of higher priority".to_owned(),
+        Reason::LaunchFailed => on_node(
+            "never began: the node could not set up its environment or open its log files, \
+             often for want of a log directory or a mount",
+            facts,
+        ),
+        Reason::Deadline => "could not have ended before its deadline (--deadline)".to_owned(),
+        Reason::Dependency => "a job that it depended on failed (--dependency)".to_owned(),
+        Reason::NoOutput => "ended well, and its outputs did not appear in time".to_owned(),
+        Reason::Lost => "neither Slurm nor the disk has known of the job for long".to_owned(),
+        // None of a failed row's.
+        Reason::Submitting
+        | Reason::Queued
+        | Reason::Held
+        | Reason::Unaccounted
+        | Reason::Running
+        | Reason::Suspended
+        | Reason::AwaitingOutput
+        | Reason::Verified
+        | Reason::Unverified => return None,
+    })
+}
+
+/// Explains `code:signal` as Slurm prints it.
+fn exit_text(text: &str, facts: &JobFacts) -> String {
+    let numbers = text
+        .split_once(':')
+        .and_then(|(code, signal)| Some((code.parse::<u8>().ok()?, signal.parse::<u8>().ok()?)));
+    match numbers {
+        Some((_, 53)) => {
+            "never began: the node could not open its log files (exit code 0:53)".to_owned()
+        }
+        Some((0, 0)) => {
+            "failed with exit code 0 (Slurm before 25.11 also says so of exit code 128)".to_owned()
+        }
+        Some((_, signal @ 1..)) => {
+            // Out of memory is signal 125 of Slurm's own.
+            if signal == 125 {
+                return with_memory("out of memory (exit code 0:125)".to_owned(), facts);
+            }
+            let text = format!("ended by {}", signal_name(signal));
+            if signal == SIGKILL {
+                killed(text, facts)
+            } else {
+                text
+            }
+        }
+        Some((126, 0)) => "exit code 126: the script, or a command in it, may not be executed, \
+             or exit code 254 (Slurm before 25.11 prints 254 as 126)"
+            .to_owned(),
+        Some((127, 0)) => {
+            "exit code 127: a command was not found (a missing module or container, a wrong PATH), \
+             or exit code 255 (Slurm before 25.11 prints 255 as 127)"
+                .to_owned()
+        }
+        Some((code @ 129..=192, 0)) => {
+            let signal = code - 128;
+            let text = format!(
+                "exit code {code}: a command in the script was ended by {}",
+                signal_name(signal)
+            );
+            if signal == SIGKILL {
+                killed(text, facts)
+            } else {
+                text
+            }
+        }
+        Some((code, 0)) if AMBIGUOUS.contains(&code) => {
+            let text = format!(
+                "exit code {code}, or a command ended by {} (Slurm before 25.11 prints {} as {code})",
+                signal_name(code),
+                u16::from(code) + 128
+            );
+            if code == SIGKILL && is_near_limit(facts) {
+                with_memory(format!("{text}: likely memory"), facts)
+            } else {
+                text
+            }
+        }
+        Some((code, 0)) => format!("exit code {code}"),
+        None => format!("exit code {text}"),
+    }
+}
+
+/// Says whether memory was the likely cause of a SIGKILL.
+fn killed(text: String, facts: &JobFacts) -> String {
+    let is_said = facts
+        .slurm_state
+        .as_deref()
+        .is_some_and(|state| state.starts_with("OUT_OF_ME") || state == "OOM");
+    if is_said || is_near_limit(facts) {
+        return with_memory(format!("{text}: out of memory"), facts);
+    }
+    match memory(facts) {
+        Some(memory) => format!("{text}: perhaps memory, nothing proves it ({memory})"),
+        None => format!("{text}: perhaps memory, nothing proves it"),
+    }
+}
+
+fn with_memory(text: String, facts: &JobFacts) -> String {
+    match memory(facts) {
+        Some(memory) => format!("{text} ({memory})"),
+        None => text,
+    }
+}
+
+fn is_near_limit(facts: &JobFacts) -> bool {
+    match (facts.max_rss_mb, facts.req_mem_mb) {
+        (Some(used), Some(asked)) if asked > 0 => {
+            used.saturating_mul(100) >= asked.saturating_mul(NEAR_PERCENT)
+        }
+        _ => false,
+    }
+}
+
+/// Prints `31.5G of 32G used`, or what is known of it.
+pub(super) fn memory(facts: &JobFacts) -> Option<String> {
+    let asked = facts.req_mem_mb.filter(|asked| *asked > 0).and_then(size);
+    let used = facts.max_rss_mb.filter(|used| *used > 0).map(about);
+    match (used, asked) {
+        (Some(used), Some(asked)) => Some(format!("{used} seen of {asked}")),
+        (None, Some(asked)) => Some(format!("asked for {asked}")),
+        (Some(used), None) => Some(format!("{used} seen")),
+        (None, None) => None,
+    }
+}
+
+pub(super) fn size(megabytes: i64) -> Option<String> {
+    let megabytes = u64::try_from(megabytes).ok()?;
+    Some(MemSize::of_megabytes(megabytes).to_string())
+}
+
+/// Prints a measured size with one decimal.
+pub(super) fn about(megabytes: i64) -> String {
+    match megabytes {
+        ..1024 => format!("{megabytes}M"),
+        _ => format!("{:.1}G", megabytes as f64 / 1024.0),
+    }
+}
+
+pub(super) fn clock(seconds: i64) -> Option<String> {
+    let seconds = u64::try_from(seconds).ok()?;
+    Some(TimeLimit::of_seconds(seconds).to_string())
+}
+
+fn cancelled_text(state: &str, reader: Option<u32>) -> String {
+    match cancelled_by(state) {
+        Some(uid) if reader.is_some_and(|reader| uid == i64::from(reader)) => {
+            "cancelled by you, with `cancel` or scancel".to_owned()
+        }
+        Some(0) => "cancelled by root (an administrator)".to_owned(),
+        Some(uid) => format!("cancelled by the user with uid {uid}"),
+        None => "cancelled".to_owned(),
+    }
+}
+
+fn on_node(text: &str, facts: &JobFacts) -> String {
+    match facts.node_list.as_deref() {
+        Some(nodes) if !nodes.is_empty() && nodes != "None assigned" => {
+            format!("{text} (on {nodes})")
+        }
+        _ => text.to_owned(),
+    }
+}
+
+fn signal_name(signal: u8) -> String {
+    match SIGNALS.iter().find(|(number, _)| *number == signal) {
+        Some((_, name)) => format!("signal {signal} ({name})"),
+        None => format!("signal {signal}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

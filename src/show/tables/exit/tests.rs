@@ -1,0 +1,279 @@
+//! Every row of the explanations.
+
+use super::*;
+use crate::model::state::testing::row;
+
+fn failed(reason: Reason, facts: JobFacts) -> String {
+    let mut row = row("a", TaskStatus::Failed, reason);
+    row.facts = facts;
+    failure_text(&row).unwrap()
+}
+
+fn code(text: &str) -> JobFacts {
+    JobFacts {
+        exit_code: Some(text.into()),
+        ..JobFacts::default()
+    }
+}
+
+fn used(facts: JobFacts, used: i64) -> JobFacts {
+    JobFacts {
+        max_rss_mb: Some(used),
+        req_mem_mb: Some(32_768),
+        ..facts
+    }
+}
+
+fn state(text: &str) -> JobFacts {
+    JobFacts {
+        slurm_state: Some(text.into()),
+        ..JobFacts::default()
+    }
+}
+
+fn ran(elapsed: Option<i64>, limit: Option<i64>) -> JobFacts {
+    JobFacts {
+        elapsed_s: elapsed,
+        time_limit_s: limit,
+        ..JobFacts::default()
+    }
+}
+
+fn on(nodes: &str) -> JobFacts {
+    JobFacts {
+        node_list: Some(nodes.into()),
+        ..JobFacts::default()
+    }
+}
+
+#[test]
+fn d5_every_failure_has_words() {
+    let none = JobFacts::default;
+    for (reason, facts, text) in [
+        (Reason::ExitCode, code("1:0"), "exit code 1"),
+        (Reason::ExitCode, code("75:0"), "exit code 75"),
+        (Reason::ExitCode, code("128:0"), "exit code 128"),
+        (Reason::ExitCode, code("255:0"), "exit code 255"),
+        (Reason::ExitCode, code("soon"), "exit code soon"),
+        (
+            Reason::ExitCode,
+            none(),
+            "ended with an exit code that is not known",
+        ),
+        (
+            Reason::ExitCode,
+            code("0:0"),
+            "failed with exit code 0 (Slurm before 25.11 also says so of exit code 128)",
+        ),
+        (
+            Reason::ExitCode,
+            code("126:0"),
+            "exit code 126: the script, or a command in it, may not be executed, or exit code 254 (Slurm before 25.11 prints 254 as 126)",
+        ),
+        (
+            Reason::ExitCode,
+            code("127:0"),
+            "exit code 127: a command was not found (a missing module or container, a wrong PATH), or exit code 255 (Slurm before 25.11 prints 255 as 127)",
+        ),
+        (
+            Reason::ExitCode,
+            code("143:0"),
+            "exit code 143: a command in the script was ended by signal 15 (SIGTERM)",
+        ),
+        (
+            Reason::ExitCode,
+            code("162:0"),
+            "exit code 162: a command in the script was ended by signal 34",
+        ),
+        (
+            Reason::ExitCode,
+            code("137:0"),
+            "exit code 137: a command in the script was ended by signal 9 (SIGKILL): \
+             perhaps memory, nothing proves it",
+        ),
+        (
+            Reason::ExitCode,
+            used(code("137:0"), 32_100),
+            "exit code 137: a command in the script was ended by signal 9 (SIGKILL): \
+             out of memory (31.3G seen of 32G)",
+        ),
+        (
+            Reason::ExitCode,
+            used(code("137:0"), 900),
+            "exit code 137: a command in the script was ended by signal 9 (SIGKILL): \
+             perhaps memory, nothing proves it (900M seen of 32G)",
+        ),
+        (
+            Reason::ExitCode,
+            JobFacts {
+                slurm_state: Some("OUT_OF_ME+".into()),
+                ..code("0:9")
+            },
+            "ended by signal 9 (SIGKILL): out of memory",
+        ),
+        (
+            Reason::ExitCode,
+            used(code("0:9"), 30_000),
+            "ended by signal 9 (SIGKILL): out of memory (29.3G seen of 32G)",
+        ),
+        (
+            Reason::ExitCode,
+            code("0:11"),
+            "ended by signal 11 (SIGSEGV)",
+        ),
+        (
+            Reason::ExitCode,
+            code("9:0"),
+            "exit code 9, or a command ended by signal 9 (SIGKILL) \
+             (Slurm before 25.11 prints 137 as 9)",
+        ),
+        (
+            Reason::ExitCode,
+            used(code("9:0"), 32_000),
+            "exit code 9, or a command ended by signal 9 (SIGKILL) \
+             (Slurm before 25.11 prints 137 as 9): likely memory (31.2G seen of 32G)",
+        ),
+        (
+            Reason::ExitCode,
+            code("11:0"),
+            "exit code 11, or a command ended by signal 11 (SIGSEGV) \
+             (Slurm before 25.11 prints 139 as 11)",
+        ),
+        (
+            Reason::ExitCode,
+            code("0:53"),
+            "never began: the node could not open its log files (exit code 0:53)",
+        ),
+        (
+            Reason::ExitCode,
+            code("0:125"),
+            "out of memory (exit code 0:125)",
+        ),
+        (
+            Reason::OutOfMemory,
+            none(),
+            "needed more memory than it asked for",
+        ),
+        (
+            Reason::OutOfMemory,
+            used(code("0:125"), 32_768),
+            "needed more memory than it asked for (32.0G seen of 32G)",
+        ),
+        (Reason::Timeout, none(), "reached its time limit"),
+        (
+            Reason::Timeout,
+            ran(Some(14_410), Some(14_400)),
+            "reached its time limit (ran 4:00:10 of 4:00:00)",
+        ),
+        (
+            Reason::Timeout,
+            ran(None, Some(172_800)),
+            "reached its time limit of 2-00:00:00",
+        ),
+        (
+            Reason::Timeout,
+            ran(Some(60), None),
+            "reached its time limit (ran 0:01:00)",
+        ),
+        (Reason::Cancelled, state("CANCELLED"), "cancelled"),
+        (
+            Reason::Cancelled,
+            state("CANCELLED by 1000"),
+            "cancelled by the user with uid 1000",
+        ),
+        (
+            Reason::Cancelled,
+            state("CANCELLED by 0"),
+            "cancelled by root (an administrator)",
+        ),
+        (
+            Reason::NodeFail,
+            on("n[1-2]"),
+            "its node failed, or Slurm lost the job in a restart (on n[1-2])",
+        ),
+        (
+            Reason::BootFail,
+            on("None assigned"),
+            "its node did not start",
+        ),
+        (
+            Reason::Preempted,
+            none(),
+            "had to give way to a job of higher priority",
+        ),
+        (
+            Reason::LaunchFailed,
+            on("n1"),
+            "never began: the node could not set up its environment or open its log files, \
+             often for want of a log directory or a mount (on n1)",
+        ),
+        (
+            Reason::Deadline,
+            none(),
+            "could not have ended before its deadline (--deadline)",
+        ),
+        (
+            Reason::Dependency,
+            none(),
+            "a job that it depended on failed (--dependency)",
+        ),
+        (
+            Reason::NoOutput,
+            none(),
+            "ended well, and its outputs did not appear in time",
+        ),
+        (
+            Reason::Lost,
+            none(),
+            "neither Slurm nor the disk has known of the job for long",
+        ),
+    ] {
+        assert_eq!(failed(reason, facts.clone()), text, "{reason} {facts:?}");
+    }
+}
+
+#[test]
+fn only_failures_have_words_and_each_reason_of_one_does() {
+    for &reason in Reason::ALL {
+        for status in TaskStatus::ALL {
+            let has = failure_text(&row("a", status, reason)).is_some();
+            let is_failure = status == TaskStatus::Failed && reason.fits(status);
+            assert_eq!(has, is_failure, "{status} {reason}");
+        }
+    }
+    let mut python = row("a", TaskStatus::Failed, Reason::ExitCode);
+    python.reason = None;
+    assert_eq!(failure_text(&python), None);
+    python.facts = code("127:0");
+    assert!(failure_text(&python).unwrap().contains("not found"));
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_facts_are_accepted(code in ".*", state in ".*", nodes in ".*", used: Option<i64>,
+                              asked: Option<i64>, elapsed: Option<i64>, limit: Option<i64>, which in 0usize..21) {
+        let reason = Reason::ALL[which % Reason::ALL.len()];
+        let mut row = row("a", TaskStatus::Failed, reason);
+        row.facts = JobFacts {
+            exit_code: Some(code.as_str().into()),
+            slurm_state: Some(state.as_str().into()),
+            node_list: Some(nodes.as_str().into()),
+            max_rss_mb: used,
+            req_mem_mb: asked,
+            elapsed_s: elapsed,
+            time_limit_s: limit,
+            ..JobFacts::default()
+        };
+        let _ = failure_text(&row);
+    }
+}
+
+#[test]
+fn what_the_reader_cancelled_is_called_their_own_doing() {
+    let mut row = crate::model::state::testing::row("p", TaskStatus::Failed, Reason::Cancelled);
+    row.facts.slurm_state = Some("CANCELLED by 0".into());
+    let said = |reader| failure_text_for(&row, reader).unwrap();
+    assert_eq!(said(Some(0)), "cancelled by you, with `cancel` or scancel");
+    assert_eq!(said(Some(1000)), "cancelled by root (an administrator)");
+    assert_eq!(said(None), "cancelled by root (an administrator)");
+}

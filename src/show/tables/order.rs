@@ -1,0 +1,225 @@
+//! The orders in which rows and sessions are shown. Pure.
+
+use std::cmp::Reverse;
+use std::str::FromStr;
+
+use crate::decide::manifest::Manifest;
+use crate::model::bids::Session;
+use crate::model::procedure::ProcedureDag;
+use crate::model::state::{TaskRow, TaskStatus, UnknownWord};
+
+use super::sessions::places;
+use super::words::decision_word;
+
+/// Names the orders of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RowOrder {
+    /// Procedure (the configuration's order, then others by name), subject, session.
+    #[default]
+    Procedure,
+    /// Subject, session, procedure.
+    Subject,
+    /// Session, subject, procedure.
+    Session,
+    /// Failed ones, then running, pending, complete; within each, what changed last comes first.
+    Status,
+    /// What was submitted last comes first.
+    Submitted,
+    /// What changed last comes first.
+    Updated,
+    /// What ran longest comes first.
+    Elapsed,
+}
+
+/// Names the orders of sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SessionOrder {
+    /// Subject, session.
+    #[default]
+    Subject,
+    /// Session, subject.
+    Session,
+    /// What a person should look at comes first.
+    Status,
+}
+
+/// The words of decisions, those that a person should look at first.
+const BY_URGENCY: [&str; 17] = [
+    "failed",
+    "unreadable",
+    "blocked",
+    "foreign-job",
+    "few-dicom",
+    "paused",
+    "limit",
+    "due",
+    "running",
+    "pending",
+    "settling",
+    "waiting",
+    "no-dicom",
+    "complete",
+    "not-applicable",
+    "excluded",
+    "not-selected",
+];
+
+impl RowOrder {
+    pub const ALL: [Self; 7] = [
+        Self::Procedure,
+        Self::Subject,
+        Self::Session,
+        Self::Status,
+        Self::Submitted,
+        Self::Updated,
+        Self::Elapsed,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Procedure => "procedure",
+            Self::Subject => "subject",
+            Self::Session => "session",
+            Self::Status => "status",
+            Self::Submitted => "submitted",
+            Self::Updated => "updated",
+            Self::Elapsed => "elapsed",
+        }
+    }
+}
+
+impl SessionOrder {
+    pub const ALL: [Self; 3] = [Self::Subject, Self::Session, Self::Status];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Subject => "subject",
+            Self::Session => "session",
+            Self::Status => "status",
+        }
+    }
+}
+
+impl FromStr for RowOrder {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|order| order.as_str() == text)
+            .ok_or_else(|| UnknownWord(text.to_owned()))
+    }
+}
+
+impl FromStr for SessionOrder {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|order| order.as_str() == text)
+            .ok_or_else(|| UnknownWord(text.to_owned()))
+    }
+}
+
+/// Sorts rows. Rows that are equal in an order stand in that of [`RowOrder::Procedure`], so that
+/// the same rows always come out in the same order.
+pub fn sort_rows(rows: &mut [&TaskRow], dag: &ProcedureDag, order: RowOrder) {
+    // Names are few: they are looked up once each.
+    let mut ranks: Vec<(&str, usize)> = Vec::new();
+    for row in rows.iter() {
+        let name = &*row.key.procedure;
+        if !ranks.iter().any(|(known, _)| *known == name) {
+            let rank = dag.find(name).map_or(usize::MAX, |id| id.index());
+            ranks.push((name, rank));
+        }
+    }
+    ranks.sort_unstable_by(|(a, rank_a), (b, rank_b)| rank_a.cmp(rank_b).then_with(|| a.cmp(b)));
+    let names: Vec<String> = ranks.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let place = |row: &TaskRow| names.iter().position(|name| **name == *row.key.procedure);
+    rows.sort_by(|a, b| {
+        place(a)
+            .cmp(&place(b))
+            .then_with(|| a.key.subject.cmp(&b.key.subject))
+            .then_with(|| a.key.session.cmp(&b.key.session))
+    });
+    match order {
+        RowOrder::Procedure => {}
+        RowOrder::Subject => rows.sort_by(|a, b| {
+            let by_subject = a.key.subject.cmp(&b.key.subject);
+            by_subject.then_with(|| a.key.session.cmp(&b.key.session))
+        }),
+        RowOrder::Session => rows.sort_by(|a, b| {
+            let by_session = a.key.session.cmp(&b.key.session);
+            by_session.then_with(|| a.key.subject.cmp(&b.key.subject))
+        }),
+        RowOrder::Status => {
+            rows.sort_by_key(|row| (urgency(row.status), Reverse(row.updated_at)));
+        }
+        RowOrder::Submitted => rows.sort_by_key(|row| Reverse(row.submitted_at)),
+        RowOrder::Updated => rows.sort_by_key(|row| Reverse(row.updated_at)),
+        RowOrder::Elapsed => rows.sort_by_key(|row| Reverse(row.facts.elapsed_s)),
+    }
+}
+
+/// Sorts sessions that are sorted by subject and session.
+pub fn sort_sessions(
+    sessions: &mut [Session],
+    manifest: &Manifest,
+    dag: &ProcedureDag,
+    order: SessionOrder,
+) {
+    match order {
+        SessionOrder::Subject => {}
+        SessionOrder::Session => sessions.sort_by(|a, b| a.session.cmp(&b.session)),
+        SessionOrder::Status => {
+            let mut ranks = vec![BY_URGENCY.len(); sessions.len()];
+            for (at, task) in places(sessions, manifest, dag) {
+                let word = decision_word(&task.decision);
+                let rank = BY_URGENCY.iter().position(|known| *known == word);
+                if let (Some(least), Some(rank)) = (ranks.get_mut(at), rank) {
+                    *least = rank.min(*least);
+                }
+            }
+            let mut ranked: Vec<(usize, Session)> =
+                ranks.into_iter().zip(sessions.iter().cloned()).collect();
+            ranked.sort_by_key(|(rank, _)| *rank);
+            for (place, (_, session)) in sessions.iter_mut().zip(ranked) {
+                *place = session;
+            }
+        }
+    }
+}
+
+fn urgency(status: TaskStatus) -> u8 {
+    match status {
+        TaskStatus::Failed => 0,
+        TaskStatus::Running => 1,
+        TaskStatus::Pending => 2,
+        TaskStatus::Complete => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::tables::words::WORDS;
+
+    #[test]
+    fn every_word_has_an_urgency() {
+        let mut words = WORDS;
+        let mut ordered = BY_URGENCY;
+        words.sort_unstable();
+        ordered.sort_unstable();
+        assert_eq!(words, ordered);
+    }
+
+    #[test]
+    fn names_of_orders_are_read_back() {
+        for order in RowOrder::ALL {
+            assert_eq!(order.as_str().parse(), Ok(order));
+        }
+        for order in SessionOrder::ALL {
+            assert_eq!(order.as_str().parse(), Ok(order));
+        }
+        assert!("size".parse::<RowOrder>().is_err());
+    }
+}

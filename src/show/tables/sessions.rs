@@ -1,0 +1,211 @@
+//! Tables of decisions: a row per session and a column per procedure, and their counts.
+
+use std::collections::{HashMap, HashSet};
+
+use polars::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::words::{WORDS, decision_cell, decision_text, decision_word};
+use super::{TableError, counts, json_array, texts};
+use crate::decide::manifest::{Decision, Manifest, Planned, Selection, Skip};
+use crate::model::bids::{Session, SessionLabel, SubjectLabel};
+use crate::model::job::JobId;
+use crate::model::procedure::{ProcedureDag, Scope};
+use crate::model::state::Reason;
+
+/// Returns a row per session: `subject, session` and then a column per procedure with a cell of
+/// [`decision_cell`]. A task of subject scope stands in each session of its subject; a task that
+/// the manifest lacks is null.
+pub fn session_status(
+    sessions: &[Session],
+    manifest: &Manifest,
+    dag: &ProcedureDag,
+) -> Result<DataFrame, TableError> {
+    let titles = column_titles(dag);
+    let mut columns = vec![vec![None; sessions.len()]; titles.len()];
+    for (session, task) in places(sessions, manifest, dag) {
+        let column = columns.get_mut(task.procedure.index());
+        if let Some(cell) = column.and_then(|column| column.get_mut(session)) {
+            cell.get_or_insert_with(|| decision_cell(&task.decision));
+        }
+    }
+    let mut table = vec![
+        texts("subject", sessions.iter().map(|s| Some(s.subject.as_str()))),
+        texts("session", sessions.iter().map(|s| Some(s.session.as_str()))),
+    ];
+    for (title, cells) in titles.iter().zip(columns) {
+        table.push(texts(title, cells.into_iter()));
+    }
+    Ok(DataFrame::new(sessions.len(), table)?)
+}
+
+/// Returns a JSON array with an object per session: `subject, session, procedures`, the last an
+/// object of `{decision, reason, job_id, text}` by procedure.
+pub fn session_status_json(
+    sessions: &[Session],
+    manifest: &Manifest,
+    dag: &ProcedureDag,
+) -> Result<Vec<u8>, TableError> {
+    let mut cells: Vec<Vec<&Planned>> = vec![Vec::new(); sessions.len()];
+    for (session, task) in places(sessions, manifest, dag) {
+        if let Some(tasks) = cells.get_mut(session) {
+            tasks.push(task);
+        }
+    }
+    let mut lines = Vec::with_capacity(sessions.len());
+    for (session, tasks) in sessions.iter().zip(cells) {
+        let procedures: Map<String, Value> = tasks
+            .into_iter()
+            .map(|task| {
+                let name = dag.get(task.procedure).name.to_string();
+                (name, decision_json(&task.decision))
+            })
+            .collect();
+        lines.push(serde_json::to_vec(&json!({
+            "subject": session.subject.as_str(),
+            "session": session.session.as_str(),
+            "procedures": procedures,
+        }))?);
+    }
+    Ok(json_array(lines.iter().map(Vec::as_slice)))
+}
+
+/// Counts tasks: a row per word of [`WORDS`] that occurs, in the column `decision`, then a column
+/// per procedure, then `total`.
+pub fn decision_counts(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFrame, TableError> {
+    let titles = column_titles(dag);
+    let tasks = &manifest.tasks;
+    let words = || tasks.iter().map(|task| decision_word(&task.decision));
+    let names = tasks.iter().map(|task| {
+        titles
+            .get(task.procedure.index())
+            .map_or("", String::as_str)
+    });
+    let occurring: HashSet<&str> = words().collect();
+    let mut present = WORDS.to_vec();
+    present.retain(|word| occurring.contains(word));
+    counts(words().zip(names), "decision", &present, &titles)
+}
+
+/// The tasks of the selected procedures, and the columns of the others.
+pub fn selected(
+    manifest: &Manifest,
+    dag: &ProcedureDag,
+    selection: &Selection,
+) -> (Manifest, Vec<String>) {
+    let is_selected = |id| selection.contains_procedure(&dag.get(id).name);
+    let titles = dag.iter().zip(column_titles(dag));
+    let hidden = titles.filter(|((id, _), _)| !is_selected(*id));
+    let tasks = manifest.tasks.iter();
+    let tasks = tasks.filter(|task| is_selected(task.procedure)).cloned();
+    let hidden = hidden.map(|(_, title)| title).collect();
+    (
+        Manifest {
+            tasks: tasks.collect(),
+        },
+        hidden,
+    )
+}
+
+/// Returns the tasks that stand in the rows of these sessions.
+pub fn in_sessions(sessions: &[Session], manifest: &Manifest, dag: &ProcedureDag) -> Manifest {
+    let subjects: HashSet<&SubjectLabel> = sessions.iter().map(|s| &s.subject).collect();
+    let pairs: HashSet<(&SubjectLabel, &SessionLabel)> =
+        sessions.iter().map(|s| (&s.subject, &s.session)).collect();
+    let stands = |task: &&Planned| match dag.get(task.procedure).scope {
+        Scope::Session => pairs.contains(&(&task.subject, &task.session)),
+        Scope::Subject => subjects.contains(&task.subject),
+    };
+    Manifest {
+        tasks: manifest.tasks.iter().filter(stands).cloned().collect(),
+    }
+}
+
+/// Returns the sessions in whose rows one of these words stands.
+pub fn with_words(
+    sessions: &[Session],
+    manifest: &Manifest,
+    dag: &ProcedureDag,
+    words: &[&str],
+) -> Vec<Session> {
+    let mut has_word = vec![false; sessions.len()];
+    for (at, task) in places(sessions, manifest, dag) {
+        if let Some(has_word) = has_word.get_mut(at) {
+            *has_word |= words.contains(&decision_word(&task.decision));
+        }
+    }
+    let chosen = sessions.iter().zip(has_word);
+    chosen
+        .filter(|(_, has_word)| *has_word)
+        .map(|(session, _)| session.clone())
+        .collect()
+}
+
+/// Pairs each task with the sessions (by number) in whose rows it stands.
+pub(super) fn places<'a>(
+    sessions: &'a [Session],
+    manifest: &'a Manifest,
+    dag: &'a ProcedureDag,
+) -> impl Iterator<Item = (usize, &'a Planned)> {
+    let mut by_subject: HashMap<&SubjectLabel, Vec<usize>> = HashMap::new();
+    let mut by_session: HashMap<(&SubjectLabel, &SessionLabel), usize> = HashMap::new();
+    for (at, session) in sessions.iter().enumerate() {
+        by_subject.entry(&session.subject).or_default().push(at);
+        by_session.insert((&session.subject, &session.session), at);
+    }
+    manifest.tasks.iter().flat_map(move |task| {
+        let places = match dag.get(task.procedure).scope {
+            Scope::Session => by_session
+                .get(&(&task.subject, &task.session))
+                .map(|at| vec![*at]),
+            Scope::Subject => by_subject.get(&task.subject).cloned(),
+        };
+        places
+            .unwrap_or_default()
+            .into_iter()
+            .map(move |at| (at, task))
+    })
+}
+
+/// Returns the procedures' names; one that is also the name of a fixed column is marked.
+fn column_titles(dag: &ProcedureDag) -> Vec<String> {
+    dag.iter()
+        .map(|(_, procedure)| match &*procedure.name {
+            name @ ("subject" | "session" | "decision" | "total") => {
+                format!("{name} (procedure)")
+            }
+            name => name.to_owned(),
+        })
+        .collect()
+}
+
+fn decision_json(decision: &Decision) -> Value {
+    let (reason, job_id) = match decision {
+        Decision::Submit(_) => (None, None),
+        Decision::Skip(skip) => match skip {
+            Skip::InFlight { job_id, reason, .. } => (*reason, job_id.as_ref()),
+            Skip::Failed { reason, .. } => (*reason, None),
+            Skip::JobWithoutRow(id) => (None, Some(id)),
+            Skip::Renamed(former) => (None, former.job_id.as_ref()),
+            Skip::Complete
+            | Skip::Stale(_)
+            | Skip::Excluded
+            | Skip::TooFewSessions { .. }
+            | Skip::NotApplicable
+            | Skip::NoDicom
+            | Skip::Settling { .. }
+            | Skip::TooFewFiles { .. }
+            | Skip::WaitingFor(_)
+            | Skip::Unreadable(_)
+            | Skip::OverLimit(_)
+            | Skip::Paused(_)
+            | Skip::NotSelected => (None, None),
+        },
+    };
+    json!({
+        "decision": decision_word(decision),
+        "reason": reason.map(Reason::as_str),
+        "job_id": job_id.map(JobId::as_str),
+        "text": decision_text(decision),
+    })
+}

@@ -1,0 +1,410 @@
+//! Decisions in words: short and stable for scripts, in plain sentences for people.
+//!
+//! This is the only place that does it. All matches are exhaustive, so that a new decision cannot
+//! be forgotten here.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::base::sys::local_time;
+use crate::decide::manifest::{
+    Blocked, Budget, Decision, Due, Former, Limit, Manifest, Outlook, Skip, Waiting,
+};
+use crate::model::bids::SessionLabel;
+use crate::model::state::{Reason, TaskStatus};
+use crate::store::control::{Pause, PauseCause};
+
+/// All words of [`decision_word`], in the order in which summaries list them.
+pub const WORDS: [&str; 17] = [
+    "complete",
+    "running",
+    "pending",
+    "foreign-job",
+    "due",
+    "limit",
+    "paused",
+    "waiting",
+    "blocked",
+    "failed",
+    "unreadable",
+    "no-dicom",
+    "settling",
+    "few-dicom",
+    "not-applicable",
+    "excluded",
+    "not-selected",
+];
+
+/// Shortens the word at the beginning of a cell to five letters at most, where there is no room for
+/// more; what follows it goes. Other texts stay as they are.
+pub fn short_cell(cell: &str) -> &str {
+    match first_word(cell) {
+        "complete" => "done",
+        "running" => "run",
+        "pending" => "pend",
+        "waiting" => "wait",
+        "blocked" => "block",
+        "failed" => "fail",
+        "unreadable" => "unrd",
+        "no-dicom" => "nodcm",
+        "settling" => "settl",
+        "few-dicom" => "few",
+        "not-applicable" => "n/a",
+        "foreign-job" => "fgn",
+        "not-selected" => "nsel",
+        "paused" => "pause",
+        "excluded" => "excl",
+        _ => cell,
+    }
+}
+
+/// Returns a cell without its reason.
+pub fn first_word(cell: &str) -> &str {
+    cell.split_once(' ').map_or(cell, |(word, _)| word)
+}
+
+/// Returns one stable word, one of [`WORDS`]. `waiting` gets ready by itself, `blocked` does not:
+/// what it waits for has failed, cannot be read or applies to no session.
+pub fn decision_word(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::Submit(_) => "due",
+        Decision::Skip(skip) => match skip {
+            Skip::Complete | Skip::Stale(_) => "complete",
+            Skip::NotApplicable => "not-applicable",
+            Skip::InFlight { status, .. } => status.as_str(),
+            Skip::Failed { .. } => "failed",
+            Skip::JobWithoutRow(_) => "foreign-job",
+            Skip::NoDicom => "no-dicom",
+            Skip::Settling { .. } => "settling",
+            Skip::TooFewFiles { .. } => "few-dicom",
+            Skip::WaitingFor(waiting) if waiting.blocked.is_some() => "blocked",
+            Skip::WaitingFor(_) | Skip::TooFewSessions { .. } | Skip::Renamed(_) => "waiting",
+            Skip::Unreadable(_) => "unreadable",
+            Skip::OverLimit(_) => "limit",
+            Skip::Paused(_) => "paused",
+            Skip::NotSelected => "not-selected",
+            Skip::Excluded => "excluded",
+        },
+    }
+}
+
+/// Returns the word of a cell of the session table: as [`decision_word`], and in brackets the
+/// reason of a failed task, if it is known, `stale` for a complete one that a session came after, and `awaiting output`
+/// for one whose job has ended.
+pub fn decision_cell(decision: &Decision) -> Cow<'static, str> {
+    match decision {
+        Decision::Skip(Skip::Stale(_)) => "complete (stale)".into(),
+        Decision::Skip(Skip::InFlight {
+            status: TaskStatus::Running,
+            reason: Some(Reason::AwaitingOutput),
+            ..
+        }) => "running (awaiting output)".into(),
+        Decision::Skip(Skip::Failed {
+            reason: Some(reason),
+            ..
+        }) => format!("failed ({reason})").into(),
+        _ => decision_word(decision).into(),
+    }
+}
+
+/// Returns a short sentence for people, without a full stop.
+pub fn decision_text(decision: &Decision) -> String {
+    match decision {
+        Decision::Submit(due) => due_text(*due).into_owned(),
+        Decision::Skip(skip) => match skip {
+            Skip::Complete => "complete".to_owned(),
+            Skip::Stale(sessions) => stale_text(sessions),
+            Skip::NotApplicable => "not applicable: the session lacks the input".to_owned(),
+            Skip::InFlight {
+                job_id,
+                status,
+                reason,
+            } => {
+                let standing = standing(*status, *reason);
+                match job_id {
+                    Some(id) => format!("in flight (job {id}, {standing})"),
+                    None => format!("in flight ({standing})"),
+                }
+            }
+            Skip::Failed {
+                reason,
+                attempt,
+                outlook,
+            } => format!(
+                "failed ({}, attempt {attempt}); {}",
+                reason_word(*reason),
+                outlook_text_of(*outlook, *attempt)
+            ),
+            Skip::JobWithoutRow(id) => {
+                format!("job {id} may be this task's and has no row; waits until it ends")
+            }
+            Skip::Renamed(former) => renamed_text(former),
+            Skip::NoDicom => "no DICOM files".to_owned(),
+            Skip::Settling { until } => {
+                format!("files still arrive; settled at {}", local_time(*until))
+            }
+            Skip::TooFewFiles { files, needed } => {
+                format!("{files} DICOM file(s), at least {needed} are needed")
+            }
+            Skip::WaitingFor(waiting) => waiting_text(waiting),
+            Skip::TooFewSessions { needed, ready } => {
+                format!("waiting for {needed} sessions, {ready} so far")
+            }
+            Skip::Unreadable(what) => {
+                format!("unreadable: {}: {}", what.path.display(), what.error)
+            }
+            Skip::OverLimit(limit) => limit_text(limit),
+            Skip::Paused(pause) => pause_text(pause),
+            Skip::NotSelected => "not selected".to_owned(),
+            Skip::Excluded => "excluded by the configuration".to_owned(),
+        },
+    }
+}
+
+/// Counts the tasks that are held back, by reason, in the order of [`WORDS`]. With the tasks that
+/// are complete and those to be submitted the counts add up to all selected tasks.
+pub fn reason_summary(manifest: &Manifest) -> Vec<(String, usize)> {
+    let mut groups: BTreeMap<(usize, String), usize> = BTreeMap::new();
+    for task in &manifest.tasks {
+        if let Decision::Skip(skip) = &task.decision
+            && !matches!(skip, Skip::Complete | Skip::Stale(_) | Skip::NotSelected)
+        {
+            let word = decision_word(&task.decision);
+            let rank = WORDS.iter().position(|known| *known == word);
+            *groups
+                .entry((rank.unwrap_or(WORDS.len()), group(skip)))
+                .or_default() += 1;
+        }
+    }
+    groups
+        .into_iter()
+        .map(|((_, text), count)| (text, count))
+        .collect()
+}
+
+/// Returns what several tasks have in common: no job ids, no sessions, no paths.
+fn group(skip: &Skip) -> String {
+    match skip {
+        Skip::Complete | Skip::Stale(_) => "complete".to_owned(),
+        Skip::NotApplicable => "not applicable".to_owned(),
+        Skip::InFlight { status, reason, .. } => {
+            format!("in flight ({})", standing(*status, *reason))
+        }
+        Skip::Failed {
+            reason, outlook, ..
+        } => {
+            let reason = reason_word(*reason);
+            match outlook {
+                Outlook::None => format!("failed ({reason})"),
+                Outlook::Now | Outlook::At(_) => format!("failed ({reason}), tried again later"),
+                Outlook::Spent(_) => format!("failed ({reason}), no attempts left"),
+            }
+        }
+        Skip::JobWithoutRow(_) => "a job without a row may be this task's".to_owned(),
+        Skip::Renamed(former) => match former.is_old_scope {
+            true => format!(
+                "waiting for jobs of {} from before its scope was changed",
+                former.procedure
+            ),
+            false => format!(
+                "waiting for jobs of {}, which is no longer in the configuration",
+                former.procedure
+            ),
+        },
+        Skip::NoDicom => "no DICOM files".to_owned(),
+        Skip::Settling { .. } => "files still arrive".to_owned(),
+        Skip::TooFewFiles { .. } => "too few DICOM files".to_owned(),
+        Skip::WaitingFor(waiting) => match &waiting.blocked {
+            None => format!("waiting for {}", waiting.procedure),
+            Some(Blocked::Failed(_)) => format!("blocked: {} failed", waiting.procedure),
+            Some(Blocked::Unreadable(_)) => {
+                format!("blocked: {} cannot be read", waiting.procedure)
+            }
+            Some(Blocked::NotApplicable) => {
+                format!("blocked: {} applies to no session", waiting.procedure)
+            }
+        },
+        Skip::TooFewSessions { needed, .. } => format!("waiting for {needed} sessions"),
+        Skip::Unreadable(_) => "unreadable".to_owned(),
+        Skip::OverLimit(limit) => limit_text(limit),
+        Skip::Paused(_) => "paused".to_owned(),
+        Skip::NotSelected => "not selected".to_owned(),
+        Skip::Excluded => "excluded".to_owned(),
+    }
+}
+
+fn due_text(due: Due) -> Cow<'static, str> {
+    match due {
+        Due::New => "due".into(),
+        Due::OutputsGone => "due: was complete, outputs gone".into(),
+        Due::NeverVerified => {
+            "due: recorded as complete by an earlier program, outputs missing".into()
+        }
+        Due::FailedBefore { complete: false } => "due: failed before".into(),
+        Due::FailedBefore { complete: true } => {
+            "due: failed before, its outputs will be replaced".into()
+        }
+        Due::Retry {
+            reason,
+            complete: false,
+        } => format!("due: tried again after {reason}").into(),
+        Due::Retry {
+            reason,
+            complete: true,
+        } => format!("due: tried again after {reason}, its outputs will be replaced").into(),
+        Due::Stale => "due: complete, but a session has come since".into(),
+        Due::Forced { complete: true } => "due: forced, outputs are complete".into(),
+        Due::Forced { complete: false } => "due: forced".into(),
+    }
+}
+
+/// Says where a job stands: `running`, `pending: held`.
+fn standing(status: TaskStatus, reason: Option<Reason>) -> Cow<'static, str> {
+    match reason {
+        None | Some(Reason::Running) => status.as_str().into(),
+        Some(Reason::Submitting) => "submission in doubt".into(),
+        Some(reason) => format!("{status}: {reason}").into(),
+    }
+}
+
+fn reason_word(reason: Option<Reason>) -> &'static str {
+    // Rows of the Python program have none.
+    reason.map_or("reason unknown", Reason::as_str)
+}
+
+fn waiting_text(waiting: &Waiting) -> String {
+    let mut text = format!("waiting for {}", waiting.procedure);
+    if let Some(session) = waiting.session.as_ref().filter(|s| !s.is_none()) {
+        let _ = write!(text, " {session}");
+    }
+    match &waiting.blocked {
+        None => {}
+        Some(Blocked::Failed(Some(reason))) => {
+            let _ = write!(text, " (failed: {reason})");
+        }
+        Some(Blocked::Failed(None)) => text.push_str(" (failed)"),
+        Some(Blocked::Unreadable(path)) => {
+            let _ = write!(text, " (unreadable: {})", path.display());
+        }
+        Some(Blocked::NotApplicable) => {
+            text.push_str(" (not applicable to any session, so it never becomes complete)");
+        }
+    }
+    match waiting.sessions_missing.saturating_sub(1) {
+        0 => {}
+        1 => text.push_str(" and 1 more session"),
+        more => {
+            let _ = write!(text, " and {more} more sessions");
+        }
+    }
+    text
+}
+
+/// Says which job a procedure waits for that may be the job's own under a new name.
+fn renamed_text(former: &Former) -> String {
+    let Former {
+        procedure,
+        job_id,
+        is_old_scope,
+        ..
+    } = former;
+    let what = match job_id {
+        Some(id) => format!("until job {id} of {procedure} ends"),
+        None => format!("until a submission of {procedure} is no longer in doubt"),
+    };
+    if *is_old_scope {
+        return format!("waiting {what}: it was submitted before the scope was changed");
+    }
+    format!(
+        "waiting {what}: {procedure} is no longer in the configuration, and this may be its new name"
+    )
+}
+
+fn limit_text(limit: &Limit) -> String {
+    match limit {
+        Limit::MaxJobs(n) => format!("over a limit (--max-jobs {n})"),
+        Limit::MaxSubmitPerRun(n) => format!("over a limit (max_submit_per_run {n})"),
+        Limit::MaxInFlight(n) => format!("over a limit (max_in_flight {n})"),
+        Limit::ProcedureMaxInFlight(n) => {
+            format!("over a limit (the procedure's max_in_flight {n})")
+        }
+        Limit::QueuedUserJobs(n) => format!("over a limit (max_queued_user_jobs {n})"),
+        Limit::Warmup {
+            needed,
+            succeeded,
+            failed,
+        } => {
+            let mut text = format!("warm-up: {succeeded} of the first {needed} jobs succeeded");
+            if *failed > 0 {
+                let _ = write!(text, ", {failed} failed ('retry' or --force tries again)");
+            }
+            text
+        }
+    }
+}
+
+/// Says what becomes of a failed task by itself.
+pub fn outlook_text(outlook: Outlook) -> String {
+    outlook_text_of(outlook, 0)
+}
+
+/// Says the same of a task's `attempt`, the number of which goes on when a budget starts anew.
+pub fn outlook_text_of(outlook: Outlook, attempt: i32) -> String {
+    match outlook {
+        Outlook::None => "'retry' clears it".to_owned(),
+        Outlook::Now => "is tried again".to_owned(),
+        Outlook::At(at) => format!("is tried again from {}", local_time(at)),
+        Outlook::Spent(budget) => spent_text(budget, attempt),
+    }
+}
+
+fn spent_text(budget: Budget, attempt: i32) -> String {
+    let Budget { used, allowed, .. } = budget;
+    let left = match (budget.infrastructure, allowed) {
+        (true, 0) => "max_infrastructure is 0".to_owned(),
+        (true, _) => {
+            format!(
+                "{used} retries after failures that are not its fault, and {allowed} are allowed"
+            )
+        }
+        (false, 1) => "max_attempts is 1".to_owned(),
+        (false, _) if i64::from(attempt) > i64::from(used) => {
+            format!("all {allowed} attempts since it was last cleared are used up")
+        }
+        (false, _) => format!("all {allowed} attempts are used up"),
+    };
+    format!("{left}; 'retry' starts anew")
+}
+
+/// Names the sessions that a complete task of a subject did not work on.
+fn stale_text(sessions: &[SessionLabel]) -> String {
+    const SHOWN: usize = 3;
+    let mut text = "complete, but stale: ".to_owned();
+    for (at, session) in sessions.iter().take(SHOWN).enumerate() {
+        let comma = if at == 0 { "" } else { ", " };
+        let _ = write!(text, "{comma}{session}");
+    }
+    match sessions.len().saturating_sub(SHOWN) {
+        0 => {}
+        more => {
+            let _ = write!(text, " and {more} more");
+        }
+    }
+    text.push_str(" came later");
+    text
+}
+
+fn pause_text(pause: &Pause) -> String {
+    let since = local_time(pause.since);
+    match &pause.cause {
+        PauseCause::Person { by, note: None } => format!("paused by {by} since {since}"),
+        PauseCause::Person {
+            by,
+            note: Some(note),
+        } => format!("paused by {by} since {since}: {note}"),
+        PauseCause::Failures { count } => {
+            format!("paused since {since}: {count} jobs in a row failed; 'resume' goes on")
+        }
+    }
+}

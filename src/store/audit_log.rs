@@ -1,0 +1,398 @@
+//! The audit log: JSON lines, append only, one event each.
+//!
+//! Every event that the program reports goes through here. Nothing is dropped: what cannot be
+//! written is an error.
+
+pub mod archive;
+mod facts;
+mod opening;
+mod reading;
+mod strangers;
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::Serialize as _;
+use serde_json::ser::{Formatter, Serializer};
+use serde_json::{Map, Value};
+
+use crate::model::job::JobId;
+use crate::model::state::{TaskKey, TaskStatus};
+
+use opening::{MARK, open_for_appending};
+
+pub use facts::{extras_of, extras_of_intent, fill};
+pub use reading::{Contents, Record, parse, read};
+pub use strangers::{Strangers, project_of};
+
+/// Appends events of one command to the log.
+#[derive(Debug)]
+pub struct AuditLog {
+    path: PathBuf,
+    file: File,
+    run_id: String,
+}
+
+/// Is one event. Texts of `extra` become further keys.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    pub at: DateTime<Utc>,
+    pub kind: EventKind,
+    /// None for events of the whole study: subject, session and procedure are then empty.
+    pub key: Option<TaskKey>,
+    pub job_id: Option<JobId>,
+    pub old_status: Option<TaskStatus>,
+    pub new_status: Option<TaskStatus>,
+    pub detail: Option<String>,
+    pub extra: Vec<(&'static str, serde_json::Value)>,
+}
+
+/// Names the kinds of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EventKind {
+    Submitted,
+    StatusChange,
+    /// Same status, another reason.
+    ReasonChange,
+    Error,
+    RetryCleared,
+    Adopted,
+    Released,
+    Cancelled,
+    Paused,
+    Resumed,
+    SafetyStop,
+    Pruned,
+    /// The state was rebuilt by `state repair`.
+    Repaired,
+}
+
+impl EventKind {
+    pub const ALL: [Self; 13] = [
+        Self::Submitted,
+        Self::StatusChange,
+        Self::ReasonChange,
+        Self::Error,
+        Self::RetryCleared,
+        Self::Adopted,
+        Self::Released,
+        Self::Cancelled,
+        Self::Paused,
+        Self::Resumed,
+        Self::SafetyStop,
+        Self::Pruned,
+        Self::Repaired,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Submitted => "submitted",
+            Self::StatusChange => "status_change",
+            Self::ReasonChange => "reason_change",
+            Self::Error => "error",
+            Self::RetryCleared => "retry_cleared",
+            Self::Adopted => "adopted",
+            Self::Released => "released",
+            Self::Cancelled => "cancelled",
+            Self::Paused => "paused",
+            Self::Resumed => "resumed",
+            Self::SafetyStop => "safety_stop",
+            Self::Pruned => "pruned",
+            Self::Repaired => "repaired",
+        }
+    }
+}
+
+impl AuditLog {
+    /// Opens the log for appending and makes it and its directory if need be.
+    pub fn open(path: &Path, run_id: &str) -> Result<Self, (PathBuf, io::Error)> {
+        match open_for_appending(path) {
+            Ok(file) => Ok(Self {
+                path: path.to_owned(),
+                file,
+                run_id: run_id.to_owned(),
+            }),
+            Err(error) => Err((path.to_owned(), error)),
+        }
+    }
+
+    /// Appends events, one line each, in one write, and syncs them: what is written after them, rows for instance,
+    /// never outlives them in a power cut.
+    pub fn append(&mut self, events: &[Event]) -> Result<(), (PathBuf, io::Error)> {
+        self.append_unsynced(events)?;
+        if events.is_empty() {
+            return Ok(());
+        }
+        self.sync()
+    }
+
+    /// Appends events that are synced later, all at once.
+    pub fn append_unsynced(&mut self, events: &[Event]) -> Result<(), (PathBuf, io::Error)> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        self.write(events)
+            .map_err(|error| (self.path.clone(), error))
+    }
+
+    /// Syncs what was appended.
+    pub fn sync(&mut self) -> Result<(), (PathBuf, io::Error)> {
+        self.file
+            .sync_data()
+            .map_err(|error| (self.path.clone(), error))
+    }
+
+    fn write(&mut self, events: &[Event]) -> io::Result<()> {
+        let mut lines = Vec::new();
+        if !self.is_in_place()? {
+            // `clean` has replaced the log, or somebody has moved it away.
+            self.file = open_for_appending(&self.path)?;
+        }
+        // A process that died while writing must not spoil the line of the next one.
+        if self.ends_within_line()? {
+            lines.push(b'\n');
+        }
+        for event in events {
+            let mut line = Serializer::with_formatter(&mut lines, Spaced);
+            self.line(event).serialize(&mut line)?;
+            lines.push(b'\n');
+        }
+        self.file.write_all(&lines)
+    }
+
+    /// True if the file that is open is the one of that name.
+    fn is_in_place(&self) -> io::Result<bool> {
+        let open = self.file.metadata()?;
+        match self.path.metadata() {
+            Ok(now) => Ok((open.dev(), open.ino()) == (now.dev(), now.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn ends_within_line(&mut self) -> io::Result<bool> {
+        if self.file.metadata()?.len() == 0 {
+            return Ok(false);
+        }
+        let mut last = [0];
+        self.file.seek(SeekFrom::End(-1))?;
+        self.file.read_exact(&mut last)?;
+        Ok(last != *b"\n")
+    }
+
+    /// Orders the keys as the Python program did; its readers may rely on it.
+    fn line(&self, event: &Event) -> Map<String, Value> {
+        let mut line = Map::new();
+        let mut put = |key: &str, value: &str| line.insert(key.to_owned(), Value::from(value));
+        put("timestamp", &timestamp(event.at));
+        put("event", event.kind.as_str());
+        let key = event.key.as_ref();
+        put("subject", key.map_or("", |key| &key.subject));
+        put("session", key.map_or("", |key| &key.session));
+        put("procedure", key.map_or("", |key| &key.procedure));
+        if let Some(job_id) = &event.job_id {
+            put("job_id", job_id.as_str());
+        }
+        if let Some(status) = event.old_status {
+            put("old_status", status.as_str());
+        }
+        if let Some(status) = event.new_status {
+            put("new_status", status.as_str());
+        }
+        if let Some(detail) = event.detail.as_deref().filter(|detail| !detail.is_empty()) {
+            put("detail", detail);
+        }
+        for (key, value) in &event.extra {
+            // What an event says of itself cannot be overwritten.
+            line.entry(*key).or_insert_with(|| value.clone());
+        }
+        line.insert("run_id".to_owned(), Value::from(self.run_id.as_str()));
+        line
+    }
+}
+
+/// JSON with a space after each comma and colon, as the Python program wrote it: sites search the log with `grep`.
+struct Spaced;
+
+impl Formatter for Spaced {
+    fn begin_array_value<W: ?Sized + io::Write>(
+        &mut self,
+        to: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        to.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(
+        &mut self,
+        to: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        self.begin_array_value(to, first)
+    }
+
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, to: &mut W) -> io::Result<()> {
+        to.write_all(b": ")
+    }
+}
+
+/// Prints `2026-03-01T04:05:06.000007+00:00`.
+fn timestamp(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Micros, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeZone as _;
+
+    use super::*;
+
+    fn event() -> Event {
+        Event {
+            at: Utc.with_ymd_and_hms(2026, 3, 1, 4, 5, 6).unwrap()
+                + chrono::TimeDelta::microseconds(7),
+            kind: EventKind::StatusChange,
+            key: Some(TaskKey::new("sub-0001", "ses-01", "qsiprep")),
+            job_id: Some(JobId::new("12")),
+            old_status: Some(TaskStatus::Running),
+            new_status: Some(TaskStatus::Failed),
+            detail: Some("exit code 1\nand \"more\"".to_owned()),
+            extra: vec![("reason", Value::from("exit_code"))],
+        }
+    }
+
+    fn study_event() -> Event {
+        Event {
+            kind: EventKind::SafetyStop,
+            key: None,
+            job_id: None,
+            old_status: None,
+            new_status: None,
+            detail: Some(String::new()),
+            extra: Vec::new(),
+            ..event()
+        }
+    }
+
+    #[test]
+    fn c6_lines_have_the_order_and_the_spaces_of_the_python_program() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new/dir/audit.jsonl");
+        let mut log = AuditLog::open(&path, "r1").unwrap();
+        log.append(&[event(), study_event()]).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(
+            text,
+            concat!(
+                r#"{"timestamp": "2026-03-01T04:05:06.000007+00:00", "event": "status_change", "subject": "sub-0001", "session": "ses-01", "procedure": "qsiprep", "job_id": "12", "old_status": "running", "new_status": "failed", "detail": "exit code 1\nand \"more\"", "reason": "exit_code", "run_id": "r1"}"#,
+                "\n",
+                r#"{"timestamp": "2026-03-01T04:05:06.000007+00:00", "event": "safety_stop", "subject": "", "session": "", "procedure": "", "run_id": "r1"}"#,
+                "\n",
+            )
+        );
+    }
+
+    #[test]
+    fn a_cut_last_line_does_not_spoil_the_next() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit.jsonl");
+        std::fs::write(&path, "{\"timestamp\":\"2026-0").unwrap();
+        let mut log = AuditLog::open(&path, "r1").unwrap();
+        log.append(&[event()]).unwrap();
+        log.append(&[event()]).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 3);
+        for line in &lines[1..] {
+            serde_json::from_str::<Value>(line).unwrap();
+        }
+    }
+
+    #[test]
+    fn extras_do_not_overwrite_what_the_event_says() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit.jsonl");
+        let mut log = AuditLog::open(&path, "r1").unwrap();
+        let mut event = event();
+        event.extra = vec![("job_id", Value::from("99")), ("run_id", Value::from("x"))];
+        log.append(&[event]).unwrap();
+        let line: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        assert_eq!(
+            (&line["job_id"], &line["run_id"]),
+            (&Value::from("12"), &Value::from("r1"))
+        );
+    }
+
+    #[test]
+    fn two_logs_append_to_one_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit.jsonl");
+        std::thread::scope(|scope| {
+            for run in 0..4 {
+                let path = &path;
+                scope.spawn(move || {
+                    let mut log = AuditLog::open(path, &format!("r{run}")).unwrap();
+                    for _ in 0..50 {
+                        log.append(&[event(), event()]).unwrap();
+                    }
+                });
+            }
+        });
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines = text.lines().filter(|line| !line.is_empty());
+        let events: Vec<Value> = lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(events.len(), 400);
+    }
+
+    #[test]
+    fn a_log_that_was_replaced_meanwhile_gets_the_next_events() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit.jsonl");
+        let mut log = AuditLog::open(&path, "r1").unwrap();
+        log.append(&[event()]).unwrap();
+        std::fs::rename(&path, directory.path().join("moved")).unwrap();
+        log.append(&[event()]).unwrap();
+        std::fs::write(directory.path().join("new"), "").unwrap();
+        std::fs::rename(directory.path().join("new"), &path).unwrap();
+        log.append(&[event()]).unwrap();
+        log.append(&[event()]).unwrap();
+        assert_eq!(read(&path).unwrap().unwrap().records.len(), 2);
+    }
+
+    #[test]
+    fn e9_a_file_that_is_no_log_is_never_appended_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config.yaml");
+        let text = "bids_root: /data\n".repeat(9000);
+        std::fs::write(&path, &text).unwrap();
+        assert!(AuditLog::open(&path, "r1").is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        // A damaged beginning is still a log.
+        std::fs::write(
+            &path,
+            format!("{}\n{}\n", "\0".repeat(99), r#"{"timestamp": "x"}"#),
+        )
+        .unwrap();
+        AuditLog::open(&path, "r1")
+            .unwrap()
+            .append(&[event()])
+            .unwrap();
+    }
+
+    #[test]
+    fn e10_a_log_that_is_no_regular_file_is_an_error_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        for path in [&pipe, Path::new("/dev/full"), directory.path()] {
+            let (named, _) = AuditLog::open(path, "r1").unwrap_err();
+            assert_eq!(named, path);
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Old events in compressed files beside the log, one per month: `<stem>.<year>-<month>.jsonl.gz`.
+//!
+//! The archives are part of the log: [`super::read`] reads them too, so
+//! nothing is forgotten. An event is in its archive, synced, before it leaves the log; a crash in
+//! between leaves it in both, and readers then take it once.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the archives of a log are looked for in its directory"
+)]
+
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+
+use chrono::{DateTime, Utc};
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use serde_json::Value;
+
+use super::facts::parse_time;
+use crate::base::durable;
+use crate::base::durable::Replacement;
+use crate::base::regular::read_regular;
+use crate::store::state_file::StateError;
+
+/// Is a log whose old events may leave it.
+#[derive(Debug)]
+pub struct OldEvents {
+    /// The log itself, links followed.
+    log: PathBuf,
+    before: Mark,
+    /// What stays in the log.
+    kept: Vec<u8>,
+    /// Whole lines by month, `2026-03`.
+    months: BTreeMap<String, Vec<Vec<u8>>>,
+}
+
+/// Says what went into one archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Archived {
+    pub path: PathBuf,
+    pub events: usize,
+    /// What they took in the log.
+    pub bytes: u64,
+}
+
+/// Tells one content of a log or an archive from another: length and CRC-32.
+type Mark = (u64, u32);
+
+impl OldEvents {
+    /// Reads a log and chooses the events from before a point in time. Lines that cannot be read, and
+    /// events that do not say when they were, stay. None: there is no log.
+    pub fn find(log: &Path, before: DateTime<Utc>) -> Result<Option<Self>, StateError> {
+        let read = |source| failed("read", log, source);
+        let log = match std::fs::canonicalize(log) {
+            Ok(log) => log,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(read(error)),
+        };
+        let bytes = read_regular(&log).map_err(read)?;
+        let mut old = Self {
+            before: mark_of(&bytes),
+            log,
+            kept: Vec::new(),
+            months: BTreeMap::new(),
+        };
+        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+            // A last line without an end is still being written, or was cut.
+            let at = if line.ends_with(b"\n") {
+                time_of(line)
+            } else {
+                None
+            };
+            match at.filter(|at| *at < before) {
+                Some(at) => {
+                    let month = at.format("%Y-%m").to_string();
+                    old.months.entry(month).or_default().push(line.to_vec());
+                }
+                None => old.kept.extend_from_slice(line),
+            }
+        }
+        Ok(Some(old))
+    }
+
+    /// Says what goes where.
+    pub fn archives(&self) -> Vec<Archived> {
+        self.months
+            .iter()
+            .map(|(month, lines)| Archived {
+                path: archive_of(&self.log, month),
+                events: lines.len(),
+                bytes: lines.iter().map(|line| line.len() as u64).sum(),
+            })
+            .collect()
+    }
+
+    /// Writes the archives, reads them back, and then takes their events out of the log. The lock must be
+    /// held: `check` looks whether it still is.
+    pub fn archive(&self, check: impl Fn() -> Result<(), StateError>) -> Result<(), StateError> {
+        if self.months.is_empty() {
+            return Ok(());
+        }
+        for (month, lines) in &self.months {
+            self.add(&archive_of(&self.log, month), lines)?;
+        }
+        check()?;
+        let read = |source| failed("read", &self.log, source);
+        let mut old = durable::open_again(&self.log).map_err(read)?;
+        Replacement {
+            target: &self.log,
+            backup: None,
+            bytes: &self.kept,
+            before: Some(&self.before),
+            after: &mark_of(&self.kept),
+            identify: &identify,
+        }
+        .run()
+        .map_err(|error| StateError::from_replacement(&self.log, error))?;
+        // Where the lock lies, somebody may have written to the old file in the last moment.
+        let mut late = Vec::new();
+        old.seek(SeekFrom::Start(self.before.0))
+            .and_then(|_| old.read_to_end(&mut late))
+            .map_err(read)?;
+        if !late.is_empty() {
+            let append = || {
+                let mut log = std::fs::OpenOptions::new().append(true).open(&self.log)?;
+                log.write_all(&late)?;
+                log.sync_all()
+            };
+            append().map_err(|source| failed("append to", &self.log, source))?;
+        }
+        Ok(())
+    }
+
+    /// Adds lines to an archive, those that it does not hold yet.
+    fn add(&self, path: &Path, lines: &[Vec<u8>]) -> Result<(), StateError> {
+        let packed = match read_regular(path) {
+            Ok(packed) => Some(packed),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(failed("read", path, error)),
+        };
+        let mut text = match &packed {
+            Some(packed) => unpack(packed).map_err(|source| failed("unpack", path, source))?,
+            None => Vec::new(),
+        };
+        if !text.is_empty() && !durable::holds(&text, super::MARK) {
+            return Err(failed("add to", path, durable::foreign()));
+        }
+        let held = text.clone();
+        let held: HashSet<&[u8]> = held.split_inclusive(|&byte| byte == b'\n').collect();
+        let new: Vec<&Vec<u8>> = lines
+            .iter()
+            .filter(|line| !held.contains(line.as_slice()))
+            .collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        if !text.is_empty() && !text.ends_with(b"\n") {
+            text.push(b'\n');
+        }
+        text.extend(new.into_iter().flatten());
+        let bytes = pack(&text).map_err(|source| failed("write", path, source))?;
+        Replacement {
+            target: path,
+            backup: None,
+            bytes: &bytes,
+            before: packed.as_deref().map(mark_of).as_ref(),
+            after: &mark_of(&bytes),
+            identify: &identify,
+        }
+        .run()
+        .map_err(|error| StateError::from_replacement(path, error))?;
+        if packed.is_none() {
+            // Whoever may not read the log may not read what was in it.
+            let rights = self.log.metadata().map(|metadata| metadata.permissions());
+            rights
+                .and_then(|rights| std::fs::set_permissions(path, rights))
+                .map_err(|source| failed("set the rights of", path, source))?;
+        }
+        let is_whole = read_regular(path)
+            .and_then(|bytes| unpack(&bytes))
+            .is_ok_and(|back| back == text);
+        if is_whole {
+            Ok(())
+        } else {
+            let source = io::Error::other("it does not hold what was written");
+            Err(failed("read back", path, source))
+        }
+    }
+}
+
+/// Lists the archives of a log, the oldest month first.
+pub fn archives_of(log: &Path) -> io::Result<Vec<PathBuf>> {
+    let log = std::fs::canonicalize(log).unwrap_or_else(|_| log.to_owned());
+    let (before, after) = around_month(&log);
+    let Some(directory) = log.parent() else {
+        return Ok(Vec::new());
+    };
+    let entries = match std::fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let name = entry?.file_name();
+        let month = name
+            .as_encoded_bytes()
+            .strip_prefix(before.as_slice())
+            .and_then(|rest| rest.strip_suffix(after.as_slice()));
+        if month.is_some_and(is_month) {
+            found.push(directory.join(name));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Reads an archive.
+pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    unpack(&read_regular(path)?)
+}
+
+fn archive_of(log: &Path, month: &str) -> PathBuf {
+    let (mut name, after) = around_month(log);
+    name.extend_from_slice(month.as_bytes());
+    name.extend(after);
+    log.with_file_name(OsString::from_vec(name))
+}
+
+/// Returns what stands before and after the month: `scheduler_audit.` and `.jsonl.gz`.
+fn around_month(log: &Path) -> (Vec<u8>, Vec<u8>) {
+    let mut before = log
+        .file_stem()
+        .unwrap_or_default()
+        .as_encoded_bytes()
+        .to_vec();
+    before.push(b'.');
+    let mut after = Vec::new();
+    if let Some(extension) = log.extension() {
+        after.push(b'.');
+        after.extend_from_slice(extension.as_encoded_bytes());
+    }
+    after.extend_from_slice(b".gz");
+    (before, after)
+}
+
+/// True for `2026-03`.
+fn is_month(text: &[u8]) -> bool {
+    let is_digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
+    text.len() == 7 && text.get(4) == Some(&b'-') && [0, 1, 2, 3, 5, 6].into_iter().all(is_digit)
+}
+
+fn time_of(line: &[u8]) -> Option<DateTime<Utc>> {
+    let event: Value = serde_json::from_slice(line).ok()?;
+    parse_time(event.get("timestamp")?.as_str()?)
+}
+
+fn pack(text: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text)?;
+    encoder.finish()
+}
+
+fn unpack(packed: &[u8]) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    MultiGzDecoder::new(packed).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+fn mark_of(bytes: &[u8]) -> Mark {
+    (bytes.len() as u64, crc32fast::hash(bytes))
+}
+
+fn identify(file: &File) -> io::Result<Mark> {
+    let mut bytes = Vec::new();
+    let mut file: &File = file;
+    file.read_to_end(&mut bytes)?;
+    Ok(mark_of(&bytes))
+}
+
+fn failed(action: &'static str, path: &Path, source: io::Error) -> StateError {
+    StateError::Io {
+        action,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! Reads the log back: what was recorded of which task, and when.
+//!
+//! Lines of the Python program are read too. A line that a crash cut is counted and left out.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use chrono::{DateTime, Utc};
+use serde_json::{Map, Value};
+
+use super::facts::parse_time;
+use super::{EventKind, archive};
+use crate::base::regular::read_regular;
+use crate::model::job::JobId;
+use crate::model::state::{TaskKey, TaskStatus};
+
+/// Is one event of a task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    pub at: DateTime<Utc>,
+    pub kind: EventKind,
+    pub key: TaskKey,
+    pub job_id: Option<JobId>,
+    pub old_status: Option<TaskStatus>,
+    pub new_status: Option<TaskStatus>,
+    /// All keys of the line.
+    pub fields: Map<String, Value>,
+}
+
+/// Holds what a log says.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Contents {
+    /// Those of the archives first; else in the order of the file. Events of the whole study and of kinds that this program does not
+    /// know are left out.
+    pub records: Vec<Record>,
+    /// Lines of the log itself that cannot be read, counted from 1.
+    pub bad_lines: Vec<usize>,
+    /// Archives that cannot be read, and why.
+    pub bad_archives: Vec<(PathBuf, String)>,
+}
+
+/// Reads a log and its archives. None: there is neither.
+pub fn read(path: &Path) -> io::Result<Option<Contents>> {
+    // Events go from the log to an archive: read in this order, none is missed.
+    let log = match read_regular(path) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let archives = archive::archives_of(path)?;
+    if log.is_none() && archives.is_empty() {
+        return Ok(None);
+    }
+    let mut contents = Contents::default();
+    let mut texts = Vec::new();
+    for path in archives {
+        match archive::read(&path) {
+            Ok(text) => texts.push(text),
+            Err(error) => contents.bad_archives.push((path, error.to_string())),
+        }
+    }
+    let mut archived: HashSet<&[u8]> = HashSet::new();
+    for text in &texts {
+        // Damaged lines stay in the log, so there are none here.
+        contents.records.extend(parse(text).records);
+        archived.extend(text.split(|&byte| byte == b'\n'));
+    }
+    contents.take(&log.unwrap_or_default(), &archived);
+    Ok(Some(contents))
+}
+
+/// Reads a log's bytes; never fails on any.
+pub fn parse(bytes: &[u8]) -> Contents {
+    let mut contents = Contents::default();
+    contents.take(bytes, &HashSet::new());
+    contents
+}
+
+impl Contents {
+    /// Adds what a log says, but for lines that are known already.
+    fn take(&mut self, bytes: &[u8], known: &HashSet<&[u8]>) {
+        for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
+            if line.iter().all(u8::is_ascii_whitespace) || known.contains(line) {
+                continue;
+            }
+            match parse_line(line) {
+                Ok(Some(record)) => self.records.push(record),
+                Ok(None) => {}
+                Err(Unreadable) => self.bad_lines.push(index + 1),
+            }
+        }
+    }
+}
+
+struct Unreadable;
+
+fn parse_line(line: &[u8]) -> Result<Option<Record>, Unreadable> {
+    let fields: Map<String, Value> = serde_json::from_slice(line).map_err(|_| Unreadable)?;
+    let text = |key: &str| fields.get(key).and_then(Value::as_str);
+    let at = text("timestamp").and_then(parse_time).ok_or(Unreadable)?;
+    let word = text("event").ok_or(Unreadable)?;
+    let Some(kind) = EventKind::ALL
+        .into_iter()
+        .find(|kind| kind.as_str() == word)
+    else {
+        return Ok(None);
+    };
+    let (Some(subject), Some(procedure)) = (text("subject"), text("procedure")) else {
+        return Err(Unreadable);
+    };
+    if subject.is_empty() || procedure.is_empty() {
+        return Ok(None);
+    }
+    let status = |key: &str| match text(key) {
+        Some(word) => word.parse::<TaskStatus>().map(Some).map_err(|_| Unreadable),
+        None => Ok(None),
+    };
+    Ok(Some(Record {
+        at,
+        kind,
+        key: TaskKey::new(subject, text("session").unwrap_or_default(), procedure),
+        job_id: text("job_id").filter(|id| !id.is_empty()).map(JobId::new),
+        old_status: status("old_status")?,
+        new_status: status("new_status")?,
+        fields,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn lines_of_both_programs_are_read_and_cut_ones_counted() {
+        let text = concat!(
+            r#"{"timestamp":"2026-03-01T04:05:06.000007+00:00","event":"submitted","subject":"sub-1","session":"","procedure":"a","job_id":"12"}"#,
+            "\n\n",
+            r#"{"timestamp":"2026-03-01T04:05:06+00:00","event":"dry_run","subject":"sub-1","session":"","procedure":"a","detail":"x"}"#,
+            "\n",
+            r#"{"timestamp":"2026-03-01T04:05:06+00:00","event":"paused","subject":"","session":"","procedure":""}"#,
+            "\n",
+            r#"{"timestamp":"2026-03-01T04:05:0"#,
+            "\n",
+            r#"{"timestamp":"2026-03-01T05:05:06+01:00","event":"status_change","subject":"sub-1","session":"","procedure":"a","old_status":"pending","new_status":"failed"}"#,
+        );
+        let found = parse(text.as_bytes());
+        assert_eq!(found.bad_lines, [5]);
+        let kinds: Vec<_> = found.records.iter().map(|record| record.kind).collect();
+        assert_eq!(kinds, [EventKind::Submitted, EventKind::StatusChange]);
+        assert_eq!(found.records[0].job_id, Some(JobId::new("12")));
+        assert_eq!(found.records[1].new_status, Some(TaskStatus::Failed));
+        assert_eq!(
+            found.records[0].at.timestamp(),
+            found.records[1].at.timestamp()
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            parse(&bytes);
+        }
+    }
+}

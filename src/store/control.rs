@@ -1,0 +1,353 @@
+//! The control file: what is paused until a person resumes it, and from when on failures count again.
+//!
+//! A missing file says that nothing is paused. One that cannot be read, or that says more than this
+//! program understands, is an error and never taken for a missing one. Nothing here decides.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::base::durable;
+use crate::base::durable::Replacement;
+use crate::store::state_file::{LockedStore, StateError, Store};
+
+/// The version of the file's form that is written. Others are refused.
+const FORMAT: u32 = 1;
+
+/// Holds what the control file says.
+#[derive(Debug, Clone, Default)]
+pub struct Control {
+    pub study: Switch,
+    pub procedures: BTreeMap<Arc<str>, Switch>,
+    /// The bytes that this was read from. None: there was no file.
+    origin: Option<Vec<u8>>,
+}
+
+/// Says whether the study or a procedure is paused.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Switch {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Pause>,
+    /// Failures of what was submitted before this time do not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed_at: Option<DateTime<Utc>>,
+}
+
+/// Describes one pause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pause {
+    pub since: DateTime<Utc>,
+    pub cause: PauseCause,
+}
+
+/// Says who or what paused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum PauseCause {
+    /// `pause` was called, with the words given there.
+    Person {
+        by: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
+    },
+    /// So many jobs in a row failed.
+    Failures { count: u32 },
+}
+
+/// Is the file's form.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    format: u32,
+    #[serde(default, skip_serializing_if = "Switch::is_empty")]
+    study: Switch,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    procedures: BTreeMap<Arc<str>, Switch>,
+}
+
+/// Is the one field that every version has.
+#[derive(Deserialize)]
+struct Version {
+    format: u32,
+}
+
+impl Switch {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Control {
+    /// Returns the pause that keeps a procedure from being submitted; that of the study comes first.
+    pub fn pause_of(&self, procedure: &str) -> Option<&Pause> {
+        self.study
+            .paused
+            .as_ref()
+            .or_else(|| self.procedures.get(procedure)?.paused.as_ref())
+    }
+
+    /// Lists what is paused: the study (none), then procedures by name.
+    pub fn pauses(&self) -> impl Iterator<Item = (Option<&Arc<str>>, &Pause)> {
+        let study = self.study.paused.iter().map(|pause| (None, pause));
+        study.chain(self.procedures.iter().filter_map(|(name, switch)| {
+            let pause = switch.paused.as_ref()?;
+            Some((Some(name), pause))
+        }))
+    }
+
+    /// Returns the time before which submissions of a procedure do not count any more if they fail.
+    pub fn forgiven_until(&self, procedure: &str) -> Option<DateTime<Utc>> {
+        let own = self.procedures.get(procedure);
+        self.study
+            .resumed_at
+            .max(own.and_then(|switch| switch.resumed_at))
+    }
+
+    /// Returns the switch of a procedure, or of the study.
+    pub fn switch_mut(&mut self, procedure: Option<&Arc<str>>) -> &mut Switch {
+        match procedure {
+            None => &mut self.study,
+            Some(name) => self.procedures.entry(Arc::clone(name)).or_default(),
+        }
+    }
+
+    /// Takes out times of resuming before this one: no failure is that old any more.
+    pub fn forget_before(&mut self, time: DateTime<Utc>) {
+        let switches = std::iter::once(&mut self.study).chain(self.procedures.values_mut());
+        for switch in switches {
+            switch.resumed_at = switch.resumed_at.filter(|at| *at >= time);
+        }
+    }
+
+    fn parse(bytes: Vec<u8>) -> Result<Self, String> {
+        let version: Version = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+        if version.format != FORMAT {
+            return Err(format!(
+                "it has format {}, and this program knows format {FORMAT}",
+                version.format
+            ));
+        }
+        let text: Text = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+        Ok(Self {
+            study: text.study,
+            procedures: text.procedures,
+            origin: Some(bytes),
+        })
+    }
+
+    /// Returns the bytes of the file; none if there is nothing to say.
+    fn to_bytes(&self) -> Result<Option<Vec<u8>>, serde_json::Error> {
+        let mut text = Text {
+            format: FORMAT,
+            study: self.study.clone(),
+            procedures: self.procedures.clone(),
+        };
+        text.procedures.retain(|_, switch| !switch.is_empty());
+        if text.study.is_empty() && text.procedures.is_empty() {
+            return Ok(None);
+        }
+        let mut bytes = serde_json::to_vec_pretty(&text)?;
+        bytes.push(b'\n');
+        Ok(Some(bytes))
+    }
+}
+
+impl Store {
+    /// Reads the control file.
+    pub fn read_control(&self) -> Result<Control, StateError> {
+        let path = &self.paths.control;
+        let bytes = match durable::open_again(path).and_then(|file| content(&file)) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Control::default()),
+            Err(source) => {
+                return Err(StateError::Io {
+                    action: "read",
+                    path: path.clone(),
+                    source,
+                });
+            }
+        };
+        Control::parse(bytes).map_err(|message| StateError::Control {
+            path: path.clone(),
+            message,
+        })
+    }
+}
+
+impl LockedStore {
+    /// Replaces the control file, or removes it if there is nothing left to say. Refuses if it is not
+    /// the one that was read.
+    pub fn save_control(&self, control: &mut Control) -> Result<(), StateError> {
+        let path = &self.store.paths.control;
+        let bytes = control.to_bytes().map_err(|error| StateError::Encode {
+            path: path.clone(),
+            message: error.to_string(),
+        })?;
+        if bytes == control.origin {
+            return Ok(());
+        }
+        self.check_lock()?;
+        match &bytes {
+            Some(bytes) => {
+                Replacement {
+                    target: path,
+                    backup: None,
+                    bytes,
+                    before: control.origin.as_ref(),
+                    after: bytes,
+                    identify: &content,
+                }
+                .run()
+                .map_err(|error| StateError::from_replacement(path, error))?;
+                durable::remove_leftovers(&[path], durable::LEFTOVER_AGE);
+            }
+            None => self.remove_control(control)?,
+        }
+        control.origin = bytes;
+        Ok(())
+    }
+
+    fn remove_control(&self, control: &Control) -> Result<(), StateError> {
+        let path = &self.store.paths.control;
+        let failed = |source| StateError::Io {
+            action: "remove",
+            path: path.clone(),
+            source,
+        };
+        let now = durable::open_again(path)
+            .and_then(|file| content(&file))
+            .map(Some)
+            .or_else(|error| match error.kind() {
+                io::ErrorKind::NotFound => Ok(None),
+                _ => Err(failed(error)),
+            })?;
+        if now != control.origin {
+            return Err(StateError::Conflict { path: path.clone() });
+        }
+        std::fs::remove_file(path)
+            .and_then(|()| durable::sync_directory_of(path))
+            .map_err(failed)
+    }
+}
+
+fn content(mut file: &File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::state::testing::at;
+
+    fn store(dir: &std::path::Path) -> (Store, LockedStore) {
+        let store = Store::at(&dir.join("state.parquet")).unwrap();
+        let locked = store.clone().lock("test", Duration::from_secs(1)).unwrap();
+        (store, locked)
+    }
+
+    fn person(note: Option<&str>) -> Pause {
+        Pause {
+            since: at(1),
+            cause: PauseCause::Person {
+                by: "ada".to_owned(),
+                note: note.map(str::to_owned),
+            },
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_and_an_empty_one_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, locked) = store(dir.path());
+        let path = store.paths.control.clone();
+        let mut control = store.read_control().unwrap();
+        locked.save_control(&mut control).unwrap();
+        assert!(path.symlink_metadata().is_err(), "nothing to say, no file");
+
+        let name: Arc<str> = "prep".into();
+        control.study.paused = Some(person(Some("disk\n\u{1b}[31m is full")));
+        control.switch_mut(Some(&name)).paused = Some(Pause {
+            since: at(2),
+            cause: PauseCause::Failures { count: 10 },
+        });
+        control.switch_mut(Some(&name)).resumed_at = Some(at(0));
+        control.switch_mut(Some(&"idle".into()));
+        locked.save_control(&mut control).unwrap();
+        let mut read = store.read_control().unwrap();
+        assert_eq!(read.study, control.study);
+        assert_eq!(read.procedures.len(), 1, "an empty switch is not written");
+        assert_eq!(read.procedures["prep"], control.procedures["prep"]);
+        assert_eq!(read.pauses().count(), 2);
+        assert_eq!(read.pause_of("other"), read.study.paused.as_ref());
+        assert_eq!(read.forgiven_until("prep"), Some(at(0)));
+
+        let stale = read.clone();
+        read.study.paused = None;
+        read.procedures.clear();
+        locked.save_control(&mut read).unwrap();
+        assert!(path.symlink_metadata().is_err());
+        assert!(store.read_control().unwrap().pauses().next().is_none());
+        let mut late = stale;
+        late.study.paused = None;
+        assert!(matches!(
+            locked.save_control(&mut late),
+            Err(StateError::Conflict { .. })
+        ));
+        assert!(path.symlink_metadata().is_err(), "nothing was overwritten");
+    }
+
+    #[test]
+    fn what_is_not_understood_is_never_no_pauses() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, _) = store(dir.path());
+        for text in [
+            "",
+            "{",
+            "[]",
+            "null",
+            "{}",
+            r#"{"format": 2}"#,
+            r#"{"format": 2, "holidays": []}"#,
+            r#"{"format": 1, "holidays": []}"#,
+            r#"{"format": 1, "study": {"paused": {"since": "now", "cause": {"failures": {"count": 3}}}}}"#,
+            r#"{"format": 1, "procedures": {"a": {"paused": {"since": "2026-01-01T00:00:00Z", "cause": {"moon": {}}}}}}"#,
+            r#"{"format": 1, "procedures": {"a": {"paused": {"since": "2026-01-01T00:00:00Z", "cause": {"failures": {"count": 3, "of": 4}}}}}}"#,
+        ] {
+            std::fs::write(&store.paths.control, text).unwrap();
+            let error = store.read_control().unwrap_err();
+            assert!(error.hint().is_some(), "{text}");
+            assert!(error.to_string().contains("control.json"), "{error}");
+        }
+        std::fs::remove_file(&store.paths.control).unwrap();
+        std::fs::create_dir(&store.paths.control).unwrap();
+        assert!(store.read_control().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Control::parse(bytes);
+        }
+
+        #[test]
+        fn a_cut_file_is_not_read(cut in 0usize..1000) {
+            let mut control = Control::default();
+            control.switch_mut(Some(&"prep".into())).paused = Some(person(Some("note")));
+            let bytes = control.to_bytes().unwrap().unwrap();
+            let end = cut % (bytes.len() - 1);
+            prop_assert!(Control::parse(bytes[..end].to_vec()).is_err());
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! The text of the journal: entries to lines, and any bytes to entries or to the place of the damage.
+//!
+//! A line is `{"crc":"<8 hex>","batch":<offset>,"entry":{...}}`. The checksum is the CRC-32 of
+//! all that follows its comma; `batch` is the length of the file when the append began.
+//! Pure; never panics on any bytes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::{Entry, Intent, JournalError, Salvaged};
+use crate::model::job::JobId;
+use crate::model::state::{RetryState, TaskKey};
+
+/// Holds what a file's bytes say.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub entries: Vec<Entry>,
+    /// Bytes from the start that are whole lines.
+    pub whole: usize,
+    /// True if the last line is whole but for its newline.
+    pub lacks_newline: bool,
+}
+
+/// Points to a line that should be whole and is not.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Damage {
+    pub line: usize,
+    pub problem: String,
+}
+
+impl Damage {
+    pub fn at(self, path: &Path) -> JournalError {
+        JournalError::Damaged {
+            path: path.to_owned(),
+            line: self.line,
+            problem: self.problem,
+        }
+    }
+}
+
+/// True if what a crash has left of a first line is one of a journal: any other file is somebody else's.
+fn begins(text: &[u8]) -> bool {
+    text.starts_with(HEAD) || HEAD.starts_with(text)
+}
+
+/// Adds the line of an entry, newline included.
+pub(super) fn write(out: &mut Vec<u8>, batch: u64, entry: &Entry) {
+    let record = Record {
+        batch,
+        entry: entry.into(),
+    };
+    // Serializing numbers, texts and options into memory has no way to fail; an empty line would
+    // be found as damage by the next reader.
+    let text = serde_json::to_string(&record).unwrap_or_default();
+    let rest = text.strip_prefix('{').unwrap_or_default();
+    out.extend_from_slice(HEAD);
+    out.extend_from_slice(format!("{:08x}", crc32fast::hash(rest.as_bytes())).as_bytes());
+    out.extend_from_slice(NECK);
+    out.extend_from_slice(rest.as_bytes());
+    out.push(b'\n');
+}
+
+/// Reads a file's bytes.
+///
+/// What a crash can leave is tolerated and not counted: a last line that is cut or garbled, zeros
+/// at the end, and lines that are garbled within the last append (pages of one write reach the
+/// disk in any order). Everything else is damage.
+pub(super) fn scan(bytes: &[u8]) -> Result<Found, Damage> {
+    let used = bytes.len() - bytes.iter().rev().take_while(|&&byte| byte == 0).count();
+    let text = bytes.get(..used).unwrap_or_default();
+    let mut found = Found::default();
+    let mut first_bad: Option<(usize, Damage)> = None;
+    let mut bad_lines = 0;
+    let mut batch_after = None;
+    let mut start = 0;
+    for (index, line) in text.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        let body = line.strip_suffix(b"\n");
+        match parse(body.unwrap_or(line)) {
+            Ok((_, entry)) if first_bad.is_none() => {
+                found.entries.push(entry);
+                found.whole = start + line.len();
+                found.lacks_newline = body.is_none();
+            }
+            Ok((batch, _)) => batch_after = Some(batch),
+            Err(problem) => {
+                bad_lines += 1;
+                first_bad.get_or_insert_with(|| {
+                    let line = index + 1;
+                    (start, Damage { line, problem })
+                });
+            }
+        }
+        start += line.len();
+    }
+    match (first_bad, batch_after) {
+        (None, _) => Ok(found),
+        (Some((at, damage)), Some(batch)) => {
+            if batch <= at as u64 {
+                Ok(found)
+            } else {
+                Err(damage)
+            }
+        }
+        (Some((at, _)), None) if bad_lines == 1 && (at > 0 || begins(text)) => Ok(found),
+        (Some((_, damage)), None) => Err(damage),
+    }
+}
+
+/// Reads every line that can be read.
+pub(super) fn salvage(bytes: &[u8]) -> Salvaged {
+    let mut salvaged = Salvaged::default();
+    for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
+        if line.iter().all(|&byte| byte == 0) {
+            continue;
+        }
+        match parse(line) {
+            Ok((_, entry)) => salvaged.entries.push(entry),
+            Err(problem) => salvaged.damaged.push((index + 1, problem)),
+        }
+    }
+    salvaged
+}
+
+const HEAD: &[u8] = b"{\"crc\":\"";
+const NECK: &[u8] = b"\",";
+
+fn parse(line: &[u8]) -> Result<(u64, Entry), String> {
+    let split = || {
+        let (crc, rest) = line.strip_prefix(HEAD)?.split_at_checked(8)?;
+        let rest = rest.strip_prefix(NECK)?;
+        // Sign and capitals would pass the number's reader, yet are not what was written.
+        if !crc
+            .iter()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        {
+            return None;
+        }
+        let crc = u32::from_str_radix(std::str::from_utf8(crc).ok()?, 16).ok()?;
+        Some((crc, rest))
+    };
+    let (crc, rest) = split().ok_or("it does not begin as a line of the journal does")?;
+    if crc32fast::hash(rest) != crc {
+        return Err("its checksum does not fit".to_owned());
+    }
+    let mut json = Vec::with_capacity(rest.len() + 1);
+    json.push(b'{');
+    json.extend_from_slice(rest);
+    let record: Record = serde_json::from_slice(&json).map_err(|error| {
+        format!("it is whole but not understood ({error}); was it written by a newer version?")
+    })?;
+    Ok((record.batch, record.entry.into()))
+}
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    batch: u64,
+    entry: Words,
+}
+
+/// Is [`Entry`] as it is written.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Words {
+    Intent {
+        submission_id: Arc<str>,
+        subject: Arc<str>,
+        session: Arc<str>,
+        procedure: Arc<str>,
+        job_name: Arc<str>,
+        attempt: i32,
+        submitted_at: DateTime<Utc>,
+        replaces_outputs: bool,
+        req_mem_mb: Option<i64>,
+        time_limit_s: Option<i64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry: Option<RetryState>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input_sessions: Option<Arc<str>>,
+    },
+    Sending {
+        submission_id: Arc<str>,
+        at: DateTime<Utc>,
+    },
+    Accepted {
+        submission_id: Arc<str>,
+        job_id: String,
+        cluster: Option<Arc<str>>,
+        at: DateTime<Utc>,
+    },
+    Refused {
+        submission_id: Arc<str>,
+        message: String,
+        at: DateTime<Utc>,
+    },
+    InDoubt {
+        submission_id: Arc<str>,
+        message: String,
+        at: DateTime<Utc>,
+    },
+}
+
+impl From<&Entry> for Words {
+    fn from(entry: &Entry) -> Self {
+        match entry.clone() {
+            Entry::Intent(intent) => Self::Intent {
+                submission_id: intent.submission_id,
+                subject: intent.key.subject,
+                session: intent.key.session,
+                procedure: intent.key.procedure,
+                job_name: intent.job_name,
+                attempt: intent.attempt,
+                submitted_at: intent.submitted_at,
+                replaces_outputs: intent.replaces_outputs,
+                req_mem_mb: intent.req_mem_mb,
+                time_limit_s: intent.time_limit_s,
+                retry: (intent.retry != RetryState::default()).then_some(intent.retry),
+                input_sessions: intent.input_sessions,
+            },
+            Entry::Sending { submission_id, at } => Self::Sending { submission_id, at },
+            Entry::Accepted {
+                submission_id,
+                job_id,
+                cluster,
+                at,
+            } => Self::Accepted {
+                submission_id,
+                job_id: job_id.as_str().to_owned(),
+                cluster,
+                at,
+            },
+            Entry::Refused {
+                submission_id,
+                message,
+                at,
+            } => Self::Refused {
+                submission_id,
+                message,
+                at,
+            },
+            Entry::InDoubt {
+                submission_id,
+                message,
+                at,
+            } => Self::InDoubt {
+                submission_id,
+                message,
+                at,
+            },
+        }
+    }
+}
+
+impl From<Words> for Entry {
+    fn from(words: Words) -> Self {
+        match words {
+            Words::Intent {
+                submission_id,
+                subject,
+                session,
+                procedure,
+                job_name,
+                attempt,
+                submitted_at,
+                replaces_outputs,
+                req_mem_mb,
+                time_limit_s,
+                retry,
+                input_sessions,
+            } => Self::Intent(Intent {
+                key: TaskKey {
+                    subject,
+                    session,
+                    procedure,
+                },
+                submission_id,
+                job_name,
+                attempt,
+                submitted_at,
+                replaces_outputs,
+                req_mem_mb,
+                time_limit_s,
+                retry: retry.unwrap_or_default(),
+                input_sessions,
+            }),
+            Words::Sending { submission_id, at } => Self::Sending { submission_id, at },
+            Words::Accepted {
+                submission_id,
+                job_id,
+                cluster,
+                at,
+            } => Self::Accepted {
+                submission_id,
+                job_id: JobId::new(&job_id),
+                cluster,
+                at,
+            },
+            Words::Refused {
+                submission_id,
+                message,
+                at,
+            } => Self::Refused {
+                submission_id,
+                message,
+                at,
+            },
+            Words::InDoubt {
+                submission_id,
+                message,
+                at,
+            } => Self::InDoubt {
+                submission_id,
+                message,
+                at,
+            },
+        }
+    }
+}

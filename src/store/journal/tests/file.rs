@@ -1,0 +1,357 @@
+//! Tests of the journal's file: any bytes, any cut, any failure.
+
+use std::fs;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::state::State;
+
+#[test]
+fn keeps_what_was_appended() {
+    let place = Place::new();
+    assert_eq!(read(&place.path).unwrap(), []);
+    let entries = some_entries(6);
+    let bytes = place.write(&[&entries[..6], &[], &entries[6..]]);
+    assert_eq!(read(&place.path).unwrap(), entries);
+    // Opening again changes nothing.
+    Journal::open(&place.path).unwrap();
+    assert_eq!(fs::read(&place.path).unwrap(), bytes);
+    for line in bytes.split(|&byte| byte == b'\n').filter(|l| !l.is_empty()) {
+        let value: serde_json::Value = serde_json::from_slice(line).unwrap();
+        assert!(value.get("crc").is_some() && value.get("entry").is_some());
+    }
+}
+
+#[test]
+fn cut_anywhere_keeps_a_prefix_and_goes_on() {
+    let place = Place::new();
+    let entries = some_entries(3);
+    let bytes = place.write(&[&entries[..3], &entries[3..4], &entries[4..]]);
+    let more = sending("later", 9);
+    let mut lengths = Vec::new();
+    for end in 0..=bytes.len() {
+        fs::write(&place.path, &bytes[..end]).unwrap();
+        let contents = read_contents(&place.path).unwrap();
+        assert!(entries.starts_with(&contents.entries), "cut at {end}");
+        assert_eq!(contents.size, end as u64);
+        lengths.push(contents.entries.len());
+        // Syncs take their time.
+        if end % 13 != 0 && end + 2 < bytes.len() {
+            continue;
+        }
+        let mut journal = Journal::open(&place.path).unwrap();
+        journal.append(std::slice::from_ref(&more)).unwrap();
+        let mut expected = contents.entries;
+        expected.push(more.clone());
+        assert_eq!(read(&place.path).unwrap(), expected, "cut at {end}");
+    }
+    assert!(lengths.is_sorted());
+    // A line that lacks only its newline is whole.
+    assert_eq!(lengths[bytes.len() - 1], entries.len());
+    assert_eq!(lengths[bytes.len() - 2], entries.len() - 1);
+}
+
+#[test]
+fn changed_byte_is_found_wherever_it_is() {
+    let place = Place::new();
+    let entries = some_entries(3);
+    let bytes = place.write(&[&entries[..3], &entries[3..5], &entries[5..8], &entries[8..]]);
+    let last_append = 1 + bytes[..bytes.len() - 1]
+        .iter()
+        .rposition(|&byte| byte == b'\n')
+        .unwrap();
+    for at in 0..bytes.len() {
+        for mask in [0x01, 0x20, 0x80, bytes[at], bytes[at] ^ b'\n'] {
+            if mask == 0 {
+                continue;
+            }
+            let mut bad = bytes.clone();
+            bad[at] ^= mask;
+            match line::scan(&bad) {
+                Ok(found) => {
+                    assert!(entries.starts_with(&found.entries), "byte {at}");
+                    // The newline before the last append: two lines have become one.
+                    assert!(at + 1 >= last_append, "byte {at} was not noticed");
+                }
+                Err(damage) => {
+                    let before = bytes[..at].iter().filter(|&&b| b == b'\n').count();
+                    assert_eq!(damage.line, before + 1, "byte {at}");
+                }
+            }
+        }
+    }
+    let mut bad = bytes;
+    bad[700] ^= 1;
+    fs::write(&place.path, &bad).unwrap();
+    assert!(Journal::open(&place.path).is_err());
+    assert_eq!(fs::read(&place.path).unwrap(), bad, "damage is kept");
+}
+
+#[test]
+fn zeros_of_a_crash_count_only_in_the_last_append() {
+    let place = Place::new();
+    let entries = some_entries(40);
+    let first = place.write(&[&entries[..40]]).len();
+    let bytes = place.write(&[&entries[40..]]);
+    for length in [1, 100, 512, 4096] {
+        for at in (0..bytes.len()).step_by(97) {
+            let mut torn = bytes.clone();
+            let end = (at + length).min(torn.len());
+            torn[at..end].fill(0);
+            fs::write(&place.path, &torn).unwrap();
+            let found = read(&place.path);
+            if at >= first {
+                assert!(entries.starts_with(&found.unwrap()), "{at} {length}");
+            } else {
+                assert!(found.is_err(), "{at} {length}");
+            }
+        }
+    }
+    for zeros in [1, 4096] {
+        let mut longer = bytes.clone();
+        longer.resize(bytes.len() + zeros, 0);
+        fs::write(&place.path, &longer).unwrap();
+        assert_eq!(read(&place.path).unwrap(), entries);
+        Journal::open(&place.path).unwrap();
+        assert_eq!(fs::read(&place.path).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn damage_says_where_and_what_to_do() {
+    let place = Place::new();
+    let entries = some_entries(3);
+    let bytes = place.write(&[&entries[..3], &entries[3..]]);
+    let text = String::from_utf8(bytes).unwrap();
+    fs::write(&place.path, text.replacen("sub-1", "sub-7", 1)).unwrap();
+    let error = read(&place.path).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "the journal {} is damaged at line 2: its checksum does not fit",
+            place.path.display()
+        )
+    );
+    assert!(error.hint().contains("state repair"));
+}
+
+#[test]
+fn lines_of_a_newer_version_are_damage_too() {
+    let rest = br#""batch":0,"entry":{"promised":{"submission_id":"x"}}}"#;
+    let mut text = format!("{{\"crc\":\"{:08x}\",", crc32fast::hash(rest)).into_bytes();
+    text.extend_from_slice(rest);
+    text.push(b'\n');
+    let start = text.len() as u64;
+    line::write(&mut text, start, &sending("x", 1));
+    let damage = line::scan(&text).unwrap_err();
+    assert!(damage.problem.contains("newer version"), "{damage:?}");
+}
+
+#[test]
+fn failed_append_ends_the_journal() {
+    let place = Place::new();
+    let mut journal = Journal::open(&place.path).unwrap();
+    journal.append(&[sending("a", 1)]).unwrap();
+    fs::remove_file(&place.path).unwrap();
+    let error = journal.append(&[sending("b", 1)]).unwrap_err();
+    assert!(matches!(
+        error,
+        JournalError::NotRecorded { .. } | JournalError::Replaced { .. }
+    ));
+    assert!(
+        error
+            .to_string()
+            .contains("nothing was submitted after this")
+    );
+    // Even if all is well again.
+    fs::write(&place.path, "").unwrap();
+    for entries in [&[sending("c", 1)][..], &[]] {
+        let error = journal.append(entries).unwrap_err();
+        assert!(
+            matches!(error, JournalError::FailedBefore { .. }),
+            "{error}"
+        );
+    }
+    assert_eq!(fs::read(&place.path).unwrap(), b"");
+}
+
+#[test]
+fn nothing_new_is_begun_once_another_call_has_written() {
+    let place = Place::new();
+    place.write(&[&some_entries(2)]);
+    let before = read_contents(&place.path).unwrap();
+    let mut mine = Journal::open(&place.path).unwrap();
+    mine.append(&[sending("mine", 1)]).unwrap();
+    // A second call that should not be there.
+    let mut other = Journal::open(&place.path).unwrap();
+    other.append(&[sending("other", 1)]).unwrap();
+    let error = mine.append(&[sending("never sent", 2)]).unwrap_err();
+    assert!(matches!(error, JournalError::Shared { .. }), "{error}");
+    mine.append_facts(&[sending("mine", 2)]).unwrap();
+    assert_eq!(read(&place.path).unwrap().len(), before.entries.len() + 3);
+}
+
+#[test]
+fn what_is_no_file_is_refused() {
+    let place = Place::new();
+    fs::create_dir(&place.path).unwrap();
+    assert!(read(&place.path).is_err());
+    assert!(Journal::open(&place.path).is_err());
+    fs::remove_dir(&place.path).unwrap();
+    rustix::fs::mkfifoat(
+        rustix::fs::CWD,
+        &place.path,
+        rustix::fs::Mode::from_raw_mode(0o600),
+    )
+    .unwrap();
+    for error in [
+        read(&place.path).unwrap_err(),
+        Journal::open(&place.path).unwrap_err(),
+    ] {
+        assert!(matches!(error, JournalError::NotAFile { .. }), "{error}");
+    }
+}
+
+#[test]
+fn ten_thousand_intents_are_one_append() {
+    let place = Place::new();
+    let entries: Vec<_> = (0..10_000)
+        .map(|n| Entry::Intent(intent(n, &format!("id{n}"), 1, 0)))
+        .collect();
+    place.write(&[&entries]);
+    assert_eq!(read(&place.path).unwrap(), entries);
+}
+
+fn any_time() -> impl Strategy<Value = DateTime<Utc>> {
+    (-2_000_000_000_i64..20_000_000_000, 0..1_000_000_u32)
+        .prop_map(|(s, us)| DateTime::from_timestamp(s, us * 1000).unwrap())
+}
+
+fn any_entry() -> impl Strategy<Value = Entry> {
+    let text = || any::<String>().prop_map(Arc::<str>::from);
+    prop_oneof![
+        (
+            (text(), text(), text(), text(), text()),
+            any::<(i32, bool, Option<i64>, Option<i64>)>(),
+            any_time(),
+        )
+            .prop_map(|((subject, session, procedure, id, name), rest, at)| {
+                Entry::Intent(Intent {
+                    key: TaskKey {
+                        subject,
+                        session,
+                        procedure,
+                    },
+                    submission_id: id,
+                    job_name: name,
+                    attempt: rest.0,
+                    submitted_at: at,
+                    replaces_outputs: rest.1,
+                    retry: Default::default(),
+                    input_sessions: None,
+                    req_mem_mb: rest.2,
+                    time_limit_s: rest.3,
+                })
+            }),
+        (text(), any_time()).prop_map(|(submission_id, at)| Entry::Sending { submission_id, at }),
+        (
+            text(),
+            any::<String>(),
+            proptest::option::of(text()),
+            any_time()
+        )
+            .prop_map(|(submission_id, job, cluster, at)| Entry::Accepted {
+                submission_id,
+                job_id: JobId::new(&job),
+                cluster,
+                at,
+            }),
+        (text(), any::<String>(), any_time()).prop_map(|(submission_id, message, at)| {
+            Entry::Refused {
+                submission_id,
+                message,
+                at,
+            }
+        }),
+        (text(), any::<String>(), any_time()).prop_map(|(submission_id, message, at)| {
+            Entry::InDoubt {
+                submission_id,
+                message,
+                at,
+            }
+        }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn any_entries_survive(entries in proptest::collection::vec(any_entry(), 0..20)) {
+        let mut text = Vec::new();
+        for entry in &entries {
+            line::write(&mut text, 0, entry);
+        }
+        let found = line::scan(&text).unwrap();
+        prop_assert_eq!(found.whole, text.len());
+        prop_assert_eq!(found.entries, entries);
+    }
+
+    #[test]
+    fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let _ = line::scan(&bytes);
+    }
+
+    #[test]
+    fn any_mixture_is_survived(
+        pieces in proptest::collection::vec((0..5_usize, any::<u16>(), any::<Vec<u8>>()), 0..12)
+    ) {
+        let mut whole = Vec::new();
+        for entry in some_entries(2) {
+            line::write(&mut whole, 0, &entry);
+        }
+        let mut bytes = Vec::new();
+        for (kind, at, junk) in pieces {
+            let at = usize::from(at) % whole.len();
+            match kind {
+                0 => bytes.extend_from_slice(&junk),
+                1 => bytes.extend_from_slice(&whole[at..]),
+                2 => bytes.extend_from_slice(&whole[..at]),
+                3 => bytes.push(b'\n'),
+                _ => bytes.extend_from_slice(&whole),
+            }
+        }
+        let _ = line::scan(&bytes);
+    }
+}
+
+/// Prints what the journal costs: `cargo test --lib journal::tests::file::cost -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn cost() {
+    let place = Place::new();
+    let entries: Vec<_> = (0..10_000)
+        .map(|n| Entry::Intent(intent(n, &format!("id{n}"), 1, 0)))
+        .collect();
+    let start = std::time::Instant::now();
+    let mut journal = Journal::open(&place.path).unwrap();
+    println!("open: {:?}", start.elapsed());
+    let start = std::time::Instant::now();
+    journal.append(&entries).unwrap();
+    println!("append of 10,000 intents: {:?}", start.elapsed());
+    let start = std::time::Instant::now();
+    for n in 0..100 {
+        journal
+            .append(&[accepted("id1", "1", n), sending("id2", n)])
+            .unwrap();
+    }
+    println!(
+        "append of a result and a sending: {:?}",
+        start.elapsed() / 100
+    );
+    let start = std::time::Instant::now();
+    let entries = read(&place.path).unwrap();
+    println!("read: {:?}", start.elapsed());
+    let start = std::time::Instant::now();
+    replay(&entries, &mut State::default());
+    println!("replay: {:?}", start.elapsed());
+}

@@ -1,0 +1,332 @@
+//! Who holds a lock: what the lock file says of a process, and whether that process still lives.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{fmt, fs, io};
+
+use chrono::{DateTime, Utc};
+use rustix::process::{Pid, getpid, test_kill_process};
+use serde::{Deserialize, Serialize};
+
+/// Names a process among all hosts, boots and containers, and the lock that it made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Holder {
+    /// Unique to one acquisition. Letters, digits and `-` only: it is part of file names.
+    pub token: String,
+    pub host: String,
+    pub pid: i32,
+    /// Field 22 of `/proc/<pid>/stat`: clock ticks from the boot to the start of the process.
+    pub start_time: Option<u64>,
+    /// `/proc/sys/kernel/random/boot_id`
+    pub boot_id: Option<String>,
+    /// `pid:[...] time:[...]`: pids mean nothing in another PID namespace, start times nothing in
+    /// another time namespace.
+    pub namespaces: Option<String>,
+    pub uid: u32,
+    pub user: Option<String>,
+    pub command: String,
+    pub since: DateTime<Utc>,
+}
+
+/// Says whether a holder still runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Life {
+    Alive,
+    Dead,
+    /// This process cannot know: another host, boot or namespace, or hidden by `/proc`.
+    Unknown,
+}
+
+impl Holder {
+    pub fn this_process(command: &str) -> Self {
+        let pid = getpid().as_raw_nonzero().get();
+        let host = crate::base::sys::host_name();
+        Self {
+            token: new_token(&host, pid),
+            pid,
+            host,
+            start_time: process_stat("self").map(|stat| stat.start_time),
+            boot_id: read_word("/proc/sys/kernel/random/boot_id"),
+            namespaces: namespaces(),
+            uid: crate::base::sys::effective_uid(),
+            user: ["LOGNAME", "USER"]
+                .into_iter()
+                .find_map(|name| crate::base::sys::env(name)?.into_string().ok()),
+            command: command.to_owned(),
+            since: crate::base::sys::now(),
+        }
+    }
+
+    /// Reads a lock file's text; none if it is not whole.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let holder: Self = serde_json::from_slice(bytes).ok()?;
+        (!holder.token.is_empty()).then_some(holder)
+    }
+
+    pub fn to_line(&self) -> Vec<u8> {
+        // Texts, numbers and a time always serialize; an empty file would count as one that says nothing.
+        let mut line = serde_json::to_vec(self).unwrap_or_default();
+        line.push(b'\n');
+        line
+    }
+
+    /// Looks whether the process lives, as seen from `me`.
+    pub fn life(&self, me: &Self) -> Life {
+        let comparable = self.host == me.host
+            && self.boot_id.is_some()
+            && self.boot_id == me.boot_id
+            && self.namespaces.is_some()
+            && self.namespaces == me.namespaces;
+        if !comparable || self.pid <= 0 {
+            return Life::Unknown;
+        }
+        let Some(pid) = Pid::from_raw(self.pid) else {
+            return Life::Unknown;
+        };
+        // The kernel's word comes first: /proc may be hidden from other users (hidepid).
+        if is_free(pid) {
+            return Life::Dead;
+        }
+        if !proc_is_of_this_namespace() {
+            return Life::Unknown;
+        }
+        match (process_stat(&self.pid.to_string()), self.start_time) {
+            (Some(stat), _) if stat.has_ended => Life::Dead,
+            (Some(stat), Some(start)) if stat.start_time == start => Life::Alive,
+            (Some(_), Some(_)) => Life::Dead,
+            (None, _) if is_free(pid) => Life::Dead,
+            _ => Life::Unknown,
+        }
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let user = match &self.user {
+            Some(user) => user.clone(),
+            None => format!("uid {}", self.uid),
+        };
+        write!(
+            f,
+            "{} by {} on {}, pid {}, since {}",
+            printable(&self.command),
+            printable(&user),
+            printable(&self.host),
+            self.pid,
+            crate::base::sys::local_time(self.since)
+        )
+    }
+}
+
+/// The text comes out of a file: it must not steer a terminal.
+fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .take(200)
+        .collect()
+}
+
+fn is_free(pid: Pid) -> bool {
+    test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
+}
+
+struct ProcessStat {
+    start_time: u64,
+    /// A zombie that nobody has waited for yet.
+    has_ended: bool,
+}
+
+fn process_stat(pid: &str) -> Option<ProcessStat> {
+    parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Reads a line of proc(5)'s `/proc/pid/stat`. The name in parentheses may hold anything.
+fn parse_stat(line: &[u8]) -> Option<ProcessStat> {
+    let after_name = line.iter().rposition(|&byte| byte == b')')? + 1;
+    let rest = std::str::from_utf8(line.get(after_name..)?).ok()?;
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next()?;
+    Some(ProcessStat {
+        has_ended: matches!(state, "Z" | "X" | "x"),
+        // Field 22; the state was field 3.
+        start_time: fields.nth(22 - 4)?.parse().ok()?,
+    })
+}
+
+/// False if `/proc` was mounted in another PID namespace, where the same number is another process.
+fn proc_is_of_this_namespace() -> bool {
+    fs::read_link("/proc/self").is_ok_and(|own| {
+        own.to_str().and_then(|own| own.parse().ok()) == Some(getpid().as_raw_nonzero().get())
+    })
+}
+
+fn namespaces() -> Option<String> {
+    let pid = fs::read_link("/proc/self/ns/pid").ok()?;
+    let time = match fs::read_link("/proc/self/ns/time") {
+        Ok(time) => time,
+        // Kernels before 5.6 have only one.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "time".into(),
+        Err(_) => return None,
+    };
+    Some(format!("{} {}", pid.to_str()?, time.to_str()?))
+}
+
+fn read_word(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let word = text.trim();
+    (!word.is_empty()).then(|| word.to_owned())
+}
+
+fn new_token(host: &str, pid: i32) -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let text = read_word("/proc/sys/kernel/random/uuid").unwrap_or_else(|| {
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let now = crate::base::sys::now().timestamp_micros();
+        format!("{host}-{pid}-{now}-{count}")
+    });
+    text.chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .take(100)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn me() -> Holder {
+        Holder::this_process("test")
+    }
+
+    /// Returns the pid of a process that has ended and was waited for.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a process of the test's own has to end"
+    )]
+    fn free_pid() -> i32 {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        child.id().try_into().unwrap()
+    }
+
+    #[test]
+    fn own_process_is_alive() {
+        let me = me();
+        assert_eq!(me.life(&me), Life::Alive);
+    }
+
+    #[test]
+    fn survives_its_own_text() {
+        let me = me();
+        assert_eq!(Holder::parse(&me.to_line()), Some(me.clone()));
+        let line = me.to_line();
+        for end in 0..line.len() - 2 {
+            assert_eq!(Holder::parse(&line[..end]), None, "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_unique_and_fit_file_names() {
+        let tokens: std::collections::HashSet<_> = (0..1000).map(|_| me().token).collect();
+        assert_eq!(tokens.len(), 1000);
+        assert!(tokens.iter().all(|token| {
+            token
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-')
+        }));
+    }
+
+    #[test]
+    fn judges_by_pid_only_where_pids_mean_the_same() {
+        type Change = fn(&mut Holder);
+        let free = free_pid();
+        let cases: [(&str, Change, Life); 9] = [
+            ("as it is", |_| {}, Life::Alive),
+            (
+                "pid used again",
+                |h| h.start_time = h.start_time.map(|t| t + 1),
+                Life::Dead,
+            ),
+            ("start not known", |h| h.start_time = None, Life::Unknown),
+            ("other host", |h| h.host.push('x'), Life::Unknown),
+            (
+                "other boot",
+                |h| h.boot_id = Some("x".into()),
+                Life::Unknown,
+            ),
+            ("boot not known", |h| h.boot_id = None, Life::Unknown),
+            (
+                "other namespace",
+                |h| h.namespaces = Some("pid:[1] time:[1]".into()),
+                Life::Unknown,
+            ),
+            ("pid 0", |h| h.pid = 0, Life::Unknown),
+            ("negative pid", |h| h.pid = -1, Life::Unknown),
+        ];
+        let me = me();
+        for (name, change, expected) in cases {
+            let mut holder = me.clone();
+            change(&mut holder);
+            assert_eq!(holder.life(&me), expected, "{name}");
+            let comparable = holder.host == me.host
+                && holder.boot_id == me.boot_id
+                && holder.namespaces == me.namespaces;
+            if comparable && holder.pid > 0 {
+                holder.pid = free;
+                assert_eq!(holder.life(&me), Life::Dead, "{name}, with a free pid");
+            }
+        }
+    }
+
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a process of the test's own has to be a zombie"
+    )]
+    fn zombie_is_dead() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        let pid = child.id().to_string();
+        let mut holder = me();
+        holder.pid = child.id().try_into().unwrap();
+        holder.start_time = process_stat(&pid).map(|stat| stat.start_time);
+        assert_eq!(holder.life(&me()), Life::Alive);
+        child.kill().unwrap();
+        while process_stat(&pid).is_some_and(|stat| !stat.has_ended) {
+            std::thread::yield_now();
+        }
+        assert_eq!(holder.life(&me()), Life::Dead);
+        child.wait().unwrap();
+        assert_eq!(holder.life(&me()), Life::Dead);
+    }
+
+    #[test]
+    fn reads_stat_lines_with_any_name() {
+        let rest = " S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20 21";
+        for name in ["cat", "a b", "x) Z 1 (y", ""] {
+            let stat = parse_stat(format!("12 ({name}){rest}").as_bytes()).unwrap();
+            assert_eq!(stat.start_time, 4711);
+            assert!(!stat.has_ended);
+        }
+        for bad in ["", "12", "12 (cat)", "12 (cat) S 1 2", ")"] {
+            assert!(parse_stat(bad.as_bytes()).is_none());
+        }
+    }
+
+    #[test]
+    fn says_who_and_since_when() {
+        let holder = Holder {
+            user: Some("alice".into()),
+            host: "login1\u{1b}[31m".into(),
+            pid: 4242,
+            command: "run".into(),
+            since: DateTime::from_timestamp(1_767_323_045, 123_456_789).unwrap(),
+            ..me()
+        };
+        assert_eq!(
+            holder.to_string(),
+            "run by alice on login1?[31m, pid 4242, since 2026-01-02 03:04 UTC"
+        );
+    }
+}

@@ -1,0 +1,13 @@
+//! The files of the state: rows, journal, lock, audit log.
+
+pub mod audit_log;
+pub mod control;
+pub mod journal;
+pub mod links;
+pub mod lock;
+pub mod repair;
+pub mod schema;
+pub mod sources;
+pub mod state_file;
+pub mod traces;
+pub mod verify;

@@ -1,0 +1,136 @@
+//! Rebuilds the rows from everything that is left: the state file or the copy before it, the
+//! journal, the audit log, the attempts file. Pure.
+//!
+//! No row that any source knows is lost; where sources disagree the newer attempt wins. A readable
+//! state file is believed as it stands: then only what is missing in it is added.
+
+mod files;
+mod history;
+mod mend;
+mod merge;
+mod same;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::journal::Entry;
+use super::schema::Contents;
+use super::sources::Sources;
+use crate::model::state::{State, TaskKey};
+use crate::store::state_file::Rebuilding;
+use merge::Merge;
+
+pub use same::is_same;
+
+/// Names where a row comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    StateFile,
+    Backup,
+    Attempts,
+    Journal,
+    AuditLog,
+    /// Queue, accounting or disk.
+    World,
+    /// A rule that the row broke.
+    Mended,
+}
+
+/// Holds what was rebuilt.
+#[derive(Debug)]
+pub struct Rebuilt {
+    pub state: State,
+    /// What the rows began as: the state file's, else those of the copy before it.
+    pub base: Origin,
+    /// The rows of the base, to compare with.
+    pub before: State,
+    /// Rows that do not stand in the base as they are now.
+    pub origins: BTreeMap<TaskKey, Origin>,
+    /// Earlier attempts that only the copy or the audit log still knew.
+    pub past: usize,
+    /// Files that are damaged or gone, one sentence each.
+    pub damage: Vec<String>,
+    /// What could not be used, and what a person should know.
+    pub notes: Vec<String>,
+    pub files: Rebuilding,
+}
+
+impl Rebuilt {
+    /// True if there is something to repair.
+    pub fn is_needed(&self) -> bool {
+        !self.damage.is_empty()
+            || self.past > 0
+            // What the journal holds is folded in by the next call that writes.
+            || self.origins.values().any(|origin| *origin != Origin::Journal)
+    }
+}
+
+impl Origin {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::StateFile => "state file",
+            Self::Backup => "copy before",
+            Self::Attempts => "attempts file",
+            Self::Journal => "journal",
+            Self::AuditLog => "audit log",
+            Self::World => "Slurm and disk",
+            Self::Mended => "broken rule",
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Rebuilds the state in memory.
+pub fn rebuild(sources: &Sources) -> Rebuilt {
+    let mut merge = Merge::begin(sources);
+    merge.take_backup(sources);
+    let entries: &[Entry] = sources
+        .journal
+        .read()
+        .map_or(&[], |salvaged| &salvaged.entries);
+    merge.take_journal(entries);
+    let records = sources
+        .audit
+        .read()
+        .map_or(&[][..], |contents| &contents.records);
+    let tasks = history::replay(records);
+    merge.take_attempts(sources, &tasks);
+    merge.take_history(&tasks);
+    // Results whose intent is damaged find the row that the log gave them.
+    merge.take_journal(entries);
+    if merge.out.state.meta.project.is_none() {
+        merge.out.state.meta.project = history::project(records);
+    }
+    mend::mend(&mut merge.out, &tasks);
+    merge.finish(sources)
+}
+
+/// True if the copy was saved after the file: another state was put in its place.
+pub fn is_rolled_back(state: &Contents, backup: &Contents) -> bool {
+    let both_ours = state.meta.format_version > 0 && backup.meta.format_version > 0;
+    both_ours
+        && backup.meta.generation >= state.meta.generation
+        && backup.identity != state.identity
+}
+
+/// Names line numbers: `line 3`, `lines 3 and 5`, `12 lines (the first is 3)`.
+pub fn lines(numbers: impl Iterator<Item = usize>) -> String {
+    const SHOWN: usize = 3;
+    let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
+    match &numbers[..] {
+        [] => "no line".to_owned(),
+        [one] => format!("line {one}"),
+        [before @ .., last] if numbers.len() <= SHOWN => {
+            format!("lines {} and {last}", before.join(", "))
+        }
+        [first, ..] => format!("{} lines (the first is {first})", numbers.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

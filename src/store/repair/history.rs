@@ -1,0 +1,320 @@
+//! The attempts of every task, as the audit log tells them. Pure.
+//!
+//! An event names its attempt by submission id, else by job id (the Python program knew no other);
+//! an event that names none is about the task's newest attempt.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use crate::model::job::{JobId, array};
+use crate::model::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
+use crate::store::audit_log;
+use crate::store::audit_log::{EventKind, Record};
+
+/// Is one attempt of a task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attempt {
+    pub row: TaskRow,
+    /// Time of the last event about it.
+    pub touched: DateTime<Utc>,
+    pub place: Place,
+}
+
+/// Says where an attempt's row belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// It is the task's row.
+    Current,
+    /// A later attempt took its place.
+    Followed,
+    /// `retry` or `clean` took it out.
+    Cleared,
+    /// Its submission never became a job: there is nothing to keep.
+    Released,
+}
+
+/// Replays events in the order of their times. Returns each task's attempts, oldest first.
+pub fn replay(records: &[Record]) -> BTreeMap<TaskKey, Vec<Attempt>> {
+    let mut ordered: Vec<&Record> = records.iter().collect();
+    // Stable: events of one moment stay in the order of the log.
+    ordered.sort_by_key(|record| record.at);
+    let mut tasks: BTreeMap<TaskKey, Vec<Attempt>> = BTreeMap::new();
+    for record in ordered {
+        let attempts = match tasks.get_mut(&record.key) {
+            Some(attempts) => attempts,
+            None => tasks.entry(record.key.clone()).or_default(),
+        };
+        apply(record, attempts);
+    }
+    tasks.retain(|_, attempts| !attempts.is_empty());
+    tasks
+}
+
+/// Finds the word that stands in the comments of this study's jobs, in the newest submission.
+pub fn project(records: &[Record]) -> Option<String> {
+    records
+        .iter()
+        .filter(|record| record.kind == EventKind::Submitted)
+        .max_by_key(|record| record.at)
+        .and_then(audit_log::project_of)
+}
+
+fn apply(record: &Record, attempts: &mut Vec<Attempt>) {
+    match record.kind {
+        EventKind::Submitted => begin(record, Reason::Queued, attempts),
+        // Refused submissions have no status and leave no row.
+        EventKind::Error if record.new_status == Some(TaskStatus::Pending) => {
+            begin(record, Reason::Submitting, attempts);
+        }
+        EventKind::Adopted => begin(record, Reason::Queued, attempts),
+        EventKind::StatusChange | EventKind::ReasonChange | EventKind::Cancelled => {
+            if let Some(status) = record.new_status {
+                change(record, status, attempts);
+            }
+        }
+        // Rows that `clean` took out, and those that `retry` did.
+        EventKind::RetryCleared | EventKind::Pruned => {
+            if let Some(attempt) = of(record, attempts) {
+                audit_log::fill(&mut attempt.row, &record.fields);
+                attempt.place = Place::Cleared;
+                attempt.touched = record.at;
+            }
+        }
+        EventKind::Released => {
+            if let Some(attempt) = of(record, attempts)
+                && attempt.row.job_id.is_none()
+            {
+                attempt.place = Place::Released;
+                attempt.touched = record.at;
+            }
+        }
+        EventKind::Error
+        | EventKind::Paused
+        | EventKind::Resumed
+        | EventKind::SafetyStop
+        | EventKind::Repaired => {}
+    }
+}
+
+/// Begins an attempt, or gives the one that is known already its job.
+fn begin(record: &Record, reason: Reason, attempts: &mut Vec<Attempt>) {
+    let status = record.new_status.unwrap_or(TaskStatus::Pending);
+    let known = match (submission_id(record), &record.job_id) {
+        (Some(id), _) => position(attempts, |row| row.submission_id.as_deref() == Some(id)),
+        // An adoption that does not say whose submission it found.
+        (None, Some(job_id)) if record.kind == EventKind::Adopted => attempts
+            .iter()
+            .rposition(|a| a.place == Place::Current && may_be(&a.row, job_id)),
+        // The Python program: each submission is a new attempt.
+        _ => None,
+    };
+    let at = known.unwrap_or_else(|| {
+        for attempt in attempts.iter_mut() {
+            if attempt.place == Place::Current {
+                attempt.place = Place::Followed;
+            }
+        }
+        attempts.push(new_attempt(record, attempts));
+        attempts.len() - 1
+    });
+    let Some(attempt) = attempts.get_mut(at) else {
+        return;
+    };
+    let row = &mut attempt.row;
+    audit_log::fill(row, &record.fields);
+    if record.job_id.is_some() || known.is_none() {
+        row.job_id = record.job_id.clone().or(row.job_id.take());
+        row.status = status;
+        row.reason = Some(reason_of(record, status).unwrap_or(reason));
+    }
+    row.updated_at = Some(record.at);
+    attempt.touched = record.at;
+}
+
+fn change(record: &Record, status: TaskStatus, attempts: &mut Vec<Attempt>) {
+    if of(record, attempts).is_none() {
+        for attempt in attempts.iter_mut() {
+            if attempt.place == Place::Current {
+                attempt.place = Place::Followed;
+            }
+        }
+        attempts.push(new_attempt(record, attempts));
+    }
+    let Some(attempt) = of(record, attempts) else {
+        return;
+    };
+    let row = &mut attempt.row;
+    audit_log::fill(row, &record.fields);
+    if record.job_id.is_some() {
+        row.job_id.clone_from(&record.job_id);
+    }
+    row.status = status;
+    row.reason = reason_of(record, status).or(match status {
+        TaskStatus::Pending => Some(Reason::Queued),
+        TaskStatus::Running => Some(Reason::Running),
+        TaskStatus::Complete => Some(Reason::Verified),
+        // As in the rows of the Python program: the disk decides.
+        TaskStatus::Failed => None,
+    });
+    if status.is_in_flight() {
+        // After a requeue, what the job's end told no longer holds.
+        if !record.fields.contains_key("ended_at") {
+            row.facts.ended_at = None;
+        }
+        if !record.fields.contains_key("exit_code") {
+            row.facts.exit_code = None;
+        }
+    }
+    row.updated_at = Some(record.at);
+    attempt.touched = record.at;
+}
+
+fn new_attempt(record: &Record, before: &[Attempt]) -> Attempt {
+    let count = before.iter().filter_map(|a| a.row.attempt).max();
+    Attempt {
+        row: TaskRow {
+            key: record.key.clone(),
+            status: TaskStatus::Pending,
+            submitted_at: Some(record.at),
+            job_id: record.job_id.clone(),
+            reason: None,
+            attempt: Some(count.unwrap_or(0).saturating_add(1)),
+            facts: JobFacts::default(),
+            updated_at: Some(record.at),
+            missing_since: None,
+            job_name: submission_id(record).map(|id| {
+                Arc::from(match array::split_task_id(id) {
+                    Some((array, _)) => array::job_name(&record.key.procedure, array),
+                    None => record.key.job_name(),
+                })
+            }),
+            submission_id: None,
+            replaces_outputs: None,
+            retry: Default::default(),
+            input_sessions: None,
+            other_columns: None,
+        },
+        touched: record.at,
+        place: Place::Current,
+    }
+}
+
+/// Finds the attempt that an event is about. One that names a job or a submission that is not known
+/// has none.
+fn of<'a>(record: &Record, attempts: &'a mut [Attempt]) -> Option<&'a mut Attempt> {
+    let at = match (submission_id(record), &record.job_id) {
+        (Some(id), _) => position(attempts, |row| row.submission_id.as_deref() == Some(id)),
+        (None, Some(job_id)) => position(attempts, |row| row.job_id.as_ref() == Some(job_id))
+            .or_else(|| attempts.iter().rposition(|a| a.row.job_id.is_none())),
+        (None, None) => attempts.iter().rposition(|a| a.place == Place::Current),
+    }?;
+    attempts.get_mut(at)
+}
+
+fn position(attempts: &[Attempt], is: impl Fn(&TaskRow) -> bool) -> Option<usize> {
+    attempts.iter().rposition(|attempt| is(&attempt.row))
+}
+
+fn may_be(row: &TaskRow, job_id: &JobId) -> bool {
+    row.is_in_doubt() || row.job_id.as_ref() == Some(job_id)
+}
+
+fn submission_id(record: &Record) -> Option<&str> {
+    record.fields.get("submission_id")?.as_str()
+}
+
+/// Returns the event's reason, if it goes with the status.
+fn reason_of(record: &Record, status: TaskStatus) -> Option<Reason> {
+    let word = record.fields.get("reason")?.as_str()?;
+    word.parse::<Reason>()
+        .ok()
+        .filter(|reason| reason.fits(status))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempts(lines: &[&str]) -> Vec<String> {
+        let text: String = lines
+            .iter()
+            .enumerate()
+            .map(|(at, line)| {
+                format!(
+                    "{{\"timestamp\":\"2026-03-01T00:{at:02}:00+00:00\",\"subject\":\"sub-1\",\
+                     \"session\":\"\",\"procedure\":\"a\",{line}}}\n"
+                )
+            })
+            .collect();
+        let contents = audit_log::parse(text.as_bytes());
+        assert_eq!(contents.bad_lines, [0; 0]);
+        replay(&contents.records)
+            .into_values()
+            .flatten()
+            .map(|a| {
+                format!(
+                    "{} {} job {} {} {:?}",
+                    a.row.attempt.unwrap(),
+                    a.row.submission_id.as_deref().unwrap_or("-"),
+                    a.row.job_id.as_ref().map_or("-", |id| id.as_str()),
+                    a.row
+                        .reason
+                        .map_or(a.row.status.as_str(), |reason| reason.as_str()),
+                    a.place,
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn submissions_and_their_ends_are_told_apart_by_their_ids() {
+        assert_eq!(
+            attempts(&[
+                r#""event":"submitted","job_id":"1","new_status":"pending","submission_id":"x""#,
+                r#""event":"status_change","job_id":"1","new_status":"failed","reason":"timeout""#,
+                r#""event":"retry_cleared","job_id":"1","old_status":"failed""#,
+                r#""event":"error","detail":"refused","submission_id":"y","attempt":2"#,
+                r#""event":"submitted","job_id":"2","submission_id":"z","attempt":2"#,
+                r#""event":"status_change","job_id":"1","new_status":"running","reason":"running""#,
+            ]),
+            ["1 x job 1 running Cleared", "2 z job 2 queued Current"]
+        );
+    }
+
+    #[test]
+    fn a_submission_in_doubt_is_adopted_or_released() {
+        let doubt = r#""event":"error","new_status":"pending","submission_id":"x""#;
+        assert_eq!(attempts(&[doubt]), ["1 x job - submitting Current"]);
+        assert_eq!(
+            attempts(&[
+                doubt,
+                r#""event":"adopted","job_id":"5","new_status":"running","reason":"running""#
+            ]),
+            ["1 x job 5 running Current"]
+        );
+        assert_eq!(
+            attempts(&[doubt, r#""event":"released","submission_id":"x""#]),
+            ["1 x job - submitting Released"]
+        );
+    }
+
+    #[test]
+    fn the_python_programs_events_are_understood() {
+        assert_eq!(
+            attempts(&[
+                r#""event":"submitted","job_id":"1""#,
+                r#""event":"status_change","job_id":"1","old_status":"pending","new_status":"failed""#,
+                r#""event":"submitted","job_id":"2""#,
+                r#""event":"status_change","job_id":"2","old_status":"pending","new_status":"complete""#,
+                r#""event":"status_change","job_id":"9","old_status":"pending","new_status":"running""#,
+            ]),
+            [
+                "1 - job 1 failed Followed",
+                "2 - job 2 verified Followed",
+                "3 - job 9 running Current"
+            ]
+        );
+    }
+}

@@ -1,0 +1,100 @@
+//! Rows that break a rule, and what becomes of them. Pure.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::history::Attempt;
+use super::{Origin, Rebuilt, is_same};
+use crate::model::job::JobId;
+use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
+
+/// Corrects what can be corrected for certain; everything else stays and is told of by `verify`.
+pub(super) fn mend(out: &mut Rebuilt, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) {
+    let broken: Vec<TaskRow> = out
+        .state
+        .rows()
+        .iter()
+        .filter_map(|row| mended(row, tasks))
+        .collect();
+    for row in broken {
+        replace(out, row);
+    }
+    for row in with_a_job_of_others(out, tasks) {
+        let mut row = row;
+        out.notes.push(format!(
+            "{}: job {} stands in two rows; this one is looked for by its submission id",
+            row.key,
+            row.job_id.as_ref().map_or("?", |id| id.as_str()),
+        ));
+        row.job_id = None;
+        row.status = TaskStatus::Pending;
+        row.reason = Some(Reason::Submitting);
+        row.missing_since = None;
+        replace(out, row);
+    }
+}
+
+fn replace(out: &mut Rebuilt, row: TaskRow) {
+    let key = row.key.clone();
+    if let Some(place) = out.state.row_mut(&key) {
+        *place = row;
+        out.origins.insert(key, Origin::Mended);
+    }
+}
+
+fn mended(row: &TaskRow, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) -> Option<TaskRow> {
+    let mut mended = row.clone();
+    if row.is_in_flight() && row.job_id.is_none() && !row.is_in_doubt() {
+        let logged = tasks
+            .get(&row.key)
+            .and_then(|attempts| attempts.iter().find(|a| is_same(&a.row, row)));
+        match logged.and_then(|a| a.row.job_id.clone()) {
+            Some(id) => mended.job_id = Some(id),
+            None if row.submission_id.is_some() => {
+                mended.status = TaskStatus::Pending;
+                mended.reason = Some(Reason::Submitting);
+            }
+            None => {}
+        }
+    }
+    if let Some(reason) = mended.reason
+        && !reason.fits(mended.status)
+    {
+        mended.reason = match mended.status {
+            TaskStatus::Pending => Some(Reason::Queued),
+            TaskStatus::Running => Some(Reason::Running),
+            TaskStatus::Complete => Some(Reason::Verified),
+            TaskStatus::Failed => None,
+        };
+    }
+    (mended != *row).then_some(mended)
+}
+
+/// Of several rows in flight with one job, the log's owner keeps it, else the newest; the others
+/// are returned, if they can be looked for.
+fn with_a_job_of_others(out: &Rebuilt, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) -> Vec<TaskRow> {
+    let mut by_job: HashMap<(&JobId, Option<&str>), Vec<&TaskRow>> = HashMap::new();
+    for row in out.state.rows().iter().filter(|row| row.is_in_flight()) {
+        if let Some(id) = &row.job_id {
+            let cluster = row.facts.cluster.as_deref();
+            by_job.entry((id, cluster)).or_default().push(row);
+        }
+    }
+    let mut found = Vec::new();
+    for (_, mut rows) in by_job.into_iter().filter(|(_, rows)| rows.len() > 1) {
+        let is_logged = |row: &TaskRow| {
+            tasks.get(&row.key).is_some_and(|attempts| {
+                attempts
+                    .iter()
+                    .any(|a| is_same(&a.row, row) && a.row.job_id == row.job_id)
+            })
+        };
+        rows.sort_by_key(|row| (is_logged(row), row.submitted_at));
+        rows.pop();
+        found.extend(
+            rows.into_iter()
+                .filter(|row| row.submission_id.is_some())
+                .cloned(),
+        );
+    }
+    found
+}

@@ -1,0 +1,319 @@
+//! Puts together what the sources say of each task: the newest attempt is the row, all others are kept.
+
+use std::collections::{BTreeMap, HashMap};
+
+use chrono::{DateTime, Utc};
+
+use super::history::{Attempt, Place};
+use super::same::{is_later, is_same, merge_rows};
+use super::{Origin, Rebuilt, files, is_rolled_back};
+use crate::model::state::table::Identity;
+use crate::model::state::{CLOCK_SLACK, State, TaskKey, TaskRow};
+use crate::store::journal;
+use crate::store::journal::Entry;
+use crate::store::schema::Contents;
+use crate::store::sources::{Found, Sources};
+use crate::store::state_file::Rebuilding;
+
+/// Holds what has been put together so far.
+pub(super) struct Merge {
+    pub(super) out: Rebuilt,
+    /// True if the state file could be read.
+    sound: bool,
+    /// Earlier attempts: those of the attempts file, and the superseded ones that were counted.
+    known: HashMap<TaskKey, Vec<TaskRow>>,
+    counted: usize,
+    /// Submissions before this time are older than all rows: nobody misses them.
+    oldest: Option<DateTime<Utc>>,
+}
+
+impl Merge {
+    pub(super) fn begin(sources: &Sources) -> Self {
+        let sound = sources.state.read().is_some();
+        let (base, contents) = match sources.state.read() {
+            Some(contents) => (Origin::StateFile, Some(contents)),
+            None => (Origin::Backup, sources.backup.read()),
+        };
+        let state = state_of(contents);
+        let mut known: HashMap<TaskKey, Vec<TaskRow>> = HashMap::new();
+        for row in rows_of(&sources.attempts) {
+            known.entry(row.key.clone()).or_default().push(row.clone());
+        }
+        let oldest = state
+            .rows()
+            .iter()
+            .chain(state.superseded())
+            .chain(rows_of(&sources.attempts))
+            .filter_map(|row| row.submitted_at)
+            .min();
+        Self {
+            out: Rebuilt {
+                before: state.clone(),
+                notes: state.warnings().to_vec(),
+                state,
+                base,
+                origins: BTreeMap::new(),
+                past: 0,
+                damage: Vec::new(),
+                files: Rebuilding::default(),
+            },
+            sound,
+            known,
+            counted: 0,
+            oldest,
+        }
+    }
+
+    /// A copy that is not older than a readable state file: the file was rolled back or deleted.
+    pub(super) fn take_backup(&mut self, sources: &Sources) {
+        let (Some(state), Some(backup)) = (sources.state.read(), sources.backup.read()) else {
+            return;
+        };
+        if !is_rolled_back(state, backup) {
+            return;
+        }
+        for row in &backup.rows {
+            let row = TaskRow {
+                other_columns: None,
+                ..row.clone()
+            };
+            self.offer(row, true, Origin::Backup);
+        }
+    }
+
+    pub(super) fn take_journal(&mut self, entries: &[Entry]) {
+        let replayed = journal::replay(entries, &mut self.out.state);
+        let keys = replayed
+            .in_doubt
+            .into_iter()
+            .chain(replayed.accepted.into_iter().map(|(key, _)| key));
+        for key in keys {
+            self.out.origins.entry(key).or_insert(Origin::Journal);
+        }
+        // The replay passes over jobs of tasks that have gone on: they are earlier attempts by now.
+        let mut alone = State::default();
+        journal::replay(entries, &mut alone);
+        let earlier = alone.superseded().iter().chain(alone.overtaken());
+        for row in earlier.chain(alone.rows()) {
+            let current = self.out.state.get(&row.key);
+            if !current.is_some_and(|current| is_same(current, row)) {
+                self.offer(row.clone(), false, Origin::Journal);
+            }
+        }
+    }
+
+    /// Without a readable state, the newest attempt may stand in the attempts file only.
+    pub(super) fn take_attempts(
+        &mut self,
+        sources: &Sources,
+        tasks: &BTreeMap<TaskKey, Vec<Attempt>>,
+    ) {
+        if self.sound {
+            return;
+        }
+        for row in rows_of(&sources.attempts) {
+            let is_past = tasks.get(&row.key).is_some_and(|attempts| {
+                attempts
+                    .iter()
+                    .any(|a| a.place != Place::Current && is_same(&a.row, row))
+            });
+            let is_newer = match self.out.state.get(&row.key) {
+                Some(current) => !is_same(current, row) && is_later(row, current),
+                None => row.is_in_flight(),
+            };
+            if !is_past && is_newer {
+                let row = TaskRow {
+                    other_columns: None,
+                    ..row.clone()
+                };
+                self.put(row, Origin::Attempts);
+            }
+        }
+    }
+
+    pub(super) fn take_history(&mut self, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) {
+        for attempts in tasks.values() {
+            for attempt in attempts {
+                self.take_attempt(attempt);
+            }
+        }
+    }
+
+    fn take_attempt(&mut self, attempt: &Attempt) {
+        let row = &attempt.row;
+        if let Some(current) = self.out.state.get(&row.key)
+            && is_same(current, row)
+        {
+            // A readable state is the truth; so is what was saved after the last event.
+            let is_news = current.updated_at.is_none_or(|at| attempt.touched > at);
+            if !self.sound && is_news {
+                self.bring_up(attempt);
+            }
+            return;
+        }
+        // The Python program kept no earlier attempts, and its rows were removed by hand.
+        let is_missed = !self.sound || (row.submission_id.is_some() && !self.is_too_old(row));
+        if attempt.place != Place::Released && is_missed {
+            let is_current = attempt.place == Place::Current;
+            self.offer(row.clone(), is_current, Origin::AuditLog);
+        }
+    }
+
+    /// Brings a row of the copy to what the log says later.
+    fn bring_up(&mut self, attempt: &Attempt) {
+        let key = &attempt.row.key;
+        match attempt.place {
+            Place::Cleared => {
+                self.out.state.clear(key);
+            }
+            Place::Released => {
+                if self.out.state.get(key).is_some_and(TaskRow::is_in_doubt) {
+                    self.out.state.forget(key);
+                }
+            }
+            Place::Followed => {
+                // The later attempt takes the place, unless it never became a job.
+                self.merge(attempt);
+                self.out.state.clear(key);
+            }
+            Place::Current => {
+                if !self.merge(attempt) {
+                    return;
+                }
+            }
+        }
+        self.out.origins.insert(key.clone(), Origin::AuditLog);
+    }
+
+    /// Returns whether the log says anything that the row does not.
+    fn merge(&mut self, attempt: &Attempt) -> bool {
+        let Some(row) = self.out.state.get(&attempt.row.key) else {
+            return false;
+        };
+        let mut merged = merge_rows(row, &attempt.row);
+        merged.updated_at = row.updated_at;
+        if merged == *row {
+            return false;
+        }
+        merged.updated_at = Some(attempt.touched);
+        if let Some(row) = self.out.state.row_mut(&attempt.row.key) {
+            *row = merged;
+        }
+        true
+    }
+
+    /// Takes an attempt that no row holds: as the task's row if it is the newest, else as an
+    /// earlier attempt.
+    fn offer(&mut self, row: TaskRow, is_current: bool, origin: Origin) {
+        if self.is_known(&row) {
+            return;
+        }
+        let current = self.out.state.get(&row.key);
+        if current.is_some_and(|current| is_same(current, &row)) {
+            return;
+        }
+        if is_current && current.is_none_or(|current| is_later(&row, current)) {
+            self.put(row, origin);
+        } else {
+            if !is_current && current.is_some_and(|current| is_later(&row, current)) && !self.sound
+            {
+                // The task was cleared after a later attempt than the copy knows.
+                let key = row.key.clone();
+                self.out.state.clear(&key);
+                self.out.origins.insert(key, origin);
+            }
+            self.out.past += 1;
+            self.out.state.add_superseded(vec![row]);
+        }
+    }
+
+    fn put(&mut self, row: TaskRow, origin: Origin) {
+        self.out.origins.insert(row.key.clone(), origin);
+        self.out.state.put(row);
+    }
+
+    /// True if the attempt stands among the earlier ones.
+    fn is_known(&mut self, row: &TaskRow) -> bool {
+        let superseded = self.out.state.superseded();
+        for row in superseded.get(self.counted..).unwrap_or_default() {
+            self.known
+                .entry(row.key.clone())
+                .or_default()
+                .push(row.clone());
+        }
+        self.counted = superseded.len();
+        self.known
+            .get(&row.key)
+            .is_some_and(|rows| rows.iter().any(|known| is_same(known, row)))
+    }
+
+    fn is_too_old(&self, row: &TaskRow) -> bool {
+        match (row.submitted_at, self.oldest) {
+            (Some(submitted), Some(oldest)) => submitted + CLOCK_SLACK < oldest,
+            _ => false,
+        }
+    }
+
+    pub(super) fn finish(self, sources: &Sources) -> Rebuilt {
+        let mut out = self.out;
+        let generation = [&sources.state, &sources.backup]
+            .into_iter()
+            .filter_map(generation_of)
+            .max()
+            .unwrap_or(0);
+        let meta = &mut out.state.meta;
+        // A file that cannot be read was saved at least once more than the copy before it.
+        meta.generation = meta.generation.max(generation) + u64::from(!self.sound);
+        out.damage = files::damage(sources, &out);
+        out.files = Rebuilding {
+            state: identity(&sources.state),
+            state_is_sound: self.sound,
+            damaged_attempts: match &sources.attempts {
+                Found::Damaged { identity, .. } => identity.clone(),
+                _ => None,
+            },
+            journal: sources.journal_mark,
+            damaged: files::damaged(sources),
+        };
+        out.notes.extend(files::notes(sources));
+        out
+    }
+}
+
+fn state_of(contents: Option<&Contents>) -> State {
+    contents.map_or_else(State::default, |contents| {
+        let mut state = State::from_rows(
+            contents.rows.clone(),
+            contents.other_columns.clone(),
+            contents.meta.clone(),
+        );
+        for warning in &contents.warnings {
+            state.add_warning(warning.clone());
+        }
+        state
+    })
+}
+
+fn rows_of(found: &Found<Contents>) -> impl Iterator<Item = &TaskRow> {
+    found.read().into_iter().flat_map(|contents| &contents.rows)
+}
+
+fn identity(found: &Found<Contents>) -> Option<Identity> {
+    match found {
+        Found::Read(contents) => Some(contents.identity.clone()),
+        Found::Damaged { identity, .. } => identity.clone(),
+        Found::Missing | Found::Unusable(_) => None,
+    }
+}
+
+/// Returns the count of saves that a file tells of. That of a damaged file may be wrong itself: a
+/// huge one must not end the counting.
+fn generation_of(found: &Found<Contents>) -> Option<u64> {
+    match (found, identity(found)?) {
+        (Found::Read(contents), _) => Some(contents.meta.generation),
+        (_, Identity::Ours { generation, .. }) => {
+            Some(generation).filter(|generation| *generation < u64::MAX / 2)
+        }
+        _ => None,
+    }
+}

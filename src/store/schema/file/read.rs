@@ -1,0 +1,267 @@
+//! From the bytes of a Parquet file to rows and metadata.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, mpsc};
+use std::thread::Builder;
+
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
+};
+use parquet::errors::ParquetError;
+use sha2::{Digest as _, Sha256};
+
+use super::super::decode::{Decoder, Layout, part_of_others};
+use super::super::digest::{self, Digest};
+use super::super::guard::guarded;
+use super::super::keys::{GENERATION, HASH, VERSION, own_keys, parse_metadata};
+use super::super::{COLUMNS, FORMAT_VERSION, Kind, ReadError};
+use super::{Contents, GROUP_ROWS, MANY_ROWS};
+use crate::base::hex::hex;
+use crate::model::state::TaskRow;
+use crate::model::state::table::{Identity, Metadata};
+
+/// Reads a whole file. A panic of the Parquet reader is the caller's.
+pub(super) fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
+    if bytes.is_empty() {
+        return Err(ReadError::Damaged("the file is empty (0 bytes)".to_owned()));
+    }
+    let options = ArrowReaderOptions::new();
+    let footer = ArrowReaderMetadata::load(&bytes, options.clone()).map_err(not_parquet)?;
+    let file = footer.metadata().file_metadata();
+    let keys = own_keys(file.key_value_metadata());
+    let hash = stored_hash(&footer, &keys)?;
+    let is_own = hash.is_some();
+
+    let layout = Layout::of(footer.schema())?;
+    let schema = if is_own {
+        with_dictionaries(footer.schema())
+    } else {
+        Arc::clone(footer.schema())
+    };
+    let length = bytes.len();
+    let rows_expected = usize::try_from(file.num_rows()).unwrap_or(0);
+    let metadata = ArrowReaderMetadata::try_new(
+        Arc::clone(footer.metadata()),
+        options.with_schema(Arc::clone(&schema)),
+    )
+    .map_err(broken)?;
+    let identity = match &hash {
+        Some(hash) => Identity::Ours {
+            generation: keys
+                .get(GENERATION)
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(0),
+            hash: hash.clone(),
+        },
+        None => identity_of_others(&bytes),
+    };
+    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, metadata)
+        .with_batch_size(GROUP_ROWS)
+        .build()
+        .map_err(broken)?;
+
+    let mut found = Found {
+        decoder: Decoder::new(layout, is_own),
+        // The number may be damaged: no more than such a file can hold.
+        rows: Vec::with_capacity(rows_expected.min(length / 16)),
+        other_columns: Vec::new(),
+    };
+    // Columns stay also if there is no row.
+    found.append(&RecordBatch::new_empty(Arc::clone(&schema)))?;
+    let digest = is_own.then(|| Digest::new(&schema));
+    let digest = if rows_expected < MANY_ROWS {
+        read_here(reader, digest, &mut found)?
+    } else {
+        read_with_thread(reader, digest, &mut found)?
+    };
+
+    let mut meta = Metadata::default();
+    if let (Some(digest), Some(hash)) = (digest, hash) {
+        if !is_hash_of(&hash, digest, &keys) {
+            return Err(ReadError::Damaged(format!(
+                "its rows do not have the hash that is stored with them (written by {})",
+                file.created_by().unwrap_or("an unknown program")
+            )));
+        }
+        meta = parse_metadata(&keys)?;
+    }
+    found.finish(meta, identity)
+}
+
+/// Returns the hash of the rows that a file of ours holds; none: it is another program's.
+fn stored_hash(
+    footer: &ArrowReaderMetadata,
+    keys: &BTreeMap<String, String>,
+) -> Result<Option<String>, ReadError> {
+    if keys.is_empty() {
+        let has_own_columns = footer.schema().field_with_name("submission_id").is_ok();
+        let writer = footer.metadata().file_metadata().created_by();
+        return match has_own_columns && writer.is_none() {
+            true => Err(ReadError::Damaged("its metadata is gone".to_owned())),
+            false => Ok(None),
+        };
+    }
+    let missing = || ReadError::Damaged("its hash of the rows is missing".to_owned());
+    keys.get(HASH).cloned().ok_or_else(missing).map(Some)
+}
+
+/// True if the rows have the hash that is stored with them, as far as this program can tell.
+fn is_hash_of(hash: &str, digest: Digest, keys: &BTreeMap<String, String>) -> bool {
+    let (scheme, _) = hash.split_once(':').unwrap_or_default();
+    let version = keys.get(VERSION).and_then(|text| text.parse::<u32>().ok());
+    // A later format may hash otherwise; then its hash says nothing to this program.
+    let is_newer = version.is_some_and(|version| version > FORMAT_VERSION);
+    let pairs: Vec<_> = keys
+        .iter()
+        .filter(|(key, _)| *key != HASH)
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    (is_newer && scheme != digest::SCHEME) || digest.finish(&pairs) == hash
+}
+
+fn identity_of_others(bytes: &[u8]) -> Identity {
+    Identity::Foreign {
+        length: bytes.len() as u64,
+        sha256: hex(&Sha256::digest(bytes)),
+    }
+}
+
+struct Found {
+    decoder: Decoder,
+    rows: Vec<TaskRow>,
+    other_columns: Vec<RecordBatch>,
+}
+
+impl Found {
+    fn append(&mut self, batch: &RecordBatch) -> Result<(), ReadError> {
+        self.decoder.append(batch, &mut self.rows)?;
+        if let Some(part) = part_of_others(batch, &self.decoder)
+            .map_err(|error| ReadError::Damaged(error.to_string()))?
+        {
+            self.other_columns.push(part);
+        }
+        Ok(())
+    }
+
+    fn finish(self, meta: Metadata, identity: Identity) -> Result<Contents, ReadError> {
+        let schema = self.other_columns.first().map(RecordBatch::schema);
+        let other_columns = schema
+            .map(|schema| concat_batches(&schema, &self.other_columns))
+            .transpose()
+            .map_err(|error| ReadError::Damaged(error.to_string()))?;
+        Ok(Contents {
+            rows: self.rows,
+            other_columns,
+            meta,
+            warnings: self.decoder.warnings(),
+            identity,
+        })
+    }
+}
+
+fn read_here(
+    reader: ParquetRecordBatchReader,
+    mut digest: Option<Digest>,
+    found: &mut Found,
+) -> Result<Option<Digest>, ReadError> {
+    for batch in reader {
+        let batch = batch.map_err(broken)?;
+        if let Some(digest) = &mut digest {
+            digest
+                .update(&batch)
+                .map_err(|error| ReadError::Damaged(error.to_string()))?;
+        }
+        found.append(&batch)?;
+    }
+    Ok(digest)
+}
+
+/// Unpacks and hashes in a second thread while this one makes rows; all in this one if the system
+/// gives no thread.
+fn read_with_thread(
+    reader: ParquetRecordBatchReader,
+    digest: Option<Digest>,
+    found: &mut Found,
+) -> Result<Option<Digest>, ReadError> {
+    std::thread::scope(|scope| {
+        let (sender, batches) = mpsc::sync_channel(1);
+        let (hand_over, handed) = mpsc::channel::<(ParquetRecordBatchReader, Option<Digest>)>();
+        let unpacking = Builder::new().spawn_scoped(scope, move || {
+            guarded(|| {
+                let Ok((reader, mut digest)) = handed.recv() else {
+                    return Ok(None);
+                };
+                for batch in reader {
+                    let batch = batch.map_err(broken)?;
+                    if sender.send(batch.clone()).is_err() {
+                        break;
+                    }
+                    if let Some(digest) = &mut digest {
+                        digest
+                            .update(&batch)
+                            .map_err(|error| ReadError::Damaged(error.to_string()))?;
+                    }
+                }
+                Ok(digest)
+            })
+        });
+        let Ok(unpacking) = unpacking else {
+            return read_here(reader, digest, found);
+        };
+        // It fails only if the thread has ended, and that is found out below.
+        let _ = hand_over.send((reader, digest));
+        let mut outcome = Ok(());
+        for batch in batches {
+            outcome = found.append(&batch);
+            if outcome.is_err() {
+                break;
+            }
+        }
+        let digest = unpacking
+            .join()
+            .unwrap_or_else(|_| Err(ReadError::Damaged("its pages cannot be decoded".to_owned())));
+        outcome?;
+        digest
+    })
+}
+
+/// Has texts that repeat read as dictionaries, so that each is made once and shared.
+fn with_dictionaries(schema: &SchemaRef) -> SchemaRef {
+    let repeats = |field: &Field| {
+        *field.data_type() == DataType::Utf8
+            && COLUMNS
+                .iter()
+                .any(|(name, kind)| name == field.name() && *kind == Kind::Text)
+    };
+    let fields: Vec<Arc<Field>> = schema
+        .fields()
+        .iter()
+        .map(|field| {
+            if repeats(field) {
+                let kind =
+                    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+                Arc::new(field.as_ref().clone().with_data_type(kind))
+            } else {
+                Arc::clone(field)
+            }
+        })
+        .collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+fn not_parquet(error: ParquetError) -> ReadError {
+    ReadError::Damaged(format!("it is cut or no Parquet file ({error})"))
+}
+
+fn broken(error: impl std::error::Error) -> ReadError {
+    let text = error.to_string();
+    // The library says so of a codec that was not built in, which is no damage.
+    match text.contains("Disabled feature") {
+        true => ReadError::Compression(text),
+        false => ReadError::Damaged(text),
+    }
+}

@@ -1,0 +1,217 @@
+//! Everything that the files beside a state file say, each read by itself: what `state verify`
+//! judges and `state repair` rebuilds from.
+//!
+//! Changes nothing and takes no lock. A file that cannot be read is a value here, no error.
+
+use std::path::Path;
+
+use super::audit_log;
+use super::control::Control;
+use super::journal::{self, JournalError, Salvaged};
+use super::schema::{Contents, file};
+use crate::base::durable;
+use crate::model::job::is_same_study;
+use crate::model::state::table::Identity;
+use crate::store::state_file::{StateError, StatePaths, Store};
+
+/// Holds what was found at the places of the files.
+#[derive(Debug)]
+pub struct Sources {
+    pub paths: StatePaths,
+    pub state: Found<Contents>,
+    pub backup: Found<Contents>,
+    pub attempts: Found<Contents>,
+    pub journal: Found<Salvaged>,
+    /// Inode and length of the journal.
+    pub journal_mark: Option<(u64, u64)>,
+    pub audit: Found<audit_log::Contents>,
+    pub control: Found<Control>,
+    pub audit_path: std::path::PathBuf,
+    /// Whose events were left out of the audit log.
+    pub strangers: Option<audit_log::Strangers>,
+    /// Temporary files of calls that write now, or died while they did.
+    pub temporary: Vec<std::path::PathBuf>,
+    /// Damaged files that earlier repairs have kept.
+    pub kept: Vec<std::path::PathBuf>,
+}
+
+/// Says what stands at the place of a file.
+#[derive(Debug)]
+pub enum Found<T> {
+    Missing,
+    Read(T),
+    /// It is broken. `identity` tells it from every other content.
+    Damaged {
+        error: StateError,
+        identity: Option<Identity>,
+    },
+    /// It cannot be reached, or is whole and not understood: nobody knows what it says.
+    Unusable(StateError),
+}
+
+impl<T> Found<T> {
+    pub fn read(&self) -> Option<&T> {
+        match self {
+            Self::Read(value) => Some(value),
+            Self::Missing | Self::Damaged { .. } | Self::Unusable(_) => None,
+        }
+    }
+
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Missing)
+    }
+
+    pub fn is_damaged(&self) -> bool {
+        matches!(self, Self::Damaged { .. })
+    }
+}
+
+/// How often a reader that is overtaken by a writer looks again.
+const TRIES: usize = 3;
+
+impl Sources {
+    /// Reads all files. Whoever writes appends to the audit log, then to the journal, then replaces
+    /// the attempts and the state; read in that order (the attempts last), nothing is missed.
+    pub fn read(store: &Store, audit_path: &Path) -> Self {
+        let mut tries = 1;
+        loop {
+            let sources = Self::read_once(store, audit_path);
+            let before = match &sources.state {
+                Found::Read(contents) => Some(contents.identity.clone()),
+                Found::Damaged { identity, .. } => identity.clone(),
+                Found::Missing | Found::Unusable(_) => None,
+            };
+            let is_same = matches!(sources.state, Found::Unusable(_))
+                || identity_of(&store.paths.state) == before;
+            if is_same || tries == TRIES {
+                return sources;
+            }
+            tries += 1;
+        }
+    }
+
+    /// Leaves out the events of other studies that write to the same log. `project`: this study's word, if no
+    /// file says it. A log that does not know that word is taken as it is: it may be all that is left.
+    pub fn of_study(mut self, project: &str) -> Self {
+        let meta = |file: &Found<Contents>| file.read()?.meta.project.clone();
+        let known = meta(&self.state)
+            .or_else(|| meta(&self.backup))
+            .or_else(|| meta(&self.attempts));
+        let Found::Read(contents) = &mut self.audit else {
+            return self;
+        };
+        let own = match known {
+            Some(known) => known,
+            None if contents
+                .projects()
+                .iter()
+                .any(|word| is_same_study(word, project)) =>
+            {
+                project.to_owned()
+            }
+            None => return self,
+        };
+        self.strangers = contents.leave_to_others(&own);
+        self
+    }
+
+    fn read_once(store: &Store, audit_path: &Path) -> Self {
+        let paths = &store.paths;
+        let audit = match audit_log::read(audit_path) {
+            Ok(Some(contents)) => Found::Read(contents),
+            Ok(None) => Found::Missing,
+            Err(source) => Found::Unusable(StateError::Io {
+                action: "read",
+                path: audit_path.to_owned(),
+                source,
+            }),
+        };
+        let (journal, journal_mark) = read_journal(store);
+        let (temporary, kept) = durable::list_leftovers(&[
+            &paths.state,
+            &paths.backup,
+            &paths.attempts,
+            &paths.journal,
+            &paths.control,
+        ]);
+        let control = match store.read_control() {
+            Ok(_) if paths.control.symlink_metadata().is_err() => Found::Missing,
+            Ok(control) => Found::Read(control),
+            Err(error) => Found::Unusable(error),
+        };
+        Self {
+            strangers: None,
+            audit,
+            control,
+            journal,
+            journal_mark,
+            state: load(store, &paths.state),
+            backup: load(store, &paths.backup),
+            attempts: load(store, &paths.attempts),
+            paths: paths.clone(),
+            audit_path: audit_path.to_owned(),
+            temporary,
+            kept,
+        }
+    }
+
+    /// Refuses sources of which nobody knows what they say: a rebuilt state could miss their rows.
+    pub fn require_usable(self) -> Result<Self, StateError> {
+        let mut sources = self;
+        for file in [&mut sources.state, &mut sources.attempts] {
+            take_error(file, |_| true)?;
+        }
+        // A copy that is whole and not understood is left aside; there may be better sources.
+        take_error(&mut sources.backup, |error| {
+            !matches!(error, StateError::NotUnderstood { .. })
+        })?;
+        take_error(&mut sources.journal, |_| true)?;
+        take_error(&mut sources.audit, |_| true)?;
+        Ok(sources)
+    }
+}
+
+fn take_error<T>(
+    found: &mut Found<T>,
+    matters: impl Fn(&StateError) -> bool,
+) -> Result<(), StateError> {
+    match std::mem::replace(found, Found::Missing) {
+        Found::Unusable(error) if matters(&error) => Err(error),
+        other => {
+            *found = other;
+            Ok(())
+        }
+    }
+}
+
+fn load(store: &Store, path: &Path) -> Found<Contents> {
+    match store.load(path) {
+        Ok(Some(contents)) => Found::Read(contents),
+        Ok(None) => Found::Missing,
+        Err(error @ StateError::Damaged { .. }) => Found::Damaged {
+            error,
+            identity: identity_of(path),
+        },
+        Err(error) => Found::Unusable(error),
+    }
+}
+
+fn identity_of(path: &Path) -> Option<Identity> {
+    durable::open_again(path)
+        .and_then(|file| file::identify(&file))
+        .ok()
+}
+
+fn read_journal(store: &Store) -> (Found<Salvaged>, Option<(u64, u64)>) {
+    let unusable = |error: JournalError| Found::Unusable(StateError::Journal(error));
+    let mark = match store.journal_mark() {
+        Ok(mark) => mark,
+        Err(error) => return (Found::Unusable(error), None),
+    };
+    let found = match journal::salvage(&store.paths.journal) {
+        Ok(Some(salvaged)) => Found::Read(salvaged),
+        Ok(None) => Found::Missing,
+        Err(error) => unusable(error),
+    };
+    (found, mark)
+}

@@ -1,0 +1,156 @@
+//! What can be wrong with the files of the state, and the way out of it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::base::durable::{ReplaceError, TOO_LARGE_HINT};
+use crate::store::journal::JournalError;
+use crate::store::lock::LockError;
+use crate::store::schema::{FORMAT_VERSION, ReadError};
+
+/// Says what is wrong with the state. Each names the file.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    #[error("cannot {action} {}: {source}", .path.display())]
+    Io {
+        action: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error("{} is damaged: {error}", .path.display())]
+    Damaged { path: PathBuf, error: ReadError },
+    #[error("{} is not a state file that can be read: {error}", .path.display())]
+    NotUnderstood { path: PathBuf, error: ReadError },
+    #[error("{} has format version {found}, this program writes {FORMAT_VERSION}", .path.display())]
+    Newer { path: PathBuf, found: u32 },
+    #[error("{} was changed by another process meanwhile; nothing was overwritten", .path.display())]
+    Conflict { path: PathBuf },
+    /// All rows were saved all the same.
+    #[error("another call wrote to {} at the same time; it was left for the next call", .path.display())]
+    Shared { path: PathBuf },
+    #[error("{} belongs to user {owner}, this is user {user}", .path.display())]
+    OtherOwner {
+        path: PathBuf,
+        owner: u32,
+        user: u32,
+    },
+    #[error("{} is a copy of {}: the jobs in it are those of the study there", .path.display(), .original.display())]
+    Copied {
+        path: PathBuf,
+        backup: PathBuf,
+        original: PathBuf,
+    },
+    #[error("state file {} cannot be used: {reason}", .path.display())]
+    Path { path: PathBuf, reason: &'static str },
+    #[error("{} is a file of git-annex", .path.display())]
+    Annexed { path: PathBuf },
+    #[error("{} and {} would share their lock and journal", .path.display(), .twin.display())]
+    Twin { path: PathBuf, twin: PathBuf },
+    #[error("{} may belong to {}: an earlier version named it so", .old.display(), .path.display())]
+    OldName {
+        path: PathBuf,
+        old: PathBuf,
+        stem: String,
+    },
+    #[error("cannot write {}: {message}", .path.display())]
+    Encode { path: PathBuf, message: String },
+    #[error("{} cannot be used: {message}", .path.display())]
+    Control { path: PathBuf, message: String },
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
+}
+
+impl StateError {
+    /// Says what to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Io { path, source, .. } => io_hint(path, source),
+            Self::Damaged { .. } => Some(DAMAGE_HINT.to_owned()),
+            Self::NotUnderstood { path, .. } => Some(format!(
+                "correct {} with the program that wrote it (for example pandas); it was not changed",
+                path.display()
+            )),
+            Self::Newer { .. } => Some(
+                "use the newer snbb-scheduler that wrote it; this one can read it, and does not write it"
+                    .to_owned(),
+            ),
+            Self::Conflict { .. } => Some("run the command again".to_owned()),
+            Self::Shared { .. } => Some(
+                "nothing is lost, but the lock beside the state does not work between these calls: let one host only call this program, then run again"
+                    .to_owned(),
+            ),
+            Self::OtherOwner { .. } => Some(
+                "run the command as that user; --as-owner goes on all the same (Slurm may hide the owner's jobs from you)"
+                    .to_owned(),
+            ),
+            Self::Copied { path, backup, original } => Some(format!(
+                "to continue that study here, move {} away; to begin another study here, remove {} and {}",
+                original.display(),
+                path.display(),
+                backup.display()
+            )),
+            Self::Path { .. } => Some("set state_file to the path of a file, such as .scheduler_state.parquet".to_owned()),
+            Self::Annexed { path } => Some(format!(
+                "it must not be changed: `git annex unlock {}`, and keep the state's files out of the dataset by .gitignore",
+                path.display()
+            )),
+            Self::Twin { .. } => Some("keep only one of them in this directory".to_owned()),
+            Self::OldName { path, stem, .. } => Some(format!(
+                "once no older version runs, rename the files of {} to begin with '{stem}.', or move them away",
+                path.display()
+            )),
+            Self::Journal(error) => Some(error.hint().to_owned()),
+            Self::Lock(error) => Some(error.hint().to_owned()),
+            Self::Control { path, .. } => Some(format!(
+                "it says what is paused, so nothing is submitted without it; correct it, or move {} away and call `snbb-scheduler pause` for what is to stay paused",
+                path.display()
+            )),
+            Self::Encode { .. } => None,
+        }
+    }
+
+    pub(crate) fn from_replacement(target: &Path, error: ReplaceError) -> Self {
+        match error {
+            ReplaceError::Changed => Self::Conflict {
+                path: target.to_owned(),
+            },
+            ReplaceError::Io {
+                action,
+                path,
+                source,
+                ..
+            } => Self::Io {
+                action,
+                path,
+                source,
+            },
+        }
+    }
+}
+
+/// What to do about a file that is damaged.
+const DAMAGE_HINT: &str = "it was not changed; `snbb-scheduler state repair` shows what can be rebuilt from the copy before it, \
+     the journal, the audit log and Slurm";
+
+fn io_hint(path: &Path, source: &io::Error) -> Option<String> {
+    let directory = path.parent().unwrap_or(path).display();
+    match source.kind() {
+        io::ErrorKind::StorageFull => Some(format!(
+            "make room on the file system of {directory}; the state is whole"
+        )),
+        io::ErrorKind::QuotaExceeded => Some(format!(
+            "make room in your quota for {directory}; the state is whole"
+        )),
+        io::ErrorKind::FileTooLarge => Some(TOO_LARGE_HINT.to_owned()),
+        io::ErrorKind::ReadOnlyFilesystem => Some(format!(
+            "the file system of {directory} is mounted read-only"
+        )),
+        io::ErrorKind::PermissionDenied => Some(format!(
+            "this user needs access to {directory} and the files in it (the program replaces files there)"
+        )),
+        io::ErrorKind::IsADirectory => Some("state_file must be a file".to_owned()),
+        _ => None,
+    }
+}

@@ -1,0 +1,177 @@
+//! Writing under the lock: the order of files in which a crash leaves the old state or the new one.
+
+use std::io;
+use std::path::Path;
+use std::sync::PoisonError;
+
+use super::{LockedStore, Opened, StateError, attempts, encode, refuse_newer, replace};
+use crate::base::durable;
+use crate::base::durable::ReplaceError;
+use crate::model::state::{State, TaskRow};
+use crate::store::journal::Journal;
+use crate::store::lock::LockError;
+use crate::store::schema;
+use crate::store::schema::FORMAT_VERSION;
+
+impl LockedStore {
+    /// Reads the state. What is to be saved must be read here, under the lock: [`Self::save`]
+    /// removes the journal, and refuses if it is not the one that was read.
+    pub fn read(&self) -> Result<State, StateError> {
+        self.store.read()
+    }
+
+    /// Saves the attempts, then the rows, then removes the journal. Does nothing if nothing changed
+    /// and there is no journal. Returns whether a file was written.
+    ///
+    /// The rows must hold all that the journal says. A [`Journal`] that was opened before writes
+    /// into a removed file afterwards: open it anew.
+    pub fn save(&self, state: &mut State) -> Result<bool, StateError> {
+        let paths = &self.store.paths;
+        self.lock.check()?;
+        let journal = self.store.journal_mark()?;
+        if !state.is_changed() && journal.is_none() {
+            return Ok(false);
+        }
+        let opened = self.opened().clone();
+        let before = opened.as_ref().map_or(journal, |opened| opened.before);
+        if before != state.origin.journal {
+            return Err(StateError::Conflict {
+                path: paths.journal.clone(),
+            });
+        }
+        refuse_newer(&paths.state, &state.meta)?;
+        durable::make_directory_of(&paths.state).map_err(|source| StateError::Io {
+            action: "make the directory of",
+            path: paths.state.clone(),
+            source,
+        })?;
+        attempts::save(&self.store, state)?;
+        self.save_rows(state, Some(&paths.backup))?;
+        // What another call has added meanwhile (the lock lies) is not in these rows.
+        let known = opened.map_or(state.origin.journal, |opened| Some(opened.now.mark()));
+        let left = self.store.journal_mark()?;
+        let is_shared = left.is_some() && left != known;
+        if left.is_some() && !is_shared {
+            self.remove_journal()?;
+        }
+        *self.opened() = None;
+        state.origin.journal = None;
+        state.mark_saved();
+        if is_shared {
+            return Err(StateError::Shared {
+                path: paths.journal.clone(),
+            });
+        }
+        durable::remove_leftovers(
+            &[&paths.state, &paths.backup, &paths.attempts],
+            durable::LEFTOVER_AGE,
+        );
+        Ok(true)
+    }
+
+    /// Opens the journal.
+    pub fn journal(&self) -> Result<Journal, StateError> {
+        let before = match &*self.opened() {
+            Some(opened) => opened.before,
+            None => self.store.journal_mark()?,
+        };
+        let journal = Journal::open(&self.store.paths.journal)?;
+        *self.opened() = Some(Opened {
+            before,
+            now: journal.extent(),
+        });
+        Ok(journal)
+    }
+
+    /// Looks whether the files are still those that the rows were read from. Before anything is
+    /// submitted by these rows: where the lock lies, another call may have submitted it already.
+    pub fn check_unchanged(&self, state: &State) -> Result<(), StateError> {
+        let paths = &self.store.paths;
+        let conflict = |path: &Path| StateError::Conflict {
+            path: path.to_owned(),
+        };
+        if self.store.journal_mark()? != state.origin.journal {
+            return Err(conflict(&paths.journal));
+        }
+        let identity = match durable::open_again(&paths.state) {
+            Ok(file) => schema::file::identify(&file).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        };
+        let identity = identity.map_err(|source| StateError::Io {
+            action: "read",
+            path: paths.state.clone(),
+            source,
+        })?;
+        if identity == state.origin.state {
+            Ok(())
+        } else {
+            Err(conflict(&paths.state))
+        }
+    }
+
+    /// Looks whether the lock is still this process's own.
+    pub fn check_lock(&self) -> Result<(), LockError> {
+        self.lock.check()
+    }
+
+    fn opened(&self) -> std::sync::MutexGuard<'_, Option<Opened>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn save_rows(
+        &self,
+        state: &mut State,
+        backup: Option<&Path>,
+    ) -> Result<(), StateError> {
+        let paths = &self.store.paths;
+        let mut meta = state.meta.clone();
+        meta.format_version = FORMAT_VERSION;
+        meta.generation += 1;
+        meta.owner_uid
+            .get_or_insert_with(crate::base::sys::effective_uid);
+        meta.path = paths.real_path();
+        let rows: Vec<&TaskRow> = state.rows().iter().collect();
+        let (bytes, identity) = encode(&paths.state, &rows, state.other_columns(), &meta)?;
+        self.lock.check()?;
+        if let Some(backup) = backup {
+            durable::refuse_foreign(backup, "PAR1").map_err(|source| StateError::Io {
+                action: "replace",
+                path: backup.to_owned(),
+                source,
+            })?;
+        }
+        let outcome = replace(
+            &paths.state,
+            backup,
+            &bytes,
+            state.origin.state.as_ref(),
+            &identity,
+        );
+        if matches!(
+            outcome,
+            Ok(()) | Err(ReplaceError::Io { replaced: true, .. })
+        ) {
+            state.meta = meta;
+            state.origin.state = Some(identity);
+        }
+        outcome.map_err(|error| StateError::from_replacement(&paths.state, error))
+    }
+
+    pub(super) fn remove_journal(&self) -> Result<(), StateError> {
+        let path = &self.store.paths.journal;
+        // Whoever took the lock over may be writing to it.
+        self.lock.check()?;
+        std::fs::remove_file(path)
+            .or_else(|error| match error.kind() {
+                io::ErrorKind::NotFound => Ok(()),
+                _ => Err(error),
+            })
+            .and_then(|()| durable::sync_directory_of(path))
+            .map_err(|source| StateError::Io {
+                action: "remove",
+                path: path.clone(),
+                source,
+            })
+    }
+}

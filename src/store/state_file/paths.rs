@@ -1,0 +1,182 @@
+//! The names of a state's files.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use super::StateError;
+use crate::base::regular::open_regular;
+use crate::model::annex;
+
+/// Names the files of one study's state. All stand in the directory of the state file itself
+/// (links are followed, so that the link stays).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatePaths {
+    /// `<state_file>`
+    pub state: PathBuf,
+    /// `<state_file>.bak`
+    pub backup: PathBuf,
+    /// `<stem>.attempts.parquet`; the stem is the state file's name without `.parquet`, any other name is whole.
+    pub attempts: PathBuf,
+    /// `<stem>.journal.jsonl`
+    pub journal: PathBuf,
+    /// `<stem>.lock`
+    pub lock: PathBuf,
+    /// `<stem>.control.json`
+    pub control: PathBuf,
+    /// `<stem>.calls.json`: what earlier calls said and did, for digests and metrics. Not part of the state.
+    pub calls: PathBuf,
+    /// `<stem>.local`: directory of the local executor's records.
+    pub local: PathBuf,
+    /// `<stem>.arrays`: directory of the task lists of job arrays.
+    pub arrays: PathBuf,
+}
+
+impl StatePaths {
+    /// Names the files for a state file of this path. Symbolic links of the file are followed,
+    /// also if there is nothing at their end yet.
+    pub fn of(state_file: &Path) -> Result<Self, StateError> {
+        let state = resolve(state_file)?;
+        let bad = |reason| StateError::Path {
+            path: state_file.to_owned(),
+            reason,
+        };
+        let Some(name) = state.file_name().map(OsStr::to_owned) else {
+            return Err(bad("it has no file name"));
+        };
+        let stem = stem_of(&name);
+        let beside = |stem: &OsStr, end| beside(&state, stem, end);
+        let paths = Self {
+            backup: beside(&name, ".bak"),
+            attempts: beside(stem, ".attempts.parquet"),
+            journal: beside(stem, ".journal.jsonl"),
+            lock: beside(stem, ".lock"),
+            control: beside(stem, ".control.json"),
+            calls: beside(stem, ".calls.json"),
+            local: beside(stem, ".local"),
+            arrays: beside(stem, ".arrays"),
+            state,
+        };
+        let name = name.as_encoded_bytes();
+        if ENDS.iter().any(|end| name.ends_with(end.as_bytes())) {
+            return Err(bad("its name is that of another file of a state"));
+        }
+        paths.check_names(stem)?;
+        Ok(paths)
+    }
+
+    /// Where the state file is, whatever links lead there. None if that is no text.
+    pub fn real_path(&self) -> Option<String> {
+        let directory = std::fs::canonicalize(self.state.parent()?).ok()?;
+        let path = directory.join(self.state.file_name()?);
+        Some(path.to_str()?.to_owned())
+    }
+
+    /// The files beside the state file.
+    pub fn beside(&self) -> [&PathBuf; 6] {
+        [
+            &self.backup,
+            &self.attempts,
+            &self.journal,
+            &self.lock,
+            &self.control,
+            &self.calls,
+        ]
+    }
+
+    /// Refuses a state file whose files beside it may be those of another one.
+    fn check_names(&self, stem: &OsStr) -> Result<(), StateError> {
+        let beside = |stem: &OsStr, end| beside(&self.state, stem, end);
+        let is_whole = self.state.file_name() == Some(stem);
+        let twin = match is_whole {
+            true => beside(stem, PARQUET),
+            false => beside(stem, ""),
+        };
+        if is_parquet(&twin) {
+            return Err(StateError::Twin {
+                path: self.state.clone(),
+                twin,
+            });
+        }
+        // Earlier versions took any extension off.
+        let before = Path::new(stem)
+            .file_stem()
+            .filter(|before| is_whole && *before != stem);
+        if let Some(before) = before
+            && !is_parquet(&beside(before, PARQUET))
+        {
+            let mut old = ENDS.iter().map(|end| beside(before, end));
+            if let Some(old) = old.find(|old| old.symlink_metadata().is_ok()) {
+                return Err(StateError::OldName {
+                    path: self.state.clone(),
+                    old,
+                    stem: stem.to_string_lossy().into_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn beside(state: &Path, stem: &OsStr, end: &str) -> PathBuf {
+    let mut name = OsString::from(stem);
+    name.push(end);
+    state.with_file_name(name)
+}
+
+/// True for a file that may be a state. What else has such a name is nothing to this program.
+fn is_parquet(path: &Path) -> bool {
+    let mut mark = [0; 4];
+    open_regular(path).is_ok_and(|mut file| file.read_exact(&mut mark).is_ok() && mark == *b"PAR1")
+}
+
+const PARQUET: &str = ".parquet";
+
+/// How the names of the files beside a state file end.
+const ENDS: [&str; 8] = [
+    ".bak",
+    ".attempts.parquet",
+    ".journal.jsonl",
+    ".lock",
+    ".control.json",
+    ".calls.json",
+    ".local",
+    ".arrays",
+];
+
+/// Returns what the names of the files beside a state file begin with: its whole name, but for `.parquet`.
+fn stem_of(name: &OsStr) -> &OsStr {
+    match Path::new(name).extension() {
+        Some(end) if end == "parquet" => Path::new(name).file_stem().unwrap_or(name),
+        _ => name,
+    }
+}
+
+/// Follows the symbolic links of a file's last component.
+pub(crate) fn resolve(path: &Path) -> Result<PathBuf, StateError> {
+    let failed = |source| StateError::Io {
+        action: "follow",
+        path: path.to_owned(),
+        source,
+    };
+    let mut now = std::path::absolute(path).map_err(failed)?;
+    // The kernel's own limit.
+    for _ in 0..40 {
+        match now.symlink_metadata() {
+            Ok(metadata) if metadata.is_symlink() => {
+                let target = now.read_link().map_err(failed)?;
+                if annex::elsewhere(target.as_os_str().as_encoded_bytes()).is_some() {
+                    return Err(StateError::Annexed { path: now });
+                }
+                now = match now.parent() {
+                    Some(parent) => parent.join(target),
+                    None => target,
+                };
+            }
+            Ok(_) => return Ok(now),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(now),
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Err(failed(io::Error::from(rustix::io::Errno::LOOP)))
+}

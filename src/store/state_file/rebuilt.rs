@@ -1,0 +1,81 @@
+//! Writes a state that was rebuilt in place of files that are damaged or gone.
+//!
+//! Nothing is lost on the way: what cannot be read gets a second name first, and a crash at any
+//! moment leaves the damaged file or the new one in its place, never none.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{LockedStore, StateError, attempts, refuse_newer};
+use crate::base::durable;
+use crate::model::state::State;
+use crate::model::state::table::{Identity, Origin};
+
+/// Says what stands in the places of the files now.
+#[derive(Debug, Default)]
+pub struct Rebuilding {
+    /// The state file, as it was read or as it is damaged. None: there is none.
+    pub state: Option<Identity>,
+    /// True if it could be read: then it becomes the copy before.
+    pub state_is_sound: bool,
+    /// The attempts file, if it is damaged: it is written anew of the superseded rows.
+    pub damaged_attempts: Option<Identity>,
+    /// The journal that was read, by inode and length.
+    pub journal: Option<(u64, u64)>,
+    /// Damaged files, to be kept under another name.
+    pub damaged: Vec<PathBuf>,
+}
+
+impl LockedStore {
+    /// Keeps every damaged file under another name (`stamp` is its end), writes attempts and rows,
+    /// and removes the journal. Returns the names of the kept files. What was changed since it was
+    /// read is never overwritten.
+    pub fn save_rebuilt(
+        &self,
+        state: &mut State,
+        found: &Rebuilding,
+        stamp: &str,
+    ) -> Result<Vec<PathBuf>, StateError> {
+        let paths = &self.store.paths;
+        self.lock.check()?;
+        if self.store.journal_mark()? != found.journal {
+            return Err(StateError::Conflict {
+                path: paths.journal.clone(),
+            });
+        }
+        refuse_newer(&paths.state, &state.meta)?;
+        let mut kept = Vec::new();
+        for path in &found.damaged {
+            let name = durable::keep(path, stamp).map_err(io_error("keep a copy of", path))?;
+            kept.push(name);
+        }
+        state.origin = Origin {
+            state: found.state.clone(),
+            journal: found.journal,
+        };
+        match &found.damaged_attempts {
+            Some(damaged) => attempts::write_anew(&self.store, state, Some(damaged))?,
+            None => attempts::save(&self.store, state)?,
+        }
+        // A damaged file must not take the place of the copy that the rows were rebuilt from.
+        self.save_rows(state, found.state_is_sound.then_some(&*paths.backup))?;
+        if found.journal.is_some() {
+            self.remove_journal()?;
+        }
+        if !found.state_is_sound && found.damaged.contains(&paths.backup) {
+            std::fs::remove_file(&paths.backup).map_err(io_error("remove", &paths.backup))?;
+        }
+        state.origin.journal = None;
+        state.mark_saved();
+        Ok(kept)
+    }
+}
+
+fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StateError {
+    let path = path.to_owned();
+    move |source| StateError::Io {
+        action,
+        path,
+        source,
+    }
+}

@@ -1,0 +1,274 @@
+//! The rules that rows keep. Pure.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::{Findings, Level, REPAIR, Rule};
+use crate::model::job::JobId;
+use crate::model::state::{CLOCK_SLACK, TaskKey, TaskRow};
+use crate::store::repair;
+use crate::store::repair::{Origin, Rebuilt};
+use crate::store::schema::Contents;
+
+/// Judges the rows of the state file, each by itself and together.
+pub(super) fn rows(contents: &Contents, attempts: &[TaskRow], out: &mut Findings) {
+    let rows = &contents.rows;
+    let is_foreign = contents.meta.format_version == 0;
+    let mut by_task: BTreeMap<&TaskKey, usize> = BTreeMap::new();
+    for row in rows {
+        *by_task.entry(&row.key).or_default() += 1;
+    }
+    let doubled: Vec<String> = by_task
+        .into_iter()
+        .filter(|(_, count)| *count > 1)
+        .map(|(key, count)| format!("{key} ({count} rows)"))
+        .collect();
+    out.rule(
+        Rule {
+            level: if is_foreign {
+                Level::Warning
+            } else {
+                Level::Error
+            },
+            part: "one row per task",
+            fine: "each task has one row",
+            broken: "tasks with several rows",
+            todo: "nothing: the next save keeps the live or the newest one and puts the others into the attempts file",
+        },
+        &doubled,
+    );
+    out.rule(
+        Rule {
+            level: Level::Error,
+            part: "job ids",
+            fine: "no job stands in two rows in flight",
+            broken: "jobs in several rows in flight",
+            todo: REPAIR,
+        },
+        &doubled_jobs(rows),
+    );
+    out.rule(
+        Rule {
+            level: Level::Error,
+            part: "submission ids",
+            fine: "each is that of one attempt",
+            broken: "submission ids of several tasks",
+            todo: "look at the job's comment in Slurm, and correct the state file with pandas",
+        },
+        &doubled_submissions(rows.iter().chain(attempts)),
+    );
+    let misfits: Vec<String> = rows
+        .iter()
+        .filter_map(|row| {
+            let reason = row.reason.filter(|reason| !reason.fits(row.status))?;
+            Some(format!("{} is {} ({reason})", row.key, row.status))
+        })
+        .collect();
+    out.rule(
+        Rule {
+            level: Level::Error,
+            part: "reasons",
+            fine: "each goes with its status",
+            broken: "reasons that do not go with the status",
+            todo: REPAIR,
+        },
+        &misfits,
+    );
+    let jobless: Vec<String> = rows
+        .iter()
+        .filter(|row| row.is_in_flight() && row.job_id.is_none())
+        .filter(|row| !row.is_in_doubt() || row.submission_id.is_none())
+        .map(|row| row.key.to_string())
+        .collect();
+    out.rule(
+        Rule {
+            level: Level::Error,
+            part: "rows in flight",
+            fine: "each has a job, or a submission id to look for it",
+            broken: "in flight without a job and without a submission in doubt",
+            todo: REPAIR,
+        },
+        &jobless,
+    );
+    let disordered: Vec<String> = rows.iter().filter_map(disorder).collect();
+    out.rule(
+        Rule {
+            level: Level::Warning,
+            part: "times",
+            fine: "submitted, started and ended stand in this order",
+            broken: "times that are not in order",
+            todo: "nothing: they are shown as they are, and nothing is decided by their order",
+        },
+        &disordered,
+    );
+}
+
+/// What the other files know and the state file does not.
+pub(super) fn missing_rows(rebuilt: &Rebuilt, out: &mut Findings) {
+    let (mut live, mut ended) = (Vec::new(), Vec::new());
+    for (key, origin) in &rebuilt.origins {
+        if !matches!(origin, Origin::AuditLog | Origin::Backup) {
+            continue;
+        }
+        let Some(row) = rebuilt.state.get(key) else {
+            continue;
+        };
+        let job = row
+            .job_id
+            .as_ref()
+            .map_or_else(String::new, |id| format!(", job {id}"));
+        let text = format!("{key} ({origin}{job})");
+        if row.is_in_flight() {
+            live.push(text);
+        } else {
+            ended.push(text);
+        }
+    }
+    out.rule(
+        Rule {
+            level: Level::Error,
+            part: "submissions",
+            fine: "each one of the audit log that may live stands in a row",
+            broken: "submissions that may live and stand in no row",
+            todo: REPAIR,
+        },
+        &live,
+    );
+    if !ended.is_empty() {
+        out.rule(
+            Rule {
+                level: Level::Warning,
+                part: "submissions",
+                fine: "",
+                broken: "ended attempts that stand in no row",
+                todo: "snbb-scheduler state repair, unless the rows were removed on purpose",
+            },
+            &ended,
+        );
+    }
+    if rebuilt.past > 0 {
+        out.add(
+            Level::Warning,
+            "submissions",
+            format!(
+                "{} earlier attempt(s) of the audit log stand in no file",
+                rebuilt.past
+            ),
+            Some("snbb-scheduler state repair, unless the attempts file was removed on purpose"),
+        );
+    }
+}
+
+fn doubled_jobs(rows: &[TaskRow]) -> Vec<String> {
+    let mut by_job: BTreeMap<(&JobId, Option<&str>), Vec<&TaskKey>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.is_in_flight()) {
+        if let Some(id) = &row.job_id {
+            let cluster = row.facts.cluster.as_deref();
+            by_job.entry((id, cluster)).or_default().push(&row.key);
+        }
+    }
+    by_job
+        .into_iter()
+        .filter(|(_, keys)| keys.len() > 1)
+        .map(|((id, _), keys)| format!("job {id} ({})", joined(&keys)))
+        .collect()
+}
+
+fn doubled_submissions<'a>(rows: impl Iterator<Item = &'a TaskRow>) -> Vec<String> {
+    let mut by_id: BTreeMap<&str, Vec<&TaskKey>> = BTreeMap::new();
+    for row in rows {
+        if let Some(id) = row.submission_id.as_deref() {
+            let keys = by_id.entry(id).or_default();
+            // A crash between two saves leaves an attempt in both files.
+            if !keys.contains(&&row.key) {
+                keys.push(&row.key);
+            }
+        }
+    }
+    by_id
+        .into_iter()
+        .filter(|(_, keys)| keys.len() > 1)
+        .map(|(id, keys)| format!("{id} ({})", joined(&keys)))
+        .collect()
+}
+
+fn joined(keys: &[&TaskKey]) -> String {
+    let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
+    keys.join(", ")
+}
+
+fn disorder(row: &TaskRow) -> Option<String> {
+    let slack = CLOCK_SLACK;
+    let times = [
+        ("submitted", row.submitted_at),
+        ("started", row.facts.started_at),
+        ("ended", row.facts.ended_at),
+    ];
+    let known: Vec<_> = times
+        .into_iter()
+        .filter_map(|(name, time)| Some((name, time?)))
+        .collect();
+    known.windows(2).find_map(|pair| match pair {
+        [(first, a), (second, b)] if *b + slack < *a => {
+            Some(format!("{} {second} before it was {first}", row.key))
+        }
+        _ => None,
+    })
+}
+
+/// Judges the earlier attempts of each task.
+pub(super) fn attempts_of_tasks(rows: &[TaskRow], attempts: &[TaskRow], out: &mut Findings) {
+    let mut by_task: HashMap<&TaskKey, Vec<&TaskRow>> = HashMap::new();
+    for attempt in attempts {
+        by_task.entry(&attempt.key).or_default().push(attempt);
+    }
+    let newest: HashMap<&TaskKey, &TaskRow> = rows.iter().map(|row| (&row.key, row)).collect();
+    let (mut broken, mut in_both) = (Vec::new(), Vec::new());
+    for (key, earlier) in by_task {
+        let mut numbers = HashSet::new();
+        let doubled = earlier
+            .iter()
+            .filter(|row| row.submission_id.is_some())
+            .filter_map(|row| row.attempt)
+            .find(|number| !numbers.insert(*number));
+        if let Some(number) = doubled {
+            broken.push(format!("{key} has two attempts {number}"));
+        }
+        let Some(row) = newest.get(key) else {
+            continue;
+        };
+        if earlier.iter().any(|attempt| repair::is_same(attempt, row)) {
+            in_both.push(key.to_string());
+        } else if let (Some(number), Some(last)) =
+            (row.attempt, earlier.iter().filter_map(|a| a.attempt).max())
+            && last >= number
+        {
+            broken.push(format!(
+                "{key} is at attempt {number} and has an earlier attempt {last}"
+            ));
+        }
+    }
+    broken.sort();
+    in_both.sort();
+    out.rule(
+        Rule {
+            level: Level::Warning,
+            part: "attempts",
+            fine: "each task's are in order",
+            broken: "attempts that are not in order",
+            todo: "nothing: the row of the state file counts",
+        },
+        &broken,
+    );
+    if !in_both.is_empty() {
+        out.rule(
+            Rule {
+                level: Level::Warning,
+                part: "attempts",
+                fine: "",
+                broken: "the newest attempt stands in both files",
+                todo: "nothing: a call was broken off between two saves; submission_id tells",
+            },
+            &in_both,
+        );
+    }
+}
