@@ -22,7 +22,7 @@ use crate::show::audit::patterns::Patterns;
 use crate::show::explain::{remedy, silence, telling};
 use crate::show::tables::tasks::FailureNote;
 use crate::show::tables::words::outlook_text_of;
-use crate::show::tables::{failure_text_for, failures_frame, used_text};
+use crate::show::tables::{failure_text_with_log, failures_frame, used_text};
 
 /// So many missing outputs of a task are named.
 const MISSING_SHOWN: usize = 3;
@@ -188,7 +188,7 @@ fn tell(block: &mut Block, group: &[&Failed], missing: &[String]) {
     entry(
         block,
         "why",
-        shared(&|(row, _)| failure_text_for(row, reader)),
+        shared(&|(row, note)| failure_text_with_log(row, reader, note.line.as_deref())),
     );
     for text in missing {
         entry(block, "", Some(text.clone()));

@@ -19,7 +19,7 @@ use polars_io::csv::write::{CsvWriter, QuoteStyle};
 use polars_io::json::{JsonFormat, JsonWriter};
 
 pub use attempt::{row_text, used_text};
-pub use exit::{failure_text, failure_text_for};
+pub use exit::{failure_text, failure_text_for, failure_text_with_log};
 pub use order::{RowOrder, SessionOrder, sort_rows, sort_sessions};
 pub use sessions::{
     decision_counts, in_sessions, selected, session_status, session_status_json, with_words,

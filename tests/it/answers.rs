@@ -157,6 +157,21 @@ fn e6_queries_ask_for_the_jobs_of_the_owner() {
 }
 
 #[test]
+fn a7_a_site_without_accounting_learns_what_to_set() {
+    let (study, slurm) = study(ONE);
+    slurm.break_program("sacct", "sacct: error: Connection refused");
+    study.ok(&["run"]);
+    slurm.set("1001", "GONE");
+    let said = study.call(&["run"]);
+    assert_eq!(said.code, 5, "{}", said.err);
+    assert!(said.err.contains("`accounting: off`"), "{}", said.err);
+    assert!(!said.err.contains("slurm_bin_dir"), "{}", said.err);
+    study.configure(&format!("accounting: off\n{ONE}"));
+    study.ok(&["run"]);
+    assert_eq!(slurm.calls("sbatch"), 1);
+}
+
+#[test]
 fn c11_a_job_that_slurm_has_forgotten_is_cleared_at_a_persons_word() {
     let (study, slurm) = study(ONE);
     study.ok(&["run"]);

@@ -102,6 +102,27 @@ pub fn failure_text_for(row: &TaskRow, reader: Option<u32>) -> Option<String> {
     })
 }
 
+/// The same, with a line of the job's log that may decide between two readings of an exit code.
+pub fn failure_text_with_log(
+    row: &TaskRow,
+    reader: Option<u32>,
+    line: Option<&str>,
+) -> Option<String> {
+    let text = failure_text_for(row, reader)?;
+    let words: &[&str] = match row.facts.exit_code.as_deref() {
+        Some("126:0") => &["ermission denied", "cannot execute"],
+        Some("127:0") => &["not found", "No such file"],
+        _ => &[],
+    };
+    let is_of_shell = words
+        .iter()
+        .any(|word| line.is_some_and(|line| line.contains(word)));
+    Some(match text.split_once(", or exit code ") {
+        Some((first, _)) if is_of_shell => first.to_owned(),
+        _ => text,
+    })
+}
+
 /// Explains `code:signal` as Slurm prints it.
 fn exit_text(text: &str, facts: &JobFacts) -> String {
     let numbers = text

@@ -47,6 +47,25 @@ fn on(nodes: &str) -> JobFacts {
 }
 
 #[test]
+fn d5_a_line_of_the_log_decides_between_two_readings() {
+    let mut row = row("a", TaskStatus::Failed, Reason::ExitCode);
+    let mut text = |exit: &str, line| {
+        row.facts = code(exit);
+        failure_text_with_log(&row, None, line).unwrap()
+    };
+    let found = text("127:0", Some("line 3: fmriprep: command not found"));
+    assert_eq!(
+        found,
+        "exit code 127: a command was not found (a missing module or container, a wrong PATH)"
+    );
+    assert!(text("126:0", Some("job.sh: Permission denied")).ends_with("may not be executed"));
+    for line in [None, Some("Segmentation fault")] {
+        assert!(text("127:0", line).ends_with("prints 255 as 127)"));
+    }
+    assert_eq!(text("1:0", Some("not found")), "exit code 1");
+}
+
+#[test]
 fn d5_every_failure_has_words() {
     let none = JobFacts::default;
     for (reason, facts, text) in [
