@@ -295,14 +295,8 @@ fn reserve(deadline: std::time::Duration) -> std::time::Duration {
 
 fn stop_event(at: DateTime<Utc>, words: String) -> Event {
     Event {
-        at,
-        kind: EventKind::SafetyStop,
-        key: None,
-        job_id: None,
-        old_status: None,
-        new_status: None,
         detail: Some(words),
-        extra: Vec::new(),
+        ..Event::new(at, EventKind::SafetyStop)
     }
 }
 

@@ -3,26 +3,23 @@
 //! A temporary file beside it is written, synced and renamed, then the directory is synced. What
 //! was read before is compared with what stands there right before the rename: a file that someone
 //! else has written meanwhile is never overwritten. Says nothing about what the bytes mean.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "left-overs beside the file are looked for in its directory"
-)]
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
+mod leftovers;
 mod ours;
 mod temporary;
 
+pub use leftovers::{keep, list_leftovers, remove_leftovers};
 pub use ours::{foreign, holds, refuse_foreign};
-use temporary::Temporary;
+pub use temporary::Temporary;
 
 /// Describes a replacement. `I` tells one content of the file from another.
 pub struct Replacement<'a, I> {
@@ -53,9 +50,19 @@ pub enum ReplaceError {
     },
 }
 
-/// How old a left-over of a process that died must be to be removed.
-pub const LEFTOVER_AGE: Duration = Duration::from_secs(24 * 3600);
+impl From<ReplaceError> for io::Error {
+    fn from(error: ReplaceError) -> Self {
+        match error {
+            ReplaceError::Changed => Self::other(error.to_string()),
+            ReplaceError::Io { source, .. } => source,
+        }
+    }
+}
+
 const TRIES: usize = 3;
+
+/// Stands between the name of a file and that of a temporary one beside it.
+const TEMPORARY: &str = ".tmp-";
 
 /// What to do where a file may not become as large as it must (`EFBIG`). Neither room nor permission is missing.
 pub const TOO_LARGE_HINT: &str = "a limit on the size of files stands in the way: call `ulimit -f unlimited` before the program (in the \
@@ -77,7 +84,11 @@ impl<I: PartialEq> Replacement<'_, I> {
         let temporary = Temporary::write(self.target, self.bytes, old.as_ref())?;
         match old {
             Some(old) => self.swap(temporary, &old)?,
-            None => self.put(temporary)?,
+            None => match temporary.put(self.target) {
+                Ok(true) => {}
+                Ok(false) => return Err(ReplaceError::Changed),
+                Err(source) => return Err(failed("create", self.target, source)),
+            },
         }
         sync_directory_of(self.target).map_err(|source| ReplaceError::Io {
             action: "sync the directory of",
@@ -85,23 +96,6 @@ impl<I: PartialEq> Replacement<'_, I> {
             source,
             replaced: true,
         })
-    }
-
-    /// Puts the file where none is.
-    fn put(&self, temporary: Temporary) -> Result<(), ReplaceError> {
-        match std::fs::hard_link(&temporary.path, self.target) {
-            Ok(()) => Ok(()),
-            // NFS may repeat a request that was carried out, and then report this.
-            Err(_) if self.is_done() => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                Err(ReplaceError::Changed)
-            }
-            Err(error) if has_no_links(&error) => match self.target.symlink_metadata() {
-                Ok(_) => Err(ReplaceError::Changed),
-                Err(_) => temporary.rename(self.target, || self.is_done()),
-            },
-            Err(source) => Err(failed("create", self.target, source)),
-        }
     }
 
     fn swap(&self, temporary: Temporary, old: &File) -> Result<(), ReplaceError> {
@@ -136,7 +130,8 @@ impl<I: PartialEq> Replacement<'_, I> {
                     link = Temporary::named(backup);
                 }
                 Err(error) if has_no_links(&error) => {
-                    let bytes = std::fs::read(self.target)
+                    let bytes = open_again(self.target)
+                        .and_then(|file| content(&file))
                         .map_err(|source| failed("read", self.target, source))?;
                     return Temporary::write(backup, &bytes, Some(old));
                 }
@@ -180,13 +175,58 @@ impl<I: PartialEq> Replacement<'_, I> {
     }
 }
 
+/// Replaces a small file that was read as `before`; `None`: there was none.
+pub fn replace(target: &Path, bytes: &[u8], before: Option<&Vec<u8>>) -> Result<(), ReplaceError> {
+    Replacement {
+        target,
+        backup: None,
+        bytes,
+        before,
+        after: &bytes.to_vec(),
+        identify: &content,
+    }
+    .run()?;
+    remove_leftovers(&[target]);
+    Ok(())
+}
+
+/// Reads what is left of an open file.
+pub fn content(mut file: &File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Makes a file appear whole where none is. Returns whether it did: the name may be taken. Does not sync the directory.
+pub fn create(target: &Path, bytes: &[u8], mode: u32) -> io::Result<bool> {
+    Temporary::new(target, bytes, mode)?.put(target)
+}
+
+/// Gives a file that has one name a second one, unless that is taken. Returns whether it did.
+pub fn link(from: &Path, to: &Path) -> io::Result<bool> {
+    match std::fs::hard_link(from, to) {
+        Ok(()) => Ok(true),
+        Err(error) => match error.kind() {
+            // NFS may repeat a request that was carried out. Only the count of links tells, see open(2).
+            _ if open_again(from)
+                .and_then(|file| file.metadata())
+                .is_ok_and(|metadata| metadata.nlink() == 2) =>
+            {
+                Ok(true)
+            }
+            io::ErrorKind::AlreadyExists => Ok(false),
+            _ => Err(error),
+        },
+    }
+}
+
 /// Puts a file in place of an earlier one of its kind, which holds `mark`: for files that others read and nobody else
 /// writes.
 pub fn overwrite(target: &Path, bytes: &[u8], mark: &str) -> Result<(), ReplaceError> {
     make_directory_of(target).map_err(|source| failed("make the directory of", target, source))?;
     let old = refuse_foreign(target, mark).map_err(|source| failed("replace", target, source))?;
     Temporary::write(target, bytes, old.as_ref())?.rename(target, || false)?;
-    remove_leftovers(&[target], LEFTOVER_AGE);
+    remove_leftovers(&[target]);
     Ok(())
 }
 
@@ -244,102 +284,6 @@ pub fn sync_directory_of(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes temporary files that dead processes have left beside files of one directory. The first
-/// one was just written: ages are told by the file server's clock.
-pub fn remove_leftovers(files: &[&Path], older_than: Duration) {
-    let Some(first) = files.first() else {
-        return;
-    };
-    let (Some(directory), Ok(now)) = (
-        directory_of(first),
-        first.metadata().and_then(|metadata| metadata.modified()),
-    ) else {
-        return;
-    };
-    let prefixes: Vec<OsString> = files.iter().map(|file| prefix_of(file)).collect();
-    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let is_temporary = prefixes.iter().any(|prefix| {
-            name.as_encoded_bytes()
-                .starts_with(prefix.as_encoded_bytes())
-        });
-        // The second name of an old file has that file's time of change, but its own time of linking.
-        let age = || {
-            let metadata = entry.metadata().ok()?;
-            let linked = Duration::from_secs(u64::try_from(metadata.ctime()).ok()?);
-            let now = now.duration_since(std::time::UNIX_EPOCH).ok()?;
-            now.checked_sub(linked)
-        };
-        if is_temporary && age().is_some_and(|age| age > older_than) {
-            // One that cannot be removed does no harm; the next save tries again.
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-}
-
-/// Lists temporary files beside files of one directory, and those that a repair has kept.
-pub fn list_leftovers(files: &[&Path]) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let (mut temporary, mut kept) = (Vec::new(), Vec::new());
-    let directory = files.first().and_then(|file| directory_of(file));
-    for entry in directory
-        .and_then(|directory| std::fs::read_dir(directory).ok())
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
-        let name = entry.file_name();
-        let begins = |with: OsString| name.as_encoded_bytes().starts_with(with.as_encoded_bytes());
-        if files.iter().any(|file| begins(prefix_of(file))) {
-            temporary.push(entry.path());
-        } else if files.iter().any(|file| begins(kept_prefix_of(file))) {
-            kept.push(entry.path());
-        }
-    }
-    temporary.sort();
-    kept.sort();
-    (temporary, kept)
-}
-
-/// Gives a file a second name, `<file>.damaged-<stamp>`, that nothing stands at yet; where links
-/// cannot be made, copies it. Returns the name.
-pub fn keep(path: &Path, stamp: &str) -> io::Result<PathBuf> {
-    for count in 1..1000 {
-        let mut name = kept_prefix_of(path);
-        name.push(stamp);
-        if count > 1 {
-            name.push(format!("-{count}"));
-        }
-        let kept = path.with_file_name(name);
-        let outcome = match std::fs::hard_link(path, &kept) {
-            Err(error) if has_no_links(&error) => copy_new(path, &kept),
-            outcome => outcome,
-        };
-        match outcome {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            outcome => {
-                return outcome
-                    .and_then(|()| sync_directory_of(path))
-                    .map(|()| kept);
-            }
-        }
-    }
-    Err(io::ErrorKind::AlreadyExists.into())
-}
-
-fn copy_new(from: &Path, to: &Path) -> io::Result<()> {
-    let mut from = open_again(from)?;
-    let mut file = OpenOptions::new().write(true).create_new(true).open(to)?;
-    io::copy(&mut from, &mut file)?;
-    file.set_permissions(from.metadata()?.permissions())?;
-    file.sync_all()
-}
-
-fn kept_prefix_of(path: &Path) -> OsString {
-    let mut name = path.file_name().unwrap_or(OsStr::new("state")).to_owned();
-    name.push(".damaged-");
-    name
-}
-
 fn directory_of(path: &Path) -> Option<&Path> {
     path.parent().map(|parent| {
         if parent.as_os_str().is_empty() {
@@ -350,9 +294,10 @@ fn directory_of(path: &Path) -> Option<&Path> {
     })
 }
 
-fn prefix_of(path: &Path) -> OsString {
+/// Begins the name of a file beside another.
+fn prefixed(path: &Path, mark: &str) -> OsString {
     let mut name = path.file_name().unwrap_or(OsStr::new("state")).to_owned();
-    name.push(".tmp-");
+    name.push(mark);
     name
 }
 

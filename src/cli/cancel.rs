@@ -226,18 +226,13 @@ fn cancelled_event(row: &TaskRow, failed: Option<&str>) -> Event {
     let by = sys::user_name();
     let who = format!("asked for by {by}");
     Event {
-        at: sys::now(),
-        kind: EventKind::Cancelled,
-        key: Some(row.key.clone()),
-        job_id: row.job_id.clone(),
-        old_status: Some(row.status),
-        new_status: None,
         detail: Some(match failed {
             None => who,
             // Which of several clusters it was is not told.
             Some(error) => format!("{who}, perhaps in vain: {error}"),
         }),
         extra: vec![("by", by.into())],
+        ..Event::of(row, sys::now(), EventKind::Cancelled)
     }
 }
 

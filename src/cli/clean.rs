@@ -19,7 +19,6 @@ use crate::decide::safety;
 use crate::decide::safety::{Counts, drop, roots};
 use crate::model::state::{State, TaskRow};
 use crate::show::tables::plural;
-use crate::store::audit_log;
 use crate::store::audit_log::archive::{Archived, OldEvents};
 use crate::store::audit_log::{Event, EventKind};
 use crate::store::state_file::StateError;
@@ -176,14 +175,8 @@ fn append(context: &Context, events: &[Event]) -> Result<(), Failure> {
 
 fn row_event(row: &TaskRow, at: DateTime<Utc>) -> Event {
     Event {
-        at,
-        kind: EventKind::Pruned,
-        key: Some(row.key.clone()),
-        job_id: row.job_id.clone(),
-        old_status: Some(row.status),
-        new_status: None,
         detail: Some("its session or procedure is gone".to_owned()),
-        extra: audit_log::extras_of(row),
+        ..Event::of(row, at, EventKind::Pruned)
     }
 }
 
@@ -206,14 +199,8 @@ fn summary_event(found: &Found, at: DateTime<Utc>) -> Option<Event> {
         extra.push(("archives", names.into()));
     }
     (!extra.is_empty()).then(|| Event {
-        at,
-        kind: EventKind::Pruned,
-        key: None,
-        job_id: None,
-        old_status: None,
-        new_status: None,
-        detail: None,
         extra,
+        ..Event::new(at, EventKind::Pruned)
     })
 }
 

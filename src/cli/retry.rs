@@ -18,7 +18,7 @@ use crate::executor::OtherExecutor;
 use crate::gather::completion::Completions;
 use crate::model::config::Config;
 use crate::model::state::transition::{Cause, Change, Outcome};
-use crate::model::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus, transition};
+use crate::model::state::{JobFacts, Reason, State, TaskRow, TaskStatus, transition};
 use crate::store::audit_log;
 use crate::store::audit_log::{Event, EventKind};
 
@@ -358,16 +358,9 @@ fn accept(state: &mut State, row: &TaskRow, events: &mut Vec<Event>) -> bool {
 }
 
 fn cleared_event(row: &TaskRow) -> Event {
-    let key: TaskKey = row.key.clone();
     Event {
-        at: sys::now(),
-        kind: EventKind::RetryCleared,
-        key: Some(key),
-        job_id: row.job_id.clone(),
-        old_status: Some(row.status),
-        new_status: None,
-        detail: None,
         extra: with_user(audit_log::extras_of(row)),
+        ..Event::of(row, sys::now(), EventKind::RetryCleared)
     }
 }
 

@@ -291,17 +291,12 @@ fn save(
 
 fn repaired_event(at: DateTime<Utc>, damage: &[String], rows: usize) -> Event {
     Event {
-        at,
-        kind: EventKind::Repaired,
-        key: None,
-        job_id: None,
-        old_status: None,
-        new_status: None,
         detail: Some(if damage.is_empty() {
             "rows were missing or broke a rule".to_owned()
         } else {
             damage.join("; ")
         }),
         extra: vec![("rows", rows.into())],
+        ..Event::new(at, EventKind::Repaired)
     }
 }

@@ -4,6 +4,7 @@
 //! written is an error.
 
 pub mod archive;
+mod event;
 mod facts;
 mod opening;
 mod reading;
@@ -20,10 +21,10 @@ use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Map, Value};
 
 use crate::model::job::JobId;
-use crate::model::state::{TaskKey, TaskStatus};
 
-use opening::{MARK, open_for_appending};
+use opening::MARK;
 
+pub use event::{Event, EventKind};
 pub use facts::{extras_of, extras_of_intent, fill};
 pub use reading::{Contents, Record, parse, read};
 pub use strangers::{Strangers, project_of};
@@ -36,80 +37,10 @@ pub struct AuditLog {
     run_id: String,
 }
 
-/// Is one event. Texts of `extra` become further keys.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Event {
-    pub at: DateTime<Utc>,
-    pub kind: EventKind,
-    /// None for events of the whole study: subject, session and procedure are then empty.
-    pub key: Option<TaskKey>,
-    pub job_id: Option<JobId>,
-    pub old_status: Option<TaskStatus>,
-    pub new_status: Option<TaskStatus>,
-    pub detail: Option<String>,
-    pub extra: Vec<(&'static str, serde_json::Value)>,
-}
-
-/// Names the kinds of events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum EventKind {
-    Submitted,
-    StatusChange,
-    /// Same status, another reason.
-    ReasonChange,
-    Error,
-    RetryCleared,
-    Adopted,
-    Released,
-    Cancelled,
-    Paused,
-    Resumed,
-    SafetyStop,
-    Pruned,
-    /// The state was rebuilt by `state repair`.
-    Repaired,
-}
-
-impl EventKind {
-    pub const ALL: [Self; 13] = [
-        Self::Submitted,
-        Self::StatusChange,
-        Self::ReasonChange,
-        Self::Error,
-        Self::RetryCleared,
-        Self::Adopted,
-        Self::Released,
-        Self::Cancelled,
-        Self::Paused,
-        Self::Resumed,
-        Self::SafetyStop,
-        Self::Pruned,
-        Self::Repaired,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Submitted => "submitted",
-            Self::StatusChange => "status_change",
-            Self::ReasonChange => "reason_change",
-            Self::Error => "error",
-            Self::RetryCleared => "retry_cleared",
-            Self::Adopted => "adopted",
-            Self::Released => "released",
-            Self::Cancelled => "cancelled",
-            Self::Paused => "paused",
-            Self::Resumed => "resumed",
-            Self::SafetyStop => "safety_stop",
-            Self::Pruned => "pruned",
-            Self::Repaired => "repaired",
-        }
-    }
-}
-
 impl AuditLog {
     /// Opens the log for appending and makes it and its directory if need be.
     pub fn open(path: &Path, run_id: &str) -> Result<Self, (PathBuf, io::Error)> {
-        match open_for_appending(path) {
+        match opening::open(path) {
             Ok(file) => Ok(Self {
                 path: path.to_owned(),
                 file,
@@ -149,7 +80,7 @@ impl AuditLog {
         let mut lines = Vec::new();
         if !self.is_in_place()? {
             // `clean` has replaced the log, or somebody has moved it away.
-            self.file = open_for_appending(&self.path)?;
+            self.file = opening::open(&self.path)?;
         }
         // A process that died while writing must not spoil the line of the next one.
         if self.ends_within_line()? {
@@ -249,6 +180,7 @@ mod tests {
     use chrono::TimeZone as _;
 
     use super::*;
+    use crate::model::state::{TaskKey, TaskStatus};
 
     fn event() -> Event {
         Event {

@@ -4,15 +4,13 @@
 //! program understands, is an error and never taken for a missing one. Nothing here decides.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::base::durable;
-use crate::base::durable::Replacement;
 use crate::store::state_file::{LockedStore, StateError, Store};
 
 /// The version of the file's form that is written. Others are refused.
@@ -162,16 +160,10 @@ impl Store {
     /// Reads the control file.
     pub fn read_control(&self) -> Result<Control, StateError> {
         let path = &self.paths.control;
-        let bytes = match durable::open_again(path).and_then(|file| content(&file)) {
+        let bytes = match durable::open_again(path).and_then(|file| durable::content(&file)) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Control::default()),
-            Err(source) => {
-                return Err(StateError::Io {
-                    action: "read",
-                    path: path.clone(),
-                    source,
-                });
-            }
+            Err(error) => return Err(StateError::io("read", path)(error)),
         };
         Control::parse(bytes).map_err(|message| StateError::Control {
             path: path.clone(),
@@ -195,17 +187,8 @@ impl LockedStore {
         self.check_lock()?;
         match &bytes {
             Some(bytes) => {
-                Replacement {
-                    target: path,
-                    backup: None,
-                    bytes,
-                    before: control.origin.as_ref(),
-                    after: bytes,
-                    identify: &content,
-                }
-                .run()
-                .map_err(|error| StateError::from_replacement(path, error))?;
-                durable::remove_leftovers(&[path], durable::LEFTOVER_AGE);
+                durable::replace(path, bytes, control.origin.as_ref())
+                    .map_err(|error| StateError::from_replacement(path, error))?;
             }
             None => self.remove_control(control)?,
         }
@@ -215,13 +198,9 @@ impl LockedStore {
 
     fn remove_control(&self, control: &Control) -> Result<(), StateError> {
         let path = &self.store.paths.control;
-        let failed = |source| StateError::Io {
-            action: "remove",
-            path: path.clone(),
-            source,
-        };
+        let failed = StateError::io("remove", path);
         let now = durable::open_again(path)
-            .and_then(|file| content(&file))
+            .and_then(|file| durable::content(&file))
             .map(Some)
             .or_else(|error| match error.kind() {
                 io::ErrorKind::NotFound => Ok(None),
@@ -234,12 +213,6 @@ impl LockedStore {
             .and_then(|()| durable::sync_directory_of(path))
             .map_err(failed)
     }
-}
-
-fn content(mut file: &File) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -16,19 +16,22 @@ mod replay;
 #[cfg(test)]
 mod tests;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 
 pub use error::JournalError;
 pub use reading::{Contents, read, read_contents, salvage};
 pub use replay::{Effect, Fate, Replayed, replay, settle};
 
+use crate::base::durable;
+use crate::base::regular::open_for_appending;
 use crate::model::job::JobId;
 use crate::model::state::{RetryState, TaskKey};
 use error::io_error;
@@ -42,8 +45,9 @@ pub struct Salvaged {
     pub damaged: Vec<(usize, String)>,
 }
 
-/// Is one line of the journal.
-#[derive(Debug, Clone, PartialEq)]
+/// One line of the journal, as it is written.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Entry {
     /// A task is about to be submitted in this run. Without a `Sending` it never was.
     Intent(Intent),
@@ -70,19 +74,34 @@ pub enum Entry {
     },
 }
 
-/// Describes the attempt that a run is about to make.
-#[derive(Debug, Clone, PartialEq)]
+impl Entry {
+    pub fn submission_id(&self) -> &Arc<str> {
+        match self {
+            Self::Intent(Intent { submission_id, .. })
+            | Self::Sending { submission_id, .. }
+            | Self::Accepted { submission_id, .. }
+            | Self::Refused { submission_id, .. }
+            | Self::InDoubt { submission_id, .. } => submission_id,
+        }
+    }
+}
+
+/// The attempt that a run is about to make.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Intent {
-    pub key: TaskKey,
     pub submission_id: Arc<str>,
+    #[serde(flatten)]
+    pub key: TaskKey,
     pub job_name: Arc<str>,
     pub attempt: i32,
     pub submitted_at: DateTime<Utc>,
     pub replaces_outputs: bool,
     pub req_mem_mb: Option<i64>,
     pub time_limit_s: Option<i64>,
+    #[serde(default, skip_serializing_if = "RetryState::is_default")]
     pub retry: RetryState,
     /// See [`crate::model::state::TaskRow::input_sessions`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_sessions: Option<Arc<str>>,
 }
 
@@ -136,7 +155,8 @@ impl Journal {
             .file
             .sync_all()
             .map_err(|source| io_error("sync", path, source))?;
-        sync_directory(path).map_err(|source| io_error("sync the directory of", path, source))?;
+        durable::sync_directory_of(path)
+            .map_err(|source| io_error("sync the directory of", path, source))?;
         Ok(journal)
     }
 
@@ -292,13 +312,7 @@ fn write_counting(file: &mut File, bytes: &[u8]) -> (u64, io::Result<()>) {
 }
 
 fn open_file(path: &Path) -> Result<File, JournalError> {
-    let file = OpenOptions::new()
-        .read(true)
-        .append(true)
-        .create(true)
-        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
-        .open(path)
-        .map_err(|source| io_error("open", path, source))?;
+    let file = open_for_appending(path).map_err(|source| io_error("open", path, source))?;
     require_file(path, &file)?;
     Ok(file)
 }
@@ -314,25 +328,5 @@ fn require_file(path: &Path, file: &File) -> Result<(), JournalError> {
         Err(JournalError::NotAFile {
             path: path.to_owned(),
         })
-    }
-}
-
-/// Makes the entry of a new or removed file durable.
-fn sync_directory(path: &Path) -> io::Result<()> {
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    match File::open(parent)?.sync_all() {
-        // Some file systems know no sync of directories; they write entries through.
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
-            ) =>
-        {
-            Ok(())
-        }
-        other => other,
     }
 }

@@ -11,29 +11,31 @@ mod merge;
 mod same;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use super::journal::Entry;
 use super::schema::Contents;
 use super::sources::Sources;
+use crate::base::words::words;
 use crate::model::state::{State, TaskKey};
 use crate::store::state_file::Rebuilding;
 use merge::Merge;
 
+pub use mend::shared_jobs;
 pub use same::is_same;
 
-/// Names where a row comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Origin {
-    StateFile,
-    Backup,
-    Attempts,
-    Journal,
-    AuditLog,
-    /// Queue, accounting or disk.
-    World,
-    /// A rule that the row broke.
-    Mended,
+words! {
+    /// The source of a row.
+    pub enum Origin {
+        StateFile = "state file",
+        Backup = "copy before",
+        Attempts = "attempts file",
+        Journal = "journal",
+        AuditLog = "audit log",
+        /// Queue, accounting or disk.
+        World = "Slurm and disk",
+        /// A rule that the row broke.
+        Mended = "broken rule",
+    }
 }
 
 /// Holds what was rebuilt.
@@ -62,26 +64,6 @@ impl Rebuilt {
             || self.past > 0
             // What the journal holds is folded in by the next call that writes.
             || self.origins.values().any(|origin| *origin != Origin::Journal)
-    }
-}
-
-impl Origin {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::StateFile => "state file",
-            Self::Backup => "copy before",
-            Self::Attempts => "attempts file",
-            Self::Journal => "journal",
-            Self::AuditLog => "audit log",
-            Self::World => "Slurm and disk",
-            Self::Mended => "broken rule",
-        }
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 

@@ -1,10 +1,11 @@
-//! The exact shape of the state file and the attempts file: columns, types, metadata.
+//! The exact shape of the state file and the attempts file: types and metadata of the
+//! [columns](crate::model::state::columns).
 //!
 //! Rows become Arrow batches in [`encode`] and come back in [`decode`]; [`file`] makes Parquet of
 //! them; [`digest`] is the hash of the rows. All of it works on bytes in memory: opening, naming
 //! and replacing files is the store's work.
 
-mod columns;
+mod cells;
 mod decode;
 mod digest;
 mod encode;
@@ -15,88 +16,58 @@ pub mod other_columns;
 
 use std::sync::Arc;
 
+use arrow::array::ArrayRef;
+use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use arrow::error::ArrowError;
 
 pub use file::Contents;
+
+use crate::model::state::columns::{COLUMNS, Column, Kind};
 
 /// The format that this program writes. Files of a higher one are read and never written.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Names and kinds of the columns, in the order of the file. The first six are fixed for ever:
-/// scripts of users rely on them.
-pub const COLUMNS: [(&str, Kind); 27] = [
-    ("subject", Kind::Text),
-    ("session", Kind::Text),
-    ("procedure", Kind::Text),
-    ("status", Kind::Text),
-    ("submitted_at", Kind::Time),
-    ("job_id", Kind::UniqueText),
-    ("reason", Kind::Text),
-    ("attempt", Kind::Int32),
-    ("slurm_state", Kind::Text),
-    ("exit_code", Kind::Text),
-    ("started_at", Kind::Time),
-    ("ended_at", Kind::Time),
-    ("updated_at", Kind::Time),
-    ("missing_since", Kind::Time),
-    ("node_list", Kind::Text),
-    ("req_mem_mb", Kind::Int64),
-    ("max_rss_mb", Kind::Int64),
-    ("time_limit_s", Kind::Int64),
-    ("elapsed_s", Kind::Int64),
-    ("cpu_time_s", Kind::Int64),
-    ("alloc_cpus", Kind::Int64),
-    ("job_name", Kind::UniqueText),
-    ("cluster", Kind::Text),
-    ("submission_id", Kind::UniqueText),
-    ("replaces_outputs", Kind::Flag),
-    ("retry_state", Kind::Text),
-    ("input_sessions", Kind::Text),
-];
-
-/// Says how a column is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Text of which many rows share a value.
-    Text,
-    /// Text that differs from row to row.
-    UniqueText,
-    /// Microseconds since 1970, UTC.
-    Time,
-    Int32,
-    Int64,
-    Flag,
-}
-
-impl Kind {
-    /// Plain strings, so that pandas makes `object` or `str` of them. Everything may be null, as
-    /// in the files of the Python program.
-    pub fn data_type(self) -> DataType {
-        match self {
-            Self::Text | Self::UniqueText => DataType::Utf8,
-            Self::Time => DataType::Timestamp(TimeUnit::Microsecond, Some(Arc::from("UTC"))),
-            Self::Int32 => DataType::Int32,
-            Self::Int64 => DataType::Int64,
-            Self::Flag => DataType::Boolean,
-        }
+/// Plain strings, so that pandas makes `object` or `str` of them. Everything may be null, as in the files of the
+/// Python program.
+fn data_type(kind: Kind) -> DataType {
+    match kind {
+        Kind::Time => DataType::Timestamp(TimeUnit::Microsecond, Some(Arc::from("UTC"))),
+        Kind::Int32 => DataType::Int32,
+        Kind::Int64 => DataType::Int64,
+        Kind::Flag => DataType::Boolean,
+        _ => DataType::Utf8,
     }
 }
 
-/// Returns true if the column is one of ours.
-pub fn is_own(name: &str) -> bool {
-    COLUMNS.iter().any(|(own, _)| *own == name)
+/// True for texts that repeat from row to row.
+fn repeats(kind: Kind) -> bool {
+    data_type(kind) == DataType::Utf8 && !matches!(kind, Kind::UniqueText | Kind::JobId)
+}
+
+fn own_column(name: &str) -> Option<&'static Column> {
+    COLUMNS.iter().find(|column| column.name == name)
 }
 
 /// Returns the schema of a file with our columns first and then those of others.
-pub fn schema_with(other_columns: Option<&Schema>) -> Schema {
+fn schema_with(other_columns: Option<&Schema>) -> Schema {
     let own = COLUMNS
         .iter()
-        .map(|(name, kind)| Arc::new(Field::new(*name, kind.data_type(), true)));
+        .map(|column| Arc::new(Field::new(column.name, data_type(column.kind), true)));
     let others = other_columns
         .into_iter()
         .flat_map(|schema| schema.fields().iter())
         .map(|field| Arc::new(field.as_ref().clone().with_nullable(true)));
     Schema::new(own.chain(others).collect::<Vec<_>>())
+}
+
+/// Casts; a value that does not fit is an error, never a null.
+fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+    let options = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    cast_with_options(array, to, &options)
 }
 
 /// Says why bytes are no state. The store adds the file's name.

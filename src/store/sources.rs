@@ -120,11 +120,7 @@ impl Sources {
         let audit = match audit_log::read(audit_path) {
             Ok(Some(contents)) => Found::Read(contents),
             Ok(None) => Found::Missing,
-            Err(source) => Found::Unusable(StateError::Io {
-                action: "read",
-                path: audit_path.to_owned(),
-                source,
-            }),
+            Err(error) => Found::Unusable(StateError::io("read", audit_path)(error)),
         };
         let (journal, journal_mark) = read_journal(store);
         let (temporary, kept) = durable::list_leftovers(&[

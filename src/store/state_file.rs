@@ -192,13 +192,7 @@ impl Store {
                 Ok(bytes) => break bytes,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Err(error) if durable::is_stale(&error) && tries < TRIES => tries += 1,
-                Err(source) => {
-                    return Err(StateError::Io {
-                        action: "read",
-                        path: path.to_owned(),
-                        source,
-                    });
-                }
+                Err(error) => return Err(StateError::io("read", path)(error)),
             }
         };
         schema::file::read(bytes.into())
@@ -221,11 +215,7 @@ impl Store {
         match open() {
             Ok(found) => Ok(Some(found)),
             Err(error) if io::Error::kind(&error) == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(StateError::Io {
-                action: "read",
-                path: path.clone(),
-                source,
-            }),
+            Err(error) => Err(StateError::io("read", path)(error)),
         }
     }
 }

@@ -19,6 +19,7 @@ use snbb_scheduler::store::schema::file;
 use snbb_scheduler::store::state_file::{LockedStore, Store};
 
 use crate::harness::rows;
+use snbb_scheduler::model::state::columns::{COLUMNS, Kind};
 use snbb_scheduler::model::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 
 pub fn time(seconds: i64) -> DateTime<Utc> {
@@ -108,6 +109,31 @@ fn rows_and_metadata_come_back_as_they_were() {
     assert_eq!(contents.rows, rows);
     assert_eq!(contents.meta, meta());
     assert!(contents.other_columns.is_none() && contents.warnings.is_empty());
+}
+
+/// In the order of the file, each with its type.
+#[test]
+fn attack_the_page_names_every_column() {
+    let page = std::fs::read_to_string("docs/state-file.md").unwrap();
+    let table = page.split("## Columns").nth(1).unwrap();
+    let table = table.split("Reasons:").next().unwrap();
+    let mut documented = Vec::new();
+    for line in table.lines().filter(|line| line.starts_with("| `")) {
+        let mut cells = line.split(" | ");
+        let (names, kind) = (cells.next().unwrap(), cells.next().unwrap());
+        documented.extend(names.split('`').skip(1).step_by(2).map(|name| (name, kind)));
+    }
+    let columns: Vec<(&str, &str)> = COLUMNS
+        .iter()
+        .map(|column| match column.kind {
+            Kind::Time => (column.name, "timestamp, microseconds, UTC"),
+            Kind::Int32 => (column.name, "int32"),
+            Kind::Int64 => (column.name, "int64"),
+            Kind::Flag => (column.name, "bool"),
+            _ => (column.name, "string"),
+        })
+        .collect();
+    assert_eq!(documented, columns);
 }
 
 #[test]

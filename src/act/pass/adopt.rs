@@ -27,8 +27,6 @@ pub fn adopt(
                 _ => (TaskStatus::Pending, Reason::Queued),
             };
             let row = TaskRow {
-                key: key.clone(),
-                status,
                 submitted_at: job.submitted_at.or(Some(now)),
                 job_id: Some(job.id.clone()),
                 reason: Some(reason),
@@ -38,7 +36,6 @@ pub fn adopt(
                     ..job.facts.clone()
                 },
                 updated_at: Some(now),
-                missing_since: None,
                 job_name: Some(job.name.as_str().into()),
                 // A part of an id would contradict the whole one, which accounting may show later.
                 submission_id: job
@@ -49,8 +46,7 @@ pub fn adopt(
                 // Nobody knows what was there before: outputs must be newer than the job's start.
                 replaces_outputs: Some(true),
                 retry: retry.unwrap_or_default(),
-                input_sessions: None,
-                other_columns: None,
+                ..TaskRow::new(key.clone(), status)
             };
             let event = Event {
                 old_status: old,

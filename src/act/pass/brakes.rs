@@ -107,13 +107,9 @@ pub fn event(
         ),
     };
     Event {
-        at: now,
-        kind,
         key: procedure.map(|name| TaskKey::new("", "", name)),
-        job_id: None,
-        old_status: None,
-        new_status: None,
         detail,
         extra,
+        ..Event::new(now, kind)
     }
 }

@@ -17,7 +17,6 @@ use crate::model::job::{JobId, array};
 use crate::model::procedure::clusters;
 use crate::model::state::transition::{Cause, Change, Outcome};
 use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus, transition};
-use crate::store::audit_log;
 use crate::store::audit_log::{Event, EventKind};
 
 /// Least time between the two clean answers that release a submission in doubt, if the site says
@@ -248,18 +247,14 @@ fn failure<T>(answer: &Answer<T>) -> Option<String> {
 }
 
 pub(super) fn event(at: DateTime<Utc>, cause: &Cause, old: TaskStatus, row: &TaskRow) -> Event {
+    let kind = match cause {
+        Cause::Adoption(_) => EventKind::Adopted,
+        _ if old == row.status => EventKind::ReasonChange,
+        _ => EventKind::StatusChange,
+    };
     Event {
-        at,
-        kind: match cause {
-            Cause::Adoption(_) => EventKind::Adopted,
-            _ if old == row.status => EventKind::ReasonChange,
-            _ => EventKind::StatusChange,
-        },
-        key: Some(row.key.clone()),
-        job_id: row.job_id.clone(),
         old_status: Some(old),
         new_status: Some(row.status),
-        detail: None,
-        extra: audit_log::extras_of(row),
+        ..Event::of(row, at, kind)
     }
 }

@@ -34,14 +34,10 @@ impl Submitter<'_> {
         for (index, task) in batch.tasks.iter().enumerate() {
             let key = &task.intent.key;
             let mut event = Event {
-                at,
-                kind: EventKind::Submitted,
                 key: Some(key.clone()),
-                job_id: None,
-                old_status: None,
                 new_status: Some(TaskStatus::Pending),
-                detail: None,
                 extra: audit_log::extras_of_intent(&task.intent),
+                ..Event::new(at, EventKind::Submitted)
             };
             event.extra.extend(notes(task));
             // Two studies may write to one log.

@@ -6,22 +6,22 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{Gid, Mode, Uid, XattrFlags};
+use rustix::fs::{CWD, Gid, Mode, RenameFlags, Uid, XattrFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::{ReplaceError, TRIES, failed, prefix_of};
+use super::{ReplaceError, TEMPORARY, TRIES, failed, has_no_links, link, prefixed};
 
 const ACL: &str = "system.posix_acl_access";
 
-/// Is a file that goes away unless it is renamed.
-pub(super) struct Temporary {
-    pub path: PathBuf,
+/// A whole file that goes away unless it gets its name.
+pub struct Temporary {
+    pub(super) path: PathBuf,
     armed: bool,
 }
 
 impl Temporary {
     /// Chooses a name that tells whose it is.
-    pub fn named(target: &Path) -> Self {
+    pub(super) fn named(target: &Path) -> Self {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let host: String = crate::base::sys::host_name()
             .chars()
@@ -34,7 +34,7 @@ impl Temporary {
             })
             .take(32)
             .collect();
-        let mut name = prefix_of(target);
+        let mut name = prefixed(target, TEMPORARY);
         name.push(format!(
             "{host}.{}.{}",
             std::process::id(),
@@ -46,10 +46,28 @@ impl Temporary {
         }
     }
 
-    /// Writes and syncs a temporary file. With an old file, it gets that one's access rights;
-    /// without, those of umask and directory.
-    pub fn write(target: &Path, bytes: &[u8], old: Option<&File>) -> Result<Self, ReplaceError> {
+    /// Writes and syncs a file that is to become `target`, with the access rights that mode, umask and directory give.
+    pub fn new(target: &Path, bytes: &[u8], mode: u32) -> io::Result<Self> {
+        Ok(Self::filled(target, bytes, mode, None)?)
+    }
+
+    /// Writes and syncs a file. With an old file, it gets that one's access rights; without, those of umask and
+    /// directory.
+    pub(super) fn write(
+        target: &Path,
+        bytes: &[u8],
+        old: Option<&File>,
+    ) -> Result<Self, ReplaceError> {
         let mode = if old.is_some() { 0o600 } else { 0o666 };
+        Self::filled(target, bytes, mode, old)
+    }
+
+    fn filled(
+        target: &Path,
+        bytes: &[u8],
+        mode: u32,
+        old: Option<&File>,
+    ) -> Result<Self, ReplaceError> {
         let mut tries = 100;
         let (mut temporary, mut file) = loop {
             let mut temporary = Self::named(target);
@@ -82,7 +100,26 @@ impl Temporary {
         Ok(temporary)
     }
 
-    pub fn rename(mut self, to: &Path, is_done: impl Fn() -> bool) -> Result<(), ReplaceError> {
+    /// Gives the file its name, unless that is taken. Returns whether it did. Does not sync the directory.
+    pub fn put(mut self, to: &Path) -> io::Result<bool> {
+        match link(&self.path, to) {
+            Err(error) if has_no_links(&error) => {
+                match renameat_with(CWD, &self.path, CWD, to, RenameFlags::NOREPLACE) {
+                    Ok(()) => self.disarm(),
+                    Err(Errno::EXIST) => return Ok(false),
+                    Err(_) => return Err(error),
+                }
+                Ok(true)
+            }
+            outcome => outcome,
+        }
+    }
+
+    pub(super) fn rename(
+        mut self,
+        to: &Path,
+        is_done: impl Fn() -> bool,
+    ) -> Result<(), ReplaceError> {
         let mut tries = 1;
         loop {
             match std::fs::rename(&self.path, to) {
@@ -100,7 +137,7 @@ impl Temporary {
         Ok(())
     }
 
-    pub fn disarm(&mut self) {
+    pub(super) fn disarm(&mut self) {
         self.armed = false;
     }
 

@@ -3,15 +3,14 @@
 #![expect(clippy::disallowed_methods, reason = "lists the directories of arrays")]
 
 use std::collections::HashSet;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::list;
 use super::wrapper::{self, File};
-use crate::base::durable::{make_directory_of, sync_directory_of};
+use crate::base::durable::{create, make_directory_of, sync_directory_of};
 use crate::model::job::array::is_array_id;
 use crate::model::state::TaskKey;
 
@@ -54,28 +53,13 @@ pub fn write(dir: &Path, files: &[File]) -> Result<(), FilesError> {
     }
     for file in files {
         let path = dir.join(file.name);
-        match write_new(&path, &file.bytes) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let found = fs::read(&path).map_err(failed("read", &path))?;
-                if found != file.bytes {
-                    return Err(FilesError::Taken { path });
-                }
-            }
-            outcome => outcome.map_err(failed("write", &path))?,
+        let is_new = create(&path, &file.bytes, 0o444).map_err(failed("write", &path))?;
+        if !is_new && fs::read(&path).map_err(failed("read", &path))? != file.bytes {
+            return Err(FilesError::Taken { path });
         }
     }
     sync_directory_of(&dir.join(wrapper::WRAPPER)).map_err(failed("sync", dir))?;
     sync_directory_of(dir).map_err(failed("sync the directory of", dir))
-}
-
-fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o444)
-        .open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 /// Removes the files of an array that was certainly not accepted.

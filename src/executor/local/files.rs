@@ -1,11 +1,10 @@
 //! Files that appear whole or not at all, and lines that are added to a file.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::base::durable::{self, sync_directory_of};
+use crate::base::regular::open_for_appending;
 use crate::executor::ExecutorError;
 
 /// Says how far the writing of a file came.
@@ -21,57 +20,17 @@ pub enum Written {
 
 /// Makes a file appear whole under its name, or not at all, unless the name is taken.
 pub(super) fn write_once(path: &Path, bytes: &[u8], mode: u32) -> io::Result<Written> {
-    static COUNTER: AtomicU64 = AtomicU64::new(0);
-    let dir = path.parent().unwrap_or(Path::new("/"));
-    let temporary = dir.join(format!(
-        ".tmp-{}-{}-{}",
-        crate::base::sys::host_name().replace('/', "_"),
-        std::process::id(),
-        COUNTER.fetch_add(1, Ordering::Relaxed)
-    ));
-    let linked = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(mode)
-        .open(&temporary)
-        .and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.sync_all()
-        })
-        .and_then(|()| std::fs::hard_link(&temporary, path));
-    let written = match linked {
-        Ok(()) => Ok(true),
-        // Over NFS an answer can get lost and the request be sent again: then the file is there,
-        // and it is this one.
-        Err(error) if is_same_file(&temporary, path) => {
-            tracing::debug!(%error, path = %path.display(), "linked in spite of an error");
-            Ok(true)
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(error),
-    };
-    let _ = std::fs::remove_file(&temporary);
-    Ok(match (written?, sync_dir(dir)) {
-        (false, _) => Written::Taken,
-        (true, Ok(())) => Written::Yes,
-        (true, Err(error)) => Written::Unsynced(error),
-    })
-}
-
-fn is_same_file(a: &Path, b: &Path) -> bool {
-    match (std::fs::symlink_metadata(a), std::fs::symlink_metadata(b)) {
-        (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
-        _ => false,
-    }
+    Ok(
+        match (durable::create(path, bytes, mode)?, sync_directory_of(path)) {
+            (false, _) => Written::Taken,
+            (true, Ok(())) => Written::Yes,
+            (true, Err(error)) => Written::Unsynced(error),
+        },
+    )
 }
 
 pub(super) fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .read(true)
-        .append(true)
-        .create(true)
-        .open(path)?;
+    let mut file = open_for_appending(path)?;
     // A line that an earlier call could not finish must not swallow the next one.
     let mut last = [b'\n'];
     if file.metadata()?.len() > 0 {
@@ -83,11 +42,7 @@ pub(super) fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     file.write_all(bytes)?;
     file.sync_all()?;
-    sync_dir(path.parent().unwrap_or(Path::new("/")))
-}
-
-pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
+    sync_directory_of(path)
 }
 
 pub(super) fn io_error(

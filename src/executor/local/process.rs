@@ -1,10 +1,7 @@
 //! Which processes belong to a job, whether they live, and signals to them (Linux's `/proc`).
 //!
 //! A process is known by its id *and* start time, on one boot of one host: ids are recycled.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "reads /proc, which no other module does"
-)]
+#![expect(clippy::disallowed_methods, reason = "lists the processes in /proc")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,6 +9,7 @@ use std::io;
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
+use crate::base::process::{self, Stat};
 use crate::base::sys;
 
 /// Names a process on one boot of one host.
@@ -45,9 +43,7 @@ impl Host {
     pub fn current() -> io::Result<Self> {
         Ok(Self {
             name: sys::host_name(),
-            boot_id: std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?
-                .trim()
-                .to_owned(),
+            boot_id: process::boot_id()?,
             pid_namespace: std::fs::read_link("/proc/self/ns/pid")?
                 .to_string_lossy()
                 .into_owned(),
@@ -68,24 +64,31 @@ impl Host {
 }
 
 impl ProcessId {
+    fn of(stat: &Stat) -> Self {
+        Self {
+            pid: stat.pid,
+            started: stat.started,
+        }
+    }
+
     pub fn current() -> io::Result<Self> {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         let stat = Stat::read(pid)?.ok_or(io::ErrorKind::NotFound)?;
-        Ok(stat.id())
+        Ok(Self::of(&stat))
     }
 
     /// True while the process runs; a zombie does not.
     pub fn is_alive(self) -> io::Result<bool> {
-        Ok(Stat::read(self.pid)?.is_some_and(|stat| stat.id() == self && !stat.is_dead()))
+        Ok(Stat::read(self.pid)?.is_some_and(|stat| Self::of(&stat) == self && !stat.is_dead()))
     }
 
     /// Lists the live processes of the session that this process leads, and its descendants,
     /// without the process itself. Also works when the leader is gone.
     pub fn followers(self) -> io::Result<Vec<Self>> {
-        let mut all = BTreeMap::new();
+        let mut all: BTreeMap<i32, Stat> = BTreeMap::new();
         for entry in std::fs::read_dir("/proc")? {
             let name = entry?.file_name();
-            if let Some(pid) = name.to_str().and_then(|name| name.parse().ok())
+            if let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok())
                 && let Some(stat) = Stat::read(pid)?
             {
                 all.insert(pid, stat);
@@ -93,7 +96,10 @@ impl ProcessId {
         }
         // The kernel does not recycle an id while a session of that id has members: another
         // process under it means that nothing is left.
-        if all.get(&self.pid).is_some_and(|stat| stat.id() != self) {
+        if all
+            .get(&self.pid)
+            .is_some_and(|stat| Self::of(stat) != self)
+        {
             return Ok(Vec::new());
         }
         let mut ours: BTreeSet<i32> = all
@@ -116,7 +122,7 @@ impl ProcessId {
         Ok(all
             .values()
             .filter(|stat| ours.contains(&stat.pid) && stat.pid != self.pid && !stat.is_dead())
-            .map(Stat::id)
+            .map(Self::of)
             .collect())
     }
 
@@ -132,85 +138,9 @@ impl ProcessId {
     }
 }
 
-/// Holds what is needed of `/proc/<pid>/stat` (proc_pid_stat(5)).
-#[derive(Debug, PartialEq)]
-struct Stat {
-    pid: i32,
-    state: char,
-    parent: i32,
-    session: i32,
-    started: u64,
-}
-
-impl Stat {
-    /// Returns none if there is no such process (any more).
-    fn read(pid: i32) -> io::Result<Option<Self>> {
-        match std::fs::read(format!("/proc/{pid}/stat")) {
-            Ok(text) => Self::parse(&String::from_utf8_lossy(&text))
-                .map(Some)
-                .ok_or_else(|| io::Error::other(format!("cannot understand /proc/{pid}/stat"))),
-            Err(error)
-                if error.kind() == io::ErrorKind::NotFound
-                    || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The second field is the program's name in parentheses, which may itself hold blanks and
-    /// parentheses.
-    fn parse(text: &str) -> Option<Self> {
-        let (pid, rest) = text.split_once(" (")?;
-        let (_, rest) = rest.rsplit_once(") ")?;
-        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-        Some(Self {
-            pid: pid.parse().ok()?,
-            state: fields.first()?.chars().next()?,
-            parent: fields.get(1)?.parse().ok()?,
-            session: fields.get(3)?.parse().ok()?,
-            started: fields.get(19)?.parse().ok()?,
-        })
-    }
-
-    fn id(&self) -> ProcessId {
-        ProcessId {
-            pid: self.pid,
-            started: self.started,
-        }
-    }
-
-    fn is_dead(&self) -> bool {
-        matches!(self.state, 'Z' | 'X' | 'x')
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_program_name_cannot_confuse_the_parser() {
-        let tail = "S 7 42 40 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987 1 2";
-        for name in ["sh", "a b", ") R 1 1 (", "(", ""] {
-            let stat = Stat::parse(&format!("42 ({name}) {tail}")).unwrap();
-            assert_eq!(
-                (
-                    stat.pid,
-                    stat.state,
-                    stat.parent,
-                    stat.session,
-                    stat.started
-                ),
-                (42, 'S', 7, 40, 987),
-                "{name}"
-            );
-        }
-        for text in ["", "42", "42 (sh)", "42 (sh) S 1 2"] {
-            assert_eq!(Stat::parse(text), None);
-        }
-    }
 
     #[test]
     fn a_recycled_id_is_another_process() {

@@ -27,8 +27,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use super::files::Written;
-use super::files::{append, damaged, io_error, sync_dir, write_once};
+use super::files::{append, damaged, io_error, write_once};
 use super::job::{Cancel, Claim, End, Job, JobRecord, Payload};
+use crate::base::durable::sync_directory_of;
 use crate::executor::ExecutorError;
 
 const FINISHED: &str = "finished.jsonl";
@@ -89,7 +90,7 @@ impl Records {
     pub fn create(&mut self) -> Result<(), ExecutorError> {
         if !self.created {
             std::fs::create_dir_all(&self.dir)
-                .and_then(|()| self.dir.parent().map_or(Ok(()), sync_dir))
+                .and_then(|()| sync_directory_of(&self.dir))
                 .map_err(io_error("make", &self.dir))?;
             self.created = true;
         }

@@ -4,6 +4,7 @@
 //! and [`audit_log`] only, and a status changes in [`transition`] only.
 
 pub mod attempt;
+pub mod columns;
 pub mod reason;
 pub mod retry;
 pub mod table;
@@ -11,16 +12,18 @@ pub(crate) mod testing;
 pub mod transition;
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use serde::{Deserialize, Serialize};
 
 pub use attempt::AttemptId;
 pub use reason::Reason;
 pub use retry::RetryState;
 pub use table::State;
 
+pub use crate::base::words::UnknownWord;
+use crate::base::words::words;
 use crate::model::job::JobId;
 
 /// This host's clock and the controller's may differ by this much: munge refuses credentials that are older (its
@@ -29,7 +32,7 @@ pub const CLOCK_SLACK: TimeDelta = TimeDelta::seconds(300);
 
 /// Names a task: procedure x subject x session. Rows of other programs may hold labels that are
 /// not valid BIDS; so these are texts.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct TaskKey {
     pub subject: Arc<str>,
     /// Empty for subject scope.
@@ -37,17 +40,20 @@ pub struct TaskKey {
     pub procedure: Arc<str>,
 }
 
-/// Holds the public status of a task's newest attempt. There is no fifth word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TaskStatus {
-    Pending,
-    Running,
-    Complete,
-    Failed,
+words! {
+    /// The public status of a task's newest attempt. There is no fifth word.
+    #[derive(Default)]
+    pub enum TaskStatus {
+        #[default]
+        Pending = "pending",
+        Running = "running",
+        Complete = "complete",
+        Failed = "failed",
+    }
 }
 
 /// Holds one attempt of a task: a row of the state file (the newest) or of the attempts file (earlier ones).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct TaskRow {
     pub key: TaskKey,
     pub status: TaskStatus,
@@ -148,45 +154,21 @@ impl fmt::Display for TaskKey {
 }
 
 impl TaskStatus {
-    pub const ALL: [Self; 4] = [Self::Pending, Self::Running, Self::Complete, Self::Failed];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Complete => "complete",
-            Self::Failed => "failed",
-        }
-    }
-
     pub fn is_in_flight(self) -> bool {
         matches!(self, Self::Pending | Self::Running)
     }
 }
 
-impl fmt::Display for TaskStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-/// Says that a text is none of a fixed list of words.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a known word")]
-pub struct UnknownWord(pub String);
-
-impl FromStr for TaskStatus {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        Self::ALL
-            .into_iter()
-            .find(|status| status.as_str() == text)
-            .ok_or_else(|| UnknownWord(text.to_owned()))
-    }
-}
-
 impl TaskRow {
+    /// Makes a row of which nothing else is known.
+    pub fn new(key: TaskKey, status: TaskStatus) -> Self {
+        Self {
+            key,
+            status,
+            ..Self::default()
+        }
+    }
+
     pub fn is_in_flight(&self) -> bool {
         self.status.is_in_flight()
     }

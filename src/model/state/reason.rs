@@ -58,6 +58,18 @@ reasons! {
     Lost = "lost" in Failed;
 }
 
+impl Reason {
+    /// The reason of a row whose source gives none. A failure has none: the disk decides.
+    pub fn usual(status: TaskStatus) -> Option<Self> {
+        match status {
+            TaskStatus::Pending => Some(Self::Queued),
+            TaskStatus::Running => Some(Self::Running),
+            TaskStatus::Complete => Some(Self::Verified),
+            TaskStatus::Failed => None,
+        }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())

@@ -27,9 +27,14 @@ pub struct RetryState {
 }
 
 impl RetryState {
+    /// True for an attempt that is no automatic retry.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Returns the text of the column, a small JSON object; none for the default.
     pub fn to_text(&self) -> Option<String> {
-        if *self == Self::default() {
+        if self.is_default() {
             return None;
         }
         serde_json::to_string(self).ok()

@@ -6,6 +6,7 @@
 
 use chrono::{DateTime, Utc};
 
+use super::columns::About;
 use super::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus};
 use crate::model::job::JobId;
 
@@ -65,7 +66,11 @@ pub fn apply(state: &mut State, change: Change, now: DateTime<Utc>) -> Outcome {
     next.status = change.to;
     next.reason = Some(change.reason);
     next.missing_since = change.missing_since;
-    merge(&mut next.facts, change.facts);
+    let news = TaskRow {
+        facts: change.facts,
+        ..row.clone()
+    };
+    next.take_from(&news, |about, _| matches!(about, About::Job | About::End));
     if let Cause::Adoption(job_id) = &change.cause {
         next.job_id = Some(job_id.clone());
     }
@@ -141,26 +146,6 @@ pub fn is_later_run(row: &TaskRow, facts: &JobFacts) -> bool {
         }
         _ => false,
     }
-}
-
-fn merge(facts: &mut JobFacts, news: JobFacts) {
-    macro_rules! take {
-        ($($field:ident),*) => {$( if news.$field.is_some() { facts.$field = news.$field; } )*};
-    }
-    take!(
-        slurm_state,
-        exit_code,
-        started_at,
-        ended_at,
-        node_list,
-        req_mem_mb,
-        max_rss_mb,
-        time_limit_s,
-        elapsed_s,
-        cpu_time_s,
-        alloc_cpus,
-        cluster
-    );
 }
 
 #[cfg(test)]

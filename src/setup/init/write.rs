@@ -1,15 +1,11 @@
 //! Puts files where none are: all of them or none, and never in place of another.
 
-use std::fs::Permissions;
-use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
-
-use tempfile::NamedTempFile;
 
 use super::NewFile;
 use super::error::InitError;
-use crate::base::durable::sync_directory_of;
+use crate::base::durable::{Temporary, sync_directory_of};
 
 /// Returns those files that are there already, links to nothing among them.
 ///
@@ -46,19 +42,19 @@ pub fn write(files: &[NewFile], directories: &[&Path], dir: &Path) -> Result<(),
         made.directory(&directory)?;
     }
     // All are on disk before the first gets its name: a full disk leaves nothing.
-    let mut ready: Vec<(NamedTempFile, PathBuf)> = Vec::new();
+    let mut ready: Vec<(Temporary, PathBuf)> = Vec::new();
     for file in files {
         let path = dir.join(&file.path);
-        let temporary = temporary(file, &path).map_err(|source| failed("write", &path, source))?;
+        let mode = if file.is_executable { 0o777 } else { 0o666 };
+        let temporary = Temporary::new(&path, file.text.as_bytes(), mode)
+            .map_err(|source| failed("write", &path, source))?;
         ready.push((temporary, path));
     }
     for (temporary, path) in ready {
-        match temporary.persist_noclobber(&path) {
-            Ok(_) => made.files.push(path),
-            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(InitError::Exists(vec![path]));
-            }
-            Err(error) => return Err(failed("write", &path, error.error)),
+        match temporary.put(&path) {
+            Ok(true) => made.files.push(path),
+            Ok(false) => return Err(InitError::Exists(vec![path])),
+            Err(source) => return Err(failed("write", &path, source)),
         }
     }
     for path in made.files.iter().chain(&made.directories) {
@@ -66,17 +62,6 @@ pub fn write(files: &[NewFile], directories: &[&Path], dir: &Path) -> Result<(),
     }
     made.keep();
     Ok(())
-}
-
-fn temporary(file: &NewFile, path: &Path) -> io::Result<NamedTempFile> {
-    let mode = if file.is_executable { 0o777 } else { 0o666 };
-    let mut temporary = tempfile::Builder::new()
-        .prefix(".snbb-init-")
-        .permissions(Permissions::from_mode(mode))
-        .tempfile_in(path.parent().unwrap_or(Path::new(".")))?;
-    temporary.write_all(file.text.as_bytes())?;
-    temporary.as_file().sync_all()?;
-    Ok(temporary)
 }
 
 /// Remembers what was made, and takes it away again unless all went well.
@@ -138,6 +123,8 @@ fn failed(action: &'static str, path: &Path, source: io::Error) -> InitError {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn file(path: &str, is_executable: bool) -> NewFile {

@@ -2,8 +2,7 @@
 //! and what was told to whom. A lost file costs a digest that is told twice, and sums that begin anew.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
@@ -11,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, Command, Figures, Scan};
 use crate::base::durable;
-use crate::base::durable::{ReplaceError, Replacement};
+use crate::base::durable::ReplaceError;
 use crate::base::exit::Exit;
 
 /// Holds what the file says.
@@ -78,7 +77,7 @@ const UNREACHABLE: u8 = Exit::Unreachable.code();
 impl Memory {
     /// Reads the file. What cannot be read is told and begins anew.
     pub fn read(path: &Path) -> (Self, Option<String>) {
-        let bytes = match durable::open_again(path).and_then(|file| content(&file)) {
+        let bytes = match durable::open_again(path).and_then(|file| durable::content(&file)) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Default::default(),
             Err(error) => {
@@ -113,20 +112,10 @@ impl Memory {
         }
         durable::make_directory_of(path)
             .map_err(|error| SaveError::Io(format!("{}: {error}", path.display())))?;
-        Replacement {
-            target: path,
-            backup: None,
-            bytes: &bytes,
-            before: self.origin.as_ref(),
-            after: &bytes,
-            identify: &content,
-        }
-        .run()
-        .map_err(|error| match error {
+        durable::replace(path, &bytes, self.origin.as_ref()).map_err(|error| match error {
             ReplaceError::Changed => SaveError::Changed,
             error @ ReplaceError::Io { .. } => SaveError::Io(error.to_string()),
         })?;
-        durable::remove_leftovers(&[path], durable::LEFTOVER_AGE);
         self.origin = Some(bytes);
         Ok(())
     }
@@ -181,12 +170,6 @@ pub enum SaveError {
     Changed,
     #[error("{0}")]
     Io(String),
-}
-
-fn content(mut file: &File) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -1,46 +1,50 @@
 //! The orders in which rows and sessions are shown. Pure.
 
 use std::cmp::Reverse;
-use std::str::FromStr;
 
+use crate::base::words::words;
 use crate::decide::manifest::Manifest;
 use crate::model::bids::Session;
 use crate::model::procedure::ProcedureDag;
-use crate::model::state::{TaskRow, TaskStatus, UnknownWord};
+use crate::model::state::{TaskRow, TaskStatus};
 
 use super::sessions::places;
 use super::words::decision_word;
 
-/// Names the orders of rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum RowOrder {
-    /// Procedure (the configuration's order, then others by name), subject, session.
-    #[default]
-    Procedure,
-    /// Subject, session, procedure.
-    Subject,
-    /// Session, subject, procedure.
-    Session,
-    /// Failed ones, then running, pending, complete; within each, what changed last comes first.
-    Status,
-    /// What was submitted last comes first.
-    Submitted,
-    /// What changed last comes first.
-    Updated,
-    /// What ran longest comes first.
-    Elapsed,
+words! {
+    /// The orders of rows.
+    #[derive(Default)]
+    pub enum RowOrder {
+        /// Procedure (the configuration's order, then others by name), subject, session.
+        #[default]
+        Procedure = "procedure",
+        /// Subject, session, procedure.
+        Subject = "subject",
+        /// Session, subject, procedure.
+        Session = "session",
+        /// Failed ones, then running, pending, complete; within each, what changed last comes first.
+        Status = "status",
+        /// What was submitted last comes first.
+        Submitted = "submitted",
+        /// What changed last comes first.
+        Updated = "updated",
+        /// What ran longest comes first.
+        Elapsed = "elapsed",
+    }
 }
 
-/// Names the orders of sessions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SessionOrder {
-    /// Subject, session.
-    #[default]
-    Subject,
-    /// Session, subject.
-    Session,
-    /// What a person should look at comes first.
-    Status,
+words! {
+    /// The orders of sessions.
+    #[derive(Default)]
+    pub enum SessionOrder {
+        /// Subject, session.
+        #[default]
+        Subject = "subject",
+        /// Session, subject.
+        Session = "session",
+        /// What a person should look at comes first.
+        Status = "status",
+    }
 }
 
 /// The words of decisions, those that a person should look at first.
@@ -63,62 +67,6 @@ const BY_URGENCY: [&str; 17] = [
     "excluded",
     "not-selected",
 ];
-
-impl RowOrder {
-    pub const ALL: [Self; 7] = [
-        Self::Procedure,
-        Self::Subject,
-        Self::Session,
-        Self::Status,
-        Self::Submitted,
-        Self::Updated,
-        Self::Elapsed,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Procedure => "procedure",
-            Self::Subject => "subject",
-            Self::Session => "session",
-            Self::Status => "status",
-            Self::Submitted => "submitted",
-            Self::Updated => "updated",
-            Self::Elapsed => "elapsed",
-        }
-    }
-}
-
-impl SessionOrder {
-    pub const ALL: [Self; 3] = [Self::Subject, Self::Session, Self::Status];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Subject => "subject",
-            Self::Session => "session",
-            Self::Status => "status",
-        }
-    }
-}
-
-impl FromStr for RowOrder {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|order| order.as_str() == text)
-            .ok_or_else(|| UnknownWord(text.to_owned()))
-    }
-}
-
-impl FromStr for SessionOrder {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|order| order.as_str() == text)
-            .ok_or_else(|| UnknownWord(text.to_owned()))
-    }
-}
 
 /// Sorts rows. Rows that are equal in an order stand in that of [`RowOrder::Procedure`], so that
 /// the same rows always come out in the same order.

@@ -10,10 +10,11 @@ use super::order::{RowOrder, sort_rows};
 use super::{TableError, counts, failure_text, numbers, texts};
 use crate::gather::logs::log_path;
 use crate::model::procedure::ProcedureDag;
+use crate::model::state::columns::{COLUMNS, Kind};
 use crate::model::state::{TaskRow, TaskStatus};
 
-/// Returns all rows with the columns of the state file in its order, without those that only the program needs
-/// (`replaces_outputs`, `retry_state`, `input_sessions`), and `log_path` where `log_dir` is known and there is a job, and
+/// Returns all rows with the columns of the state file in its order, without those that only the program needs,
+/// and `log_path` where `log_dir` is known and there is a job, and
 /// `failure`: what a failure means, in words. Sorted by procedure (the
 /// configuration's order, then others by name), subject, session. Times are texts in UTC to the second:
 /// `2026-01-02T03:04:05Z`.
@@ -27,42 +28,20 @@ pub fn rows_frame(
     ordered_rows_frame(&rows, log_dir)
 }
 
-/// The columns of [`rows_frame`].
-pub const ROW_COLUMNS: [&str; 26] = [
-    "subject",
-    "session",
-    "procedure",
-    "status",
-    "submitted_at",
-    "job_id",
-    "reason",
-    "attempt",
-    "slurm_state",
-    "exit_code",
-    "started_at",
-    "ended_at",
-    "updated_at",
-    "missing_since",
-    "node_list",
-    "req_mem_mb",
-    "max_rss_mb",
-    "time_limit_s",
-    "elapsed_s",
-    "cpu_time_s",
-    "alloc_cpus",
-    "job_name",
-    "cluster",
-    "submission_id",
-    "log_path",
-    "failure",
-];
+/// Columns of the state file that only the program needs.
+const INTERNAL: [&str; 3] = ["replaces_outputs", "retry_state", "input_sessions"];
 
 /// Returns the same of rows in the order that they come in.
 pub fn ordered_rows_frame(
     rows: &[&TaskRow],
     log_dir: Option<&Path>,
 ) -> Result<DataFrame, TableError> {
-    rows_frame_of(rows, log_dir, &ROW_COLUMNS, utc_time)
+    let own = COLUMNS.iter().map(|column| column.name);
+    let names: Vec<&str> = own
+        .filter(|name| !INTERNAL.contains(name))
+        .chain(["log_path", "failure"])
+        .collect();
+    rows_frame_of(rows, log_dir, &names, utc_time)
 }
 
 /// Returns only some of these columns, in this order: what is not shown is not made. `time` writes times.
@@ -86,43 +65,19 @@ fn column(
     log_dir: Option<&str>,
     time_text: fn(DateTime<Utc>) -> String,
 ) -> PolarsResult<Column> {
-    let text = |get: fn(&TaskRow) -> Option<&str>| texts(name, rows.iter().map(|row| get(row)));
-    let number = |get: fn(&TaskRow) -> Option<i64>| numbers(name, rows.iter().map(|row| get(row)));
-    let time = |get: fn(&TaskRow) -> Option<DateTime<Utc>>| {
-        texts(name, rows.iter().map(|row| get(row).map(time_text)))
-    };
-    Ok(match name {
-        "subject" => text(|r| Some(&r.key.subject)),
-        "session" => text(|r| Some(&r.key.session)),
-        "procedure" => text(|r| Some(&r.key.procedure)),
-        "status" => text(|r| Some(r.status.as_str())),
-        "submitted_at" => time(|r| r.submitted_at),
-        "job_id" => text(|r| r.job_id.as_ref().map(|id| id.as_str())),
-        "reason" => text(|r| r.reason.map(|reason| reason.as_str())),
-        "attempt" => number(|r| r.attempt.map(i64::from)),
-        "slurm_state" => text(|r| r.facts.slurm_state.as_deref()),
-        "exit_code" => text(|r| r.facts.exit_code.as_deref()),
-        "started_at" => time(|r| r.facts.started_at),
-        "ended_at" => time(|r| r.facts.ended_at),
-        "updated_at" => time(|r| r.updated_at),
-        "missing_since" => time(|r| r.missing_since),
-        "node_list" => text(|r| r.facts.node_list.as_deref()),
-        "req_mem_mb" => number(|r| r.facts.req_mem_mb),
-        "max_rss_mb" => number(|r| r.facts.max_rss_mb),
-        "time_limit_s" => number(|r| r.facts.time_limit_s),
-        "elapsed_s" => number(|r| r.facts.elapsed_s),
-        "cpu_time_s" => number(|r| r.facts.cpu_time_s),
-        "alloc_cpus" => number(|r| r.facts.alloc_cpus),
-        "job_name" => text(|r| r.job_name.as_deref()),
-        "cluster" => text(|r| r.facts.cluster.as_deref()),
-        "submission_id" => text(|r| r.submission_id.as_deref()),
-        "log_path" => texts(
-            name,
-            rows.iter()
-                .map(|row| log_dir.and_then(|dir| log_path(row, dir))),
-        ),
-        "failure" => texts(name, rows.iter().map(|row| failure_text(row))),
-        _ => return Err(PolarsError::ColumnNotFound(name.to_owned().into())),
+    let row_texts =
+        |get: &dyn Fn(&TaskRow) -> Option<String>| texts(name, rows.iter().map(|row| get(row)));
+    match name {
+        "log_path" => return Ok(row_texts(&|row| log_path(row, log_dir?))),
+        "failure" => return Ok(texts(name, rows.iter().map(|row| failure_text(row)))),
+        _ => {}
+    }
+    let own = COLUMNS.iter().find(|own| own.name == name);
+    let own = own.ok_or_else(|| PolarsError::ColumnNotFound(name.to_owned().into()))?;
+    Ok(match own.kind {
+        Kind::Int32 | Kind::Int64 => numbers(name, rows.iter().map(|row| (own.get)(row)?.number())),
+        Kind::Time => row_texts(&|row| (own.get)(row)?.time().map(time_text)),
+        _ => row_texts(&|row| (own.get)(row)?.text().map(str::to_owned)),
     })
 }
 

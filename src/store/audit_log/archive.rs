@@ -55,13 +55,13 @@ impl OldEvents {
     /// Reads a log and chooses the events from before a point in time. Lines that cannot be read, and
     /// events that do not say when they were, stay. None: there is no log.
     pub fn find(log: &Path, before: DateTime<Utc>) -> Result<Option<Self>, StateError> {
-        let read = |source| failed("read", log, source);
+        let read = StateError::io("read", log);
         let log = match std::fs::canonicalize(log) {
             Ok(log) => log,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(read(error)),
         };
-        let bytes = read_regular(&log).map_err(read)?;
+        let bytes = read_regular(&log).map_err(&read)?;
         let mut old = Self {
             before: mark_of(&bytes),
             log,
@@ -108,8 +108,8 @@ impl OldEvents {
             self.add(&archive_of(&self.log, month), lines)?;
         }
         check()?;
-        let read = |source| failed("read", &self.log, source);
-        let mut old = durable::open_again(&self.log).map_err(read)?;
+        let read = StateError::io("read", &self.log);
+        let mut old = durable::open_again(&self.log).map_err(&read)?;
         Replacement {
             target: &self.log,
             backup: None,
@@ -124,14 +124,14 @@ impl OldEvents {
         let mut late = Vec::new();
         old.seek(SeekFrom::Start(self.before.0))
             .and_then(|_| old.read_to_end(&mut late))
-            .map_err(read)?;
+            .map_err(&read)?;
         if !late.is_empty() {
             let append = || {
                 let mut log = std::fs::OpenOptions::new().append(true).open(&self.log)?;
                 log.write_all(&late)?;
                 log.sync_all()
             };
-            append().map_err(|source| failed("append to", &self.log, source))?;
+            append().map_err(StateError::io("append to", &self.log))?;
         }
         Ok(())
     }
@@ -141,14 +141,14 @@ impl OldEvents {
         let packed = match read_regular(path) {
             Ok(packed) => Some(packed),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(failed("read", path, error)),
+            Err(error) => return Err(StateError::io("read", path)(error)),
         };
         let mut text = match &packed {
-            Some(packed) => unpack(packed).map_err(|source| failed("unpack", path, source))?,
+            Some(packed) => unpack(packed).map_err(StateError::io("unpack", path))?,
             None => Vec::new(),
         };
         if !text.is_empty() && !durable::holds(&text, super::MARK) {
-            return Err(failed("add to", path, durable::foreign()));
+            return Err(StateError::io("add to", path)(durable::foreign()));
         }
         let held = text.clone();
         let held: HashSet<&[u8]> = held.split_inclusive(|&byte| byte == b'\n').collect();
@@ -163,23 +163,15 @@ impl OldEvents {
             text.push(b'\n');
         }
         text.extend(new.into_iter().flatten());
-        let bytes = pack(&text).map_err(|source| failed("write", path, source))?;
-        Replacement {
-            target: path,
-            backup: None,
-            bytes: &bytes,
-            before: packed.as_deref().map(mark_of).as_ref(),
-            after: &mark_of(&bytes),
-            identify: &identify,
-        }
-        .run()
-        .map_err(|error| StateError::from_replacement(path, error))?;
+        let bytes = pack(&text).map_err(StateError::io("write", path))?;
+        durable::replace(path, &bytes, packed.as_ref())
+            .map_err(|error| StateError::from_replacement(path, error))?;
         if packed.is_none() {
             // Whoever may not read the log may not read what was in it.
             let rights = self.log.metadata().map(|metadata| metadata.permissions());
             rights
                 .and_then(|rights| std::fs::set_permissions(path, rights))
-                .map_err(|source| failed("set the rights of", path, source))?;
+                .map_err(StateError::io("set the rights of", path))?;
         }
         let is_whole = read_regular(path)
             .and_then(|bytes| unpack(&bytes))
@@ -188,7 +180,7 @@ impl OldEvents {
             Ok(())
         } else {
             let source = io::Error::other("it does not hold what was written");
-            Err(failed("read back", path, source))
+            Err(StateError::io("read back", path)(source))
         }
     }
 }
@@ -277,18 +269,7 @@ fn mark_of(bytes: &[u8]) -> Mark {
 }
 
 fn identify(file: &File) -> io::Result<Mark> {
-    let mut bytes = Vec::new();
-    let mut file: &File = file;
-    file.read_to_end(&mut bytes)?;
-    Ok(mark_of(&bytes))
-}
-
-fn failed(action: &'static str, path: &Path, source: io::Error) -> StateError {
-    StateError::Io {
-        action,
-        path: path.to_owned(),
-        source,
-    }
+    durable::content(file).map(|bytes| mark_of(&bytes))
 }
 
 #[cfg(test)]

@@ -1,25 +1,16 @@
 //! Opening the log for appending: a regular file that is a log already, or an empty one.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use crate::base::{durable, regular};
 
-use crate::base::durable;
-use crate::base::regular::require_regular;
-
-pub(super) fn open_for_appending(path: &Path) -> io::Result<File> {
+pub(super) fn open(path: &Path) -> io::Result<File> {
     durable::make_directory_of(path)?;
     // Also read: whether the last line is whole.
-    let mut file = OpenOptions::new()
-        .read(true)
-        .append(true)
-        .create(true)
-        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
-        .open(path)?;
-    require_regular(&file)?;
+    let mut file = regular::open_for_appending(path)?;
+    regular::require_regular(&file)?;
     if !is_log(&mut file)? {
         return Err(durable::foreign());
     }

@@ -100,10 +100,7 @@ fn parse_line(line: &[u8]) -> Result<Option<Record>, Unreadable> {
     let text = |key: &str| fields.get(key).and_then(Value::as_str);
     let at = text("timestamp").and_then(parse_time).ok_or(Unreadable)?;
     let word = text("event").ok_or(Unreadable)?;
-    let Some(kind) = EventKind::ALL
-        .into_iter()
-        .find(|kind| kind.as_str() == word)
-    else {
+    let Ok(kind) = word.parse::<EventKind>() else {
         return Ok(None);
     };
     let (Some(subject), Some(procedure)) = (text("subject"), text("procedure")) else {

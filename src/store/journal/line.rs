@@ -5,14 +5,10 @@
 //! Pure; never panics on any bytes.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Intent, JournalError, Salvaged};
-use crate::model::job::JobId;
-use crate::model::state::{RetryState, TaskKey};
+use super::{Entry, JournalError, Salvaged};
 
 /// Holds what a file's bytes say.
 #[derive(Debug, Default)]
@@ -48,10 +44,7 @@ fn begins(text: &[u8]) -> bool {
 
 /// Adds the line of an entry, newline included.
 pub(super) fn write(out: &mut Vec<u8>, batch: u64, entry: &Entry) {
-    let record = Record {
-        batch,
-        entry: entry.into(),
-    };
+    let record = Record { batch, entry };
     // Serializing numbers, texts and options into memory has no way to fail; an empty line would
     // be found as damage by the next reader.
     let text = serde_json::to_string(&record).unwrap_or_default();
@@ -148,173 +141,14 @@ fn parse(line: &[u8]) -> Result<(u64, Entry), String> {
     let mut json = Vec::with_capacity(rest.len() + 1);
     json.push(b'{');
     json.extend_from_slice(rest);
-    let record: Record = serde_json::from_slice(&json).map_err(|error| {
+    let record: Record<Entry> = serde_json::from_slice(&json).map_err(|error| {
         format!("it is whole but not understood ({error}); was it written by a newer version?")
     })?;
-    Ok((record.batch, record.entry.into()))
+    Ok((record.batch, record.entry))
 }
 
 #[derive(Serialize, Deserialize)]
-struct Record {
+struct Record<E> {
     batch: u64,
-    entry: Words,
-}
-
-/// Is [`Entry`] as it is written.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Words {
-    Intent {
-        submission_id: Arc<str>,
-        subject: Arc<str>,
-        session: Arc<str>,
-        procedure: Arc<str>,
-        job_name: Arc<str>,
-        attempt: i32,
-        submitted_at: DateTime<Utc>,
-        replaces_outputs: bool,
-        req_mem_mb: Option<i64>,
-        time_limit_s: Option<i64>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        retry: Option<RetryState>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        input_sessions: Option<Arc<str>>,
-    },
-    Sending {
-        submission_id: Arc<str>,
-        at: DateTime<Utc>,
-    },
-    Accepted {
-        submission_id: Arc<str>,
-        job_id: String,
-        cluster: Option<Arc<str>>,
-        at: DateTime<Utc>,
-    },
-    Refused {
-        submission_id: Arc<str>,
-        message: String,
-        at: DateTime<Utc>,
-    },
-    InDoubt {
-        submission_id: Arc<str>,
-        message: String,
-        at: DateTime<Utc>,
-    },
-}
-
-impl From<&Entry> for Words {
-    fn from(entry: &Entry) -> Self {
-        match entry.clone() {
-            Entry::Intent(intent) => Self::Intent {
-                submission_id: intent.submission_id,
-                subject: intent.key.subject,
-                session: intent.key.session,
-                procedure: intent.key.procedure,
-                job_name: intent.job_name,
-                attempt: intent.attempt,
-                submitted_at: intent.submitted_at,
-                replaces_outputs: intent.replaces_outputs,
-                req_mem_mb: intent.req_mem_mb,
-                time_limit_s: intent.time_limit_s,
-                retry: (intent.retry != RetryState::default()).then_some(intent.retry),
-                input_sessions: intent.input_sessions,
-            },
-            Entry::Sending { submission_id, at } => Self::Sending { submission_id, at },
-            Entry::Accepted {
-                submission_id,
-                job_id,
-                cluster,
-                at,
-            } => Self::Accepted {
-                submission_id,
-                job_id: job_id.as_str().to_owned(),
-                cluster,
-                at,
-            },
-            Entry::Refused {
-                submission_id,
-                message,
-                at,
-            } => Self::Refused {
-                submission_id,
-                message,
-                at,
-            },
-            Entry::InDoubt {
-                submission_id,
-                message,
-                at,
-            } => Self::InDoubt {
-                submission_id,
-                message,
-                at,
-            },
-        }
-    }
-}
-
-impl From<Words> for Entry {
-    fn from(words: Words) -> Self {
-        match words {
-            Words::Intent {
-                submission_id,
-                subject,
-                session,
-                procedure,
-                job_name,
-                attempt,
-                submitted_at,
-                replaces_outputs,
-                req_mem_mb,
-                time_limit_s,
-                retry,
-                input_sessions,
-            } => Self::Intent(Intent {
-                key: TaskKey {
-                    subject,
-                    session,
-                    procedure,
-                },
-                submission_id,
-                job_name,
-                attempt,
-                submitted_at,
-                replaces_outputs,
-                req_mem_mb,
-                time_limit_s,
-                retry: retry.unwrap_or_default(),
-                input_sessions,
-            }),
-            Words::Sending { submission_id, at } => Self::Sending { submission_id, at },
-            Words::Accepted {
-                submission_id,
-                job_id,
-                cluster,
-                at,
-            } => Self::Accepted {
-                submission_id,
-                job_id: JobId::new(&job_id),
-                cluster,
-                at,
-            },
-            Words::Refused {
-                submission_id,
-                message,
-                at,
-            } => Self::Refused {
-                submission_id,
-                message,
-                at,
-            },
-            Words::InDoubt {
-                submission_id,
-                message,
-                at,
-            } => Self::InDoubt {
-                submission_id,
-                message,
-                at,
-            },
-        }
-    }
+    entry: E,
 }

@@ -1,12 +1,11 @@
 //! Reading the journal: all that counts, or, of a damaged one, all that can be read.
 
-use std::fs::OpenOptions;
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 
 use super::error::{JournalError, io_error};
 use super::{Entry, Salvaged, line, require_file};
+use crate::base::durable;
 
 /// Holds what a journal file says.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -30,7 +29,9 @@ pub fn read_contents(path: &Path) -> Result<Contents, JournalError> {
     let bytes = loop {
         match read_file(path) {
             // On NFS a file that was removed meanwhile: there may be a new one, or none.
-            Err(JournalError::Io { source, .. }) if is_stale(&source) && tries > 1 => tries -= 1,
+            Err(JournalError::Io { source, .. }) if durable::is_stale(&source) && tries > 1 => {
+                tries -= 1
+            }
             Err(JournalError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 return Ok(Contents::default());
             }
@@ -64,18 +65,7 @@ pub fn salvage(path: &Path) -> Result<Option<Salvaged>, JournalError> {
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, JournalError> {
-    let mut file = OpenOptions::new()
-        .read(true)
-        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
-        .open(path)
-        .map_err(|source| io_error("open", path, source))?;
+    let file = durable::open_again(path).map_err(|source| io_error("open", path, source))?;
     require_file(path, &file)?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)
-        .map_err(|source| io_error("read", path, source))?;
-    Ok(bytes)
-}
-
-fn is_stale(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::StaleNetworkFileHandle
+    durable::content(&file).map_err(|source| io_error("read", path, source))
 }

@@ -161,8 +161,8 @@ pub fn settle(intent: &Intent, fate: &Fate, state: &mut State) -> Effect {
     done
 }
 
-/// Collects what the entries say of one submission.
-#[derive(Debug)]
+/// What the entries say of one submission.
+#[derive(Debug, Default)]
 struct Course<'a> {
     submission_id: Arc<str>,
     intent: Option<&'a Intent>,
@@ -171,14 +171,7 @@ struct Course<'a> {
     doubted: bool,
     refused: bool,
     since: Option<DateTime<Utc>>,
-    accepted: Option<Acceptance<'a>>,
-}
-
-#[derive(Debug)]
-struct Acceptance<'a> {
-    job_id: &'a JobId,
-    cluster: Option<&'a Arc<str>>,
-    at: DateTime<Utc>,
+    accepted: Option<(&'a JobId, &'a Option<Arc<str>>, DateTime<Utc>)>,
 }
 
 /// Holds all submissions in the order of the journal.
@@ -201,34 +194,16 @@ impl<'a> Courses<'a> {
     }
 
     fn add(&mut self, entry: &'a Entry) {
-        let (id, at) = match entry {
-            Entry::Intent(intent) => (&intent.submission_id, None),
-            Entry::Sending { submission_id, at }
-            | Entry::Accepted {
-                submission_id, at, ..
-            }
-            | Entry::Refused {
-                submission_id, at, ..
-            }
-            | Entry::InDoubt {
-                submission_id, at, ..
-            } => (submission_id, Some(*at)),
-        };
-        let next = self.list.len();
-        let place = *self.index.entry(id.clone()).or_insert(next);
-        if place == next {
-            self.list.push(Course::new(id));
-        }
-        let Some(course) = self.list.get_mut(place) else {
+        let Some(course) = self.course(entry.submission_id()) else {
             return;
         };
         match entry {
             Entry::Intent(intent) => {
                 course.intent.get_or_insert(intent);
             }
-            Entry::Sending { .. } => {
+            Entry::Sending { at, .. } => {
                 course.open += 1;
-                course.since = course.since.or(at);
+                course.since.get_or_insert(*at);
             }
             Entry::Accepted {
                 job_id,
@@ -236,51 +211,43 @@ impl<'a> Courses<'a> {
                 at,
                 ..
             } => {
-                course.accepted.get_or_insert(Acceptance {
-                    job_id,
-                    cluster: cluster.as_ref(),
-                    at: *at,
-                });
+                course.accepted.get_or_insert((job_id, cluster, *at));
             }
             Entry::Refused { .. } => {
                 course.open = course.open.saturating_sub(1);
                 course.refused = true;
             }
-            Entry::InDoubt { .. } => {
+            Entry::InDoubt { at, .. } => {
                 course.doubted = true;
-                course.since = course.since.or(at);
+                course.since.get_or_insert(*at);
             }
         }
     }
+
+    fn course(&mut self, id: &Arc<str>) -> Option<&mut Course<'a>> {
+        let next = self.list.len();
+        let place = *self.index.entry(id.clone()).or_insert(next);
+        if place == next {
+            self.list.push(Course {
+                submission_id: id.clone(),
+                ..Course::default()
+            });
+        }
+        self.list.get_mut(place)
+    }
 }
 
-impl<'a> Course<'a> {
-    fn new(id: &Arc<str>) -> Self {
-        Self {
-            submission_id: id.clone(),
-            intent: None,
-            open: 0,
-            doubted: false,
-            refused: false,
-            since: None,
-            accepted: None,
-        }
-    }
-
+impl Course<'_> {
     fn fate(&self) -> Fate {
-        if let Some(accepted) = &self.accepted {
-            return Fate::Accepted {
-                job_id: accepted.job_id.clone(),
-                cluster: accepted.cluster.cloned(),
+        match (self.accepted, self.since) {
+            (Some((job_id, cluster, at)), since) => Fate::Accepted {
+                job_id: job_id.clone(),
+                cluster: cluster.clone(),
                 // Never before its sending, whatever the clock did: a row from the one must not
                 // differ from a row that the other was filled into.
-                at: self
-                    .since
-                    .map_or(accepted.at, |since| since.max(accepted.at)),
-            };
-        }
-        match self.since {
-            Some(since) if self.doubted || self.open > 0 => Fate::InDoubt { since },
+                at: since.map_or(at, |since| since.max(at)),
+            },
+            (None, Some(since)) if self.doubted || self.open > 0 => Fate::InDoubt { since },
             _ if self.refused => Fate::Refused,
             _ => Fate::NotSent,
         }

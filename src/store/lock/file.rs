@@ -168,19 +168,7 @@ fn write_and_link(temporary: &Path, path: &Path, me: &Holder) -> io::Result<bool
     file.write_all(&me.to_line())?;
     // NFS writes at the latest when the file is closed, so that others find it whole.
     drop(file);
-    match fs::hard_link(temporary, path) {
-        Ok(()) => Ok(true),
-        Err(error) => {
-            // open(2): only the count of links tells whether the link was made.
-            if open(temporary)?.metadata()?.nlink() == 2 {
-                return Ok(true);
-            }
-            match error.kind() {
-                io::ErrorKind::AlreadyExists => Ok(false),
-                _ => Err(no_hard_links(error)),
-            }
-        }
-    }
+    durable::link(temporary, path).map_err(no_hard_links)
 }
 
 /// Tells apart what link(2) says of a file system without hard links.

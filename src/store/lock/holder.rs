@@ -7,6 +7,8 @@ use chrono::{DateTime, Utc};
 use rustix::process::{Pid, getpid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
+use crate::base::process::{Stat, boot_id};
+
 /// Names a process among all hosts, boots and containers, and the lock that it made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Holder {
@@ -44,8 +46,8 @@ impl Holder {
             token: new_token(&host, pid),
             pid,
             host,
-            start_time: process_stat("self").map(|stat| stat.start_time),
-            boot_id: read_word("/proc/sys/kernel/random/boot_id"),
+            start_time: stat_of("self").map(|stat| stat.started),
+            boot_id: boot_id().ok().filter(|id| !id.is_empty()),
             namespaces: namespaces(),
             uid: crate::base::sys::effective_uid(),
             user: ["LOGNAME", "USER"]
@@ -89,9 +91,9 @@ impl Holder {
         if !proc_is_of_this_namespace() {
             return Life::Unknown;
         }
-        match (process_stat(&self.pid.to_string()), self.start_time) {
-            (Some(stat), _) if stat.has_ended => Life::Dead,
-            (Some(stat), Some(start)) if stat.start_time == start => Life::Alive,
+        match (stat_of(self.pid), self.start_time) {
+            (Some(stat), _) if stat.is_dead() => Life::Dead,
+            (Some(stat), Some(start)) if stat.started == start => Life::Alive,
             (Some(_), Some(_)) => Life::Dead,
             (None, _) if is_free(pid) => Life::Dead,
             _ => Life::Unknown,
@@ -129,27 +131,8 @@ fn is_free(pid: Pid) -> bool {
     test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
 }
 
-struct ProcessStat {
-    start_time: u64,
-    /// A zombie that nobody has waited for yet.
-    has_ended: bool,
-}
-
-fn process_stat(pid: &str) -> Option<ProcessStat> {
-    parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
-}
-
-/// Reads a line of proc(5)'s `/proc/pid/stat`. The name in parentheses may hold anything.
-fn parse_stat(line: &[u8]) -> Option<ProcessStat> {
-    let after_name = line.iter().rposition(|&byte| byte == b')')? + 1;
-    let rest = std::str::from_utf8(line.get(after_name..)?).ok()?;
-    let mut fields = rest.split_ascii_whitespace();
-    let state = fields.next()?;
-    Some(ProcessStat {
-        has_ended: matches!(state, "Z" | "X" | "x"),
-        // Field 22; the state was field 3.
-        start_time: fields.nth(22 - 4)?.parse().ok()?,
-    })
+fn stat_of(pid: impl fmt::Display) -> Option<Stat> {
+    Stat::read(pid).ok().flatten()
 }
 
 /// False if `/proc` was mounted in another PID namespace, where the same number is another process.
@@ -287,31 +270,17 @@ mod tests {
             .arg("1000")
             .spawn()
             .unwrap();
-        let pid = child.id().to_string();
         let mut holder = me();
         holder.pid = child.id().try_into().unwrap();
-        holder.start_time = process_stat(&pid).map(|stat| stat.start_time);
+        holder.start_time = stat_of(holder.pid).map(|stat| stat.started);
         assert_eq!(holder.life(&me()), Life::Alive);
         child.kill().unwrap();
-        while process_stat(&pid).is_some_and(|stat| !stat.has_ended) {
+        while stat_of(holder.pid).is_some_and(|stat| !stat.is_dead()) {
             std::thread::yield_now();
         }
         assert_eq!(holder.life(&me()), Life::Dead);
         child.wait().unwrap();
         assert_eq!(holder.life(&me()), Life::Dead);
-    }
-
-    #[test]
-    fn reads_stat_lines_with_any_name() {
-        let rest = " S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20 21";
-        for name in ["cat", "a b", "x) Z 1 (y", ""] {
-            let stat = parse_stat(format!("12 ({name}){rest}").as_bytes()).unwrap();
-            assert_eq!(stat.start_time, 4711);
-            assert!(!stat.has_ended);
-        }
-        for bad in ["", "12", "12 (cat)", "12 (cat) S 1 2", ")"] {
-            assert!(parse_stat(bad.as_bytes()).is_none());
-        }
     }
 
     #[test]

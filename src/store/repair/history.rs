@@ -9,7 +9,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::model::job::{JobId, array};
-use crate::model::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
+use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
 use crate::store::audit_log;
 use crate::store::audit_log::{EventKind, Record};
 
@@ -151,13 +151,7 @@ fn change(record: &Record, status: TaskStatus, attempts: &mut Vec<Attempt>) {
         row.job_id.clone_from(&record.job_id);
     }
     row.status = status;
-    row.reason = reason_of(record, status).or(match status {
-        TaskStatus::Pending => Some(Reason::Queued),
-        TaskStatus::Running => Some(Reason::Running),
-        TaskStatus::Complete => Some(Reason::Verified),
-        // As in the rows of the Python program: the disk decides.
-        TaskStatus::Failed => None,
-    });
+    row.reason = reason_of(record, status).or(Reason::usual(status));
     if status.is_in_flight() {
         // After a requeue, what the job's end told no longer holds.
         if !record.fields.contains_key("ended_at") {
@@ -175,26 +169,17 @@ fn new_attempt(record: &Record, before: &[Attempt]) -> Attempt {
     let count = before.iter().filter_map(|a| a.row.attempt).max();
     Attempt {
         row: TaskRow {
-            key: record.key.clone(),
-            status: TaskStatus::Pending,
             submitted_at: Some(record.at),
             job_id: record.job_id.clone(),
-            reason: None,
             attempt: Some(count.unwrap_or(0).saturating_add(1)),
-            facts: JobFacts::default(),
             updated_at: Some(record.at),
-            missing_since: None,
             job_name: submission_id(record).map(|id| {
                 Arc::from(match array::split_task_id(id) {
                     Some((array, _)) => array::job_name(&record.key.procedure, array),
                     None => record.key.job_name(),
                 })
             }),
-            submission_id: None,
-            replaces_outputs: None,
-            retry: Default::default(),
-            input_sessions: None,
-            other_columns: None,
+            ..TaskRow::new(record.key.clone(), TaskStatus::Pending)
         },
         touched: record.at,
         place: Place::Current,

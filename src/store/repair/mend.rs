@@ -1,6 +1,6 @@
 //! Rows that break a rule, and what becomes of them. Pure.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::history::Attempt;
 use super::{Origin, Rebuilt, is_same};
@@ -59,28 +59,31 @@ fn mended(row: &TaskRow, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) -> Option<Task
     if let Some(reason) = mended.reason
         && !reason.fits(mended.status)
     {
-        mended.reason = match mended.status {
-            TaskStatus::Pending => Some(Reason::Queued),
-            TaskStatus::Running => Some(Reason::Running),
-            TaskStatus::Complete => Some(Reason::Verified),
-            TaskStatus::Failed => None,
-        };
+        mended.reason = Reason::usual(mended.status);
     }
     (mended != *row).then_some(mended)
 }
 
-/// Of several rows in flight with one job, the log's owner keeps it, else the newest; the others
-/// are returned, if they can be looked for.
-fn with_a_job_of_others(out: &Rebuilt, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) -> Vec<TaskRow> {
-    let mut by_job: HashMap<(&JobId, Option<&str>), Vec<&TaskRow>> = HashMap::new();
-    for row in out.state.rows().iter().filter(|row| row.is_in_flight()) {
+/// Finds the jobs that stand in several rows in flight.
+pub fn shared_jobs(rows: &[TaskRow]) -> impl Iterator<Item = (&JobId, Vec<&TaskRow>)> {
+    let mut by_job: BTreeMap<(&JobId, Option<&str>), Vec<&TaskRow>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.is_in_flight()) {
         if let Some(id) = &row.job_id {
             let cluster = row.facts.cluster.as_deref();
             by_job.entry((id, cluster)).or_default().push(row);
         }
     }
+    by_job
+        .into_iter()
+        .filter(|(_, rows)| rows.len() > 1)
+        .map(|((id, _), rows)| (id, rows))
+}
+
+/// Of several rows in flight with one job, the log's owner keeps it, else the newest; the others
+/// are returned, if they can be looked for.
+fn with_a_job_of_others(out: &Rebuilt, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) -> Vec<TaskRow> {
     let mut found = Vec::new();
-    for (_, mut rows) in by_job.into_iter().filter(|(_, rows)| rows.len() > 1) {
+    for (_, mut rows) in shared_jobs(out.state.rows()) {
         let is_logged = |row: &TaskRow| {
             tasks.get(&row.key).is_some_and(|attempts| {
                 attempts

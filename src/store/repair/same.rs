@@ -1,6 +1,7 @@
 //! Rows of one task compared: the same attempt, a later one, and what both say together. Pure.
 
-use crate::model::state::{Reason, RetryState, TaskRow};
+use crate::model::state::columns::About;
+use crate::model::state::{Reason, TaskRow};
 
 /// True if two rows are the same attempt of their task, as far as they tell: unlike
 /// [`crate::model::state::AttemptId`], it takes a row without submission id for the one with the same job.
@@ -29,39 +30,12 @@ pub(super) fn is_later(a: &TaskRow, b: &TaskRow) -> bool {
 pub(super) fn merge_rows(old: &TaskRow, news: &TaskRow) -> TaskRow {
     let mut row = news.clone();
     row.other_columns = old.other_columns;
-    macro_rules! prefer {
-        ($first:ident, $($field:ident).+) => {
-            row.$($field).+ = $first.$($field).+.clone().or_else(|| row.$($field).+.take());
-        };
-    }
-    macro_rules! keep {
-        ($($field:ident).+) => {
-            row.$($field).+ = row.$($field).+.take().or_else(|| old.$($field).+.clone());
-        };
-    }
-    prefer!(old, job_name);
-    prefer!(old, submission_id);
-    prefer!(old, submitted_at);
-    prefer!(old, attempt);
-    prefer!(old, replaces_outputs);
-    prefer!(old, input_sessions);
-    if old.retry != RetryState::default() {
-        row.retry = old.retry.clone();
-    }
-    keep!(job_id);
-    keep!(facts.slurm_state);
-    keep!(facts.started_at);
-    keep!(facts.node_list);
-    keep!(facts.req_mem_mb);
-    keep!(facts.max_rss_mb);
-    keep!(facts.time_limit_s);
-    keep!(facts.elapsed_s);
-    keep!(facts.cpu_time_s);
-    keep!(facts.alloc_cpus);
-    keep!(facts.cluster);
-    if !row.is_in_flight() || row.reason == Some(Reason::AwaitingOutput) {
-        keep!(facts.exit_code);
-        keep!(facts.ended_at);
-    }
+    let has_ended = !row.is_in_flight() || row.reason == Some(Reason::AwaitingOutput);
+    row.take_from(old, |about, is_known| match about {
+        About::Row => false,
+        About::Submission => true,
+        About::Job => !is_known,
+        About::End => !is_known && has_ended,
+    });
     row
 }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, new_null_array};
-use arrow::compute::{CastOptions, can_cast_types, cast_with_options, concat};
+use arrow::compute::{can_cast_types, concat};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+
+use super::cast;
 
 /// Puts the lines of `second` after those of `first`. Returns them, and the number of lines before
 /// those of `second`. Where both have a column of one name with different types, both become
@@ -110,17 +112,11 @@ fn common(first: &ArrayRef, second: &ArrayRef) -> Option<DataType> {
 }
 
 fn to(array: &ArrayRef, kind: &DataType) -> Result<ArrayRef, ArrowError> {
-    if array.data_type() == kind {
-        return Ok(Arc::clone(array));
+    match array.data_type() {
+        same if same == kind => Ok(Arc::clone(array)),
+        DataType::Null => Ok(new_null_array(kind, array.len())),
+        _ => cast(array, kind),
     }
-    if *array.data_type() == DataType::Null {
-        return Ok(new_null_array(kind, array.len()));
-    }
-    let options = CastOptions {
-        safe: false,
-        ..CastOptions::default()
-    };
-    cast_with_options(array, kind, &options)
 }
 
 fn free_name(name: &str, columns: &[Joined]) -> String {

@@ -15,13 +15,7 @@ pub(super) fn save(store: &Store, state: &State) -> Result<(), StateError> {
         return Ok(());
     }
     let before = store.load(&store.paths.attempts)?;
-    let (before, identity) = match before {
-        Some(contents) => {
-            let identity = contents.identity.clone();
-            (Some(contents), Some(identity))
-        }
-        None => (None, None),
-    };
+    let identity = before.as_ref().map(|contents| contents.identity.clone());
     add(store, state, before, identity.as_ref())
 }
 

@@ -63,6 +63,14 @@ pub enum StateError {
 }
 
 impl StateError {
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Io {
+            action,
+            path: path.to_owned(),
+            source,
+        }
+    }
+
     /// Says what to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {

@@ -40,11 +40,8 @@ impl LockedStore {
             });
         }
         refuse_newer(&paths.state, &state.meta)?;
-        durable::make_directory_of(&paths.state).map_err(|source| StateError::Io {
-            action: "make the directory of",
-            path: paths.state.clone(),
-            source,
-        })?;
+        durable::make_directory_of(&paths.state)
+            .map_err(StateError::io("make the directory of", &paths.state))?;
         attempts::save(&self.store, state)?;
         self.save_rows(state, Some(&paths.backup))?;
         // What another call has added meanwhile (the lock lies) is not in these rows.
@@ -62,10 +59,7 @@ impl LockedStore {
                 path: paths.journal.clone(),
             });
         }
-        durable::remove_leftovers(
-            &[&paths.state, &paths.backup, &paths.attempts],
-            durable::LEFTOVER_AGE,
-        );
+        durable::remove_leftovers(&[&paths.state, &paths.backup, &paths.attempts]);
         Ok(true)
     }
 
@@ -98,11 +92,7 @@ impl LockedStore {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         };
-        let identity = identity.map_err(|source| StateError::Io {
-            action: "read",
-            path: paths.state.clone(),
-            source,
-        })?;
+        let identity = identity.map_err(StateError::io("read", &paths.state))?;
         if identity == state.origin.state {
             Ok(())
         } else {
@@ -135,11 +125,7 @@ impl LockedStore {
         let (bytes, identity) = encode(&paths.state, &rows, state.other_columns(), &meta)?;
         self.lock.check()?;
         if let Some(backup) = backup {
-            durable::refuse_foreign(backup, "PAR1").map_err(|source| StateError::Io {
-                action: "replace",
-                path: backup.to_owned(),
-                source,
-            })?;
+            durable::refuse_foreign(backup, "PAR1").map_err(StateError::io("replace", backup))?;
         }
         let outcome = replace(
             &paths.state,
@@ -168,10 +154,6 @@ impl LockedStore {
                 _ => Err(error),
             })
             .and_then(|()| durable::sync_directory_of(path))
-            .map_err(|source| StateError::Io {
-                action: "remove",
-                path: path.clone(),
-                source,
-            })
+            .map_err(StateError::io("remove", path))
     }
 }

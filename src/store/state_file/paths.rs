@@ -154,17 +154,13 @@ fn stem_of(name: &OsStr) -> &OsStr {
 
 /// Follows the symbolic links of a file's last component.
 pub(crate) fn resolve(path: &Path) -> Result<PathBuf, StateError> {
-    let failed = |source| StateError::Io {
-        action: "follow",
-        path: path.to_owned(),
-        source,
-    };
-    let mut now = std::path::absolute(path).map_err(failed)?;
+    let failed = StateError::io("follow", path);
+    let mut now = std::path::absolute(path).map_err(&failed)?;
     // The kernel's own limit.
     for _ in 0..40 {
         match now.symlink_metadata() {
             Ok(metadata) if metadata.is_symlink() => {
-                let target = now.read_link().map_err(failed)?;
+                let target = now.read_link().map_err(&failed)?;
                 if annex::elsewhere(target.as_os_str().as_encoded_bytes()).is_some() {
                     return Err(StateError::Annexed { path: now });
                 }

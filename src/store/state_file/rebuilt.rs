@@ -3,8 +3,7 @@
 //! Nothing is lost on the way: what cannot be read gets a second name first, and a crash at any
 //! moment leaves the damaged file or the new one in its place, never none.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::{LockedStore, StateError, attempts, refuse_newer};
 use crate::base::durable;
@@ -46,7 +45,8 @@ impl LockedStore {
         refuse_newer(&paths.state, &state.meta)?;
         let mut kept = Vec::new();
         for path in &found.damaged {
-            let name = durable::keep(path, stamp).map_err(io_error("keep a copy of", path))?;
+            let name =
+                durable::keep(path, stamp).map_err(StateError::io("keep a copy of", path))?;
             kept.push(name);
         }
         state.origin = Origin {
@@ -63,19 +63,10 @@ impl LockedStore {
             self.remove_journal()?;
         }
         if !found.state_is_sound && found.damaged.contains(&paths.backup) {
-            std::fs::remove_file(&paths.backup).map_err(io_error("remove", &paths.backup))?;
+            std::fs::remove_file(&paths.backup).map_err(StateError::io("remove", &paths.backup))?;
         }
         state.origin.journal = None;
         state.mark_saved();
         Ok(kept)
-    }
-}
-
-fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StateError {
-    let path = path.to_owned();
-    move |source| StateError::Io {
-        action,
-        path,
-        source,
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Findings, Level, REPAIR, Rule};
-use crate::model::job::JobId;
 use crate::model::state::{CLOCK_SLACK, TaskKey, TaskRow};
 use crate::store::repair;
 use crate::store::repair::{Origin, Rebuilt};
@@ -159,17 +158,11 @@ pub(super) fn missing_rows(rebuilt: &Rebuilt, out: &mut Findings) {
 }
 
 fn doubled_jobs(rows: &[TaskRow]) -> Vec<String> {
-    let mut by_job: BTreeMap<(&JobId, Option<&str>), Vec<&TaskKey>> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.is_in_flight()) {
-        if let Some(id) = &row.job_id {
-            let cluster = row.facts.cluster.as_deref();
-            by_job.entry((id, cluster)).or_default().push(&row.key);
-        }
-    }
-    by_job
-        .into_iter()
-        .filter(|(_, keys)| keys.len() > 1)
-        .map(|((id, _), keys)| format!("job {id} ({})", joined(&keys)))
+    repair::shared_jobs(rows)
+        .map(|(id, rows)| {
+            let keys: Vec<&TaskKey> = rows.iter().map(|row| &row.key).collect();
+            format!("job {id} ({})", joined(&keys))
+        })
         .collect()
 }
 

@@ -1,7 +1,8 @@
 //! Rows compared with what the journal says of a submission, and filled from it.
 
 use super::Fate;
-use crate::model::state::{JobFacts, Reason, RetryState, TaskRow, TaskStatus};
+use crate::model::state::columns::About;
+use crate::model::state::{JobFacts, Reason, TaskRow, TaskStatus};
 use crate::store::journal::Intent;
 
 /// True if the row is that of this very submission.
@@ -34,49 +35,44 @@ pub(super) fn is_later(row: &TaskRow, intent: &Intent) -> bool {
     }
 }
 
+impl Intent {
+    /// Returns the row of this submission before there is an answer.
+    pub fn row(&self) -> TaskRow {
+        TaskRow {
+            submitted_at: Some(self.submitted_at),
+            reason: Some(Reason::Submitting),
+            attempt: Some(self.attempt),
+            facts: JobFacts {
+                req_mem_mb: self.req_mem_mb,
+                time_limit_s: self.time_limit_s,
+                ..JobFacts::default()
+            },
+            job_name: Some(self.job_name.clone()),
+            submission_id: Some(self.submission_id.clone()),
+            replaces_outputs: Some(self.replaces_outputs),
+            retry: self.retry.clone(),
+            input_sessions: self.input_sessions.clone(),
+            ..TaskRow::new(self.key.clone(), TaskStatus::Pending)
+        }
+    }
+}
+
 /// Makes the row of a submission.
 pub(super) fn new_row(intent: &Intent, fate: &Fate, other_columns: Option<u32>) -> TaskRow {
-    let mut row = TaskRow {
-        key: intent.key.clone(),
-        status: TaskStatus::Pending,
-        submitted_at: None,
-        job_id: None,
-        reason: Some(Reason::Submitting),
-        attempt: None,
-        facts: JobFacts::default(),
-        updated_at: match fate {
-            Fate::InDoubt { since } => Some(*since),
-            _ => None,
-        },
-        missing_since: None,
-        job_name: None,
-        submission_id: None,
-        replaces_outputs: None,
-        retry: RetryState::default(),
-        input_sessions: None,
-        other_columns,
-    };
-    fill_intent(&mut row, intent);
+    let mut row = intent.row();
+    row.other_columns = other_columns;
+    if let Fate::InDoubt { since } = fate {
+        row.updated_at = Some(*since);
+    }
     fill_job(&mut row, fate);
     row
 }
 
 /// Fills in what the row does not say yet of its intent.
 pub(super) fn fill_intent(row: &mut TaskRow, intent: &Intent) {
-    row.submitted_at.get_or_insert(intent.submitted_at);
-    row.attempt.get_or_insert(intent.attempt);
-    row.job_name.get_or_insert_with(|| intent.job_name.clone());
-    row.submission_id
-        .get_or_insert_with(|| intent.submission_id.clone());
-    row.replaces_outputs.get_or_insert(intent.replaces_outputs);
-    if row.input_sessions.is_none() {
-        row.input_sessions = intent.input_sessions.clone();
-    }
-    if row.retry == RetryState::default() {
-        row.retry = intent.retry.clone();
-    }
-    row.facts.req_mem_mb = row.facts.req_mem_mb.or(intent.req_mem_mb);
-    row.facts.time_limit_s = row.facts.time_limit_s.or(intent.time_limit_s);
+    row.take_from(&intent.row(), |about, is_known| {
+        about != About::Row && !is_known
+    });
 }
 
 /// Gives the row the job that was accepted, if it has none. Returns whether it did.

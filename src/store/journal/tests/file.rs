@@ -7,6 +7,42 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::state::State;
 
+/// Earlier versions read and wrote exactly these lines.
+#[test]
+fn attack_the_text_of_a_line_is_the_one_of_format_version_1() {
+    let text = |entry: &Entry| {
+        let mut line = Vec::new();
+        line::write(&mut line, 12, entry);
+        let line = String::from_utf8(line).unwrap();
+        line.split_once(",\"batch\":12,\"entry\":")
+            .unwrap()
+            .1
+            .to_owned()
+    };
+    let mut plain = intent(1, "x", 2, 0);
+    assert_eq!(
+        text(&Entry::Intent(plain.clone())),
+        concat!(
+            r#"{"intent":{"submission_id":"x","subject":"sub-1","session":"ses-01","procedure":"qsiprep","#,
+            r#""job_name":"qsiprep_sub-1_ses-01","attempt":2,"submitted_at":"2023-11-14T22:13:20Z","#,
+            r#""replaces_outputs":false,"req_mem_mb":1000,"time_limit_s":null}}}"#,
+            "\n"
+        )
+    );
+    plain.retry.retries = 1;
+    plain.input_sessions = Some("ses-01 ses-02".into());
+    let end = r#""time_limit_s":null,"retry":{"retries":1},"input_sessions":"ses-01 ses-02"}}}"#;
+    assert!(text(&Entry::Intent(plain)).trim_end().ends_with(end));
+    assert_eq!(
+        text(&accepted("x", "7", 0)).trim_end(),
+        r#"{"accepted":{"submission_id":"x","job_id":"7","cluster":null,"at":"2023-11-14T22:13:20Z"}}}"#
+    );
+    assert_eq!(
+        text(&in_doubt("x", 0)).trim_end(),
+        r#"{"in_doubt":{"submission_id":"x","message":"Socket timed out on send/recv operation","at":"2023-11-14T22:13:20Z"}}}"#
+    );
+}
+
 #[test]
 fn keeps_what_was_appended() {
     let place = Place::new();

@@ -6,6 +6,7 @@ use std::thread::Builder;
 
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
@@ -18,7 +19,7 @@ use super::super::decode::{Decoder, Layout, part_of_others};
 use super::super::digest::{self, Digest};
 use super::super::guard::guarded;
 use super::super::keys::{GENERATION, HASH, VERSION, own_keys, parse_metadata};
-use super::super::{COLUMNS, FORMAT_VERSION, Kind, ReadError};
+use super::super::{FORMAT_VERSION, ReadError, own_column, repeats};
 use super::{Contents, GROUP_ROWS, MANY_ROWS};
 use crate::base::hex::hex;
 use crate::model::state::TaskRow;
@@ -139,9 +140,7 @@ struct Found {
 impl Found {
     fn append(&mut self, batch: &RecordBatch) -> Result<(), ReadError> {
         self.decoder.append(batch, &mut self.rows)?;
-        if let Some(part) = part_of_others(batch, &self.decoder)
-            .map_err(|error| ReadError::Damaged(error.to_string()))?
-        {
+        if let Some(part) = part_of_others(batch, &self.decoder).map_err(damaged)? {
             self.other_columns.push(part);
         }
         Ok(())
@@ -152,7 +151,7 @@ impl Found {
         let other_columns = schema
             .map(|schema| concat_batches(&schema, &self.other_columns))
             .transpose()
-            .map_err(|error| ReadError::Damaged(error.to_string()))?;
+            .map_err(damaged)?;
         Ok(Contents {
             rows: self.rows,
             other_columns,
@@ -163,21 +162,30 @@ impl Found {
     }
 }
 
-fn read_here(
+/// Unpacks and hashes batches, and hands each to `take` before it is hashed, until that wants no more.
+fn unpack(
     reader: ParquetRecordBatchReader,
     mut digest: Option<Digest>,
-    found: &mut Found,
+    mut take: impl FnMut(&RecordBatch) -> Result<bool, ReadError>,
 ) -> Result<Option<Digest>, ReadError> {
     for batch in reader {
         let batch = batch.map_err(broken)?;
-        if let Some(digest) = &mut digest {
-            digest
-                .update(&batch)
-                .map_err(|error| ReadError::Damaged(error.to_string()))?;
+        if !take(&batch)? {
+            break;
         }
-        found.append(&batch)?;
+        if let Some(digest) = &mut digest {
+            digest.update(&batch).map_err(damaged)?;
+        }
     }
     Ok(digest)
+}
+
+fn read_here(
+    reader: ParquetRecordBatchReader,
+    digest: Option<Digest>,
+    found: &mut Found,
+) -> Result<Option<Digest>, ReadError> {
+    unpack(reader, digest, |batch| found.append(batch).map(|()| true))
 }
 
 /// Unpacks and hashes in a second thread while this one makes rows; all in this one if the system
@@ -191,22 +199,11 @@ fn read_with_thread(
         let (sender, batches) = mpsc::sync_channel(1);
         let (hand_over, handed) = mpsc::channel::<(ParquetRecordBatchReader, Option<Digest>)>();
         let unpacking = Builder::new().spawn_scoped(scope, move || {
-            guarded(|| {
-                let Ok((reader, mut digest)) = handed.recv() else {
-                    return Ok(None);
-                };
-                for batch in reader {
-                    let batch = batch.map_err(broken)?;
-                    if sender.send(batch.clone()).is_err() {
-                        break;
-                    }
-                    if let Some(digest) = &mut digest {
-                        digest
-                            .update(&batch)
-                            .map_err(|error| ReadError::Damaged(error.to_string()))?;
-                    }
-                }
-                Ok(digest)
+            guarded(|| match handed.recv() {
+                Ok((reader, digest)) => unpack(reader, digest, |batch| {
+                    Ok(sender.send(batch.clone()).is_ok())
+                }),
+                Err(_) => Ok(None),
             })
         });
         let Ok(unpacking) = unpacking else {
@@ -214,13 +211,8 @@ fn read_with_thread(
         };
         // It fails only if the thread has ended, and that is found out below.
         let _ = hand_over.send((reader, digest));
-        let mut outcome = Ok(());
-        for batch in batches {
-            outcome = found.append(&batch);
-            if outcome.is_err() {
-                break;
-            }
-        }
+        let outcome = batches.iter().try_for_each(|batch| found.append(&batch));
+        drop(batches);
         let digest = unpacking
             .join()
             .unwrap_or_else(|_| Err(ReadError::Damaged("its pages cannot be decoded".to_owned())));
@@ -233,9 +225,7 @@ fn read_with_thread(
 fn with_dictionaries(schema: &SchemaRef) -> SchemaRef {
     let repeats = |field: &Field| {
         *field.data_type() == DataType::Utf8
-            && COLUMNS
-                .iter()
-                .any(|(name, kind)| name == field.name() && *kind == Kind::Text)
+            && own_column(field.name()).is_some_and(|column| repeats(column.kind))
     };
     let fields: Vec<Arc<Field>> = schema
         .fields()
@@ -251,6 +241,10 @@ fn with_dictionaries(schema: &SchemaRef) -> SchemaRef {
         })
         .collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+fn damaged(error: ArrowError) -> ReadError {
+    ReadError::Damaged(error.to_string())
 }
 
 fn not_parquet(error: ParquetError) -> ReadError {

@@ -3,7 +3,6 @@
 use std::sync::{Arc, mpsc};
 use std::thread::Builder;
 
-use arrow::datatypes::Schema;
 use arrow::record_batch::RecordBatch;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
@@ -14,9 +13,10 @@ use parquet::schema::types::ColumnPath;
 
 use super::super::digest::Digest;
 use super::super::keys::{HASH, pairs_of};
-use super::super::{COLUMNS, Kind, encode, is_own, schema_with};
+use super::super::{encode, schema_with};
 use super::{GROUP_ROWS, MANY_ROWS};
 use crate::model::state::TaskRow;
+use crate::model::state::columns::{COLUMNS, Kind};
 use crate::model::state::table::{Identity, Metadata};
 
 const CREATED_BY: &str = concat!("snbb-scheduler version ", env!("CARGO_PKG_VERSION"));
@@ -31,8 +31,7 @@ pub fn write(
         other_columns.map(RecordBatch::schema).as_deref(),
     ));
     let pairs = pairs_of(meta)?;
-    let mut writer =
-        ArrowWriter::try_new(Vec::new(), Arc::clone(&schema), Some(properties(&schema)))?;
+    let mut writer = ArrowWriter::try_new(Vec::new(), Arc::clone(&schema), Some(properties()))?;
     let mut digest = Digest::new(&schema);
     let encode = |rows: &[&TaskRow], digest: &mut Digest| -> Result<RecordBatch, ParquetError> {
         let batch = encode::batch(rows, other_columns, &schema)?;
@@ -87,25 +86,22 @@ pub fn write(
 
 /// Snappy would be read as widely, but Zstandard makes files half as large. Plain values and
 /// dictionaries are the encodings that every reader knows.
-fn properties(schema: &Schema) -> WriterProperties {
+fn properties() -> WriterProperties {
     let mut properties = WriterProperties::builder()
         .set_created_by(CREATED_BY.to_owned())
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_offset_index_disabled(true)
         .set_max_row_group_row_count(Some(GROUP_ROWS));
-    for (name, kind) in COLUMNS {
-        let path = ColumnPath::from(name);
-        properties = match kind {
-            Kind::Text => properties.set_column_dictionary_page_size_limit(path, 16 << 20),
-            Kind::UniqueText | Kind::Time => properties.set_column_dictionary_enabled(path, false),
+    for column in COLUMNS {
+        let path = ColumnPath::from(column.name);
+        properties = match column.kind {
+            Kind::UniqueText | Kind::JobId | Kind::Time => {
+                properties.set_column_dictionary_enabled(path, false)
+            }
             Kind::Int32 | Kind::Int64 | Kind::Flag => properties,
+            _ => properties.set_column_dictionary_page_size_limit(path, 16 << 20),
         };
     }
-    debug_assert!(
-        COLUMNS
-            .iter()
-            .all(|(name, _)| schema.index_of(name).is_ok() && is_own(name))
-    );
     properties.build()
 }

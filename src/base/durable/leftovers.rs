@@ -1,0 +1,99 @@
+//! Files beside others: temporary ones that processes left when they died, and damaged ones that were kept.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "left-overs beside the file are looked for in its directory"
+)]
+
+use std::ffi::OsString;
+use std::fs::DirEntry;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{
+    TEMPORARY, Temporary, content, directory_of, has_no_links, open_again, prefixed,
+    sync_directory_of,
+};
+
+/// How old a left-over of a process that died must be to be removed.
+const LEFTOVER_AGE: Duration = Duration::from_secs(24 * 3600);
+
+const KEPT: &str = ".damaged-";
+
+/// Removes temporary files that dead processes have left beside files of one directory. The first
+/// one was just written: ages are told by the file server's clock.
+pub fn remove_leftovers(files: &[&Path]) {
+    let Some(Ok(now)) = files
+        .first()
+        .map(|file| file.metadata().and_then(|metadata| metadata.modified()))
+    else {
+        return;
+    };
+    for entry in beside(files, TEMPORARY) {
+        // The second name of an old file has that file's time of change, but its own time of linking.
+        let age = || {
+            let metadata = entry.metadata().ok()?;
+            let linked = Duration::from_secs(u64::try_from(metadata.ctime()).ok()?);
+            let now = now.duration_since(std::time::UNIX_EPOCH).ok()?;
+            now.checked_sub(linked)
+        };
+        if age().is_some_and(|age| age > LEFTOVER_AGE) {
+            // One that cannot be removed does no harm; the next save tries again.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Lists temporary files beside files of one directory, and those that a repair has kept.
+pub fn list_leftovers(files: &[&Path]) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let [temporary, kept] = [TEMPORARY, KEPT].map(|mark| {
+        let mut paths: Vec<PathBuf> = beside(files, mark).map(|entry| entry.path()).collect();
+        paths.sort();
+        paths
+    });
+    (temporary, kept)
+}
+
+/// Finds the files in the directory of the first one whose names are those of the files, a mark and more.
+fn beside(files: &[&Path], mark: &str) -> impl Iterator<Item = DirEntry> {
+    let prefixes: Vec<OsString> = files.iter().map(|file| prefixed(file, mark)).collect();
+    let directory = files.first().and_then(|file| directory_of(file));
+    directory
+        .and_then(|directory| std::fs::read_dir(directory).ok())
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(move |entry| {
+            let name = entry.file_name();
+            prefixes.iter().any(|prefix| {
+                name.as_encoded_bytes()
+                    .starts_with(prefix.as_encoded_bytes())
+            })
+        })
+}
+
+/// Gives a file a second name, `<file>.damaged-<stamp>`, that nothing stands at yet; where links
+/// cannot be made, copies it. Returns the name.
+pub fn keep(path: &Path, stamp: &str) -> io::Result<PathBuf> {
+    for count in 1..1000 {
+        let mut name = prefixed(path, KEPT);
+        name.push(stamp);
+        if count > 1 {
+            name.push(format!("-{count}"));
+        }
+        let kept = path.with_file_name(name);
+        let is_kept = match std::fs::hard_link(path, &kept) {
+            Err(error) if has_no_links(&error) => {
+                let old = open_again(path)?;
+                Temporary::write(&kept, &content(&old)?, Some(&old))?.put(&kept)?
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+            outcome => outcome.map(|()| true)?,
+        };
+        if is_kept {
+            return sync_directory_of(path).map(|()| kept);
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
