@@ -17,7 +17,7 @@ mod leftovers;
 mod ours;
 mod temporary;
 
-pub use leftovers::{keep, list_leftovers, remove_leftovers};
+pub use leftovers::{LEFTOVER_AGE, keep, list_leftovers, remove_leftovers};
 pub use ours::{foreign, holds, refuse_foreign};
 pub use temporary::Temporary;
 
@@ -186,7 +186,7 @@ pub fn replace(target: &Path, bytes: &[u8], before: Option<&Vec<u8>>) -> Result<
         identify: &content,
     }
     .run()?;
-    remove_leftovers(&[target]);
+    remove_leftovers(&[target], LEFTOVER_AGE);
     Ok(())
 }
 
@@ -226,7 +226,7 @@ pub fn overwrite(target: &Path, bytes: &[u8], mark: &str) -> Result<(), ReplaceE
     make_directory_of(target).map_err(|source| failed("make the directory of", target, source))?;
     let old = refuse_foreign(target, mark).map_err(|source| failed("replace", target, source))?;
     Temporary::write(target, bytes, old.as_ref())?.rename(target, || false)?;
-    remove_leftovers(&[target]);
+    remove_leftovers(&[target], LEFTOVER_AGE);
     Ok(())
 }
 

@@ -17,13 +17,13 @@ use super::{
 };
 
 /// How old a left-over of a process that died must be to be removed.
-const LEFTOVER_AGE: Duration = Duration::from_secs(24 * 3600);
+pub const LEFTOVER_AGE: Duration = Duration::from_secs(24 * 3600);
 
 const KEPT: &str = ".damaged-";
 
 /// Removes temporary files that dead processes have left beside files of one directory. The first
 /// one was just written: ages are told by the file server's clock.
-pub fn remove_leftovers(files: &[&Path]) {
+pub fn remove_leftovers(files: &[&Path], older_than: Duration) {
     let Some(Ok(now)) = files
         .first()
         .map(|file| file.metadata().and_then(|metadata| metadata.modified()))
@@ -38,7 +38,7 @@ pub fn remove_leftovers(files: &[&Path]) {
             let now = now.duration_since(std::time::UNIX_EPOCH).ok()?;
             now.checked_sub(linked)
         };
-        if age().is_some_and(|age| age > LEFTOVER_AGE) {
+        if age().is_some_and(|age| age > older_than) {
             // One that cannot be removed does no harm; the next save tries again.
             let _ = std::fs::remove_file(entry.path());
         }

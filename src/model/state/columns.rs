@@ -19,7 +19,7 @@ pub struct Column {
     /// `None`: null.
     pub get: for<'a> fn(&'a TaskRow) -> Option<Value<'a>>,
     /// Returns false, and changes nothing, if the field cannot hold the value.
-    pub set: fn(&mut TaskRow, Value<'_>) -> bool,
+    pub set: fn(&mut TaskRow, &Value<'_>) -> bool,
 }
 
 /// The kind of a column's values.
@@ -117,7 +117,7 @@ impl TaskRow {
             if takes(column.about, (column.get)(self).is_some())
                 && let Some(value) = (column.get)(other)
             {
-                (column.set)(self, value);
+                (column.set)(self, &value);
             }
         }
     }
@@ -165,7 +165,7 @@ impl Value<'_> {
 /// A field that a column holds.
 trait Field {
     fn get(&self) -> Option<Value<'_>>;
-    fn set(&mut self, value: Value<'_>) -> bool;
+    fn set(&mut self, value: &Value<'_>) -> bool;
 }
 
 macro_rules! fields {
@@ -176,7 +176,7 @@ macro_rules! fields {
                 $get
             }
 
-            fn set(&mut self, $value: Value<'_>) -> bool {
+            fn set(&mut self, $value: &Value<'_>) -> bool {
                 let new: Option<Self> = $new;
                 new.map(|new| *self = new).is_some()
             }
@@ -226,7 +226,7 @@ pub(crate) mod tests {
                     Value::Text(format!("{} {number}", column.name).into())
                 }
             };
-            assert!((column.set)(&mut row, value.clone()), "{}", column.name);
+            assert!((column.set)(&mut row, &value), "{}", column.name);
             let text = |value: &Value<'_>| value.text().map(str::to_owned);
             let got = (column.get)(&row).unwrap();
             assert_eq!(text(&got), text(&value), "{}", column.name);
@@ -254,7 +254,7 @@ pub(crate) mod tests {
                 Kind::Int64 | Kind::Time | Kind::Flag => Value::Text("1".into()),
                 _ => Value::Number(1),
             };
-            assert!(!(column.set)(&mut row, wrong), "{}", column.name);
+            assert!(!(column.set)(&mut row, &wrong), "{}", column.name);
             assert_eq!(row, before, "{}", column.name);
         }
     }

@@ -44,7 +44,7 @@ pub fn fill(row: &mut TaskRow, fields: &Map<String, Value>) {
         if let Some(json) = fields.get(column.name)
             && let Some(value) = from_json(column.kind, json)
         {
-            (column.set)(row, value);
+            (column.set)(row, &value);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -45,7 +46,10 @@ impl Cells {
         let Some(array) = array else {
             return Ok(Self::Absent);
         };
-        let cells = Self::read(array, column.kind, interner).ok().flatten();
+        let cells = match Self::read(array, column.kind, interner) {
+            Ok(Some(_)) if array.null_count() == array.len() => Some(Self::Absent),
+            cells => cells.ok().flatten(),
+        };
         cells.ok_or_else(|| ReadError::ColumnType {
             column: column.name,
             found: array.data_type().to_string(),
@@ -131,46 +135,78 @@ impl Cells {
         }))
     }
 
-    /// Returns the value of a row; `None` for a null.
-    pub fn get(&self, at: usize) -> Result<Option<Value<'_>>, Misfit> {
-        Ok(match self {
-            Self::Absent => None,
-            Self::Shared { keys, values } => (keys.is_valid(at))
-                .then(|| values.get(usize::try_from(keys.value(at)).ok()?)?.as_ref())
-                .flatten()
-                .map(Value::Shared),
-            Self::Each(values) => {
-                (values.get(at)).and_then(|text| text.as_ref().map(Value::Shared))
-            }
-            Self::Plain(texts) => texts
-                .is_valid(at)
-                .then(|| Value::Text(Cow::Borrowed(texts.value(at)))),
-            Self::Times { unit, values } if values.is_valid(at) => {
-                let value = values.value(at);
-                let micros = match unit {
-                    TimeUnit::Second => value.checked_mul(1_000_000),
-                    TimeUnit::Millisecond => value.checked_mul(1_000),
-                    TimeUnit::Microsecond => Some(value),
-                    TimeUnit::Nanosecond => Some(value.div_euclid(1_000)),
-                };
-                let time = micros.and_then(DateTime::from_timestamp_micros);
-                let misfit = || Misfit(value.to_string(), "a time that a calendar knows");
-                Some(Value::Time(time.ok_or_else(misfit)?))
-            }
-            Self::Integers(values) => values.is_valid(at).then(|| Value::Number(values.value(at))),
-            Self::Floats(values) if values.is_valid(at) && !values.value(at).is_nan() => {
-                let value = values.value(at);
-                // Up to 2^53 a float holds every whole number.
-                if value.fract() != 0.0 || value.abs() > 9_007_199_254_740_992.0 {
-                    return Err(Misfit(value.to_string(), "a whole number"));
+    /// Hands the values of some rows to `take` in their order; `None` for a null. Ends with the first misfit, and says
+    /// where it is.
+    pub fn each(
+        &self,
+        rows: Range<usize>,
+        mut take: impl FnMut(usize, Option<Value<'_>>) -> Result<(), Misfit>,
+    ) -> Result<(), (usize, Misfit)> {
+        // The kind is looked up once, not for each value.
+        macro_rules! all {
+            (|$at:ident| $value:expr) => {
+                for $at in rows {
+                    let value: Result<Option<Value<'_>>, Misfit> = $value;
+                    value
+                        .and_then(|value| take($at, value))
+                        .map_err(|misfit| ($at, misfit))?;
                 }
-                #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
-                Some(Value::Number(value as i64))
+            };
+        }
+        match self {
+            Self::Absent => all!(|at| Ok(None)),
+            Self::Shared { keys, values } => all!(|at| {
+                let key = keys.is_valid(at).then(|| usize::try_from(keys.value(at)));
+                let value = key.and_then(|key| values.get(key.ok()?)?.as_ref());
+                Ok(value.map(Value::Shared))
+            }),
+            Self::Each(values) => {
+                all!(|at| { Ok(values.get(at).and_then(Option::as_ref).map(Value::Shared)) })
             }
-            Self::Flags(values) => values.is_valid(at).then(|| Value::Flag(values.value(at))),
-            Self::Times { .. } | Self::Floats(_) => None,
-        })
+            Self::Plain(texts) => all!(|at| {
+                let text = texts.is_valid(at).then(|| texts.value(at));
+                Ok(text.map(|text| Value::Text(Cow::Borrowed(text))))
+            }),
+            Self::Times { unit, values } => all!(|at| {
+                let value = values.is_valid(at).then(|| values.value(at));
+                value.map(|value| time(value, *unit)).transpose()
+            }),
+            Self::Integers(values) => all!(|at| {
+                let value = values.is_valid(at).then(|| values.value(at));
+                Ok(value.map(Value::Number))
+            }),
+            Self::Floats(values) => all!(|at| {
+                let value = values.is_valid(at).then(|| values.value(at));
+                let value = value.filter(|value| !value.is_nan());
+                value.map(whole).transpose()
+            }),
+            Self::Flags(values) => {
+                all!(|at| { Ok(values.is_valid(at).then(|| Value::Flag(values.value(at)))) })
+            }
+        }
+        Ok(())
     }
+}
+
+fn time(value: i64, unit: TimeUnit) -> Result<Value<'static>, Misfit> {
+    let micros = match unit {
+        TimeUnit::Second => value.checked_mul(1_000_000),
+        TimeUnit::Millisecond => value.checked_mul(1_000),
+        TimeUnit::Microsecond => Some(value),
+        TimeUnit::Nanosecond => Some(value.div_euclid(1_000)),
+    };
+    let time = micros.and_then(DateTime::from_timestamp_micros);
+    let misfit = || Misfit(value.to_string(), "a time that a calendar knows");
+    time.map(Value::Time).ok_or_else(misfit)
+}
+
+fn whole(value: f64) -> Result<Value<'static>, Misfit> {
+    // Up to 2^53 a float holds every whole number.
+    if value.fract() != 0.0 || value.abs() > 9_007_199_254_740_992.0 {
+        return Err(Misfit(value.to_string(), "a whole number"));
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
+    Ok(Value::Number(value as i64))
 }
 
 /// Stores every text once.

@@ -5,6 +5,7 @@
 //! that cannot be understood is an error, it never vanishes.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use arrow::datatypes::Schema;
 use arrow::error::ArrowError;
@@ -26,6 +27,9 @@ pub struct Decoder {
     first_row: usize,
     strange_reasons: BTreeMap<String, (usize, String)>,
 }
+
+/// About 256 KB.
+const CACHED_ROWS: usize = 512;
 
 /// The places of the columns in a file.
 pub struct Layout {
@@ -91,47 +95,61 @@ impl Decoder {
             columns.push(Cells::of(array, column, &mut self.texts)?);
         }
         rows.reserve(batch.num_rows());
-        for at in 0..batch.num_rows() {
-            rows.push(self.row(&columns, at)?);
+        // Column by column, for as many rows as the processor's cache holds.
+        for first in (0..batch.num_rows()).step_by(CACHED_ROWS) {
+            let part = first..batch.num_rows().min(first + CACHED_ROWS);
+            self.read(&columns, part, rows)?;
         }
         self.first_row += batch.num_rows();
         Ok(())
     }
 
-    /// Makes the row at this place of a batch.
-    fn row(&mut self, columns: &[Cells], at: usize) -> Result<TaskRow, ReadError> {
-        let number = self.first_row + at;
-        let mut row = self.blank.clone();
+    /// Appends some rows of a batch.
+    fn read(
+        &mut self,
+        columns: &[Cells],
+        part: Range<usize>,
+        rows: &mut Vec<TaskRow>,
+    ) -> Result<(), ReadError> {
+        let (first, start) = (part.start, rows.len());
+        rows.resize(start + part.len(), self.blank.clone());
+        let new = rows.get_mut(start..).unwrap_or_default();
         if !self.layout.other_columns.is_empty() {
-            row.other_columns = u32::try_from(number).ok();
+            for (number, row) in (self.first_row + first..).zip(new.iter_mut()) {
+                row.other_columns = u32::try_from(number).ok();
+            }
         }
         for (column, cells) in COLUMNS.iter().zip(columns) {
-            let wrong = |Misfit(value, expected)| ReadError::Value {
-                row: number,
-                column: column.name,
-                value,
-                expected,
+            let set = |at: usize, value: Option<Value<'_>>| {
+                let value = match value {
+                    Some(value) if !self.own_file => from_others(column.kind, value),
+                    value => value,
+                };
+                let Some((value, row)) = value.zip(new.get_mut(at - first)) else {
+                    return match is_needed(column.kind) {
+                        true => Err(misfit(column.kind, None)),
+                        false => Ok(()),
+                    };
+                };
+                if column.kind == Kind::Reason {
+                    // After status and task, which it is compared with.
+                    let word = value.text().unwrap_or_default();
+                    row.reason = self.reason(word, row, self.first_row + at);
+                } else if !(column.set)(row, &value) {
+                    return Err(misfit(column.kind, Some(value)));
+                }
+                Ok(())
             };
-            let mut value = cells.get(at).map_err(wrong)?;
-            if !self.own_file {
-                value = value.and_then(|value| from_others(column.kind, value));
-            }
-            match value {
-                None if is_needed(column.kind) => return Err(wrong(misfit(column.kind, None))),
-                None => {}
-                // After status and task, which it is compared with.
-                Some(word) if column.kind == Kind::Reason => {
-                    row.reason = self.reason(word.text().unwrap_or_default(), &row, number);
-                }
-                Some(value) => {
-                    if !(column.set)(&mut row, value) {
-                        let value = cells.get(at).map_err(wrong)?;
-                        return Err(wrong(misfit(column.kind, value)));
-                    }
-                }
-            }
+            cells
+                .each(part.clone(), set)
+                .map_err(|(at, Misfit(value, expected))| ReadError::Value {
+                    row: self.first_row + at,
+                    column: column.name,
+                    value,
+                    expected,
+                })?;
         }
-        Ok(row)
+        Ok(())
     }
 
     /// Returns what a person should hear of.

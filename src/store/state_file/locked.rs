@@ -59,7 +59,8 @@ impl LockedStore {
                 path: paths.journal.clone(),
             });
         }
-        durable::remove_leftovers(&[&paths.state, &paths.backup, &paths.attempts]);
+        let files: [&Path; 3] = [&paths.state, &paths.backup, &paths.attempts];
+        durable::remove_leftovers(&files, durable::LEFTOVER_AGE);
         Ok(true)
     }
 
