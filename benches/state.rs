@@ -118,18 +118,13 @@ fn row(
             max_rss_mb: Some(1000 + random.below(7000)),
             time_limit_s: Some(14_400),
             elapsed_s: Some(elapsed),
-            cpu_time_s: None,
-            alloc_cpus: None,
-            cluster: None,
+            ..JobFacts::default()
         },
         updated_at: Some(started + TimeDelta::seconds(elapsed + random.below(600))),
-        missing_since: None,
         job_name: Some(Arc::from(job_name)),
         submission_id: Some(Arc::from(format!("{:016x}", random.next()))),
         replaces_outputs: Some(false),
-        retry: Default::default(),
-        input_sessions: None,
-        other_columns: None,
+        ..TaskRow::default()
     }
 }
 

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
+use super::regular::require_regular;
+
 mod leftovers;
 mod ours;
 mod temporary;
@@ -188,6 +190,15 @@ pub fn replace(target: &Path, bytes: &[u8], before: Option<&Vec<u8>>) -> Result<
     .run()?;
     remove_leftovers(&[target], LEFTOVER_AGE);
     Ok(())
+}
+
+/// Reads a whole regular file; `None`: there is none.
+pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let read = |file: File| require_regular(&file).and_then(|()| content(&file));
+    match open_again(path).and_then(read) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        outcome => outcome.map(Some),
+    }
 }
 
 /// Reads what is left of an open file.

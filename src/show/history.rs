@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
 use crate::model::job::JobId;
-use crate::model::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
+use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
 use crate::show::tables::{failure_text, used_text};
 use crate::store::audit_log::{EventKind, Record, fill};
 
@@ -68,7 +68,7 @@ pub fn of(records: &[Record], attempts: &[&TaskRow]) -> Vec<Entry> {
 
 fn entry_of(record: &Record, attempts: &[&TaskRow]) -> Entry {
     let text = |key: &str| record.fields.get(key).and_then(Value::as_str);
-    let mut row = bare(&record.key);
+    let mut row = TaskRow::new(record.key.clone(), TaskStatus::Pending);
     row.status = record.new_status.unwrap_or(row.status);
     row.reason = text("reason").and_then(|word| word.parse().ok());
     fill(&mut row, &record.fields);
@@ -185,29 +185,10 @@ fn told(row: &TaskRow) -> Option<String> {
     }
 }
 
-fn bare(key: &TaskKey) -> TaskRow {
-    TaskRow {
-        key: key.clone(),
-        status: TaskStatus::Pending,
-        submitted_at: None,
-        job_id: None,
-        reason: None,
-        attempt: None,
-        facts: JobFacts::default(),
-        updated_at: None,
-        missing_since: None,
-        job_name: None,
-        submission_id: None,
-        input_sessions: None,
-        replaces_outputs: None,
-        retry: Default::default(),
-        other_columns: None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::state::JobFacts;
     use crate::model::state::testing::row;
     use crate::store::audit_log::parse;
 

@@ -4,7 +4,6 @@
 //! program understands, is an error and never taken for a missing one. Nothing here decides.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -160,10 +159,8 @@ impl Store {
     /// Reads the control file.
     pub fn read_control(&self) -> Result<Control, StateError> {
         let path = &self.paths.control;
-        let bytes = match durable::open_again(path).and_then(|file| durable::content(&file)) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Control::default()),
-            Err(error) => return Err(StateError::io("read", path)(error)),
+        let Some(bytes) = durable::read(path).map_err(StateError::io("read", path))? else {
+            return Ok(Control::default());
         };
         Control::parse(bytes).map_err(|message| StateError::Control {
             path: path.clone(),
@@ -199,13 +196,7 @@ impl LockedStore {
     fn remove_control(&self, control: &Control) -> Result<(), StateError> {
         let path = &self.store.paths.control;
         let failed = StateError::io("remove", path);
-        let now = durable::open_again(path)
-            .and_then(|file| durable::content(&file))
-            .map(Some)
-            .or_else(|error| match error.kind() {
-                io::ErrorKind::NotFound => Ok(None),
-                _ => Err(failed(error)),
-            })?;
+        let now = durable::read(path).map_err(&failed)?;
         if now != control.origin {
             return Err(StateError::Conflict { path: path.clone() });
         }

@@ -199,7 +199,7 @@ impl Journal {
 
     /// True if the path still leads to this file, and all that was appended is in it.
     pub fn is_in_place(&self) -> bool {
-        !self.failed && self.same_file().unwrap_or(false)
+        !self.failed && matches!(self.named_file(), Ok(Some(_)))
     }
 
     fn try_append(&mut self, entries: &[Entry], alone: bool) -> Result<(), JournalError> {
@@ -245,11 +245,6 @@ impl Journal {
 
     fn grow(&self, bytes: u64) {
         self.extent.size.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Tells whether the path still leads to the open file.
-    fn same_file(&self) -> io::Result<bool> {
-        Ok(self.named_file()?.is_some())
     }
 
     /// Looks at the file that the path leads to; none if it is another one than the open one.

@@ -10,7 +10,6 @@ mod decode;
 mod digest;
 mod encode;
 pub mod file;
-mod guard;
 mod keys;
 pub mod other_columns;
 

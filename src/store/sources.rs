@@ -66,6 +66,17 @@ impl<T> Found<T> {
     }
 }
 
+impl Found<Contents> {
+    /// What tells the file from every other content, if it can be reached.
+    pub fn identity(&self) -> Option<&Identity> {
+        match self {
+            Self::Read(contents) => Some(&contents.identity),
+            Self::Damaged { identity, .. } => identity.as_ref(),
+            Self::Missing | Self::Unusable(_) => None,
+        }
+    }
+}
+
 /// How often a reader that is overtaken by a writer looks again.
 const TRIES: usize = 3;
 
@@ -76,13 +87,8 @@ impl Sources {
         let mut tries = 1;
         loop {
             let sources = Self::read_once(store, audit_path);
-            let before = match &sources.state {
-                Found::Read(contents) => Some(contents.identity.clone()),
-                Found::Damaged { identity, .. } => identity.clone(),
-                Found::Missing | Found::Unusable(_) => None,
-            };
             let is_same = matches!(sources.state, Found::Unusable(_))
-                || identity_of(&store.paths.state) == before;
+                || identity_of(&store.paths.state).as_ref() == sources.state.identity();
             if is_same || tries == TRIES {
                 return sources;
             }

@@ -7,6 +7,7 @@ mod rows;
 
 use super::repair;
 use super::sources::Sources;
+use crate::base::words::words;
 use crate::store::state_file::StateError;
 
 /// Is one thing that was looked at.
@@ -20,22 +21,13 @@ pub struct Finding {
     pub todo: Option<String>,
 }
 
-/// Says how bad it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    Ok,
-    Warning,
-    /// A job may be lost or doubled, or a file cannot be used.
-    Error,
-}
-
-impl Level {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
+words! {
+    /// How bad a finding is.
+    pub enum Level {
+        Ok = "ok",
+        Warning = "warning",
+        /// A job may be lost or doubled, or a file cannot be used.
+        Error = "error",
     }
 }
 

@@ -54,9 +54,7 @@ pub fn full_row(subject: &str, procedure: &str, job: u32) -> TaskRow {
         job_name: Some(Arc::from(format!("{procedure}_{subject}_ses-01"))),
         submission_id: Some(Arc::from(format!("{job:08x}"))),
         replaces_outputs: Some(true),
-        retry: Default::default(),
-        input_sessions: None,
-        other_columns: None,
+        ..TaskRow::default()
     }
 }
 
@@ -231,18 +229,16 @@ fn any_row() -> impl Strategy<Value = TaskRow> {
                     req_mem_mb: facts.3,
                     max_rss_mb: facts.3.map(|n| n / 2),
                     time_limit_s: facts.3,
-                    elapsed_s: None,
                     cpu_time_s: facts.3,
-                    alloc_cpus: None,
                     cluster: facts.4,
+                    ..JobFacts::default()
                 },
                 updated_at: facts.2,
                 missing_since: at,
                 job_name: facts.0,
                 submission_id: facts.1,
                 replaces_outputs: flag,
-                retry: Default::default(),
-                other_columns: None,
+                ..TaskRow::default()
             },
         )
 }

@@ -346,16 +346,13 @@ impl Raw<'_> {
                 ended_at,
                 node_list: known(self.nodes).map(Arc::from),
                 req_mem_mb: self.req_mem_mb,
-                max_rss_mb: None,
                 time_limit_s: self.time_limit_s,
                 elapsed_s: self.elapsed_s.or_else(|| {
                     let (start, end) = (started_at?, ended_at?);
                     Some((end - start).num_seconds().max(0))
                 }),
-                // Stand with the steps.
-                cpu_time_s: None,
-                alloc_cpus: None,
-                cluster: None,
+                // The rest is known of the steps.
+                ..JobFacts::default()
             },
             tag: self.tag.clone().map(|tag| tag_of_task(tag, &job)),
             has_submit_line: self.has_submit_line,

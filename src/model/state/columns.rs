@@ -123,6 +123,17 @@ impl TaskRow {
     }
 }
 
+macro_rules! values {
+    ($($name:ident: $kind:ident($type:ty);)*) => {$(
+        pub fn $name(&self) -> Option<$type> {
+            match self {
+                Self::$kind(value) => Some(*value),
+                _ => None,
+            }
+        }
+    )*};
+}
+
 impl Value<'_> {
     /// `None`: not a text.
     pub fn text(&self) -> Option<&str> {
@@ -140,25 +151,10 @@ impl Value<'_> {
         }
     }
 
-    pub fn time(&self) -> Option<DateTime<Utc>> {
-        match self {
-            Self::Time(time) => Some(*time),
-            _ => None,
-        }
-    }
-
-    pub fn number(&self) -> Option<i64> {
-        match self {
-            Self::Number(number) => Some(*number),
-            _ => None,
-        }
-    }
-
-    pub fn flag(&self) -> Option<bool> {
-        match self {
-            Self::Flag(flag) => Some(*flag),
-            _ => None,
-        }
+    values! {
+        time: Time(DateTime<Utc>);
+        number: Number(i64);
+        flag: Flag(bool);
     }
 }
 

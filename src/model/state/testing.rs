@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, Duration, TimeZone, Utc};
 
-use super::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
+use super::{Reason, TaskKey, TaskRow, TaskStatus};
 use crate::model::job::JobId;
 
 /// Returns a fixed moment plus minutes.
@@ -14,20 +14,14 @@ pub fn at(minutes: i64) -> DateTime<Utc> {
 /// Returns a row of `sub-01`, `ses-01` and this procedure, submitted at minute 0 as job 100.
 pub fn row(procedure: &str, status: TaskStatus, reason: Reason) -> TaskRow {
     TaskRow {
-        key: TaskKey::new("sub-01", "ses-01", procedure),
-        status,
         submitted_at: Some(at(0)),
         job_id: Some(JobId::new("100")),
         reason: Some(reason),
         attempt: Some(1),
-        facts: JobFacts::default(),
         updated_at: Some(at(0)),
-        missing_since: None,
         job_name: Some(format!("{procedure}_sub-01_ses-01").into()),
         submission_id: Some("0123456789abcdef".into()),
         replaces_outputs: Some(false),
-        retry: Default::default(),
-        input_sessions: None,
-        other_columns: None,
+        ..TaskRow::new(TaskKey::new("sub-01", "ses-01", procedure), status)
     }
 }

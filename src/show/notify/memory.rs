@@ -2,7 +2,6 @@
 //! and what was told to whom. A lost file costs a digest that is told twice, and sums that begin anew.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
@@ -77,9 +76,9 @@ const UNREACHABLE: u8 = Exit::Unreachable.code();
 impl Memory {
     /// Reads the file. What cannot be read is told and begins anew.
     pub fn read(path: &Path) -> (Self, Option<String>) {
-        let bytes = match durable::open_again(path).and_then(|file| durable::content(&file)) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Default::default(),
+        let bytes = match durable::read(path) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Default::default(),
             Err(error) => {
                 let warning = format!("cannot read {}: {error}", path.display());
                 return (Self::default(), Some(warning));

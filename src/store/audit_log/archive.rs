@@ -138,11 +138,7 @@ impl OldEvents {
 
     /// Adds lines to an archive, those that it does not hold yet.
     fn add(&self, path: &Path, lines: &[Vec<u8>]) -> Result<(), StateError> {
-        let packed = match read_regular(path) {
-            Ok(packed) => Some(packed),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(StateError::io("read", path)(error)),
-        };
+        let packed = durable::read(path).map_err(StateError::io("read", path))?;
         let mut text = match &packed {
             Some(packed) => unpack(packed).map_err(StateError::io("unpack", path))?,
             None => Vec::new(),

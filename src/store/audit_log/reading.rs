@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::facts::parse_time;
 use super::{EventKind, archive};
-use crate::base::regular::read_regular;
+use crate::base::durable;
 use crate::model::job::JobId;
 use crate::model::state::{TaskKey, TaskStatus};
 
@@ -43,11 +43,7 @@ pub struct Contents {
 /// Reads a log and its archives. None: there is neither.
 pub fn read(path: &Path) -> io::Result<Option<Contents>> {
     // Events go from the log to an archive: read in this order, none is missed.
-    let log = match read_regular(path) {
-        Ok(bytes) => Some(bytes),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
+    let log = durable::read(path)?;
     let archives = archive::archives_of(path)?;
     if log.is_none() && archives.is_empty() {
         return Ok(None);

@@ -1,6 +1,5 @@
 //! One call that wants the lock: it waits, judges who holds it, and takes over what a dead one left.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -163,6 +162,14 @@ impl Attempt<'_> {
         Ok(now.distance(seen.mtime) >= self.timing.stale_after)
     }
 
+    fn is_dead(&self, seen: &Seen) -> Result<bool, LockError> {
+        match seen.life(&self.me) {
+            Life::Dead => Ok(true),
+            Life::Alive => Ok(false),
+            Life::Unknown => self.is_silent(seen),
+        }
+    }
+
     fn server_time(&self) -> Result<Stamp, LockError> {
         file::server_time(self.path, &self.me.token)
             .map_err(|source| io_error("touch a file beside", self.path, source))
@@ -193,13 +200,7 @@ impl Attempt<'_> {
         let Some(seen) = self.observe()? else {
             return Ok(true);
         };
-        let still_dead = judged.is_unchanged(&seen)
-            && match seen.life(&self.me) {
-                Life::Dead => true,
-                Life::Alive => false,
-                Life::Unknown => self.is_silent(&seen)?,
-            };
-        if !still_dead {
+        if !judged.is_unchanged(&seen) || !self.is_dead(&seen)? {
             return Ok(false);
         }
         let removed = file::remove_if(self.path, &self.me.token, |moved| {
@@ -216,24 +217,14 @@ impl Attempt<'_> {
 
     /// Removes the gate of a taker that died on the way.
     fn clear_gate(&self, gate: &Path) -> Result<(), LockError> {
-        let look = || -> io::Result<()> {
-            let Some(seen) = file::observe(gate)? else {
-                return Ok(());
-            };
-            let dead = match seen.life(&self.me) {
-                Life::Dead => true,
-                Life::Alive => false,
-                Life::Unknown => {
-                    let now = file::server_time(self.path, &self.me.token)?;
-                    now.distance(seen.mtime) >= self.timing.stale_after
-                }
-            };
-            if dead {
-                file::remove_if(gate, &self.me.token, |moved| seen.is_unchanged(moved))?;
-            }
-            Ok(())
-        };
-        look().map_err(|source| io_error("look at the lock", gate, source))
+        let failed = |source| io_error("look at the lock", gate, source);
+        if let Some(seen) = file::observe(gate).map_err(failed)?
+            && self.is_dead(&seen)?
+        {
+            let is_same = |moved: &Seen| seen.is_unchanged(moved);
+            file::remove_if(gate, &self.me.token, is_same).map_err(failed)?;
+        }
+        Ok(())
     }
 
     fn held_by(&self, seen: Option<Seen>) -> LockError {

@@ -110,15 +110,7 @@ fn begin(record: &Record, reason: Reason, attempts: &mut Vec<Attempt>) {
         // The Python program: each submission is a new attempt.
         _ => None,
     };
-    let at = known.unwrap_or_else(|| {
-        for attempt in attempts.iter_mut() {
-            if attempt.place == Place::Current {
-                attempt.place = Place::Followed;
-            }
-        }
-        attempts.push(new_attempt(record, attempts));
-        attempts.len() - 1
-    });
+    let at = known.unwrap_or_else(|| follow(record, attempts));
     let Some(attempt) = attempts.get_mut(at) else {
         return;
     };
@@ -135,12 +127,7 @@ fn begin(record: &Record, reason: Reason, attempts: &mut Vec<Attempt>) {
 
 fn change(record: &Record, status: TaskStatus, attempts: &mut Vec<Attempt>) {
     if of(record, attempts).is_none() {
-        for attempt in attempts.iter_mut() {
-            if attempt.place == Place::Current {
-                attempt.place = Place::Followed;
-            }
-        }
-        attempts.push(new_attempt(record, attempts));
+        follow(record, attempts);
     }
     let Some(attempt) = of(record, attempts) else {
         return;
@@ -163,6 +150,17 @@ fn change(record: &Record, status: TaskStatus, attempts: &mut Vec<Attempt>) {
     }
     row.updated_at = Some(record.at);
     attempt.touched = record.at;
+}
+
+/// Adds an attempt that takes the place of the current one. Returns where it is.
+fn follow(record: &Record, attempts: &mut Vec<Attempt>) -> usize {
+    for attempt in attempts.iter_mut() {
+        if attempt.place == Place::Current {
+            attempt.place = Place::Followed;
+        }
+    }
+    attempts.push(new_attempt(record, attempts));
+    attempts.len() - 1
 }
 
 fn new_attempt(record: &Record, before: &[Attempt]) -> Attempt {

@@ -266,12 +266,11 @@ impl Merge {
         meta.generation = meta.generation.max(generation) + u64::from(!self.sound);
         out.damage = files::damage(sources, &out);
         out.files = Rebuilding {
-            state: identity(&sources.state),
+            state: sources.state.identity().cloned(),
             state_is_sound: self.sound,
-            damaged_attempts: match &sources.attempts {
-                Found::Damaged { identity, .. } => identity.clone(),
-                _ => None,
-            },
+            damaged_attempts: (sources.attempts.is_damaged())
+                .then(|| sources.attempts.identity().cloned())
+                .flatten(),
             journal: sources.journal_mark,
             damaged: files::damaged(sources),
         };
@@ -298,21 +297,13 @@ fn rows_of(found: &Found<Contents>) -> impl Iterator<Item = &TaskRow> {
     found.read().into_iter().flat_map(|contents| &contents.rows)
 }
 
-fn identity(found: &Found<Contents>) -> Option<Identity> {
-    match found {
-        Found::Read(contents) => Some(contents.identity.clone()),
-        Found::Damaged { identity, .. } => identity.clone(),
-        Found::Missing | Found::Unusable(_) => None,
-    }
-}
-
 /// Returns the count of saves that a file tells of. That of a damaged file may be wrong itself: a
 /// huge one must not end the counting.
 fn generation_of(found: &Found<Contents>) -> Option<u64> {
-    match (found, identity(found)?) {
+    match (found, found.identity()?) {
         (Found::Read(contents), _) => Some(contents.meta.generation),
         (_, Identity::Ours { generation, .. }) => {
-            Some(generation).filter(|generation| *generation < u64::MAX / 2)
+            Some(*generation).filter(|generation| *generation < u64::MAX / 2)
         }
         _ => None,
     }

@@ -3,6 +3,7 @@
 //! Damaged bytes end in an error, whatever they are: the row hash finds what Parquet lets through,
 //! and a panic of its reader is caught.
 
+mod pipeline;
 mod read;
 mod write;
 
@@ -17,9 +18,9 @@ use sha2::{Digest as _, Sha256};
 pub use write::write;
 
 use super::ReadError;
-use super::guard::guarded;
 use super::keys::{GENERATION, HASH, own_keys};
 use crate::base::hex::hex;
+use crate::base::threads::caught;
 use crate::model::state::TaskRow;
 use crate::model::state::table::{Identity, Metadata};
 
@@ -38,15 +39,19 @@ const GROUP_ROWS: usize = 128 * 1024;
 /// From here on a second thread is worth its start.
 const MANY_ROWS: usize = 20_000;
 
-/// Reads a whole file.
+/// Reads a whole file, which may hold anything: a panic of the reader becomes an error.
 pub fn read(bytes: bytes::Bytes) -> Result<Contents, ReadError> {
-    guarded(|| read::read_unguarded(bytes))
+    caught(|| read::read_unguarded(bytes)).unwrap_or_else(|_| Err(undecodable()))
+}
+
+fn undecodable() -> ReadError {
+    ReadError::Damaged("its pages cannot be decoded".to_owned())
 }
 
 /// Looks which file this is, without reading its rows if it is ours. None: it is neither ours nor
 /// Parquet, or damaged.
 pub fn identify(file: &File) -> std::io::Result<Identity> {
-    if let Some((generation, hash)) = guarded(|| Ok(ours(file))).ok().flatten() {
+    if let Some((generation, hash)) = caught(|| ours(file)).ok().flatten() {
         return Ok(Identity::Ours { generation, hash });
     }
     if !file.metadata()?.is_file() {

@@ -45,17 +45,29 @@ impl StatePaths {
             return Err(bad("it has no file name"));
         };
         let stem = stem_of(&name);
-        let beside = |stem: &OsStr, end| beside(&state, stem, end);
+        let [
+            backup,
+            attempts,
+            journal,
+            lock,
+            control,
+            calls,
+            local,
+            arrays,
+        ] = ENDS.map(|end| match end {
+            BACKUP => beside(&state, &name, end),
+            end => beside(&state, stem, end),
+        });
         let paths = Self {
-            backup: beside(&name, ".bak"),
-            attempts: beside(stem, ".attempts.parquet"),
-            journal: beside(stem, ".journal.jsonl"),
-            lock: beside(stem, ".lock"),
-            control: beside(stem, ".control.json"),
-            calls: beside(stem, ".calls.json"),
-            local: beside(stem, ".local"),
-            arrays: beside(stem, ".arrays"),
             state,
+            backup,
+            attempts,
+            journal,
+            lock,
+            control,
+            calls,
+            local,
+            arrays,
         };
         let name = name.as_encoded_bytes();
         if ENDS.iter().any(|end| name.ends_with(end.as_bytes())) {
@@ -131,10 +143,11 @@ fn is_parquet(path: &Path) -> bool {
 }
 
 const PARQUET: &str = ".parquet";
+const BACKUP: &str = ".bak";
 
 /// How the names of the files beside a state file end.
 const ENDS: [&str; 8] = [
-    ".bak",
+    BACKUP,
     ".attempts.parquet",
     ".journal.jsonl",
     ".lock",

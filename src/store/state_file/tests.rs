@@ -1,26 +1,13 @@
 //! The order of reading, with a journal that another process folds meanwhile.
 
 use super::*;
-use crate::model::state::{JobFacts, TaskKey, TaskStatus};
+use crate::model::state::{TaskKey, TaskStatus};
 use crate::store::journal::Journal;
 
 fn row(subject: &str) -> TaskRow {
     TaskRow {
-        key: TaskKey::new(subject, "", "bids"),
-        status: TaskStatus::Pending,
-        submitted_at: None,
-        job_id: None,
-        reason: None,
         attempt: Some(1),
-        facts: JobFacts::default(),
-        updated_at: None,
-        missing_since: None,
-        job_name: None,
-        submission_id: None,
-        replaces_outputs: None,
-        retry: Default::default(),
-        input_sessions: None,
-        other_columns: None,
+        ..TaskRow::new(TaskKey::new(subject, "", "bids"), TaskStatus::Pending)
     }
 }
 

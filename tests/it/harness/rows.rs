@@ -3,27 +3,11 @@
 use std::sync::Arc;
 
 use snbb_scheduler::model::job::JobId;
-use snbb_scheduler::model::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
+use snbb_scheduler::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
 
 /// Makes a row with nothing but what it must have.
 pub fn bare(key: TaskKey, status: TaskStatus) -> TaskRow {
-    TaskRow {
-        key,
-        status,
-        submitted_at: None,
-        job_id: None,
-        reason: None,
-        attempt: None,
-        facts: JobFacts::default(),
-        updated_at: None,
-        missing_since: None,
-        job_name: None,
-        submission_id: None,
-        replaces_outputs: None,
-        retry: Default::default(),
-        input_sessions: None,
-        other_columns: None,
-    }
+    TaskRow::new(key, status)
 }
 
 /// Makes the row of a first attempt, as the program itself would.

@@ -7,27 +7,18 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use crate::model::state::table::Metadata;
-use crate::model::state::{JobFacts, Reason, State, TaskRow, TaskStatus};
+use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 
 use super::*;
 
 fn row(task: usize, status: TaskStatus, attempt: Option<i32>) -> TaskRow {
     TaskRow {
-        key: intent(task, "", 1, 0).key,
-        status,
         submitted_at: Some(time(-1000)),
         job_id: Some(JobId::new("7")),
         reason: (status == TaskStatus::Failed).then_some(Reason::Timeout),
         attempt,
-        facts: JobFacts::default(),
-        updated_at: None,
-        missing_since: None,
-        job_name: None,
         submission_id: attempt.map(|n| format!("old{task}-{n}").into()),
-        replaces_outputs: None,
-        retry: Default::default(),
-        input_sessions: None,
-        other_columns: None,
+        ..TaskRow::new(intent(task, "", 1, 0).key, status)
     }
 }
 

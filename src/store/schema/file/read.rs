@@ -1,8 +1,7 @@
 //! From the bytes of a Parquet file to rows and metadata.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, mpsc};
-use std::thread::Builder;
+use std::sync::Arc;
 
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -17,10 +16,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::super::decode::{Decoder, Layout, part_of_others};
 use super::super::digest::{self, Digest};
-use super::super::guard::guarded;
 use super::super::keys::{GENERATION, HASH, VERSION, own_keys, parse_metadata};
 use super::super::{FORMAT_VERSION, ReadError, own_column, repeats};
-use super::{Contents, GROUP_ROWS, MANY_ROWS};
+use super::pipeline::{self, Take};
+use super::{Contents, GROUP_ROWS, MANY_ROWS, undecodable};
 use crate::base::hex::hex;
 use crate::model::state::TaskRow;
 use crate::model::state::table::{Identity, Metadata};
@@ -74,11 +73,13 @@ pub(super) fn read_unguarded(bytes: bytes::Bytes) -> Result<Contents, ReadError>
     // Columns stay also if there is no row.
     found.append(&RecordBatch::new_empty(Arc::clone(&schema)))?;
     let digest = is_own.then(|| Digest::new(&schema));
-    let digest = if rows_expected < MANY_ROWS {
-        read_here(reader, digest, &mut found)?
-    } else {
-        read_with_thread(reader, digest, &mut found)?
-    };
+    let digest = pipeline::run(
+        rows_expected >= MANY_ROWS,
+        (reader, digest),
+        unpack,
+        |batch| found.append(batch),
+        undecodable,
+    )?;
 
     let mut meta = Metadata::default();
     if let (Some(digest), Some(hash)) = (digest, hash) {
@@ -162,11 +163,10 @@ impl Found {
     }
 }
 
-/// Unpacks and hashes batches, and hands each to `take` before it is hashed, until that wants no more.
+/// Unpacks and hashes batches, and hands each over before it is hashed.
 fn unpack(
-    reader: ParquetRecordBatchReader,
-    mut digest: Option<Digest>,
-    mut take: impl FnMut(&RecordBatch) -> Result<bool, ReadError>,
+    (reader, mut digest): (ParquetRecordBatchReader, Option<Digest>),
+    take: Take<'_, ReadError>,
 ) -> Result<Option<Digest>, ReadError> {
     for batch in reader {
         let batch = batch.map_err(broken)?;
@@ -178,47 +178,6 @@ fn unpack(
         }
     }
     Ok(digest)
-}
-
-fn read_here(
-    reader: ParquetRecordBatchReader,
-    digest: Option<Digest>,
-    found: &mut Found,
-) -> Result<Option<Digest>, ReadError> {
-    unpack(reader, digest, |batch| found.append(batch).map(|()| true))
-}
-
-/// Unpacks and hashes in a second thread while this one makes rows; all in this one if the system
-/// gives no thread.
-fn read_with_thread(
-    reader: ParquetRecordBatchReader,
-    digest: Option<Digest>,
-    found: &mut Found,
-) -> Result<Option<Digest>, ReadError> {
-    std::thread::scope(|scope| {
-        let (sender, batches) = mpsc::sync_channel(1);
-        let (hand_over, handed) = mpsc::channel::<(ParquetRecordBatchReader, Option<Digest>)>();
-        let unpacking = Builder::new().spawn_scoped(scope, move || {
-            guarded(|| match handed.recv() {
-                Ok((reader, digest)) => unpack(reader, digest, |batch| {
-                    Ok(sender.send(batch.clone()).is_ok())
-                }),
-                Err(_) => Ok(None),
-            })
-        });
-        let Ok(unpacking) = unpacking else {
-            return read_here(reader, digest, found);
-        };
-        // It fails only if the thread has ended, and that is found out below.
-        let _ = hand_over.send((reader, digest));
-        let outcome = batches.iter().try_for_each(|batch| found.append(&batch));
-        drop(batches);
-        let digest = unpacking
-            .join()
-            .unwrap_or_else(|_| Err(ReadError::Damaged("its pages cannot be decoded".to_owned())));
-        outcome?;
-        digest
-    })
 }
 
 /// Has texts that repeat read as dictionaries, so that each is made once and shared.

@@ -1,7 +1,6 @@
 //! From rows and metadata to the bytes of a Parquet file.
 
-use std::sync::{Arc, mpsc};
-use std::thread::Builder;
+use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use parquet::arrow::ArrowWriter;
@@ -14,6 +13,7 @@ use parquet::schema::types::ColumnPath;
 use super::super::digest::Digest;
 use super::super::keys::{HASH, pairs_of};
 use super::super::{encode, schema_with};
+use super::pipeline::{self, Take};
 use super::{GROUP_ROWS, MANY_ROWS};
 use crate::model::state::TaskRow;
 use crate::model::state::columns::{COLUMNS, Kind};
@@ -32,46 +32,23 @@ pub fn write(
     ));
     let pairs = pairs_of(meta)?;
     let mut writer = ArrowWriter::try_new(Vec::new(), Arc::clone(&schema), Some(properties()))?;
-    let mut digest = Digest::new(&schema);
-    let encode = |rows: &[&TaskRow], digest: &mut Digest| -> Result<RecordBatch, ParquetError> {
-        let batch = encode::batch(rows, other_columns, &schema)?;
-        digest.update(&batch)?;
-        Ok(batch)
-    };
-    if rows.len() < MANY_ROWS {
-        let batch = encode(rows, &mut digest)?;
-        writer.write(&batch)?;
-    } else {
-        std::thread::scope(|scope| {
-            let (sender, batches) = mpsc::sync_channel(1);
-            let (hand_over, handed) = mpsc::channel::<&mut Digest>();
-            let encoding = Builder::new().spawn_scoped(scope, move || {
-                let Ok(digest) = handed.recv() else {
-                    return Ok(());
-                };
-                for rows in rows.chunks(GROUP_ROWS) {
-                    let batch = encode(rows, digest)?;
-                    if sender.send(batch).is_err() {
-                        break;
-                    }
-                }
-                Ok::<(), ParquetError>(())
-            });
-            let Ok(encoding) = encoding else {
-                return rows
-                    .chunks(GROUP_ROWS)
-                    .try_for_each(|rows| writer.write(&encode(rows, &mut digest)?));
-            };
-            // It fails only if the thread has ended, and that is found out below.
-            let _ = hand_over.send(&mut digest);
-            for batch in batches {
-                writer.write(&batch)?;
+    let encode = |mut digest: Digest, take: Take<'_, ParquetError>| {
+        for rows in rows.chunks(GROUP_ROWS) {
+            let batch = encode::batch(rows, other_columns, &schema)?;
+            digest.update(&batch)?;
+            if !take(&batch)? {
+                break;
             }
-            encoding
-                .join()
-                .map_err(|_| ParquetError::General("a thread has panicked".to_owned()))?
-        })?;
-    }
+        }
+        Ok(digest)
+    };
+    let digest = pipeline::run(
+        rows.len() >= MANY_ROWS,
+        Digest::new(&schema),
+        encode,
+        |batch| writer.write(batch),
+        || ParquetError::General("a thread has panicked".to_owned()),
+    )?;
     let hash = digest.finish(&pairs);
     for (key, value) in pairs {
         writer.append_key_value_metadata(KeyValue::new(key, value));
