@@ -20,8 +20,6 @@ use serde::Serialize as _;
 use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Map, Value};
 
-use crate::model::job::JobId;
-
 use opening::MARK;
 
 pub use event::{Event, EventKind};
@@ -177,6 +175,7 @@ fn timestamp(at: DateTime<Utc>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::model::job::JobId;
     use chrono::TimeZone as _;
 
     use super::*;
