@@ -95,6 +95,8 @@ pub enum Act {
     Scancel(String, u32),
     /// `cancel` of a subject's tasks by the program.
     Cancel(String),
+    /// `scontrol requeue` of a job.
+    Requeue(String),
     NodeDown,
     ControllerRestart,
 }

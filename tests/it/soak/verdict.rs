@@ -308,6 +308,12 @@ fn explain(
         ("FAILED", Some(Reason::ExitCode)) => match fate {
             Some("fails" | "fails75" | "betrays") => Ok(()),
             Some("memory") if !evidence.has_memory_limits => Ok(()),
+            // "Killing non-startable batch job: Job credential revoked": the node still held the run before.
+            _ if evidence.acts.contains(&Act::Requeue(job.to_owned()))
+                && row.facts.exit_code.as_deref() == Some("1:0") =>
+            {
+                Ok(())
+            }
             _ => Err("its job did not fail by itself"),
         },
         ("TIMEOUT", Some(Reason::Timeout)) if fate == Some("timeout") => Ok(()),

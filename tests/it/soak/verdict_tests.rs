@@ -187,6 +187,16 @@ fn ends_without_a_cause_are_seen() {
     cancelled(&mut by_root);
     by_root.acts.push(Act::Scancel("8".to_owned(), 0));
     assert_eq!(judge(&by_root), [""; 0]);
+    // Slurm fails a job that it requeues before the node has let go of the run before.
+    let not_startable = |all: &mut Evidence| {
+        all.log[1].note = "slow".to_owned();
+        all.rows[0].facts.exit_code = Some("1:0".into());
+    };
+    broken(not_startable, "its job did not fail by itself");
+    let mut requeued = good();
+    not_startable(&mut requeued);
+    requeued.acts.push(Act::Requeue("8".to_owned()));
+    assert_eq!(judge(&requeued), [""; 0]);
     let complete = |all: &mut Evidence| {
         all.rows[0].status = TaskStatus::Complete;
         all.rows[0].reason = Some(Reason::Verified);

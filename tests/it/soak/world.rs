@@ -235,6 +235,8 @@ impl<'a> World<'a> {
             let job = line.split(' ').next().unwrap();
             let said = self.site.slurm(true, &["scontrol", "requeue", job]);
             self.site.note("requeues", &format!("{job} {said:?}"));
+            let requeue = Act::Requeue(job.to_string());
+            self.site.diary().acts.push(requeue);
         }
     }
 
