@@ -19,7 +19,7 @@ use crate::show::audit::collect::{Input, collect};
 use crate::show::audit::patterns::Patterns;
 use crate::show::audit::report::{Report, UnreadableItem};
 use crate::show::audit::trend::{Snapshot, trend};
-use crate::show::audit::{Parts, html, saved_reports, text};
+use crate::show::audit::{Part, html, saved_reports, text};
 use crate::show::mail;
 use crate::show::mail::Message;
 
@@ -27,18 +27,18 @@ use crate::show::mail::Message;
 const SHOWN: usize = 10;
 
 pub fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    let destination = destination(context, args, printer)?;
+    let report_dir = report_dir(context, args, printer)?;
     let mut report = gather(context, args, printer)?;
     // A full disk is what a report may have to tell of: it goes wherever it can.
     let mut saved = Ok(());
-    if let Some(dir) = &destination.report_dir {
+    if let Some(dir) = &report_dir {
         compare(&mut report, dir);
         saved = saved_reports::save(dir, &report)
             .map(drop)
             .map_err(unwritten);
     }
     let bytes = rendered(&report, args, printer.width())?;
-    match &destination.output {
+    match &args.output {
         Some(file) => match saved_reports::replace(file, &bytes).map_err(unwritten) {
             Ok(()) => printer.talk(&format!("the report is in {}", file.display())),
             Err(failure) => saved = saved.and(Err(failure)),
@@ -75,18 +75,12 @@ pub fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result
     })
 }
 
-/// Says where the report goes beside stdout.
-struct Destination {
-    output: Option<PathBuf>,
-    report_dir: Option<PathBuf>,
-}
-
-/// Judges what was asked for before any work is done.
-fn destination(
+/// Judges what was asked for before any work is done, and returns where the report is saved, if it is.
+fn report_dir(
     context: &Context,
     args: &AuditArgs,
     printer: &mut Printer,
-) -> Result<Destination, Failure> {
+) -> Result<Option<PathBuf>, Failure> {
     if args.email {
         // Not only after hours of reading.
         mail::check(&context.config.audit)?;
@@ -97,28 +91,18 @@ fn destination(
         printer
             .note("no trend: --history needs `audit.report_dir`, the directory of earlier reports");
     }
-    let output = args.output.clone();
-    for path in [&report_dir, &output].into_iter().flatten() {
+    for path in [&report_dir, &args.output].into_iter().flatten() {
         refuse_data(&context.config, path, "")?;
     }
-    Ok(Destination { output, report_dir })
+    Ok(report_dir)
 }
 
 fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<Report, Failure> {
-    let parts = match (args.dicom_only, args.logs_only, args.efficiency) {
-        (true, ..) => Parts {
-            dicom: true,
-            ..Parts::NONE
-        },
-        (_, true, _) => Parts {
-            logs: true,
-            ..Parts::NONE
-        },
-        (.., true) => Parts {
-            efficiency: true,
-            ..Parts::NONE
-        },
-        _ => Parts::ALL,
+    let parts: &'static [Part] = match (args.dicom_only, args.logs_only, args.efficiency) {
+        (true, ..) => &[Part::Dicom],
+        (_, true, _) => &[Part::Logs],
+        (.., true) => &[Part::Efficiency],
+        _ => Part::ALL,
     };
     let config = &context.config;
     let patterns = Patterns::new(&config.audit.log_patterns).map_err(|error| Failure::Usage {
@@ -129,29 +113,28 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
     let state = context.read_state(printer)?;
     let selection = context.selection_among(&args.select, Some(&state))?;
     let (found, manifest) = sessions_and_tasks(context, args, parts, printer)?;
-    if parts.needs_sessions() {
+    if parts.contains(&Part::Tasks) || parts.contains(&Part::Dicom) {
         context.refuse_unknown_in(&found, &args.select)?;
     }
     let mut unreadable = Vec::new();
     let attempts = attempts(context, &mut unreadable);
     let project = context.project(&state);
     let mut executor = context.executor(Access::ReadOnly, &state)?;
-    let queue = match args.queue && parts.tasks {
+    let queue = match args.queue && parts.contains(&Part::Tasks) {
         false => None,
         true => match executor.observe(&Question::default()).queue {
             Answer::Got(jobs) => Some(jobs),
             Answer::Off => None,
             Answer::Failed(error) => {
-                unreadable.push(UnreadableItem {
-                    part: "queue",
-                    path: "queue".to_owned(),
-                    error,
-                });
+                unreadable.push(UnreadableItem::new("queue", Path::new("queue"), error));
                 None
             }
         },
     };
-    let probe = parts.tasks.then(|| context.probe()).transpose()?;
+    let probe = parts
+        .contains(&Part::Tasks)
+        .then(|| context.probe())
+        .transpose()?;
     let progress = printer.progress(None, "looking at tasks, logs and DICOM files");
     let report = collect(Input {
         config,
@@ -181,15 +164,15 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
 fn sessions_and_tasks(
     context: &Context,
     args: &AuditArgs,
-    parts: Parts,
+    parts: &[Part],
     printer: &mut Printer,
 ) -> Result<(Discovery, Manifest), Failure> {
-    if parts.tasks {
+    if parts.contains(&Part::Tasks) {
         // A subject-scoped task has no session: the report chooses by the sessions that it shows. And
         // `--procedure` may name one that only rows know: nothing is decided about it.
         let by_subject = Selection::new(&args.select.subjects, &[], &[], &[])?;
         context.plan(by_subject, printer)
-    } else if parts.dicom {
+    } else if parts.contains(&Part::Dicom) {
         Ok((context.discover(printer)?, Manifest::default()))
     } else {
         Ok(Default::default())
@@ -200,11 +183,8 @@ fn attempts(context: &Context, unreadable: &mut Vec<UnreadableItem>) -> Vec<Task
     match context.store.read_attempts() {
         Ok(attempts) => attempts,
         Err(error) => {
-            unreadable.push(UnreadableItem {
-                part: "attempts",
-                path: context.store.paths.attempts.display().to_string(),
-                error: error.to_string(),
-            });
+            let path = &context.store.paths.attempts;
+            unreadable.push(UnreadableItem::new("attempts", path, error));
             Vec::new()
         }
     }
@@ -215,8 +195,10 @@ fn compare(report: &mut Report, dir: &Path) {
     let (earlier, unreadable) =
         saved_reports::earlier(dir, study.selection.as_deref(), study.created_at);
     report.unreadable.extend(unreadable);
-    report.trend = earlier
-        .map(|(path, before)| trend(&before, &path.to_string_lossy(), &Snapshot::of(report)));
+    report.trend = earlier.and_then(|(path, before)| {
+        let now = Snapshot::of(report)?;
+        Some(trend(&before, &path.to_string_lossy(), &now))
+    });
 }
 
 fn rendered(report: &Report, args: &AuditArgs, width: Option<u16>) -> Result<Vec<u8>, Failure> {

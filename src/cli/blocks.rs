@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::layout::printable;
+use crate::base::printable::printable;
 use crate::show::tables::words::{first_word, short_cell};
 
 /// Columns of the labels.

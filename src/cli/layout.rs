@@ -8,6 +8,7 @@ use comfy_table::{
 };
 use polars::prelude::{AnyValue, DataFrame};
 
+use crate::base::printable::printable;
 use crate::show::tables::words::short_cell;
 
 /// Stands for a missing value and for an empty text, so that every field of a line is there.
@@ -143,22 +144,6 @@ pub fn width_of(frame: &DataFrame) -> usize {
 /// Returns how many it needs with the narrowest gaps.
 pub fn least_width_of(frame: &DataFrame) -> usize {
     needed(&columns_of(frame, Layout::default()), NARROW_GAP)
-}
-
-/// Makes a text safe to show: control characters (escape sequences, line ends) are written out.
-pub fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains(char::is_control) {
-        return Cow::Borrowed(text);
-    }
-    let mut safe = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        if c.is_control() {
-            safe.extend(c.escape_default());
-        } else {
-            safe.push(c);
-        }
-    }
-    Cow::Owned(safe)
 }
 
 /// Blanks between two columns.

@@ -16,8 +16,9 @@ use polars::prelude::DataFrame;
 pub use clap::ColorChoice;
 pub use options::{Format, PrinterOptions, Verbosity};
 
-use super::layout::{Layout, least_width_of, printable, render, width_of};
+use super::layout::{Layout, least_width_of, render, width_of};
 use super::progress::{DELAY, Progress};
+use crate::base::printable::printable;
 use crate::base::sys;
 use crate::show::tables::{TableError, to_csv, to_json};
 

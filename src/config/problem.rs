@@ -1,5 +1,6 @@
 //! What is wrong with a configuration: where, what, and what to do. No reading, no checking.
 
+use crate::base::printable::printable;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -94,17 +95,6 @@ pub(super) fn quote(text: &str) -> String {
     } else {
         format!("'{text}'")
     }
-}
-
-/// Escapes what would break the line or steer a terminal.
-fn printable(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| {
-            let escaped = c.is_control().then(|| c.escape_default());
-            let plain = escaped.is_none().then_some(c);
-            escaped.into_iter().flatten().chain(plain)
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -20,46 +20,26 @@ pub(crate) mod testing;
 pub mod text;
 pub mod trend;
 
-/// Says which parts of the report are wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Parts {
+/// A part of the report that can be asked for alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Part {
     /// Decisions, health, failures, stale jobs, orphans, scripts, progress.
-    pub tasks: bool,
-    pub dicom: bool,
-    pub logs: bool,
-    pub efficiency: bool,
+    Tasks,
+    Dicom,
+    Logs,
+    Efficiency,
 }
 
-impl Parts {
-    pub const ALL: Self = Self {
-        tasks: true,
-        dicom: true,
-        logs: true,
-        efficiency: true,
-    };
-    pub const NONE: Self = Self {
-        tasks: false,
-        dicom: false,
-        logs: false,
-        efficiency: false,
-    };
+impl Part {
+    pub const ALL: &[Self] = &[Self::Tasks, Self::Dicom, Self::Logs, Self::Efficiency];
 
-    /// True if sessions must be looked for.
-    pub fn needs_sessions(self) -> bool {
-        self.tasks || self.dicom
-    }
-
-    /// Returns the words of the report.
-    pub fn words(self) -> Vec<&'static str> {
-        let parts = [
-            (self.tasks, "tasks"),
-            (self.dicom, "dicom"),
-            (self.logs, "logs"),
-            (self.efficiency, "efficiency"),
-        ];
-        let parts = parts.into_iter();
-        parts
-            .filter_map(|(wanted, word)| wanted.then_some(word))
-            .collect()
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tasks => "tasks",
+            Self::Dicom => "dicom",
+            Self::Logs => "logs",
+            Self::Efficiency => "efficiency",
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use anstyle::{AnsiColor, Style};
 
+use crate::base::printable::printable;
 use crate::cli::blocks::wrap;
-use crate::cli::layout::printable;
 use crate::setup::check::{Finding, Level};
 
 /// Says how they are shown.

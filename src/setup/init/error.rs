@@ -1,5 +1,6 @@
 //! What stands between the answers and a study that works, and the way out.
 
+use crate::base::printable::printable;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -197,15 +198,7 @@ impl InitError {
 
 /// Shows a path on one line, whatever it holds.
 pub fn shown(path: &Path) -> String {
-    let mut shown = String::new();
-    for c in path.to_string_lossy().chars() {
-        if c.is_control() {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
+    printable(&path.to_string_lossy()).into_owned()
 }
 
 fn is(paths: &[PathBuf]) -> String {

@@ -11,21 +11,19 @@ use super::details::Details;
 use super::efficiency::efficiency;
 use super::patterns::Patterns;
 use super::progress::progress;
-use super::report::{
-    FORMAT, Failures, Logs, Orphans, Report, ScriptFinding, StaleJob, Study, TaskDetail,
-    UnreadableItem,
-};
+use super::report::{FORMAT, Logs, Orphans, Report, Study, TaskDetail, UnreadableItem};
 use super::summary::{self, Selected};
-use super::{Parts, health, inputs, logs, matters};
+use super::{Part, health, inputs, logs, matters};
 use crate::base::regular::words;
 use crate::decide::manifest::{Decision, Manifest, Planned, Selection, Skip};
 use crate::decide::request;
 use crate::executor::{ExecutorError, JobReport};
 use crate::gather::completion::probe::Probe;
+use crate::gather::disk::Unreadable;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::config::Config;
 use crate::model::job::{ExecutorKind, name_of_study};
-use crate::model::state::{State, TaskKey, TaskRow};
+use crate::model::state::{State, TaskRow};
 use crate::store::audit_log;
 
 /// Holds what a report is made of.
@@ -33,7 +31,7 @@ pub struct Input<'a> {
     pub config: &'a Config,
     pub project: &'a str,
     pub now: DateTime<Utc>,
-    pub parts: Parts,
+    pub parts: &'static [Part],
     pub selection: &'a Selection,
     /// The selection as it was typed; none: everything.
     pub selection_text: Option<String>,
@@ -61,8 +59,9 @@ pub struct Input<'a> {
 
 /// Makes the report.
 pub fn collect(input: Input<'_>) -> Report {
-    let (config, parts) = (input.config, input.parts);
+    let config = input.config;
     let dag = &config.procedures;
+    let has = |part| input.parts.contains(&part);
     let selected = Selected::new(
         dag,
         input.selection,
@@ -71,7 +70,12 @@ pub fn collect(input: Input<'_>) -> Report {
         input.state.rows(),
     );
     let mut unreadable = unreadable(&input, &selected);
-    let read_logs = parts.logs.then(|| read_logs(&input, &selected));
+    let read_logs = has(Part::Logs).then(|| {
+        let log_dir = config.slurm.log_dir.as_deref();
+        let (all, patterns) = (input.all_logs, input.patterns);
+        let threads = config.scan_threads;
+        logs::read(&selected.rows, all, log_dir, patterns, threads, input.tick)
+    });
     let (mut tasks, numbers) = details(&input, &selected);
     let logs = read_logs.map(|read| hand_out(read, &mut tasks, &mut unreadable));
     let job = |task: &Planned| {
@@ -79,37 +83,46 @@ pub fn collect(input: Input<'_>) -> Report {
         row.job_id.clone()
     };
     let matrix = summary::matrix(&selected, &|number| numbers.get(&number).copied(), &job);
-    let health = health::summary(matrix.sessions.iter().map(|row| row.health));
-    let dicom = parts.dicom.then(|| {
+    let dicom = has(Part::Dicom).then(|| {
         let (least, threads) = (config.audit.dicom_min_files, config.scan_threads);
         inputs::dicom(&selected.sessions, least, threads, input.tick)
     });
-    let mut found = Matters::default();
-    let mut progress = None;
-    if parts.tasks {
-        progress = progress_of(&input, &selected, &mut unreadable);
-        found = matters_of(&input, &selected);
-    }
+    let progress = match has(Part::Tasks) {
+        true => progress_of(&input, &selected, &mut unreadable),
+        false => None,
+    };
     unreadable.sort();
     unreadable.dedup();
+    // The selected rows, and what was tried before them.
+    let rows = |part| selected.rows.iter().copied().filter(move |_| has(part));
+    let attempts = |part| {
+        let earlier = input.attempts.iter().filter(move |_| has(part));
+        rows(part).chain(earlier.filter(|row| selected.has(row)))
+    };
+    let chosen = dag.iter().map(|(_, procedure)| procedure);
+    let chosen = chosen.filter(|p| has(Part::Tasks) && input.selection.contains_procedure(&p.name));
+    let has_directives = config.executor == ExecutorKind::Slurm;
+    let stale_after = config.audit.stale_job_threshold;
     Report {
         format: FORMAT,
         study: study(&input),
         totals: summary::totals(&selected),
         procedures: summary::procedures(&selected),
-        health,
+        health: health::summary(matrix.sessions.iter().map(|row| row.health)),
         matrix,
         tasks,
         dicom,
         logs,
-        stale: found.stale,
-        orphans: found.orphans,
-        scripts: found.scripts,
-        failures: found.failures,
-        efficiency: match parts.efficiency {
-            true => efficiency(attempts(&input, &selected), dag),
-            false => Vec::new(),
+        stale: matters::stale(rows(Part::Tasks), stale_after, input.now),
+        orphans: Orphans {
+            rows: matters::orphan_rows(rows(Part::Tasks), dag, input.found),
+            jobs: input
+                .queue
+                .map(|queue| matters::orphan_jobs(queue, input.state.rows(), input.project)),
         },
+        scripts: inputs::scripts(chosen, input.find_script, has_directives),
+        failures: matters::failures(rows(Part::Tasks), attempts(Part::Tasks), dag),
+        efficiency: efficiency(attempts(Part::Efficiency), dag),
         progress,
         trend: None,
         unreadable,
@@ -118,27 +131,16 @@ pub fn collect(input: Input<'_>) -> Report {
 
 /// Lists what was left out on the way here, by the decisions and by the search for sessions.
 fn unreadable(input: &Input<'_>, selected: &Selected<'_>) -> Vec<UnreadableItem> {
+    let item = |part, what: &Unreadable| UnreadableItem::new(part, &what.path, &what.error);
     let mut unreadable = input.unreadable.clone();
-    unreadable.extend(unreadable_tasks(selected));
-    unreadable.extend(input.found.unreadable.iter().map(|what| UnreadableItem {
-        part: "sessions",
-        path: lossy(&what.path),
-        error: what.error.clone(),
+    let tasks = selected.tasks.iter();
+    unreadable.extend(tasks.filter_map(|task| match &task.decision {
+        Decision::Skip(Skip::Unreadable(what)) => Some(item("outputs", what)),
+        _ => None,
     }));
+    let sessions = input.found.unreadable.iter();
+    unreadable.extend(sessions.map(|what| item("sessions", what)));
     unreadable
-}
-
-fn read_logs(input: &Input<'_>, selected: &Selected<'_>) -> logs::Read {
-    let log_dir = input.config.slurm.log_dir.as_deref();
-    let threads = input.config.scan_threads;
-    logs::read(
-        &selected.rows,
-        input.all_logs,
-        log_dir,
-        input.patterns,
-        threads,
-        input.tick,
-    )
 }
 
 /// Tells of the tasks that deserve a look; the place of each in the list, by its number in the manifest.
@@ -163,56 +165,14 @@ fn hand_out(
     unreadable: &mut Vec<UnreadableItem>,
 ) -> Logs {
     for task in tasks {
-        let key = TaskKey {
-            subject: Arc::clone(&task.subject),
-            session: Arc::clone(&task.session),
-            procedure: Arc::clone(&task.procedure),
-        };
-        if let Some(job) = task.job.as_mut().filter(|_| read.silent.contains(&key)) {
+        let key = &task.key;
+        if let Some(job) = task.job.as_mut().filter(|_| read.silent.contains(key)) {
             (job.output, job.error) = (None, None);
         }
-        task.log_tail = read.tails.remove(&key).unwrap_or_default();
+        task.log_tail = read.tails.remove(key).unwrap_or_default();
     }
     unreadable.append(&mut read.unreadable);
     read.logs
-}
-
-/// Lists the selected rows, and what was tried before them.
-fn attempts<'a>(
-    input: &'a Input<'_>,
-    selected: &'a Selected<'_>,
-) -> impl Iterator<Item = &'a TaskRow> {
-    let earlier = input.attempts.iter().filter(|row| selected.has(row));
-    selected.rows.iter().copied().chain(earlier)
-}
-
-/// Holds what only a report about tasks tells of.
-#[derive(Default)]
-struct Matters {
-    stale: Vec<StaleJob>,
-    orphans: Orphans,
-    scripts: Vec<ScriptFinding>,
-    failures: Failures,
-}
-
-fn matters_of(input: &Input<'_>, selected: &Selected<'_>) -> Matters {
-    let config = input.config;
-    let dag = &config.procedures;
-    let rows = || selected.rows.iter().copied();
-    let chosen = dag.iter().map(|(_, procedure)| procedure);
-    let chosen = chosen.filter(|p| input.selection.contains_procedure(&p.name));
-    let has_directives = config.executor == ExecutorKind::Slurm;
-    let orphan_jobs =
-        |queue: &[JobReport]| matters::orphan_jobs(queue, input.state.rows(), input.project);
-    Matters {
-        stale: matters::stale(rows(), config.audit.stale_job_threshold, input.now),
-        orphans: Orphans {
-            rows: matters::orphan_rows(rows(), dag, input.found),
-            jobs: input.queue.map(orphan_jobs),
-        },
-        scripts: inputs::scripts(chosen, input.find_script, has_directives),
-        failures: matters::failures(rows(), attempts(input, selected), dag),
-    }
 }
 
 fn study(input: &Input<'_>) -> Study {
@@ -221,7 +181,7 @@ fn study(input: &Input<'_>) -> Study {
         project: name_of_study(input.project).to_owned(),
         created_at: input.now,
         version: env!("CARGO_PKG_VERSION"),
-        parts: input.parts.words(),
+        parts: input.parts,
         config: config.file.as_deref().map(lossy),
         dicom_root: lossy(&config.dicom_root),
         bids_root: lossy(&config.bids_root),
@@ -231,20 +191,6 @@ fn study(input: &Input<'_>) -> Study {
         log_dir: config.slurm.log_dir.as_deref().map(lossy),
         selection: input.selection_text.clone(),
     }
-}
-
-fn unreadable_tasks(selected: &Selected<'_>) -> Vec<UnreadableItem> {
-    let tasks = selected.tasks.iter();
-    tasks
-        .filter_map(|task| match &task.decision {
-            Decision::Skip(Skip::Unreadable(what)) => Some(UnreadableItem {
-                part: "outputs",
-                path: lossy(&what.path),
-                error: what.error.clone(),
-            }),
-            _ => None,
-        })
-        .collect()
 }
 
 fn progress_of(
@@ -260,11 +206,7 @@ fn progress_of(
             contents
         }
         Err(error) => {
-            unreadable.push(UnreadableItem {
-                part: "audit_log",
-                path: lossy(log),
-                error: words(&error),
-            });
+            unreadable.push(UnreadableItem::new("audit_log", log, words(&error)));
             return None;
         }
     };

@@ -26,15 +26,6 @@ pub struct Details<'a> {
     pub log_dir: Option<&'a Path>,
 }
 
-/// Says whether a task is worth telling of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Worth {
-    No,
-    /// If outputs are there although nothing was submitted yet.
-    IfBegun,
-    Yes,
-}
-
 impl Details<'_> {
     /// Returns the details in the order of the tasks, and for each task with details its number.
     pub fn collect(
@@ -44,7 +35,7 @@ impl Details<'_> {
     ) -> (Vec<TaskDetail>, HashMap<usize, usize>) {
         let mut by_subject: BTreeMap<&SubjectLabel, Vec<usize>> = BTreeMap::new();
         for (number, task) in selected.tasks.iter().enumerate() {
-            if self.worth(task) != Worth::No {
+            if self.worth(task).is_some() {
                 by_subject.entry(&task.subject).or_default().push(number);
             }
         }
@@ -59,48 +50,37 @@ impl Details<'_> {
                     let begun = results.iter().any(|result| {
                         matches!(result.state, MarkerState::Found | MarkerState::Forbidden)
                     });
-                    (self.worth(task) == Worth::Yes || begun)
+                    (self.worth(task) == Some(true) || begun)
                         .then(|| (*number, self.detail(task, results)))
                 })
                 .collect();
             tick();
             details
         });
-        let mut found: Vec<(usize, TaskDetail)> = found.into_iter().flatten().collect();
-        found.sort_by_key(|(number, _)| *number);
-        let numbers = found.iter().enumerate();
-        let numbers = numbers.map(|(place, (number, _))| (*number, place));
-        let numbers = numbers.collect();
-        let details = found.into_iter().map(|(_, detail)| detail).collect();
-        (details, numbers)
+        let found: BTreeMap<usize, TaskDetail> = found.into_iter().flatten().collect();
+        let numbers = found.keys().enumerate();
+        let numbers = numbers.map(|(place, number)| (*number, place)).collect();
+        (found.into_values().collect(), numbers)
     }
 
     fn row(&self, task: &Planned) -> Option<&TaskRow> {
         self.state.get(&request::key(self.config, task))
     }
 
-    fn worth(&self, task: &Planned) -> Worth {
-        if self.of_all {
-            return Worth::Yes;
-        }
+    /// True if the task is worth telling of; false if it is once outputs are there.
+    fn worth(&self, task: &Planned) -> Option<bool> {
+        let has_row = || self.row(task).is_some();
         match &task.decision {
+            _ if self.of_all => Some(true),
             Decision::Skip(
                 Skip::Complete | Skip::NotApplicable | Skip::NotSelected | Skip::Excluded,
-            ) => Worth::No,
-            Decision::Skip(Skip::Failed { .. } | Skip::InFlight { .. } | Skip::Unreadable(_)) => {
-                Worth::Yes
-            }
-            Decision::Submit(Due::OutputsGone | Due::NeverVerified) => Worth::Yes,
+            ) => None,
+            Decision::Skip(Skip::Failed { .. } | Skip::InFlight { .. } | Skip::Unreadable(_))
+            | Decision::Submit(Due::OutputsGone | Due::NeverVerified) => Some(true),
             Decision::Submit(_) | Decision::Skip(Skip::OverLimit(_) | Skip::Paused(_)) => {
-                match self.row(task) {
-                    Some(_) => Worth::Yes,
-                    None => Worth::IfBegun,
-                }
+                Some(has_row())
             }
-            Decision::Skip(_) => match self.row(task) {
-                Some(_) => Worth::Yes,
-                None => Worth::No,
-            },
+            Decision::Skip(_) => has_row().then_some(true),
         }
     }
 
@@ -112,9 +92,7 @@ impl Details<'_> {
             task.session.as_str(),
         );
         TaskDetail {
-            procedure: procedure.name.clone(),
-            subject: task.subject.shared(),
-            session: task.session.shared(),
+            key: request::key(self.config, task),
             decision: decision_word(&task.decision),
             reason: reason(&task.decision),
             text: decision_text(&task.decision),

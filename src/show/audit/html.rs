@@ -6,11 +6,9 @@
 mod charts;
 mod data;
 mod figures;
-mod lists;
 mod looks;
 mod overview;
 mod safe;
-mod table;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,6 +16,12 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
 use super::report::Report;
+use super::text::capital;
+use super::text::sections::{Kind, List, figures as lists, tasks, upkeep};
+use safe::{plural, safe, thousands};
+
+/// So many rows of a list are in the page; the JSON report has all.
+const ROWS: usize = 200;
 
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
@@ -50,31 +54,126 @@ pub fn render(report: &Report) -> String {
 }
 
 fn body(report: &Report) -> Markup {
+    let all = |all: &[fn(&Report) -> List]| {
+        html! { @for list in all { (table(&list(report))) } }
+    };
     let sections = [
         ("summary", "Summary", overview::tiles(report)),
-        ("trend", "Changes", lists::trend(report)),
-        ("procedures", "Procedures", overview::procedures(report)),
-        ("matrix", "Sessions", overview::matrix(report)),
+        (
+            "trend",
+            "Since the last report",
+            html! {
+                @if report.trend.is_some() {
+                    div.pair { @for list in [lists::trend, lists::trend_by_procedure] { div { (table(&list(report))) } } }
+                }
+            },
+        ),
+        ("procedures", "Procedures", figures::procedures(report)),
+        (
+            "matrix",
+            "Sessions and procedures",
+            overview::matrix(report, all(&[tasks::stuck, tasks::incomplete])),
+        ),
         ("failures", "Failures", figures::failures(report)),
         ("progress", "Progress", figures::progress(report)),
-        ("efficiency", "Efficiency", figures::efficiency(report)),
-        ("upkeep", "Upkeep", lists::upkeep(report)),
+        (
+            "efficiency",
+            "Asked for and used",
+            figures::efficiency(report),
+        ),
+        (
+            "upkeep",
+            "Upkeep",
+            overview::upkeep(
+                report,
+                &[
+                    upkeep::unreadable,
+                    upkeep::stale,
+                    upkeep::dicom,
+                    upkeep::scripts,
+                    upkeep::orphans,
+                    upkeep::unknown_jobs,
+                ],
+            ),
+        ),
     ];
-    let there = sections.iter().filter(|(.., markup)| !markup.0.is_empty());
+    let there = || sections.iter().filter(|(.., markup)| !markup.0.is_empty());
     html! {
         a.skip href="#summary" { "Skip to the summary" }
         (overview::header(report))
         nav aria-label="Sections" {
-            ul { @for (id, title, _) in there { li { a href={ "#" (id) } { (title) } } } }
+            ul { @for (id, title, _) in there() { li { a href={ "#" (id) } { (title) } } } }
         }
         main {
             (overview::partial(report))
-            @for (.., markup) in &sections { (markup) }
+            @for (id, title, markup) in there() {
+                section id=(id) aria-labelledby={ (id) "-title" } {
+                    h2 id={ (id) "-title" } { (title) }
+                    (markup)
+                }
+            }
         }
-        (lists::about(report))
-        script #data type="application/json" { (PreEscaped(data::grid(report))) }
-        script #details-data type="application/json" { (PreEscaped(data::details(report))) }
+        (overview::about(report))
+        dialog #details aria-labelledby="details-title" {
+            div.head {
+                h2 #details-title tabindex="-1" {}
+                button #close type="button" aria-label="Close details" { "✕" }
+            }
+            div #details-body {}
+        }
+        script #data type="application/gzip" { (data::grid(report)) }
+        @for part in data::details(report) {
+            script .details-data type="application/gzip" { (part) }
+        }
         script { (PreEscaped(SCRIPT)) }
+    }
+}
+
+/// Renders a list with its notes. At most [`ROWS`] rows; what is left out is told.
+fn table(list: &List) -> Markup {
+    // What is short is not broken into lines.
+    let class = |text: &str, kind: Kind| match kind {
+        Kind::Number => "n",
+        Kind::Code => "c",
+        _ if text.len() < 25 => "s",
+        _ => "t",
+    };
+    let cell = |text: &str, kind: Kind| match text.parse() {
+        Ok(number) if kind == Kind::Number && !text.starts_with('+') => {
+            html! { (thousands(number)) }
+        }
+        _ if kind == Kind::Verdict => html! { span class=(text) { (text) } },
+        _ => html! { (safe(text)) },
+    };
+    let caption = format!("{} ({})", capital(&list.title), thousands(list.rows.len()));
+    html! {
+        @if !list.rows.is_empty() {
+            div.scroll role="region" tabindex="0" aria-label=(caption) {
+                table {
+                    caption { (caption) }
+                    thead { tr {
+                        @for (title, kind) in &list.columns { th scope="col" class=(class(title, *kind)) { (title) } }
+                    } }
+                    tbody { @for (at, row) in list.rows.iter().take(ROWS).enumerate() {
+                        tr data-detail=[list.details.get(at)] {
+                            @for (column, (text, (_, kind))) in row.iter().zip(&list.columns).enumerate() {
+                                @if column == 0 {
+                                    th scope="row" class=(class(text, *kind)) { (cell(text, *kind)) }
+                                } @else {
+                                    td class=(class(text, *kind)) { (cell(text, *kind)) }
+                                }
+                            }
+                        }
+                    } }
+                }
+            }
+        }
+        @if list.rows.len() > ROWS {
+            p.more {
+                (plural(list.rows.len() - ROWS, "more row")) " not shown; " code { "--format json" } " has all."
+            }
+        }
+        @for note in &list.notes { p.hint { (safe(note)) } }
     }
 }
 

@@ -40,43 +40,44 @@ pub fn dicom(
 }
 
 fn dicom_of(session: &Session, min_files: u64) -> Option<DicomFinding> {
-    let finding = |problem, path: Option<&Path>| DicomFinding {
+    let finding = |problem| DicomFinding {
         subject: session.subject.shared(),
         session: session.session.shared(),
         problem,
-        path: path.map(|path| path.to_string_lossy().into_owned()),
+        path: None,
         files: None,
         error: None,
     };
     let path: &Path = match &session.dicom {
         bids::Dicom::NotNeeded => return None,
-        bids::Dicom::Missing => return Some(finding(DicomProblem::Missing, None)),
+        bids::Dicom::Missing => return Some(finding(DicomProblem::Missing)),
         bids::Dicom::At(path) => path,
     };
-    let unreadable = |error: String| DicomFinding {
-        error: Some(error),
-        ..finding(DicomProblem::Unreadable, Some(path))
-    };
-    match std::fs::metadata(path) {
-        Ok(metadata) if metadata.is_dir() => {}
-        Ok(_) => return Some(finding(DicomProblem::Missing, Some(path))),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Some(finding(DicomProblem::Missing, Some(path)));
+    let mut found = match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => {
+            match dicom::count(&Reader::default(), path, min_files) {
+                Ok(files) if files >= min_files => return None,
+                Ok(files) => DicomFinding {
+                    files: Some(files),
+                    ..finding(DicomProblem::FewFiles)
+                },
+                Err(what) => DicomFinding {
+                    error: Some(format!("{}: {}", what.path.display(), what.error)),
+                    ..finding(DicomProblem::Unreadable)
+                },
+            }
         }
-        Err(error) => return Some(unreadable(words(&error))),
-    }
-    match dicom::count(&Reader::default(), path, min_files) {
-        Ok(files) if files < min_files => Some(DicomFinding {
-            files: Some(files),
-            ..finding(DicomProblem::FewFiles, Some(path))
-        }),
-        Ok(_) => None,
-        Err(what) => Some(unreadable(format!(
-            "{}: {}",
-            what.path.display(),
-            what.error
-        ))),
-    }
+        Ok(_) => finding(DicomProblem::Missing),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            finding(DicomProblem::Missing)
+        }
+        Err(error) => DicomFinding {
+            error: Some(words(&error)),
+            ..finding(DicomProblem::Unreadable)
+        },
+    };
+    found.path = Some(path.to_string_lossy().into_owned());
+    Some(found)
 }
 
 /// Looks at the script of each procedure. `directives`: `#SBATCH` lines mean something (they do not to
@@ -86,42 +87,38 @@ pub fn scripts<'a>(
     find: &dyn Fn(&str) -> Result<PathBuf, ExecutorError>,
     directives: bool,
 ) -> Vec<ScriptFinding> {
-    procedures
-        .filter_map(|procedure| {
-            let unusable = |script: String, text: String| ScriptFinding {
-                procedure: Arc::clone(&procedure.name),
-                script,
-                problem: ScriptProblem::Unusable,
-                text,
-                lines: Vec::new(),
-            };
-            let path = match find(&procedure.script) {
-                Ok(path) => path,
-                Err(error) => return Some(unusable(procedure.script.clone(), error.to_string())),
-            };
-            let shown = path.to_string_lossy().into_owned();
-            let script = match Script::read(&path) {
-                Ok(script) => script,
-                Err(error) => return Some(unusable(shown, error.to_string())),
-            };
-            let ignored = ignored_directives(&script.text);
-            if ignored.is_empty() || !directives {
-                return None;
+    let finding = |procedure: &'a Procedure| {
+        let mut found = ScriptFinding {
+            procedure: Arc::clone(&procedure.name),
+            script: procedure.script.clone(),
+            problem: ScriptProblem::Unusable,
+            text: String::new(),
+            lines: Vec::new(),
+        };
+        let path = find(&procedure.script).map_err(|error| error.to_string());
+        let script = path.and_then(|path| {
+            found.script = path.to_string_lossy().into_owned();
+            Script::read(&path).map_err(|error| error.to_string())
+        });
+        match script {
+            Err(error) => found.text = error,
+            Ok(_) if !directives => return None,
+            Ok(script) => {
+                let ignored = ignored_directives(&script.text).into_iter();
+                let lines = ignored.map(|(number, text)| ScriptLine { number, text });
+                found.lines = lines.collect();
+                found.problem = ScriptProblem::IgnoredLines;
+                found.text = match found.lines.len() {
+                    0 => return None,
+                    1 => "Slurm ignores an #SBATCH line: it stands after the first command"
+                        .to_owned(),
+                    n => format!(
+                        "Slurm ignores {n} #SBATCH lines: they stand after the first command"
+                    ),
+                };
             }
-            let text = match ignored.len() {
-                1 => "Slurm ignores an #SBATCH line: it stands after the first command".to_owned(),
-                n => format!("Slurm ignores {n} #SBATCH lines: they stand after the first command"),
-            };
-            let lines = ignored.into_iter();
-            Some(ScriptFinding {
-                procedure: Arc::clone(&procedure.name),
-                script: shown,
-                problem: ScriptProblem::IgnoredLines,
-                text,
-                lines: lines
-                    .map(|(number, text)| ScriptLine { number, text })
-                    .collect(),
-            })
-        })
-        .collect()
+        }
+        Some(found)
+    };
+    procedures.filter_map(finding).collect()
 }

@@ -6,10 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::details::log_files;
-use super::patterns::{Found, Patterns, most_telling, read_tail};
+use super::patterns::{Found, Patterns, read_tail};
 use super::report::{LogFinding, Logs, PatternCount, UnreadableItem};
 use crate::base::parallel;
-use crate::gather::disk::Unreadable;
 use crate::model::state::{TaskKey, TaskRow, TaskStatus};
 
 /// Lines and bytes of a log that stand in the report.
@@ -110,14 +109,16 @@ struct Looked {
 
 fn look(row: &TaskRow, files: &[String; 2], patterns: &Patterns, wants_tail: bool) -> Looked {
     let mut looked = Looked::default();
+    let [output, _] = files;
     let mut found: Vec<(Found<'_>, &String)> = Vec::new();
     // The error file comes last: of two lines that say as much, its own tells more.
     for file in files {
         let tail = match read_tail(Path::new(file)) {
             Ok(Some(tail)) => tail,
             Ok(None) => continue,
-            Err(unreadable) => {
-                looked.unreadable.push(item(unreadable));
+            Err(what) => {
+                let item = UnreadableItem::new("log", &what.path, what.error);
+                looked.unreadable.push(item);
                 continue;
             }
         };
@@ -139,17 +140,20 @@ fn look(row: &TaskRow, files: &[String; 2], patterns: &Patterns, wants_tail: boo
         }
     }
     let is_failed = row.status == TaskStatus::Failed;
-    let telling = telling_of(&once)
-        .filter(|at| !is_failed || once.get(*at).is_some_and(|(found, _)| !found.is_note()));
-    let key = &row.key;
+    // Within one file the last of the highest rank, between files the error file's.
+    let reasons = once.iter().enumerate();
+    let reasons = reasons.filter(|(_, (found, _))| !is_failed || !found.is_note());
+    let telling = reasons.min_by_key(|(_, (found, file))| {
+        let (rank, place) = found.weight();
+        (rank, *file == output, place)
+    });
+    let telling = telling.map(|(at, _)| at);
     looked.findings = once
         .into_iter()
         .enumerate()
         .filter_map(|(at, (one, file))| {
             Some(LogFinding {
-                procedure: Arc::clone(&key.procedure),
-                subject: Arc::clone(&key.subject),
-                session: Arc::clone(&key.session),
+                key: row.key.clone(),
                 job_id: row.job_id.as_ref().map(|id| id.as_str().into()),
                 pattern: Arc::clone(&one.meaning?.name),
                 telling: Some(at) == telling,
@@ -161,35 +165,6 @@ fn look(row: &TaskRow, files: &[String; 2], patterns: &Patterns, wants_tail: boo
         .collect();
     looked.findings.sort_by_key(|finding| !finding.telling);
     looked
-}
-
-/// Chooses among the lines of both files: within one file by place, between files by rank only.
-fn telling_of(found: &[(Found<'_>, &String)]) -> Option<usize> {
-    let mut best: Option<usize> = None;
-    for (at, (one, file)) in found.iter().enumerate() {
-        let Some((known, of)) = best.and_then(|best| found.get(best)) else {
-            best = Some(at);
-            continue;
-        };
-        let wins = if file == of {
-            let pair = [known.clone(), one.clone()];
-            most_telling(&pair) == Some(one)
-        } else {
-            !super::patterns::tells_more(known, one)
-        };
-        if wins {
-            best = Some(at);
-        }
-    }
-    best
-}
-
-fn item(unreadable: Unreadable) -> UnreadableItem {
-    UnreadableItem {
-        part: "log",
-        path: unreadable.path.to_string_lossy().into_owned(),
-        error: unreadable.error,
-    }
 }
 
 #[cfg(test)]

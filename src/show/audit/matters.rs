@@ -12,7 +12,7 @@ use super::report::{
 };
 use crate::executor::JobReport;
 use crate::gather::sessions::discover::Discovery;
-use crate::model::job::is_same_study;
+use crate::model::job::{JobId, is_same_study};
 use crate::model::procedure::{ProcedureDag, Scope};
 use crate::model::state::{Reason, TaskRow, TaskStatus};
 
@@ -29,9 +29,7 @@ pub fn stale<'a>(
             let age = now - submitted_at;
             let is_stale = age.to_std().is_ok_and(|age| !age.is_zero() && age >= limit);
             is_stale.then(|| StaleJob {
-                procedure: Arc::clone(&row.key.procedure),
-                subject: Arc::clone(&row.key.subject),
-                session: Arc::clone(&row.key.session),
+                key: row.key.clone(),
                 job_id: row.job_id.as_ref().map(|id| id.as_str().into()),
                 status: row.status.as_str(),
                 reason: row.reason.map(Reason::as_str),
@@ -76,21 +74,15 @@ pub fn orphan_rows<'a>(
         .filter_map(|row| {
             Some(OrphanRow {
                 cause: cause(row)?,
-                procedure: Arc::clone(&row.key.procedure),
-                subject: Arc::clone(&row.key.subject),
-                session: Arc::clone(&row.key.session),
+                key: row.key.clone(),
                 status: row.status.as_str(),
                 job_id: row.job_id.as_ref().map(|id| id.as_str().into()),
             })
         })
         .collect();
-    orphans.sort_by(|a, b| {
-        (a.cause, &a.procedure, &a.subject, &a.session).cmp(&(
-            b.cause,
-            &b.procedure,
-            &b.subject,
-            &b.session,
-        ))
+    orphans.sort_by_cached_key(|row| {
+        let procedure = Arc::clone(&row.key.procedure);
+        (row.cause, procedure, row.key.clone())
     });
     orphans
 }
@@ -108,33 +100,22 @@ fn is_unknown(found: &Discovery, subject: &str) -> bool {
 
 /// Finds living jobs of this study that no row knows.
 pub fn orphan_jobs(queue: &[JobReport], rows: &[TaskRow], project: &str) -> Vec<LiveJob> {
-    let ids: HashSet<&str> = rows
-        .iter()
-        .filter_map(|row| row.job_id.as_ref())
-        .map(|id| id.as_str())
-        .collect();
-    let submissions: HashSet<&str> = rows
-        .iter()
-        .filter_map(|row| row.submission_id.as_deref())
-        .collect();
-    queue
-        .iter()
-        .filter(|job| job.phase.is_live())
-        .filter(|job| {
-            let tag = job
-                .tag
-                .as_ref()
-                .filter(|tag| is_same_study(&tag.project, project));
-            tag.is_some_and(|tag| {
-                !ids.contains(job.id.as_str()) && !submissions.contains(tag.submission_id.as_str())
-            })
-        })
-        .map(|job| LiveJob {
-            job_id: job.id.as_str().into(),
-            name: job.name.clone(),
-            slurm_state: job.facts.slurm_state.clone(),
-        })
-        .collect()
+    let ids = rows.iter().filter_map(|row| row.job_id.as_ref());
+    let ids: HashSet<&JobId> = ids.collect();
+    let submissions = rows.iter().filter_map(|row| row.submission_id.as_deref());
+    let submissions: HashSet<&str> = submissions.collect();
+    let is_unknown = |job: &&JobReport| {
+        let tag = job.tag.as_ref();
+        let tag = tag.filter(|tag| is_same_study(&tag.project, project));
+        let is_new = tag.is_some_and(|tag| !submissions.contains(tag.submission_id.as_str()));
+        job.phase.is_live() && is_new && !ids.contains(&job.id)
+    };
+    let jobs = queue.iter().filter(is_unknown).map(|job| LiveJob {
+        job_id: job.id.as_str().into(),
+        name: job.name.clone(),
+        slurm_state: job.facts.slurm_state.clone(),
+    });
+    jobs.collect()
 }
 
 /// Counts failures: the failed rows by reason, and all ended attempts by node.
@@ -151,17 +132,17 @@ pub fn failures<'a>(
         let reason = by_reason.entry(reason_word(row)).or_default();
         *reason.entry(key).or_default() += 1;
     }
-    let mut by_reason: Vec<ReasonCount> = by_reason
-        .into_iter()
-        .map(|(reason, procedures)| ReasonCount {
+    let by_reason = by_reason.into_iter().map(|(reason, procedures)| {
+        let counts = procedures.iter();
+        ReasonCount {
             reason,
             count: procedures.values().sum(),
-            procedures: procedures
-                .into_iter()
-                .map(|((_, word), count)| Count { word, count })
+            procedures: counts
+                .map(|((_, name), count)| Count::new(name, *count))
                 .collect(),
-        })
-        .collect();
+        }
+    });
+    let mut by_reason: Vec<ReasonCount> = by_reason.collect();
     by_reason.sort_by_key(|group| (Reverse(group.count), group.reason));
     Failures {
         by_reason,
@@ -170,52 +151,34 @@ pub fn failures<'a>(
 }
 
 fn by_node<'a>(attempts: impl Iterator<Item = &'a TaskRow>) -> Vec<NodeFailures> {
-    #[derive(Default)]
-    struct Node {
-        jobs: usize,
-        reasons: BTreeMap<&'static str, usize>,
-    }
-    let mut nodes: HashMap<Arc<str>, Node> = HashMap::new();
+    // The attempts on each node, and the reasons of those that failed.
+    let mut nodes: HashMap<&Arc<str>, (usize, BTreeMap<&'static str, usize>)> = HashMap::new();
     for attempt in attempts.filter(|row| !row.is_in_flight()) {
-        let Some(name) = attempt
-            .facts
-            .node_list
-            .as_ref()
-            .filter(|name| is_node(name))
-        else {
+        let name = attempt.facts.node_list.as_ref();
+        let Some(name) = name.filter(|name| is_node(name)) else {
             continue;
         };
-        let node = nodes.entry(Arc::clone(name)).or_default();
-        node.jobs += 1;
+        let (jobs, reasons) = nodes.entry(name).or_default();
+        *jobs += 1;
         if attempt.status == TaskStatus::Failed {
-            *node.reasons.entry(reason_word(attempt)).or_default() += 1;
+            *reasons.entry(reason_word(attempt)).or_default() += 1;
         }
     }
-    let mut nodes: Vec<NodeFailures> = nodes
-        .into_iter()
-        .map(|(name, node)| {
-            let failed: usize = node.reasons.values().sum();
-            let mut reasons: Vec<Count> = node
-                .reasons
-                .into_iter()
-                .map(|(word, count)| Count {
-                    word: word.into(),
-                    count,
-                })
-                .collect();
-            reasons.sort_by_key(|count| Reverse(count.count));
-            NodeFailures {
-                node: name,
-                jobs: node.jobs,
-                failed,
-                share: failed as f64 / node.jobs as f64,
-                reasons,
-            }
-        })
-        .collect();
-    nodes.sort_by(|a, b| {
-        (Reverse(a.failed), a.jobs, &a.node).cmp(&(Reverse(b.failed), b.jobs, &b.node))
+    let nodes = nodes.into_iter().map(|(name, (jobs, reasons))| {
+        let failed: usize = reasons.values().sum();
+        let reasons = reasons.iter();
+        let mut reasons: Vec<Count> = reasons.map(|(word, n)| Count::new(word, *n)).collect();
+        reasons.sort_by_key(|count| Reverse(count.count));
+        NodeFailures {
+            node: Arc::clone(name),
+            jobs,
+            failed,
+            share: failed as f64 / jobs as f64,
+            reasons,
+        }
     });
+    let mut nodes: Vec<NodeFailures> = nodes.collect();
+    nodes.sort_by_cached_key(|node| (Reverse(node.failed), node.jobs, Arc::clone(&node.node)));
     nodes
 }
 
@@ -281,7 +244,7 @@ mod tests {
         );
         let found = stale(rows.iter(), Duration::from_secs(168 * 3600), at(60 * 169));
         assert_eq!(found.len(), 1);
-        assert_eq!((found[0].hours, &*found[0].procedure), (169, "bids"));
+        assert_eq!((found[0].hours, &*found[0].key.procedure), (169, "bids"));
     }
 
     #[test]
@@ -301,7 +264,8 @@ mod tests {
         ];
         let causes = |found: &Discovery| -> Vec<(String, OrphanCause)> {
             let orphans = orphan_rows(rows.iter(), &dag(), found);
-            let text = |o: &OrphanRow| format!("{} {} {}", o.procedure, o.subject, o.session);
+            let text =
+                |o: &OrphanRow| format!("{} {} {}", o.key.procedure, o.key.subject, o.key.session);
             orphans.iter().map(|o| (text(o), o.cause)).collect()
         };
         use OrphanCause::{Procedure, Scope, Session};

@@ -6,13 +6,13 @@
 mod table;
 mod tail;
 
-use std::path::Path;
+use std::cmp::Reverse;
 use std::sync::{Arc, LazyLock};
 
 use regex::bytes::{Regex, RegexSet};
 
+use crate::base::printable::printable;
 use crate::config::log_patterns;
-use crate::gather::disk::Unreadable;
 use crate::gather::logs::without_colors;
 use crate::model::config::LogPattern;
 
@@ -35,7 +35,7 @@ pub struct Meaning {
 /// Orders what lines say: of a log's lines the one of the highest rank tells most, and of several of one
 /// rank the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
+pub enum Rank {
     /// Of the configuration: the site knows its own logs.
     Site,
     /// The system ended the job.
@@ -49,7 +49,7 @@ enum Rank {
 }
 
 /// Holds patterns, ready to search.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Patterns {
     set: RegexSet,
     /// What is taken out of a line before the built-in patterns judge it.
@@ -76,6 +76,12 @@ impl Found<'_> {
         self.meaning
             .is_some_and(|meaning| meaning.rank == Rank::Note)
     }
+
+    /// The least of the lines of one log tells most: that of the highest rank, and of several the last.
+    pub fn weight(&self) -> (Rank, Reverse<usize>) {
+        let rank = self.meaning.map_or(Rank::Program, |meaning| meaning.rank);
+        (rank, Reverse(self.at))
+    }
 }
 
 /// Says why a pattern of the configuration cannot be used.
@@ -90,7 +96,7 @@ impl Patterns {
     /// Returns the built-in patterns.
     pub fn builtin() -> &'static Self {
         static BUILTIN: LazyLock<Patterns> =
-            LazyLock::new(|| Patterns::new(&[]).unwrap_or_else(|_| Patterns::none()));
+            LazyLock::new(|| Patterns::new(&[]).unwrap_or_default());
         &BUILTIN
     }
 
@@ -120,14 +126,6 @@ impl Patterns {
             success: Regex::new(table::SUCCESS).ok(),
             meanings,
         })
-    }
-
-    fn none() -> Self {
-        Self {
-            set: RegexSet::empty(),
-            success: None,
-            meanings: Vec::new(),
-        }
     }
 
     /// The first pattern that matches a line. Success in the words of a failure ("without error") is none, except to a
@@ -172,7 +170,7 @@ impl Patterns {
     pub fn telling(&self, tail: &Tail) -> Option<Found<'_>> {
         let mut found = self.scan(tail);
         found.retain(|found| !found.is_note());
-        most_telling(&found).cloned().or_else(|| {
+        found.into_iter().min_by_key(Found::weight).or_else(|| {
             let mut lines = tail.lines().collect::<Vec<_>>().into_iter().rev();
             let (at, line) = lines.find(|(_, line)| !line.trim_ascii().is_empty())?;
             Some(Found {
@@ -189,14 +187,6 @@ impl Patterns {
     }
 }
 
-/// Chooses among the lines of one log.
-pub fn most_telling<'f, 'p>(found: &'f [Found<'p>]) -> Option<&'f Found<'p>> {
-    found.iter().min_by_key(|found| {
-        let rank = found.meaning.map_or(Rank::Program, |meaning| meaning.rank);
-        (rank, std::cmp::Reverse(found.at))
-    })
-}
-
 /// Compares the telling lines of two logs of one job: true if `a` says at least as much as `b`.
 pub fn tells_more(a: &Found<'_>, b: &Found<'_>) -> bool {
     let rank = |found: &Found<'_>| {
@@ -207,36 +197,15 @@ pub fn tells_more(a: &Found<'_>, b: &Found<'_>) -> bool {
     rank(a) <= rank(b)
 }
 
-/// Returns the line of a log that tells most, by the built-in patterns; none: there is no log, or it is
-/// empty.
-///
-/// # Errors
-/// The log is there and cannot be read.
-pub fn last_telling_line(log: &Path) -> Result<Option<Found<'static>>, Unreadable> {
-    let tail = read_tail(log)?;
-    Ok(tail.and_then(|tail| Patterns::builtin().telling(&tail)))
-}
-
 /// Makes a line fit to be shown: no colours and control characters, not too long, one letter for bad bytes.
 pub fn shown(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     // Colours are for terminals.
     let text = without_colors(&text);
-    let mut safe = String::new();
-    for (count, c) in text.trim().chars().enumerate() {
-        if count >= SHOWN {
-            safe.push('…');
-            break;
-        }
-        if c == '\t' {
-            safe.push(' ');
-        } else if c.is_control() {
-            safe.extend(c.escape_default());
-        } else {
-            safe.push(c);
-        }
-    }
-    safe
+    let text = text.trim().replace('\t', " ");
+    let safe: String = text.chars().take(SHOWN).collect();
+    let end = if safe.len() < text.len() { "…" } else { "" };
+    format!("{}{end}", printable(&safe))
 }
 
 #[cfg(test)]

@@ -24,13 +24,9 @@ pub fn progress<'a>(
     let mut series: BTreeMap<Arc<str>, Series> = BTreeMap::new();
     let mut total = Series::default();
     for event in events {
-        if let Some(happening) = happening(event) {
-            total.add(event.at, happening);
-            series
-                .entry(Arc::clone(&event.key.procedure))
-                .or_default()
-                .add(event.at, happening);
-        }
+        total.add(event);
+        let name = Arc::clone(&event.key.procedure);
+        series.entry(name).or_default().add(event);
     }
     let mut names: Vec<&Arc<str>> = series.keys().chain(backlog.keys()).collect();
     names.sort_by_key(|name| (dag.find(name).map_or(usize::MAX, |id| id.index()), *name));
@@ -69,29 +65,6 @@ pub fn progress<'a>(
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Happening {
-    Submitted,
-    Completed,
-    Failed,
-}
-
-/// Rows that a repair restored tell of days that the log knows already.
-fn happening(event: &Record) -> Option<Happening> {
-    if event.kind == EventKind::Repaired {
-        return None;
-    }
-    if event.kind == EventKind::Submitted {
-        return Some(Happening::Submitted);
-    }
-    let is_new = event.old_status != event.new_status;
-    match event.new_status.filter(|_| is_new)? {
-        TaskStatus::Complete => Some(Happening::Completed),
-        TaskStatus::Failed => Some(Happening::Failed),
-        TaskStatus::Pending | TaskStatus::Running => None,
-    }
-}
-
 #[derive(Debug, Default)]
 struct Series {
     /// Submitted, completed, failed.
@@ -101,17 +74,24 @@ struct Series {
 }
 
 impl Series {
-    fn add(&mut self, at: DateTime<Utc>, happening: Happening) {
-        let [submitted, completed, failed] = self.days.entry(at.date_naive()).or_default();
-        match happening {
-            Happening::Submitted => *submitted += 1,
-            Happening::Completed => {
-                *completed += 1;
-                self.completed_at.push(at);
+    /// Rows that a repair restored tell of days that the log knows already.
+    fn add(&mut self, event: &Record) {
+        let is_new = event.old_status != event.new_status;
+        let happened = match (event.kind, event.new_status.filter(|_| is_new)) {
+            (EventKind::Repaired, _) => return,
+            (EventKind::Submitted, _) => [1, 0, 0],
+            (_, Some(TaskStatus::Complete)) => {
+                self.completed_at.push(event.at);
+                [0, 1, 0]
             }
-            Happening::Failed => *failed += 1,
+            (_, Some(TaskStatus::Failed)) => [0, 0, 1],
+            _ => return,
+        };
+        let day = self.days.entry(event.at.date_naive()).or_default();
+        for (sum, more) in day.iter_mut().zip(happened) {
+            *sum += more;
         }
-        self.first = Some(self.first.map_or(at, |first| first.min(at)));
+        self.first = Some(self.first.map_or(event.at, |first| first.min(event.at)));
     }
 
     fn days(&self) -> Vec<Day> {

@@ -12,8 +12,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
+use super::Part;
 use crate::show::tables::utc_time;
 
 pub use figures::{
@@ -69,8 +70,8 @@ pub struct Study {
     pub created_at: DateTime<Utc>,
     /// Of this program.
     pub version: &'static str,
-    /// Which parts were asked for: `tasks`, `dicom`, `logs`, `efficiency`. The others are empty.
-    pub parts: Vec<&'static str>,
+    /// Which parts were asked for. The others are empty.
+    pub parts: &'static [Part],
     /// None: built-in defaults.
     pub config: Option<String>,
     pub dicom_root: String,
@@ -84,6 +85,11 @@ pub struct Study {
 }
 
 impl Study {
+    /// True if this part was asked for.
+    pub fn has(&self, part: Part) -> bool {
+        self.parts.contains(&part)
+    }
+
     /// Names the study for people: its `project`, or if that is but a hash the directory that it lies in.
     pub fn name(&self) -> String {
         let is_hash =
@@ -110,10 +116,17 @@ pub struct Totals {
 }
 
 /// Counts one word.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
     pub word: Arc<str>,
     pub count: usize,
+}
+
+impl Count {
+    pub fn new(word: &str, count: usize) -> Self {
+        let word = word.into();
+        Self { word, count }
+    }
 }
 
 /// Counts rows of the state by status; `total` is the sum of the others.
@@ -161,7 +174,7 @@ pub struct Health {
 }
 
 /// Counts sessions by band; the four are all sessions.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct HealthSummary {
     pub good: usize,
     pub fair: usize,
@@ -230,8 +243,6 @@ impl Report {
 }
 
 impl Band {
-    pub const ALL: [Self; 3] = [Self::Good, Self::Fair, Self::Poor];
-
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -277,7 +288,7 @@ mod tests {
         let schema = serde_json::from_str(schema).unwrap();
         let validator = jsonschema::draft202012::new(&schema).unwrap();
         let mut full = report();
-        let snapshot = Snapshot::of(&full);
+        let snapshot = Snapshot::of(&full).unwrap();
         full.trend = Some(trend(&snapshot, "/study/reports/x.json", &snapshot));
         let mut bare = report();
         (bare.dicom, bare.logs, bare.progress) = (None, None, None);

@@ -27,27 +27,21 @@ pub fn earlier(
 ) -> (Option<(PathBuf, Snapshot)>, Vec<UnreadableItem>) {
     let mut unreadable = Vec::new();
     let mut tell = |path: &Path, error: &io::Error| {
-        unreadable.push(UnreadableItem {
-            part: "reports",
-            path: path.to_string_lossy().into_owned(),
-            error: words(error),
-        });
+        unreadable.push(UnreadableItem::new("reports", path, words(error)));
     };
-    let mut reports = match list(dir) {
-        Ok(reports) => reports,
-        Err(error) if error.kind() == ErrorKind::NotFound => return (None, unreadable),
-        Err(error) => {
+    let mut reports = list(dir).unwrap_or_else(|error| {
+        if error.kind() != ErrorKind::NotFound {
             tell(dir, &error);
-            return (None, unreadable);
         }
-    };
+        Vec::new()
+    });
     reports.retain(|(time, _)| time.date() < now.date_naive());
     reports.sort();
     for (_, path) in reports.into_iter().rev().take(TRIES) {
         match std::fs::read(&path) {
             Ok(bytes) => {
                 let snapshot = Snapshot::read(&bytes);
-                let fits = snapshot.filter(|s| s.selection.as_deref() == selection);
+                let fits = snapshot.filter(|s| s.study.selection.as_deref() == selection);
                 if let Some(snapshot) = fits {
                     return (Some((path, snapshot)), unreadable);
                 }

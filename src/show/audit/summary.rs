@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::health;
 use super::report::{Cell, Count, Matrix, MatrixRow, ProcedureCounts, StatusCounts, Totals};
 use crate::decide::manifest::{Decision, Due, Planned, Selection, Skip};
-use crate::model::bids::{Session, SessionLabel, SubjectLabel};
+use crate::model::bids::{Session, SubjectLabel};
 use crate::model::job::JobId;
-use crate::model::procedure::{ProcedureDag, Scope};
+use crate::model::procedure::{Procedure, ProcedureDag, ProcedureId, Scope};
 use crate::model::state::{Reason, TaskRow, TaskStatus};
 use crate::show::tables::words::WORDS;
 use crate::show::tables::{decision_text, decision_word};
@@ -101,42 +101,35 @@ pub fn totals(selected: &Selected<'_>) -> Totals {
 pub fn procedures(selected: &Selected<'_>) -> Vec<ProcedureCounts> {
     let known = selected.dag.iter();
     let known = known.filter(|(_, p)| selected.selection.contains_procedure(&p.name));
-    let mut tasks: HashMap<usize, Vec<&Planned>> = HashMap::new();
-    for task in &selected.tasks {
-        tasks.entry(task.procedure.index()).or_default().push(task);
-    }
-    let mut rows: HashMap<&str, Vec<&TaskRow>> = HashMap::new();
-    for row in &selected.rows {
-        rows.entry(&row.key.procedure).or_default().push(row);
-    }
-    let mut counts: Vec<ProcedureCounts> = known
-        .map(|(id, procedure)| {
-            let tasks = tasks.remove(&id.index()).unwrap_or_default();
-            let rows = rows.remove(&*procedure.name).unwrap_or_default();
-            ProcedureCounts {
-                name: Arc::clone(&procedure.name),
-                scope: Some(match procedure.scope {
-                    Scope::Session => "session",
-                    Scope::Subject => "subject",
-                }),
-                tasks: tasks.len(),
-                decisions: decisions(tasks.into_iter()),
-                rows: statuses(rows.into_iter()),
-            }
+    let mut names: Vec<(&Arc<str>, Option<&'static str>)> = known
+        .map(|(_, procedure)| {
+            let scope = match procedure.scope {
+                Scope::Session => "session",
+                Scope::Subject => "subject",
+            };
+            (&procedure.name, Some(scope))
         })
         .collect();
-    let left: BTreeSet<&str> = rows.keys().copied().collect();
-    counts.extend(left.into_iter().map(|name| {
-        let rows = rows.get(name).map(Vec::as_slice).unwrap_or_default();
+    let left: BTreeSet<&Arc<str>> = selected.rows.iter().map(|row| &row.key.procedure).collect();
+    let left = left
+        .into_iter()
+        .filter(|name| names.iter().all(|(known, _)| known != name));
+    let left: Vec<_> = left.map(|name| (name, None)).collect();
+    names.extend(left);
+    let counts = names.into_iter().map(|(name, scope)| {
+        let tasks = selected.tasks.iter().copied();
+        let tasks = tasks.filter(|task| selected.dag.get(task.procedure).name == *name);
+        let rows = selected.rows.iter().copied();
+        let rows = rows.filter(|row| row.key.procedure == *name);
         ProcedureCounts {
-            name: name.into(),
-            scope: None,
-            tasks: 0,
-            decisions: Vec::new(),
-            rows: statuses(rows.iter().copied()),
+            name: Arc::clone(name),
+            scope,
+            tasks: tasks.clone().count(),
+            decisions: decisions(tasks),
+            rows: statuses(rows),
         }
-    }));
-    counts
+    });
+    counts.collect()
 }
 
 /// Builds the matrix. `detail` gives the number of a task's details, by its place in
@@ -151,74 +144,41 @@ pub fn matrix(
         .iter()
         .filter(|(_, procedure)| selected.selection.contains_procedure(&procedure.name))
         .collect();
-    let mut column_of = vec![None; selected.dag.len()];
-    for (at, (id, _)) in columns.iter().enumerate() {
-        if let Some(column) = column_of.get_mut(id.index()) {
-            *column = Some(at);
-        }
-    }
-    let mut by_subject: HashMap<&SubjectLabel, Vec<usize>> = HashMap::new();
-    let mut by_session: HashMap<(&SubjectLabel, &SessionLabel), usize> = HashMap::new();
-    for (at, session) in selected.sessions.iter().enumerate() {
-        by_subject.entry(&session.subject).or_default().push(at);
-        by_session.insert((&session.subject, &session.session), at);
-    }
-    let mut cells: Vec<Vec<Option<usize>>> =
-        vec![vec![None; columns.len()]; selected.sessions.len()];
-    for (number, task) in selected.tasks.iter().enumerate() {
-        let places = match selected.dag.get(task.procedure).scope {
-            Scope::Subject => by_subject.get(&task.subject).cloned().unwrap_or_default(),
-            Scope::Session => {
-                let place = by_session.get(&(&task.subject, &task.session));
-                place.copied().into_iter().collect()
-            }
-        };
-        let column = column_of.get(task.procedure.index()).copied().flatten();
-        for place in places {
-            let row = cells.get_mut(place);
-            if let Some(cell) = row.zip(column).and_then(|(row, at)| row.get_mut(at)) {
-                *cell = Some(number);
-            }
-        }
-    }
-    let mut texts = Texts::default();
-    let mut cell = |number: usize| {
-        let task = selected.tasks.get(number)?;
-        Some(cell_of(task, detail(number), job, &mut texts))
-    };
-    let sessions = selected
-        .sessions
-        .iter()
-        .zip(cells)
-        .map(|(session, numbers)| {
-            let tasks = numbers.iter().flatten();
-            let tasks = tasks.filter_map(|number| selected.tasks.get(*number));
-            MatrixRow {
-                subject: session.subject.shared(),
-                session: session.session.shared(),
-                health: health::of(tasks.map(|task| &task.decision)),
-                cells: numbers
-                    .into_iter()
-                    .map(|number| number.and_then(&mut cell))
-                    .collect(),
-            }
+    let tasks = selected.tasks.iter().enumerate();
+    let tasks: HashMap<_, (usize, &Planned)> = tasks
+        .map(|(number, task)| {
+            let names = (task.subject.as_str(), task.session.as_str());
+            ((task.procedure, names), (number, *task))
         })
         .collect();
+    let sessions = selected.sessions.iter().map(|session| {
+        let of_column = |(id, procedure): &(ProcedureId, &Procedure)| {
+            let label = match procedure.scope {
+                Scope::Subject => "",
+                Scope::Session => session.session.as_str(),
+            };
+            tasks.get(&(*id, (session.subject.as_str(), label)))
+        };
+        let found: Vec<_> = columns.iter().map(of_column).collect();
+        let decisions = found.iter().flatten().map(|(_, task)| &task.decision);
+        let cell = |(number, task): &(usize, &Planned)| cell_of(task, detail(*number), job);
+        MatrixRow {
+            subject: session.subject.shared(),
+            session: session.session.shared(),
+            health: health::of(decisions),
+            cells: found.iter().map(|task| task.map(cell)).collect(),
+        }
+    });
     Matrix {
         procedures: columns
             .iter()
             .map(|(_, procedure)| Arc::clone(&procedure.name))
             .collect(),
-        sessions,
+        sessions: sessions.collect(),
     }
 }
 
-fn cell_of(
-    task: &Planned,
-    detail: Option<usize>,
-    job: &dyn Fn(&Planned) -> Option<JobId>,
-    texts: &mut Texts,
-) -> Cell {
+fn cell_of(task: &Planned, detail: Option<usize>, job: &dyn Fn(&Planned) -> Option<JobId>) -> Cell {
     let is_silent = matches!(
         task.decision,
         Decision::Skip(Skip::Complete | Skip::NotApplicable)
@@ -230,7 +190,7 @@ fn cell_of(
             .then(|| job(task))
             .flatten()
             .map(|id| id.as_str().into()),
-        text: (!is_silent && detail.is_none()).then(|| texts.shared(decision_text(&task.decision))),
+        text: (!is_silent && detail.is_none()).then(|| decision_text(&task.decision).into()),
         detail,
     }
 }
@@ -246,35 +206,16 @@ pub fn reason(decision: &Decision) -> Option<&'static str> {
     }
 }
 
-/// Keeps one copy of each text: thousands of tasks wait for the same.
-#[derive(Default)]
-struct Texts(HashSet<Arc<str>>);
-
-impl Texts {
-    fn shared(&mut self, text: String) -> Arc<str> {
-        if let Some(known) = self.0.get(text.as_str()) {
-            return Arc::clone(known);
-        }
-        let text: Arc<str> = text.into();
-        self.0.insert(Arc::clone(&text));
-        text
-    }
-}
-
 fn decisions<'a>(tasks: impl Iterator<Item = &'a Planned>) -> Vec<Count> {
-    let mut counts: HashMap<&'static str, usize> = HashMap::new();
+    let mut counts: HashMap<&str, usize> = HashMap::new();
     for task in tasks {
         *counts.entry(decision_word(&task.decision)).or_default() += 1;
     }
-    WORDS
-        .iter()
-        .filter_map(|word| {
-            counts.get(word).map(|count| Count {
-                word: (*word).into(),
-                count: *count,
-            })
-        })
-        .collect()
+    let counted = WORDS.iter().filter_map(|word| {
+        let count = counts.get(word)?;
+        Some(Count::new(word, *count))
+    });
+    counted.collect()
 }
 
 fn statuses<'a>(rows: impl Iterator<Item = &'a TaskRow>) -> StatusCounts {

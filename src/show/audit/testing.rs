@@ -1,7 +1,13 @@
 //! A small report for tests.
 #![cfg(test)]
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::GzDecoder;
+use serde_json::Value;
+
 use super::report::*;
+use crate::model::state::TaskKey;
 use crate::model::state::testing::at;
 
 /// Returns a report of two sessions with something in every part.
@@ -68,7 +74,7 @@ pub fn report() -> Report {
             project: "demo".to_owned(),
             created_at: at(60 * 24 * 30),
             version: "0.0.0",
-            parts: super::Parts::ALL.words(),
+            parts: super::Part::ALL,
             config: Some("/study/config.yaml".to_owned()),
             dicom_root: "/study/dicom".to_owned(),
             bids_root: "/study/bids".to_owned(),
@@ -126,9 +132,7 @@ pub fn report() -> Report {
             ],
         },
         tasks: vec![TaskDetail {
-            procedure: "bids".into(),
-            subject: subject.clone(),
-            session: session.clone(),
+            key: TaskKey::new(&subject, &session, "bids"),
             decision: "failed",
             reason: Some("out_of_memory"),
             text: "failed (out_of_memory) in attempt 1".to_owned(),
@@ -190,9 +194,7 @@ pub fn report() -> Report {
                 tasks: 1,
             }],
             findings: vec![LogFinding {
-                procedure: "bids".into(),
-                subject: subject.clone(),
-                session: session.clone(),
+                key: TaskKey::new(&subject, &session, "bids"),
                 job_id: Some("4812".into()),
                 pattern: "out_of_memory".into(),
                 telling: true,
@@ -202,9 +204,7 @@ pub fn report() -> Report {
             }],
         }),
         stale: vec![StaleJob {
-            procedure: "mriqc".into(),
-            subject: subject.clone(),
-            session: session.clone(),
+            key: TaskKey::new(&subject, &session, "mriqc"),
             job_id: Some("311".into()),
             status: "running",
             reason: Some("running"),
@@ -213,9 +213,7 @@ pub fn report() -> Report {
         }],
         orphans: Orphans {
             rows: vec![OrphanRow {
-                procedure: "mriqc".into(),
-                subject: subject.clone(),
-                session: session.clone(),
+                key: TaskKey::new(&subject, &session, "mriqc"),
                 status: "running",
                 job_id: Some("311".into()),
                 cause: OrphanCause::Procedure,
@@ -344,4 +342,13 @@ pub fn bare(report: &Report) -> Report {
         trend: None,
         unreadable: Vec::new(),
     }
+}
+
+/// Returns the data in the page that begin with these attributes of their element.
+pub fn unpacked(page: &str, element: &str) -> Value {
+    let start = format!("<script {element} type=\"application/gzip\">");
+    let (_, rest) = page.split_once(&start).unwrap();
+    let (packed, _) = rest.split_once("</script>").unwrap();
+    let bytes = STANDARD.decode(packed).unwrap();
+    serde_json::from_reader(GzDecoder::new(bytes.as_slice())).unwrap()
 }

@@ -1,18 +1,17 @@
 //! The report as text: a plain table for the terminal, Markdown for mail and wikis. Pure.
 //!
-//! Both show the same sections, in the same order: [`sections`]. Long lists are cut and say so; the JSON
+//! Both show the same lists, in the same order: [`sections`]. Long lists are cut and say so; the JSON
 //! has everything.
 
 mod mail;
-mod sections;
-
-use std::fmt::Write as _;
+pub(super) mod sections;
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table, TableStyle};
 
 use super::report::Report;
+use crate::base::printable::printable;
 pub use mail::{mail_html, subject};
-use sections::{Block, sections};
+use sections::{Kind, LISTS, List, head};
 
 /// So many rows of a list are shown.
 const ROWS: usize = 20;
@@ -21,65 +20,66 @@ const MARKDOWN_ROWS: usize = 50;
 /// Blanks between two columns.
 const GAP: u16 = 2;
 
+/// Returns the lists that have something in them.
+fn lists(report: &Report) -> impl Iterator<Item = List> {
+    LISTS
+        .iter()
+        .map(move |list| list(report))
+        .filter(|list| !list.is_empty())
+}
+
 /// Renders plain text. `width`: the terminal's; none: nothing is wrapped.
 pub fn table(report: &Report, width: Option<u16>) -> String {
-    let mut out = String::new();
-    for block in sections(report, ROWS) {
-        match block {
-            Block::Title(text) => writeln!(out, "{}", clean(&text)),
-            Block::Heading(text) => writeln!(out, "\n{}", clean(&text).to_uppercase()),
-            Block::Line(text) => writeln!(out, "{}", clean(&text)),
-            Block::Table(header, rows) => {
-                out.push_str(&aligned(&header, &rows, width));
-                Ok(())
-            }
-            Block::More(count) => writeln!(out, "... and {count} more (--format json has all)"),
+    let (title, lines) = head(report);
+    let mut out = vec![clean(&title)];
+    out.extend(lines.iter().map(|line| clean(line)));
+    for list in lists(report) {
+        out.push(format!("\n{}", clean(&list.title).to_uppercase()));
+        if !list.rows.is_empty() {
+            out.extend(aligned(&list, width));
         }
-        // Writing to a text cannot fail.
-        .unwrap_or_default();
+        if let Some(more) = list.rows.len().checked_sub(ROWS + 1) {
+            out.push(format!("... and {} more (--format json has all)", more + 1));
+        }
+        out.extend(list.notes.iter().map(|note| clean(note)));
     }
-    out
+    out.join("\n") + "\n"
 }
 
 /// Renders Markdown (GitHub's tables).
 pub fn markdown(report: &Report) -> String {
-    let mut out = String::new();
-    for block in sections(report, MARKDOWN_ROWS) {
-        match block {
-            Block::Title(text) => writeln!(out, "# {}\n", escaped(&text)),
-            Block::Heading(text) => writeln!(out, "\n## {}\n", escaped(&capital(&text))),
-            Block::Line(text) => writeln!(out, "{}  ", escaped(&text)),
-            Block::Table(header, rows) => {
-                let titles: Vec<String> = header.iter().map(|(title, _)| escaped(title)).collect();
-                let rules: Vec<&str> = header
-                    .iter()
-                    .map(|(_, align)| match align {
-                        Align::Left => "---",
-                        Align::Right => "---:",
-                    })
-                    .collect();
-                let mut text = format!("| {} |\n| {} |\n", titles.join(" | "), rules.join(" | "));
-                for row in rows {
-                    let cells: Vec<String> = row.iter().map(|cell| escaped(cell)).collect();
-                    text.push_str(&format!("| {} |\n", cells.join(" | ")));
-                }
-                out.push_str(&text);
-                Ok(())
-            }
-            Block::More(count) => writeln!(out, "\n... and {count} more"),
+    let (title, lines) = head(report);
+    let mut out = format!("# {}\n\n", escaped(&title));
+    out.extend(lines.iter().map(|line| escaped(line) + "  \n"));
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    for list in lists(report) {
+        out.push_str(&format!("\n## {}\n\n", escaped(&capital(&list.title))));
+        if !list.rows.is_empty() {
+            let columns = list.columns.iter();
+            out.push_str(&line(columns.map(|(title, _)| escaped(title)).collect()));
+            let rule = |kind| if kind == Kind::Number { "---:" } else { "---" };
+            let columns = list.columns.iter();
+            out.push_str(&line(
+                columns.map(|(_, kind)| rule(*kind).to_owned()).collect(),
+            ));
         }
-        .unwrap_or_default();
+        for row in list.rows.iter().take(MARKDOWN_ROWS) {
+            out.push_str(&line(row.iter().map(|cell| escaped(cell)).collect()));
+        }
+        if let Some(more) = list.rows.len().checked_sub(MARKDOWN_ROWS + 1) {
+            out.push_str(&format!("\n... and {} more\n", more + 1));
+        }
+        out.extend(
+            list.notes
+                .iter()
+                .map(|note| format!("\n{}\n", escaped(note))),
+        );
     }
     out
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Align {
-    Left,
-    Right,
-}
-
-fn aligned(header: &[(&str, Align)], rows: &[Vec<String>], width: Option<u16>) -> String {
+/// Returns the lines of a table with its head.
+fn aligned(list: &List, width: Option<u16>) -> Vec<String> {
     let mut table = Table::new();
     table.force_no_tty().load_style(TableStyle::new());
     match width {
@@ -88,48 +88,35 @@ fn aligned(header: &[(&str, Align)], rows: &[Vec<String>], width: Option<u16>) -
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_width(width.max(1)),
     };
-    let cell = |text: &str, align: Align| {
-        Cell::new(clean(text)).set_alignment(match align {
-            Align::Left => CellAlignment::Left,
-            Align::Right => CellAlignment::Right,
+    let cell = |text: &str, kind: Kind| {
+        Cell::new(clean(text)).set_alignment(match kind {
+            Kind::Number => CellAlignment::Right,
+            _ => CellAlignment::Left,
         })
     };
-    table.set_header(header.iter().map(|(title, align)| cell(title, *align)));
-    for row in rows {
-        let cells = row.iter().zip(header);
-        table.add_row(Row::from(
-            cells.map(|(text, (_, align))| cell(text, *align)),
-        ));
+    let columns = list.columns.iter();
+    table.set_header(columns.map(|(title, kind)| cell(title, *kind)));
+    for row in list.rows.iter().take(ROWS) {
+        let cells = row.iter().zip(&list.columns);
+        table.add_row(Row::from(cells.map(|(text, (_, kind))| cell(text, *kind))));
     }
-    let last = header.len().saturating_sub(1);
+    let last = list.columns.len().saturating_sub(1);
     for (at, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, if at == last { 0 } else { GAP }));
     }
-    let mut text = String::new();
-    for line in table.lines() {
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
+    let lines = table.lines();
+    lines.map(|line| line.trim_end().to_owned()).collect()
 }
 
 /// Writes control characters out; an empty text is `-`, so that every field is there.
 fn clean(text: &str) -> String {
-    if text.is_empty() {
-        return "-".to_owned();
+    match text {
+        "" => "-".to_owned(),
+        _ => printable(text).into_owned(),
     }
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() {
-            safe.extend(c.escape_default());
-        } else {
-            safe.push(c);
-        }
-    }
-    safe
 }
 
-fn capital(text: &str) -> String {
+pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|c| c.to_ascii_uppercase());
     first.into_iter().chain(letters).collect()
@@ -169,20 +156,16 @@ mod tests {
     #[test]
     fn the_text_in_each_form() {
         let mut report = crate::show::audit::testing::report();
-        let mut before = crate::show::audit::trend::Snapshot::of(&report);
-        before.created_at -= chrono::Duration::days(1);
+        let mut before = crate::show::audit::trend::Snapshot::of(&report).unwrap();
+        before.study.created_at -= chrono::Duration::days(1);
         report.totals.decisions[2].count += 1;
         report.totals.tasks += 1;
-        let now = crate::show::audit::trend::Snapshot::of(&report);
+        let now = crate::show::audit::trend::Snapshot::of(&report).unwrap();
         report.trend = Some(crate::show::audit::trend::trend(&before, "x", &now));
         insta::assert_snapshot!("table", table(&report, None));
         insta::assert_snapshot!("table_100", table(&report, Some(100)));
         insta::assert_snapshot!("markdown", markdown(&report));
-        report.study.parts = crate::show::audit::Parts {
-            efficiency: true,
-            ..crate::show::audit::Parts::NONE
-        }
-        .words();
+        report.study.parts = &[crate::show::audit::Part::Efficiency];
         insta::assert_snapshot!("efficiency", table(&only_efficiency(report), None));
     }
 

@@ -28,6 +28,7 @@ def watched(context, path, troubles):
     page.on("request", lambda request: request.url.startswith(("file:", "data:")) or troubles.append(request.url))
     page.add_init_script(WATCH)
     page.goto(pathlib.Path(path).absolute().as_uri())
+    page.wait_for_selector("#grid[aria-rowcount]")
     return page
 
 
@@ -46,6 +47,11 @@ def first(page):
 
 def settle(page):
     page.wait_for_timeout(250)
+
+
+def details(page):
+    page.wait_for_selector("#details[open]")
+    return page.inner_text("#details")
 
 
 def filters(page):
@@ -90,14 +96,14 @@ def sorts(page):
 
 def details_by_mouse(page):
     page.click('#grid [aria-rowindex="2"] [data-column="2"]')
-    text = page.inner_text("#details")
+    text = details(page)
     for part in ("Exit code", "0:125", "/data/study/derivatives/bids/sub-", "End of the log", "oom_kill", "desc-preproc_T1w", "missing"):
         assert part in text, (part, text)
     shot(page, "details")
     page.keyboard.press("Escape")
     assert not page.is_visible("#details")
     page.click("[data-detail] button >> nth=0")
-    assert page.is_visible("#details")
+    details(page)
     page.click("#close")
 
 
@@ -109,6 +115,7 @@ def keyboard(page):
         page.keyboard.press(key)
     assert page.get_attribute("#grid", "aria-activedescendant") == "c-1-3"
     page.keyboard.press("Enter")
+    details(page)
     assert page.inner_text("#details-title").startswith("bids_post · sub-0001 ses-02")
     page.keyboard.press("Escape")
     assert page.evaluate("document.activeElement.id") == "grid"
@@ -176,7 +183,7 @@ def main():
         page = watched(context, hostile, troubles)
         settle(page)
         page.click('#grid [aria-rowindex="2"] [data-column="2"]')
-        text = page.inner_text("#details")
+        text = details(page)
         assert "<img src=x" in text and "\\u{202e}" in text and "\u202e" not in text, text
         assert page.evaluate("window.hacked") is None
         page.close()
@@ -188,6 +195,7 @@ def main():
         settle(page)
         accessible(page)
         page.click('#grid .g-failed >> nth=0')
+        details(page)
         accessible(page)
         page.keyboard.press("Escape")
         page.click("#filters button")

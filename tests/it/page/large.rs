@@ -5,7 +5,8 @@ mod figures;
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use snbb_scheduler::show::audit::Parts;
+use snbb_scheduler::model::state::TaskKey;
+use snbb_scheduler::show::audit::Part;
 use snbb_scheduler::show::audit::report::*;
 
 pub const PROCEDURES: [&str; 6] = [
@@ -134,6 +135,37 @@ pub fn report(sessions: usize) -> Report {
     report
 }
 
+/// Gives every task details, as `--markers` does.
+pub fn tell_of_all(report: &mut Report) {
+    let told = report.tasks.len();
+    for row in &mut report.matrix.sessions {
+        let cells = row.cells.iter_mut().zip(PROCEDURES);
+        for (cell, procedure) in cells.filter_map(|(cell, name)| Some((cell.as_mut()?, name))) {
+            if cell.detail.is_some() {
+                continue;
+            }
+            let of_procedure = report.tasks.iter().take(told);
+            let mut of_procedure = of_procedure.filter(|task| &*task.key.procedure == procedure);
+            let mut task = of_procedure.next().unwrap().clone();
+            let renamed = |path: &str| path.replace(&*task.key.subject, &row.subject);
+            task.output_dir = renamed(&task.output_dir);
+            for marker in &mut task.markers {
+                marker.path = marker.path.as_deref().map(renamed);
+            }
+            if let Some(job) = &mut task.job {
+                job.job_id = cell.job_id.clone();
+                job.output = job.output.as_deref().map(renamed);
+                job.error = job.error.as_deref().map(renamed);
+            }
+            task.log_tail.clear();
+            task.key = TaskKey::new(&row.subject, &row.session, procedure);
+            task.decision = cell.decision;
+            cell.detail = Some(report.tasks.len());
+            report.tasks.push(task);
+        }
+    }
+}
+
 /// Puts markup, control characters and marks of direction wherever names and texts of others go.
 pub fn spoil(report: &mut Report) {
     let text = || HOSTILE.to_owned();
@@ -146,12 +178,12 @@ pub fn spoil(report: &mut Report) {
     report.failures.by_node[0].node = HOSTILE.into();
     report.unreadable[0].path = text();
     report.scripts[0].lines[0].text = text();
-    report.stale[0].subject = HOSTILE.into();
+    report.stale[0].key.subject = HOSTILE.into();
     if let Some(progress) = &mut report.progress {
         progress.procedures[1].procedure = HOSTILE.into();
     }
     let task = &mut report.tasks[0];
-    (task.subject, task.text) = (HOSTILE.into(), text());
+    (task.key.subject, task.text) = (HOSTILE.into(), text());
     task.log_tail.push(text());
     task.markers[0].marker = text();
     task.markers[0].path = Some(text());
@@ -217,9 +249,7 @@ fn task(
     log_tail.push("slurmstepd: error: Detected 1 oom_kill event in StepId=4812.batch".to_owned());
     let asked = 32_768;
     TaskDetail {
-        procedure: procedure.into(),
-        subject: subject.clone(),
-        session: session.clone(),
+        key: TaskKey::new(subject, session, procedure),
         decision,
         reason,
         text,
@@ -285,9 +315,7 @@ fn finding(
     job: &Arc<str>,
 ) -> LogFinding {
     LogFinding {
-        procedure: procedure.into(),
-        subject: subject.clone(),
-        session: session.clone(),
+        key: TaskKey::new(subject, session, procedure),
         job_id: Some(job.clone()),
         pattern: "out_of_memory".into(),
         telling: true,
@@ -374,7 +402,7 @@ fn summed(sessions: Vec<MatrixRow>, tasks: Vec<TaskDetail>) -> Report {
             project: "Connectome study".to_owned(),
             created_at: now(),
             version: "0.1.0",
-            parts: Parts::ALL.words(),
+            parts: Part::ALL,
             config: Some("/data/study/config.yaml".to_owned()),
             dicom_root: "/data/study/dicom".to_owned(),
             bids_root: "/data/study/bids".to_owned(),
@@ -422,9 +450,7 @@ fn summed(sessions: Vec<MatrixRow>, tasks: Vec<TaskDetail>) -> Report {
         }),
         logs: None,
         stale: vec![StaleJob {
-            procedure: "qsiprep".into(),
-            subject: subject.clone(),
-            session: session.clone(),
+            key: TaskKey::new(&subject, &session, "qsiprep"),
             job_id: Some("4801977".into()),
             status: "running",
             reason: Some("running"),
@@ -433,9 +459,7 @@ fn summed(sessions: Vec<MatrixRow>, tasks: Vec<TaskDetail>) -> Report {
         }],
         orphans: Orphans {
             rows: vec![OrphanRow {
-                procedure: "mriqc".into(),
-                subject,
-                session,
+                key: TaskKey::new(&subject, &session, "mriqc"),
                 status: "complete",
                 job_id: Some("3110021".into()),
                 cause: OrphanCause::Procedure,

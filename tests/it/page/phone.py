@@ -14,6 +14,7 @@ with sync_playwright() as playwright:
     for width in (320, 360, 412):
         page = browser.new_page(viewport={"width": width, "height": 800})
         page.goto(pathlib.Path(path).absolute().as_uri())
+        page.wait_for_selector("#grid[aria-rowcount]")
         wide = page.evaluate("document.scrollingElement.scrollWidth")
         assert wide <= width, f"{wide} at {width}"
 
@@ -30,6 +31,7 @@ with sync_playwright() as playwright:
         for picture in sys.argv[3:]:
             page.screenshot(path=pathlib.Path(picture) / f"phone-{width}.png", full_page=True)
         cell.click()
+        page.wait_for_selector("#details[open]")
         inside("dialog .head button")
         page.close()
     browser.close()

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use super::notes::{Kind, Odd, is_archive_alone, is_joined, no_sessions};
 use super::{DiscoverError, Discovery};
 use crate::base::parallel;
+use crate::base::printable::printable;
 use crate::base::regular::words;
 use crate::gather::disk::listing::Dir;
 use crate::gather::disk::reader::{Reader, is_directory};
@@ -381,13 +382,5 @@ fn leads_to_subject(link: &Path, root: &Path) -> bool {
 
 /// Makes a name fit for a line of text.
 fn shown(name: &OsStr) -> String {
-    let mut shown = String::with_capacity(name.len());
-    for c in name.to_string_lossy().chars() {
-        if c.is_control() {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
+    printable(&name.to_string_lossy()).into_owned()
 }

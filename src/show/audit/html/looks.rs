@@ -1,7 +1,6 @@
 //! How a decision looks: a symbol and a colour, so that colour never speaks alone.
 
 use crate::show::audit::report::{Count, count_of};
-use crate::show::tables::words::WORDS;
 
 /// Puts decisions together that a person reads as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,52 +14,23 @@ pub struct Group {
     pub always: bool,
 }
 
-/// Each of [`WORDS`] is in one group.
+/// Each of `tables::words::WORDS` is in one group.
+#[rustfmt::skip]
 pub const GROUPS: [Group; 9] = [
-    group("complete", "Complete", "✓", &["complete"], true),
-    group(
-        "flight",
-        "In flight",
-        "▶",
-        &["running", "pending", "foreign-job"],
-        true,
-    ),
-    group("ready", "Due", "○", &["due", "limit", "settling"], true),
-    group("waiting", "Waiting", "…", &["waiting", "paused"], true),
-    group("blocked", "Blocked", "⊘", &["blocked"], true),
-    group("failed", "Failed", "✕", &["failed"], true),
-    group("unreadable", "Unreadable", "?", &["unreadable"], false),
-    group(
-        "lacking",
-        "Lack input",
-        "∅",
-        &["no-dicom", "few-dicom"],
-        false,
-    ),
-    group(
-        "out",
-        "Left out",
-        "–",
-        &["not-applicable", "excluded", "not-selected"],
-        false,
-    ),
+    Group { name: "complete", title: "Complete", symbol: "✓", words: &["complete"], always: true },
+    Group { name: "flight", title: "In flight", symbol: "▶", words: &["running", "pending", "foreign-job"], always: true },
+    Group { name: "ready", title: "Due", symbol: "○", words: &["due", "limit", "settling"], always: true },
+    Group { name: "waiting", title: "Waiting", symbol: "…", words: &["waiting", "paused"], always: true },
+    Group { name: "blocked", title: "Blocked", symbol: "⊘", words: &["blocked"], always: true },
+    Group { name: "failed", title: "Failed", symbol: "✕", words: &["failed"], always: true },
+    Group { name: "unreadable", title: "Unreadable", symbol: "?", words: &["unreadable"], always: false },
+    Group { name: "lacking", title: "Lack input", symbol: "∅", words: &["no-dicom", "few-dicom"], always: false },
+    OUT,
 ];
 
-const fn group(
-    name: &'static str,
-    title: &'static str,
-    symbol: &'static str,
-    words: &'static [&'static str],
-    always: bool,
-) -> Group {
-    Group {
-        name,
-        title,
-        symbol,
-        words,
-        always,
-    }
-}
+#[rustfmt::skip]
+const OUT: Group =
+    Group { name: "out", title: "Left out", symbol: "–", words: &["not-applicable", "excluded", "not-selected"], always: false };
 
 impl Group {
     pub fn count(&self, counts: &[Count]) -> usize {
@@ -68,15 +38,10 @@ impl Group {
     }
 }
 
-/// Returns the number in [`GROUPS`] of a word.
-pub fn group_of(word: &str) -> usize {
-    let found = GROUPS.iter().position(|group| group.words.contains(&word));
-    found.unwrap_or(GROUPS.len() - 1)
-}
-
-/// Returns the number in [`WORDS`].
-pub fn word_number(word: &str) -> Option<usize> {
-    WORDS.iter().position(|other| *other == word)
+/// Returns the group of a word.
+pub fn group_of(word: &str) -> Group {
+    let mut groups = GROUPS.iter().filter(|group| group.words.contains(&word));
+    groups.next().copied().unwrap_or(OUT)
 }
 
 /// Returns the symbol of a word: its own where a group has several.
@@ -88,13 +53,14 @@ pub fn symbol(word: &str) -> &'static str {
         "settling" => "~",
         "paused" => "‖",
         "few-dicom" => "△",
-        _ => GROUPS.get(group_of(word)).map_or("", |group| group.symbol),
+        _ => group_of(word).symbol,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::show::tables::words::WORDS;
 
     #[test]
     fn every_word_is_in_one_group_and_looks_unlike_the_others() {
@@ -103,7 +69,7 @@ mod tests {
         for word in WORDS {
             assert!(grouped.contains(&word), "{word}");
         }
-        let kept = WORDS.iter().filter(|word| group_of(word) < 8);
+        let kept = WORDS.iter().filter(|word| group_of(word) != OUT);
         let mut symbols: Vec<&str> = kept.map(|word| symbol(word)).collect();
         let all = symbols.len();
         symbols.sort_unstable();

@@ -1,8 +1,11 @@
 "use strict";
 // The heat map, its filters and the details. Texts reach the page by textContent only.
-(() => {
+(async () => {
   const $ = (id) => document.getElementById(id);
-  const read = (id) => JSON.parse($(id).textContent);
+  const unpacked = (element) => {
+    const bytes = Uint8Array.from(atob(element.textContent), (c) => c.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+  };
 
   // The same set stands in safe.rs.
   const HIDDEN = /[\p{Cc}\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
@@ -22,14 +25,27 @@
   }
 
   theme();
-  const data = read("data");
-  let loaded; // Details are parsed when the first is asked for.
-  const details = () => (loaded ??= read("details-data"));
-  const showDetails = $("details") && dialog();
-  for (const name of document.querySelectorAll("[data-detail]")) {
-    if (!showDetails) break;
-    const button = make("button", { type: "button", class: "link" }, name.textContent);
-    button.addEventListener("click", () => showDetails.task(Number(name.dataset.detail)));
+  // Details are unpacked by the thousand, when the first of them is asked for.
+  const TOGETHER = 1000;
+  const packed = [...document.querySelectorAll(".details-data")];
+  const loaded = [];
+  const detail = async (number) => {
+    const part = Math.floor(number / TOGETHER);
+    return (await (loaded[part] ??= unpacked(packed[part])))[number % TOGETHER];
+  };
+  const { words, matrix } = await unpacked($("data"));
+  const order = Object.keys(words);
+  const symbolOf = (word) => words[word][0];
+  const groupOf = (word) => words[word][1];
+  const nameOf = ({ subject, session }) => `${subject} ${session}`.trim();
+  const wordsOf = (cell) => (cell.reason ? `${spaced(cell.decision)} (${spaced(cell.reason)})` : spaced(cell.decision));
+
+  const showDetails = dialog();
+  for (const row of document.querySelectorAll("[data-detail]")) {
+    const [name, ...others] = row.cells;
+    const label = [name, ...others.slice(0, 2)].map((cell) => cell.textContent).join(" ");
+    const button = make("button", { type: "button", class: "link", "aria-label": label }, name.textContent);
+    button.addEventListener("click", () => showDetails.task(Number(row.dataset.detail)));
     name.replaceChildren(button);
   }
   if ($("grid")) grid();
@@ -55,26 +71,16 @@
     apply();
   }
 
-  // Cells are null, the number of a word, or [word, reason, job, text, detail].
-  function cellOf(raw) {
-    if (raw === null) return null;
-    const [word, reason, job, text, detail] = typeof raw === "number" ? [raw, -1, "", -1, -1] : raw;
-    const [name, symbol, group] = data.words[word];
-    return {
-      name, symbol, job, detail, group: data.groups[group][0],
-      reason: data.reasons[reason], text: data.texts[text],
-    };
-  }
-
   function grid() {
     const box = $("grid");
-    const names = ["Session", "Health", ...data.procedures];
-    const rows = data.rows;
-    const narrow = data.procedures.length > 12;
+    const names = ["Session", "Health", ...matrix.procedures];
+    const rows = matrix.sessions;
+    const count = matrix.procedures.length;
+    const narrow = count > 12;
     const width = narrow ? "2.2rem" : "minmax(var(--cell, 8.5rem), 1fr)";
     const labels = "minmax(var(--first, 13rem), var(--first, 16rem)) var(--health, 6rem)";
-    box.style.setProperty("--columns", `${labels} repeat(${data.procedures.length}, ${width})`);
-    box.style.setProperty("--columns-print", `8rem 5.2rem repeat(${data.procedures.length}, minmax(0, 1fr))`);
+    box.style.setProperty("--columns", `${labels} repeat(${count}, ${width})`);
+    box.style.setProperty("--columns-print", `8rem 5.2rem repeat(${count}, minmax(0, 1fr))`);
     box.classList.toggle("narrow", narrow);
     box.setAttribute("aria-colcount", names.length);
 
@@ -94,64 +100,58 @@
     const size = head.getBoundingClientRect().height || 28;
     const height = parseFloat(getComputedStyle(document.documentElement).fontSize) * 1.75;
 
-    let order = rows.map((_, number) => number);
+    let shown = rows.map((_, number) => number);
     let sorted = { column: 0, down: false };
     let active = { row: 0, column: 0 };
     let filter = { text: "", status: "", procedure: "", band: "" };
     let texts; // What the text filter looks at, made when it is first used.
     const drawn = new Map();
 
-    const bandOf = ([, , complete, of]) =>
-      of === 0 ? "none" : complete * 10 >= of * 8 ? "good" : complete * 10 >= of * 4 ? "fair" : "poor";
+    const bandOf = (row) => row.health?.band ?? "none";
     const bandSymbols = { good: "●", fair: "◐", poor: "○", none: "–" };
-    const wordOf = (raw) => (raw === null ? -1 : typeof raw === "number" ? raw : raw[0]);
-    const textOf = (row) => [row[0], row[1], ...row[4].map((raw) => {
-      const cell = cellOf(raw);
-      return cell ? `${cell.name} ${spaced(cell.reason || "")} ${cell.reason || ""} ${cell.job} ${cell.text || ""}` : "";
-    })].join("\n").toLowerCase();
+    const textOf = (row) => [nameOf(row), ...row.cells.map((cell) => (cell
+      ? `${wordsOf(cell)} ${cell.reason ?? ""} ${cell.job_id ?? ""} ${cell.text ?? ""}` : ""))].join("\n").toLowerCase();
 
     // Trouble first.
-    const rank = { failed: 0, unreadable: 1, blocked: 2, lacking: 3, waiting: 4, ready: 5, flight: 6, complete: 7, out: 8 };
-    const ranks = data.words.map(([, , group]) => rank[data.groups[group][0]] * 100);
+    const rank = ["failed", "unreadable", "blocked", "lacking", "waiting", "ready", "flight", "complete", "out"];
     function key(row, column) {
-      if (column === 1) return row[3] === 0 ? 2 : row[2] / row[3];
-      const raw = row[4][column - 2];
-      return raw === null ? 1000 : ranks[wordOf(raw)] + wordOf(raw);
+      if (column === 1) return row.health?.share ?? 2;
+      const word = row.cells[column - 2]?.decision;
+      return word ? rank.indexOf(groupOf(word)) * 100 + order.indexOf(word) : 1000;
     }
 
     function choose() {
       const wanted = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
       if (wanted.length) texts ??= rows.map(textOf);
       const only = filter.procedure === "" ? -1 : Number(filter.procedure);
-      const status = data.words.findIndex(([name]) => name === filter.status);
-      order = [];
+      shown = [];
       rows.forEach((row, number) => {
         if (filter.band && bandOf(row) !== filter.band) return;
         if (wanted.length && !wanted.every((word) => texts[number].includes(word))) return;
         if (filter.status || only >= 0) {
-          const cells = only < 0 ? row[4] : [row[4][only]];
-          if (!cells.some((raw) => raw !== null && (!filter.status || wordOf(raw) === status))) return;
+          const cells = only < 0 ? row.cells : [row.cells[only]];
+          if (!cells.some((cell) => cell && (!filter.status || cell.decision === filter.status))) return;
         }
-        order.push(number);
+        shown.push(number);
       });
       const { column, down } = sorted;
       if (column > 0) {
-        const keys = new Map(order.map((number) => [number, key(rows[number], column)]));
-        order.sort((a, b) => keys.get(a) - keys.get(b) || a - b);
+        const keys = new Map(shown.map((number) => [number, key(rows[number], column)]));
+        shown.sort((a, b) => keys.get(a) - keys.get(b) || a - b);
       }
-      if (down) order.reverse();
+      if (down) shown.reverse();
       titles.forEach((title, at) => {
         title.setAttribute("aria-sort", at !== column ? "none" : down ? "descending" : "ascending");
         title.textContent = safe(names[at]) + (at !== column ? "" : down ? " ▼" : " ▲");
       });
-      box.setAttribute("aria-rowcount", order.length + 1);
-      $("shown").textContent = order.length === rows.length
-        ? `${rows.length} sessions` : `${order.length} of ${rows.length} sessions`;
-      active.row = Math.min(active.row, order.length - 1);
-      body.style.height = `${order.length * height}px`;
+      box.setAttribute("aria-rowcount", shown.length + 1);
+      $("shown").textContent = shown.length === rows.length
+        ? `${rows.length} sessions` : `${shown.length} of ${rows.length} sessions`;
+      active.row = Math.min(active.row, shown.length - 1);
+      body.style.height = `${shown.length * height}px`;
       body.replaceChildren();
       drawn.clear();
-      if (!order.length) {
+      if (!shown.length) {
         body.style.height = "3rem";
         body.append(make("div", { role: "row", class: "g-empty" },
           make("div", { role: "gridcell" }, "No session fits the filter.")));
@@ -161,7 +161,7 @@
 
     function draw() {
       const from = Math.max(0, Math.floor(box.scrollTop / height) - 10);
-      const to = Math.min(order.length, Math.ceil((box.scrollTop + box.clientHeight) / height) + 10);
+      const to = Math.min(shown.length, Math.ceil((box.scrollTop + box.clientHeight) / height) + 10);
       drawRange(from, to);
     }
 
@@ -181,29 +181,30 @@
     }
 
     function rowElement(at) {
-      const row = rows[order[at]];
+      const row = rows[shown[at]];
       const element = make("div", { role: "row", class: "g-row", "aria-rowindex": at + 2, "data-row": at });
       element.style.transform = `translateY(${at * height}px)`;
       const id = (column) => ({ id: `c-${at}-${column}`, "aria-colindex": column + 1, "data-column": column });
+      const band = bandOf(row);
+      const { complete, of } = row.health ?? { complete: 0, of: 0 };
       element.append(
-        make("div", { role: "rowheader", class: "g-cell g-first", ...id(0) }, `${row[0]} ${row[1]}`.trim()),
-        make("div", { role: "gridcell", class: "g-cell g-health", ...id(1), "aria-label": `${bandOf(row)}, ${row[2]} of ${row[3]} complete` },
-          `${bandSymbols[bandOf(row)]} ${row[2]}/${row[3]} `, make("b", null, bandOf(row))));
-      row[4].forEach((raw, index) => {
-        const cell = cellOf(raw);
+        make("div", { role: "rowheader", class: "g-cell g-first", ...id(0) }, nameOf(row)),
+        make("div", { role: "gridcell", class: "g-cell g-health", ...id(1), "aria-label": `${band}, ${complete} of ${of} complete` },
+          `${bandSymbols[band]} ${complete}/${of} `, make("b", null, band)));
+      row.cells.forEach((cell, index) => {
         const column = index + 2;
         if (!cell) {
           element.append(make("div", { role: "gridcell", class: "g-cell g-col g-none", ...id(column), "aria-label": "no task" }));
           return;
         }
-        const says = cell.reason ? `${spaced(cell.name)}: ${spaced(cell.reason)}` : spaced(cell.name);
-        const isReason = cell.group === "failed" || cell.reason === "awaiting_output";
-        const word = isReason && cell.reason ? spaced(cell.reason) : spaced(cell.name);
-        const dim = (filter.status && cell.name !== filter.status) || (filter.procedure !== "" && Number(filter.procedure) !== index);
+        const { decision, reason } = cell;
+        const says = reason ? `${spaced(decision)}: ${spaced(reason)}` : spaced(decision);
+        const word = spaced(reason && (decision === "failed" || reason === "awaiting_output") ? reason : decision);
+        const dim = (filter.status && decision !== filter.status) || (filter.procedure !== "" && Number(filter.procedure) !== index);
         element.append(make("div", {
-          role: "gridcell", class: `g-cell g-col g-${cell.group}${dim ? " g-dim" : ""}`, ...id(column),
+          role: "gridcell", class: `g-cell g-col g-${groupOf(decision)}${dim ? " g-dim" : ""}`, ...id(column),
           "aria-label": says, title: `${names[column]}: ${cell.text || says}`,
-        }, narrow ? cell.symbol : `${cell.symbol} ${word}`));
+        }, narrow ? symbolOf(decision) : `${symbolOf(decision)} ${word}`));
       });
       return element;
     }
@@ -220,7 +221,7 @@
 
     function move(row, column) {
       active = {
-        row: Math.max(-1, Math.min(order.length - 1, row)),
+        row: Math.max(-1, Math.min(shown.length - 1, row)),
         column: Math.max(0, Math.min(names.length - 1, column)),
       };
       if (active.row >= 0) {
@@ -242,11 +243,11 @@
 
     function act() {
       if (active.row < 0) sortBy(active.column);
-      else if (order.length) {
-        const row = rows[order[active.row]];
+      else if (shown.length) {
+        const row = rows[shown[active.row]];
         const procedure = active.column - 2;
         if (procedure < 0) showDetails.session(row);
-        else if (row[4][procedure] !== null) showDetails.cell(row, procedure);
+        else if (row.cells[procedure]) showDetails.cell(row, procedure);
       }
     }
 
@@ -263,7 +264,7 @@
       const steps = {
         ArrowUp: [row - 1, column], ArrowDown: [row + 1, column], ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1],
         PageUp: [Math.max(0, row - page), column], PageDown: [row + page, column],
-        Home: [event.ctrlKey ? 0 : row, 0], End: [event.ctrlKey ? order.length - 1 : row, names.length - 1],
+        Home: [event.ctrlKey ? 0 : row, 0], End: [event.ctrlKey ? shown.length - 1 : row, names.length - 1],
       };
       if (event.key in steps) move(...steps[event.key]);
       else if (event.key === "Enter" || event.key === " ") act();
@@ -301,12 +302,12 @@
     const PRINTED = 300;
     addEventListener("beforeprint", () => {
       const more = $("print-more");
-      more.hidden = order.length <= PRINTED;
-      more.textContent = `${order.length - PRINTED} more sessions are not printed; a filter chooses which are.`;
+      more.hidden = shown.length <= PRINTED;
+      more.textContent = `${shown.length - PRINTED} more sessions are not printed; a filter chooses which are.`;
       body.style.height = "auto";
       drawn.forEach((row) => row.remove());
       drawn.clear();
-      drawRange(0, Math.min(order.length, PRINTED));
+      drawRange(0, Math.min(shown.length, PRINTED));
     });
     addEventListener("afterprint", () => { $("print-more").hidden = true; choose(); });
     choose();
@@ -314,19 +315,11 @@
 
   function dialog() {
     const box = $("details");
-    const path = (short, own) => {
-      const at = short.indexOf(":");
-      const rest = short.slice(at + 1);
-      const number = short.slice(0, at);
-      if (number === "-") return rest;
-      return (data.roots[Number(number)] ?? own) + rest;
-    };
     const facts = (pairs) => make("dl", null, pairs.filter(([, value]) => value).flatMap(([name, value]) => [
       make("dt", null, name), make("dd", null, value),
     ]));
     const chip = (cell) => make("span", null,
-      make("span", { class: `chip g-${cell.group}`, "aria-hidden": "true" }, cell.symbol),
-      cell.reason ? `${spaced(cell.name)} (${spaced(cell.reason)})` : spaced(cell.name));
+      make("span", { class: `chip g-${groupOf(cell.decision)}`, "aria-hidden": "true" }, symbolOf(cell.decision)), wordsOf(cell));
     const code = (text) => make("code", null, text);
     const seconds = (s) => {
       const two = (n) => String(n).padStart(2, "0");
@@ -335,8 +328,8 @@
     };
     const memory = (mb) => (mb < 1024 ? `${mb} MB` : `${(mb / 1024).toFixed(1)} GB`);
     const of = (used, asked, show) => {
-      if (used === undefined && asked === undefined) return "";
-      const text = (value) => (value === undefined ? "?" : show(value));
+      if (used === null && asked === null) return "";
+      const text = (value) => (value === null ? "?" : show(value));
       return `${text(used)} of ${text(asked)}`;
     };
     const symbols = { found: "✓", missing: "✕", excused: "–", forbidden: "⊘", unreadable: "?" };
@@ -351,70 +344,62 @@
     }
 
     function cell(row, procedure) {
-      const found = cellOf(row[4][procedure]);
-      if (found.detail >= 0) return task(found.detail, found);
-      show(`${data.procedures[procedure]} · ${row[0]} ${row[1]}`, facts([
-        ["Status", chip(found)], ["Why", found.text], ["Job", found.job],
+      const it = row.cells[procedure];
+      if (it.detail !== undefined) return task(it.detail);
+      show(`${matrix.procedures[procedure]} · ${nameOf(row)}`, facts([
+        ["Status", chip(it)], ["Why", it.text], ["Job", it.job_id],
       ]));
     }
 
-    function task(number, known) {
-      const { texts, markers, tasks } = details();
-      const it = tasks[number];
-      // Texts that tasks share have letters where the names of the task belong.
-      const names = { "%": "%", s: it.subject, e: it.session, j: it.job?.job_id };
-      const text = (at) => texts[at].replace(/%(.)/gs, (_, letter) => names[letter]);
-      const own = path(text(it.dir));
-      const found = known || cellOf([it.word, -1, "", -1, number]);
-      if (!found.reason) found.reason = it.reason;
-      const job = it.job || {};
+    async function task(number) {
+      const it = await detail(number);
+      const { job } = it;
       const parts = [facts([
-        ["Status", chip(found)], ["Why", text(it.text)], ["Outputs", code(own)],
+        ["Status", chip(it)], ["Why", it.text], ["Outputs", code(it.output_dir)],
       ])];
-      if (it.job) {
+      if (job) {
         parts.push(make("h3", null, "Newest job"), facts([
           ["Job", job.job_id], ["Attempt", job.attempt], ["Status", job.status], ["Slurm's state", job.slurm_state],
           ["Exit code", [job.exit_code, job.failure].filter(Boolean).join(": ")],
           ["Node", job.node_list], ["Time", of(job.elapsed_s, job.time_limit_s, seconds)],
           ["Memory", of(job.max_rss_mb, job.req_mem_mb, memory)],
           ["Submitted", job.submitted_at], ["Started", job.started_at], ["Ended", job.ended_at],
-          ["Output", job.output !== undefined && code(path(text(job.output)))], ["Errors", job.error !== undefined && code(path(text(job.error)))],
+          ["Output", job.output && code(job.output)], ["Errors", job.error && code(job.error)],
         ]));
       }
-      if (it.findings) {
-        parts.push(make("h3", null, "Known errors in the log"), ...it.findings.map(([pattern, line, file, at]) =>
-          make("div", null, make("strong", null, spaced(pattern)), " ", code(`${path(text(file), own)}${at ? `:${at}` : ""}`), make("pre", null, line))));
+      if (it.findings.length) {
+        parts.push(make("h3", null, "Known errors in the log"), ...it.findings.map(({ pattern, line, file, line_number: at }) =>
+          make("div", null, make("strong", null, spaced(pattern)), " ", code(`${file}${at ? `:${at}` : ""}`), make("pre", null, line))));
       }
-      if (it.tail) {
-        parts.push(make("h3", null, it.tail_cut ? "End of the log (cut here; the file has more)" : "End of the log"),
-          make("pre", { tabindex: 0, "aria-label": "End of the log" }, it.tail.map(safe).map((line) => [document.createTextNode(`${line}\n`)]).flat()));
+      if (it.log_tail.length) {
+        parts.push(make("h3", null, "End of the log"), make("pre", { tabindex: 0, "aria-label": "End of the log" },
+          document.createTextNode(it.log_tail.map(safe).join("\n"))));
       }
-      if (it.markers !== undefined) {
-        parts.push(make("h3", null, "Markers"), make("table", null,
-          make("caption", null, "What makes the outputs complete"),
-          make("thead", null, make("tr", null, ["Marker", "State", "Where"].map((t) => make("th", { scope: "col" }, t)))),
-          make("tbody", null, markers[it.markers].map(([marker, state, where, note]) => make("tr", null,
-            make("th", { scope: "row" }, code(text(marker))),
+      if (it.markers.length) {
+        parts.push(make("h3", null, "Markers"), table("What makes the outputs complete", ["Marker", "State", "Where"],
+          it.markers.map(({ marker, state, path, note }) => make("tr", null,
+            make("th", { scope: "row" }, code(marker)),
             make("td", { class: `marker-${state}` }, `${symbols[state] || ""} ${state}`),
-            make("td", { class: "c" }, where === null ? "" : path(text(where), own), note === null ? "" : ` (${text(note)})`))))));
+            make("td", { class: "c" }, path, note && ` (${note})`)))));
       }
-      show(`${text(it.procedure)} · ${it.subject} ${it.session || ""}`.trim(), parts);
+      show(`${it.procedure} · ${nameOf(it)}`, parts);
     }
 
+    const table = (caption, titles, rows) => make("table", null,
+      make("caption", null, caption),
+      make("thead", null, make("tr", null, titles.map((title) => make("th", { scope: "col" }, title)))),
+      make("tbody", null, rows));
+
     function session(row) {
-      const list = row[4].map((raw, at) => {
-        const found = cellOf(raw);
-        if (!found) return null;
-        const button = make("button", { type: "button", class: "link" }, data.procedures[at]);
+      const list = row.cells.map((it, at) => {
+        if (!it) return null;
+        const button = make("button", { type: "button", class: "link" }, matrix.procedures[at]);
         button.addEventListener("click", () => cell(row, at));
-        return make("tr", null, make("th", { scope: "row" }, button), make("td", null, chip(found)), make("td", null, found.text || ""));
+        return make("tr", null, make("th", { scope: "row" }, button), make("td", null, chip(it)), make("td", null, it.text));
       });
-      show(`${row[0]} ${row[1]}`.trim(),
-        make("p", null, `${row[2]} of ${row[3]} procedures complete.`),
-        make("table", null,
-          make("caption", null, "Procedures of this session"),
-          make("thead", null, make("tr", null, ["Procedure", "Status", "Why"].map((t) => make("th", { scope: "col" }, t)))),
-          make("tbody", null, list)));
+      const { complete, of } = row.health ?? { complete: 0, of: 0 };
+      show(nameOf(row), make("p", null, `${complete} of ${of} procedures complete.`),
+        table("Procedures of this session", ["Procedure", "Status", "Why"], list));
     }
 
     $("close").addEventListener("click", () => box.close());

@@ -27,20 +27,6 @@ fn is_hidden(c: char) -> bool {
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Keeps JSON from ending the element that it stands in. The value stays the same.
-pub fn json_in_html(json: &str) -> String {
-    let mut safe = String::with_capacity(json.len() + json.len() / 64);
-    for c in json.chars() {
-        match c {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                let _ = write!(safe, "\\u{:04x}", u32::from(c));
-            }
-            c => safe.push(c),
-        }
-    }
-    safe
-}
-
 pub fn plural(count: usize, word: &str) -> String {
     plural_as(count, thousands(count), word)
 }
@@ -56,14 +42,6 @@ pub fn thousands(count: usize) -> String {
         text.push(digit);
     }
     text
-}
-
-/// Writes `31.8 GB` (of 2^30 bytes), or `900 MB`; as `memory` in `page.js`.
-pub fn memory(mb: i64) -> String {
-    match mb {
-        1024.. => format!("{:.1} GB", mb as f64 / 1024.0),
-        _ => format!("{mb} MB"),
-    }
 }
 
 /// Makes a word of the report readable: `out_of_memory` becomes `out of memory`.

@@ -1,20 +1,20 @@
 //! What a person should look at: tasks, DICOM directories, logs, jobs, scripts.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::{Count, MarkerResult, maybe_time, time};
+use crate::model::state::TaskKey;
 
 /// Tells all about one task: of those that failed, are in flight, cannot be read, were complete and lost
 /// their outputs, or are due with part of their outputs there. With `--markers`, of every task.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TaskDetail {
-    pub procedure: Arc<str>,
-    pub subject: Arc<str>,
-    /// Empty for subject scope.
-    pub session: Arc<str>,
+    #[serde(flatten)]
+    pub key: TaskKey,
     pub decision: &'static str,
     pub reason: Option<&'static str>,
     /// A sentence for people.
@@ -116,9 +116,8 @@ pub struct PatternCount {
 /// Is a line of a log that matches a known pattern: the last one of its pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LogFinding {
-    pub procedure: Arc<str>,
-    pub subject: Arc<str>,
-    pub session: Arc<str>,
+    #[serde(flatten)]
+    pub key: TaskKey,
     pub job_id: Option<Arc<str>>,
     pub pattern: Arc<str>,
     /// Of all lines of the task's logs the one that says most.
@@ -133,9 +132,8 @@ pub struct LogFinding {
 /// Is a job that has been in flight for longer than `audit.stale_job_threshold_hours`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StaleJob {
-    pub procedure: Arc<str>,
-    pub subject: Arc<str>,
-    pub session: Arc<str>,
+    #[serde(flatten)]
+    pub key: TaskKey,
     pub job_id: Option<Arc<str>>,
     pub status: &'static str,
     pub reason: Option<&'static str>,
@@ -155,9 +153,8 @@ pub struct Orphans {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OrphanRow {
-    pub procedure: Arc<str>,
-    pub subject: Arc<str>,
-    pub session: Arc<str>,
+    #[serde(flatten)]
+    pub key: TaskKey,
     pub status: &'static str,
     pub job_id: Option<Arc<str>>,
     pub cause: OrphanCause,
@@ -249,4 +246,14 @@ pub struct UnreadableItem {
     pub path: String,
     /// The system's words.
     pub error: String,
+}
+
+impl UnreadableItem {
+    pub fn new(part: &'static str, path: &Path, error: impl ToString) -> Self {
+        Self {
+            part,
+            path: path.to_string_lossy().into_owned(),
+            error: error.to_string(),
+        }
+    }
 }

@@ -2,11 +2,11 @@
 //!
 //! No scripts, no style sheets, nothing to load: mail programs take all of that out.
 
-use std::fmt::Write as _;
+use maud::{DOCTYPE, html};
 
-use super::sections::{Block, sections};
-use super::{Align, capital, clean};
-use crate::show::audit::report::{Report, count_of};
+use super::sections::{Kind, counts, head};
+use super::{capital, clean, lists};
+use crate::show::audit::report::Report;
 
 /// So many rows of a list are shown.
 const ROWS: usize = 50;
@@ -15,80 +15,54 @@ const CELL: &str = "padding:2px 8px;border-bottom:1px solid #ccc;vertical-align:
 /// Returns one line for the subject of a mail.
 pub fn subject(report: &Report) -> String {
     let totals = &report.totals;
-    let words = ["complete", "failed", "blocked", "unreadable"];
-    let counts: Vec<String> = words
-        .iter()
-        .map(|word| (word, count_of(&totals.decisions, word)))
-        .filter(|(_, count)| *count > 0)
-        .map(|(word, count)| format!("{count} {word}"))
-        .collect();
+    let told = ["complete", "failed", "blocked", "unreadable"];
+    let mut decisions = totals.decisions.clone();
+    decisions.retain(|count| told.contains(&&*count.word));
     let study = report.study.config.as_deref();
     let study = study.unwrap_or(&report.study.state_file);
     clean(&format!(
         "[snbb-scheduler] audit of {study}: {} tasks, {}",
         totals.tasks,
-        counts.join(", ")
+        counts(&decisions)
     ))
 }
 
 /// Renders the HTML part of a mail.
 pub fn mail_html(report: &Report) -> String {
-    let mut out = String::from(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Audit</title></head>\n\
-         <body style=\"font-family:sans-serif\">\n",
-    );
-    for block in sections(report, ROWS) {
-        // Writing to a text cannot fail.
-        let _ = match block {
-            Block::Title(text) => writeln!(out, "<h1>{}</h1>", escaped(&text)),
-            Block::Heading(text) => writeln!(out, "<h2>{}</h2>", escaped(&capital(&text))),
-            Block::Line(text) => writeln!(out, "<div>{}</div>", escaped(&text)),
-            Block::Table(header, rows) => {
-                out.push_str("<table style=\"border-collapse:collapse\">\n<tr>");
-                for (title, align) in &header {
-                    cell(&mut out, "th", title, *align);
+    let (title, lines) = head(report);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head { meta charset="utf-8"; title { "Audit" } }
+            body style="font-family:sans-serif" {
+                h1 { (clean(&title)) }
+                @for line in lines { div { (clean(&line)) } }
+                @for list in lists(report) {
+                    h2 { (clean(&capital(&list.title))) }
+                    @if !list.rows.is_empty() { table style="border-collapse:collapse" {
+                        tr { @for (title, kind) in &list.columns { th style=(style(*kind)) { (title) } } }
+                        @for row in list.rows.iter().take(ROWS) {
+                            tr { @for (text, (_, kind)) in row.iter().zip(&list.columns) {
+                                td style=(style(*kind)) { (clean(text)) }
+                            } }
+                        }
+                    } }
+                    @if list.rows.len() > ROWS { div { "... and " (list.rows.len() - ROWS) " more" } }
+                    @for note in &list.notes { div { (clean(note)) } }
                 }
-                out.push_str("</tr>\n");
-                for row in &rows {
-                    out.push_str("<tr>");
-                    for (text, (_, align)) in row.iter().zip(&header) {
-                        cell(&mut out, "td", text, *align);
-                    }
-                    out.push_str("</tr>\n");
-                }
-                writeln!(out, "</table>")
             }
-            Block::More(count) => writeln!(out, "<div>... and {count} more</div>"),
-        };
-    }
-    out.push_str("</body></html>\n");
-    out
-}
-
-fn cell(out: &mut String, tag: &str, text: &str, align: Align) {
-    let side = match align {
-        Align::Left => "left",
-        Align::Right => "right",
-    };
-    let text = escaped(text);
-    let _ = write!(
-        out,
-        "<{tag} style=\"{CELL};text-align:{side}\">{text}</{tag}>"
-    );
-}
-
-fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in clean(text).chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            c => safe.push(c),
         }
-    }
-    safe
+    };
+    page.into_string()
+}
+
+fn style(kind: Kind) -> String {
+    let side = if kind == Kind::Number {
+        "right"
+    } else {
+        "left"
+    };
+    format!("{CELL};text-align:{side}")
 }
 
 #[cfg(test)]

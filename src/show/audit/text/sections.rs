@@ -1,174 +1,168 @@
-//! What the text shows, in which order. Knows neither alignment nor Markdown.
+//! What a report says in lists, once for all its forms: the text, Markdown, the mail and the page.
 
-mod figures;
-mod tasks;
-mod upkeep;
+pub mod figures;
+pub mod tasks;
+pub mod upkeep;
 
-use super::Align::{self, Left, Right};
 use crate::base::sys::local_time;
+use crate::model::state::TaskKey;
+use crate::show::audit::Part;
 use crate::show::audit::health::percent;
-use crate::show::audit::report::Report;
+use crate::show::audit::report::{Count, Report};
 use crate::show::tables::plural;
 
-/// Is a part of the text.
+/// How a column is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Text,
+    /// Right-aligned; `>` before the title.
+    Number,
+    /// A path or a line of a log; `$` before the title.
+    Code,
+    /// A word that the page colours; `!` before the title.
+    Verdict,
+}
+
+/// One list of the report, with remarks. Without rows and notes it is left out.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Block {
-    Title(String),
-    Heading(String),
-    Line(String),
-    Table(Vec<(&'static str, Align)>, Vec<Vec<String>>),
-    /// Rows of the table before it that are left out.
-    More(usize),
+pub struct List {
+    pub title: String,
+    pub columns: Vec<(&'static str, Kind)>,
+    /// The first cell names the row.
+    pub rows: Vec<Vec<String>>,
+    pub notes: Vec<String>,
+    /// For each row its number in [`Report::tasks`], or nothing at all.
+    pub details: Vec<usize>,
 }
 
-/// Returns the blocks of a report; lists have at most `most` rows. Empty sections are left out.
-pub(super) fn sections(report: &Report, most: usize) -> Vec<Block> {
-    let mut text = Text {
-        report,
-        most,
-        blocks: Vec::new(),
-    };
-    text.head();
-    text.unreadable();
-    text.trend();
-    text.procedures();
-    text.sessions();
-    text.failed();
-    text.markers();
-    text.causes();
-    text.dicom();
-    text.jobs();
-    text.scripts();
-    text.progress();
-    text.efficiency();
-    text.blocks
-}
+/// All lists, in the order of the text.
+pub const LISTS: [fn(&Report) -> List; 18] = [
+    upkeep::unreadable,
+    figures::trend,
+    figures::trend_by_procedure,
+    tasks::procedures,
+    tasks::stuck,
+    tasks::failed,
+    tasks::findings,
+    tasks::incomplete,
+    tasks::by_reason,
+    tasks::by_node,
+    tasks::by_pattern,
+    upkeep::dicom,
+    upkeep::stale,
+    upkeep::orphans,
+    upkeep::unknown_jobs,
+    upkeep::scripts,
+    figures::progress,
+    figures::efficiency,
+];
 
-struct Text<'a> {
-    report: &'a Report,
-    most: usize,
-    blocks: Vec<Block>,
-}
-
-impl Text<'_> {
-    fn line(&mut self, text: String) {
-        self.blocks.push(Block::Line(text));
-    }
-
-    fn has(&self, part: &str) -> bool {
-        self.report.study.parts.contains(&part)
-    }
-
-    /// Adds a heading and a table, unless there is nothing in it.
-    fn list(
-        &mut self,
-        heading: &str,
-        header: Vec<(&'static str, Align)>,
-        mut rows: Vec<Vec<String>>,
-    ) {
-        if rows.is_empty() {
-            return;
-        }
-        let more = rows.len().saturating_sub(self.most);
-        rows.truncate(self.most);
-        self.blocks.push(Block::Heading(heading.to_owned()));
-        self.blocks.push(Block::Table(header, rows));
-        if more > 0 {
-            self.blocks.push(Block::More(more));
-        }
-    }
-
-    fn head(&mut self) {
-        let report = self.report;
-        let study = &report.study;
-        self.blocks.push(Block::Title(format!(
-            "Audit of {} at {}",
-            study.name(),
-            local_time(study.created_at)
-        )));
-        self.line(match &study.config {
-            Some(config) => format!("configuration: {config}"),
-            None => format!("state: {}", study.state_file),
+impl List {
+    /// `columns` holds the titles, separated by ` | `, each with the sign of its [`Kind`].
+    fn new(
+        title: impl Into<String>,
+        columns: &'static str,
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Self {
+        let columns = columns.split(" | ").map(|title| {
+            let signs = [('>', Kind::Number), ('$', Kind::Code), ('!', Kind::Verdict)];
+            let mut found = signs
+                .iter()
+                .filter_map(|(sign, kind)| Some((title.strip_prefix(*sign)?, *kind)));
+            found.next().unwrap_or((title, Kind::Text))
         });
-        if let Some(selection) = &study.selection {
-            self.line(format!("selection: {selection}"));
+        Self {
+            title: title.into(),
+            columns: columns.collect(),
+            rows: rows.into_iter().collect(),
+            notes: Vec::new(),
+            details: Vec::new(),
         }
-        let totals = &report.totals;
-        if self.has("tasks") {
-            let counts = totals.decisions.iter();
-            let counts: Vec<String> = counts.map(|c| format!("{} {}", c.count, c.word)).collect();
-            self.line(format!(
-                "{} of {}, {}: {}",
-                plural(totals.sessions, "session"),
-                plural(totals.subjects, "subject"),
-                plural(totals.tasks, "task"),
-                if counts.is_empty() {
-                    "none".to_owned()
-                } else {
-                    counts.join(", ")
-                }
-            ));
-            let health = &report.health;
-            let mut line = format!(
-                "health of sessions: {} good, {} fair, {} poor",
-                health.good, health.fair, health.poor
-            );
-            if health.none > 0 {
-                line.push_str(&format!(", {} not rated", health.none));
-            }
-            if let Some(mean) = health.mean {
-                line.push_str(&format!("; mean {}", percent(mean)));
-            }
-            self.line(line);
-        }
-        let rows = &totals.rows;
-        self.line(format!(
-            "{} on record: {} pending, {} running, {} complete, {} failed",
-            plural(rows.total, "task"),
-            rows.pending,
-            rows.running,
-            rows.complete,
-            rows.failed
+    }
+
+    fn note(mut self, note: impl Into<Option<String>>) -> Self {
+        self.notes.extend(note.into());
+        self
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.notes.is_empty()
+    }
+}
+
+/// Makes a row of values that can be printed.
+macro_rules! row {
+    ($($cell:expr),* $(,)?) => { vec![$($cell.to_string()),*] };
+}
+use row;
+
+/// Makes a row that begins with the names of a task.
+fn of_task(key: &TaskKey, rest: Vec<String>) -> Vec<String> {
+    let mut row = row![key.procedure, key.subject, key.session];
+    row.extend(rest);
+    row
+}
+
+/// Returns the title of a report, and sentences about the whole.
+pub fn head(report: &Report) -> (String, Vec<String>) {
+    let study = &report.study;
+    let at = local_time(study.created_at);
+    let mut lines = vec![match &study.config {
+        Some(config) => format!("configuration: {config}"),
+        None => format!("state: {}", study.state_file),
+    }];
+    let selection = study.selection.iter();
+    lines.extend(selection.map(|selection| format!("selection: {selection}")));
+    let totals = &report.totals;
+    if study.has(Part::Tasks) {
+        let counts = counts(&totals.decisions);
+        lines.push(format!(
+            "{} of {}, {}: {}",
+            plural(totals.sessions, "session"),
+            plural(totals.subjects, "subject"),
+            plural(totals.tasks, "task"),
+            if counts.is_empty() { "none" } else { &counts }
         ));
-    }
-
-    fn procedures(&mut self) {
-        if !self.has("tasks") {
-            return;
+        let health = &report.health;
+        let mut line = format!(
+            "health of sessions: {} good, {} fair, {} poor",
+            health.good, health.fair, health.poor
+        );
+        if health.none > 0 {
+            line.push_str(&format!(", {} not rated", health.none));
         }
-        let words: Vec<&str> = self
-            .report
-            .totals
-            .decisions
-            .iter()
-            .map(|c| &*c.word)
-            .collect();
-        let rows = self.report.procedures.iter().map(|procedure| {
-            let counts = procedure.decisions.iter();
-            let mut counts: Vec<(usize, String)> = counts
-                .filter_map(|c| {
-                    let at = words.iter().position(|word| *word == &*c.word)?;
-                    Some((at, format!("{} {}", c.count, c.word)))
-                })
-                .collect();
-            counts.sort();
-            let texts: Vec<String> = counts.into_iter().map(|(_, text)| text).collect();
-            vec![
-                procedure.name.to_string(),
-                procedure.scope.unwrap_or("not configured").to_owned(),
-                procedure.tasks.to_string(),
-                texts.join(", "),
-                procedure.rows.total.to_string(),
-            ]
-        });
-        let rows = rows.collect();
-        let header = vec![
-            ("procedure", Left),
-            ("scope", Left),
-            ("tasks", Right),
-            ("decisions", Left),
-            ("on record", Right),
-        ];
-        self.list("procedures", header, rows);
+        if let Some(mean) = health.mean {
+            line.push_str(&format!("; mean {}", percent(mean)));
+        }
+        lines.push(line);
+    }
+    let rows = &totals.rows;
+    lines.push(format!(
+        "{} on record: {} pending, {} running, {} complete, {} failed",
+        plural(rows.total, "task"),
+        rows.pending,
+        rows.running,
+        rows.complete,
+        rows.failed
+    ));
+    (format!("Audit of {} at {at}", study.name()), lines)
+}
+
+/// Writes `2 complete, 1 failed`.
+pub fn counts(counts: &[Count]) -> String {
+    let counts = counts.iter();
+    let texts: Vec<String> = counts.map(|c| format!("{} {}", c.count, c.word)).collect();
+    texts.join(", ")
+}
+
+/// Writes `8100M of 8G`; of what is not known `?`.
+fn of(used: Option<String>, asked: Option<String>) -> String {
+    match (used, asked) {
+        (None, None) => String::new(),
+        (used, asked) => {
+            let text = |value: Option<String>| value.unwrap_or("?".to_owned());
+            format!("{} of {}", text(used), text(asked))
+        }
     }
 }
+

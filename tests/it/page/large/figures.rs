@@ -11,7 +11,9 @@ pub fn failures(failed: &[&TaskDetail]) -> Failures {
         let procedures = PROCEDURES.iter().map(|name| {
             count(
                 name,
-                of.clone().filter(|task| &*task.procedure == *name).count(),
+                of.clone()
+                    .filter(|task| &*task.key.procedure == *name)
+                    .count(),
             )
         });
         ReasonCount {

@@ -1,176 +1,171 @@
-//! The sections with figures over time and over attempts.
+//! The lists with figures over time and over attempts.
 
-use super::Text;
+use chrono::{DateTime, NaiveDate, Utc};
+
+use super::{List, plural, row};
 use crate::base::sys::local_time;
+use crate::show::audit::Part;
 use crate::show::audit::efficiency::{memory_text, time_limit_text};
 use crate::show::audit::health::percent;
-use crate::show::audit::report::{Usage, Verdict, signed};
-use crate::show::audit::text::Align::{Left, Right};
-use crate::show::tables::plural;
+use crate::show::audit::report::{
+    Backlog, Efficiency, Percentiles, ProcedureProgress, Rate, Report, Usage, Verdict, signed,
+};
 
-/// Prints a value in the unit of the configuration.
-type Show = fn(i64) -> String;
-
-impl Text<'_> {
-    pub(super) fn trend(&mut self) {
-        let Some(trend) = &self.report.trend else {
-            return;
+/// What changed in the whole study.
+pub fn trend(report: &Report) -> List {
+    let Some(trend) = &report.trend else {
+        return List::new("", "", []);
+    };
+    let changed = trend.matters.iter().filter(|m| m.before != m.now);
+    let rows = changed.map(|m| {
+        let change = m.now as i128 - m.before as i128;
+        let verdict = match (m.bad, change > 0) {
+            (true, true) => "worse",
+            (true, false) => "better",
+            (false, _) => "",
         };
-        let changed = trend.matters.iter().filter(|m| m.before != m.now);
-        let rows: Vec<Vec<String>> = changed
-            .map(|m| {
-                let change = m.now as i128 - m.before as i128;
-                let mark = match (m.bad, change > 0) {
-                    (true, true) => "worse",
-                    (true, false) => "better",
-                    (false, _) => "",
-                };
-                vec![
-                    m.matter.replace('_', " "),
-                    m.before.to_string(),
-                    m.now.to_string(),
-                    signed(change),
-                    mark.to_owned(),
-                ]
-            })
-            .collect();
-        let since = local_time(trend.created_at);
-        if rows.is_empty() {
-            self.line(format!("nothing has changed since the report of {since}"));
+        let matter = m.matter.replace('_', " ");
+        row![matter, m.before, m.now, signed(change), verdict]
+    });
+    let title = format!("changes since {}", local_time(trend.created_at));
+    let list = List::new(title, "matter | >before | >now | >change | !so it is", rows);
+    let nothing = list
+        .rows
+        .is_empty()
+        .then(|| "nothing has changed".to_owned());
+    list.note(nothing)
+        .note(format!("compared with {}", trend.file))
+}
+
+pub fn trend_by_procedure(report: &Report) -> List {
+    let procedures = report.trend.iter().flat_map(|trend| &trend.procedures);
+    let rows = procedures
+        .filter(|p| (p.complete_before, p.failed_before) != (p.complete_now, p.failed_now))
+        .map(|p| {
+            let complete = signed(p.complete_now as i128 - p.complete_before as i128);
+            let failed = signed(p.failed_now as i128 - p.failed_before as i128);
+            row![p.procedure, p.complete_now, complete, p.failed_now, failed]
+        });
+    let columns = "procedure | >complete | >change | >failed | >change";
+    List::new("changes by procedure", columns, rows)
+}
+
+/// Returns what of a procedure became complete and failed so far.
+pub fn so_far(procedure: &ProcedureProgress) -> (usize, usize) {
+    let last = procedure.days.last();
+    last.map_or((0, 0), |day| (day.completed_so_far, day.failed_so_far))
+}
+
+pub fn progress(report: &Report) -> List {
+    let line = |name: &str, (done, failed): (usize, usize), rate: &Rate, backlog: &Backlog| {
+        let rate_text = |rate: Option<f64>| rate.map_or(String::new(), |rate| format!("{rate:.1}"));
+        let end = |end: DateTime<Utc>| end.format("%Y-%m-%d").to_string();
+        row![
+            name,
+            done,
+            failed,
+            rate_text(rate.last_7_days),
+            rate_text(rate.last_28_days),
+            backlog.tasks,
+            backlog.expected_end.map(end).unwrap_or_default(),
+        ]
+    };
+    let mut rows = Vec::new();
+    if let Some(progress) = &report.progress {
+        let mut sum = (0, 0);
+        for procedure in &progress.procedures {
+            let done = so_far(procedure);
+            sum = (sum.0 + done.0, sum.1 + done.1);
+            let name = &procedure.procedure;
+            rows.push(line(name, done, &procedure.rate, &procedure.backlog));
         }
-        let header = vec![
-            ("matter", Left),
-            ("before", Right),
-            ("now", Right),
-            ("change", Right),
-            ("so it is", Left),
-        ];
-        self.list(&format!("changes since {since}"), header, rows);
-    }
-
-    pub(super) fn progress(&mut self) {
-        let Some(progress) = &self.report.progress else {
-            return;
-        };
-        let rate = |rate: Option<f64>| rate.map_or(String::new(), |rate| format!("{rate:.1}"));
-        let end = |end: Option<chrono::DateTime<chrono::Utc>>| {
-            end.map_or(String::new(), |end| end.format("%Y-%m-%d").to_string())
-        };
-        let mut rows: Vec<Vec<String>> = progress
-            .procedures
-            .iter()
-            .map(|procedure| {
-                let last = procedure.days.last();
-                vec![
-                    procedure.procedure.to_string(),
-                    last.map_or(0, |day| day.completed_so_far).to_string(),
-                    last.map_or(0, |day| day.failed_so_far).to_string(),
-                    rate(procedure.rate.last_7_days),
-                    rate(procedure.rate.last_28_days),
-                    procedure.backlog.tasks.to_string(),
-                    end(procedure.backlog.expected_end),
-                ]
-            })
-            .collect();
         if rows.len() > 1 {
-            let sum = |get: fn(&crate::show::audit::report::Day) -> usize| {
-                let last = progress.procedures.iter().filter_map(|p| p.days.last());
-                last.map(get).sum::<usize>().to_string()
-            };
-            rows.push(vec![
-                "total".to_owned(),
-                sum(|day| day.completed_so_far),
-                sum(|day| day.failed_so_far),
-                rate(progress.rate.last_7_days),
-                rate(progress.rate.last_28_days),
-                progress.backlog.tasks.to_string(),
-                end(progress.backlog.expected_end),
-            ]);
+            rows.push(line("total", sum, &progress.rate, &progress.backlog));
         }
-        let header = vec![
-            ("procedure", Left),
-            ("completed", Right),
-            ("failed", Right),
-            ("a day (7 d)", Right),
-            ("a day (28 d)", Right),
-            ("backlog", Right),
-            ("expected end", Right),
-        ];
-        self.list("progress", header, rows);
     }
+    let columns = "procedure | >completed | >failed | >a day (7 d) | >a day (28 d) | >backlog | >expected end";
+    let list = List::new("progress", columns, rows);
+    let bad = report
+        .progress
+        .as_ref()
+        .map_or(0, |progress| progress.bad_lines);
+    list.note((bad > 0).then(|| {
+        format!(
+            "{} of the audit log could not be understood",
+            plural(bad, "line")
+        )
+    }))
+}
 
-    pub(super) fn efficiency(&mut self) {
-        let mut rows = Vec::new();
-        for found in &self.report.efficiency {
-            let name = found.procedure.to_string();
-            let usages: [(&str, &Option<Usage>, Show); 2] = [
-                ("memory", &found.memory, memory_text),
-                ("time", &found.time, time_limit_text),
-            ];
-            for (what, usage, text) in usages {
-                let Some(usage) = usage else { continue };
-                let used = |get: fn(&crate::show::audit::report::Percentiles) -> i64| {
-                    usage
-                        .used
-                        .as_ref()
-                        .map_or(String::new(), |used| text(get(used)))
-                };
-                rows.push(vec![
-                    name.clone(),
-                    what.to_owned(),
-                    usage.n.to_string(),
-                    used(|p| p.p50),
-                    used(|p| p.p90),
-                    used(|p| p.p95),
-                    used(|p| p.max),
-                    usage.asked.map_or(String::new(), text),
-                    usage.over_asked.to_string(),
-                    usage.under_asked.to_string(),
-                    usage.suggested_text.clone().map_or(String::new(), |value| {
-                        let key = if what == "memory" { "mem" } else { "time" };
-                        format!("{key}: {value}")
-                    }),
-                    match usage.verdict {
-                        Verdict::OverAsked => "over-asked",
-                        Verdict::UnderAsked => "under-asked",
-                        Verdict::Fits => "fits",
-                        Verdict::Unknown => "",
-                    }
-                    .to_owned(),
-                ]);
-            }
-            if let Some(cpu) = &found.cpu {
-                let mut row = vec![
-                    name,
-                    "CPU".to_owned(),
-                    cpu.n.to_string(),
-                    percent(cpu.busy_p50),
-                    percent(cpu.busy_p90),
-                ];
-                row.resize(7, String::new());
-                row.push(plural(cpu.alloc_cpus.max(0) as usize, "CPU"));
-                row.resize(12, String::new());
-                rows.push(row);
-            }
-        }
-        let is_empty = rows.is_empty();
-        let header = vec![
-            ("procedure", Left),
-            ("used", Left),
-            ("n", Right),
-            ("p50", Right),
-            ("p90", Right),
-            ("p95", Right),
-            ("max", Right),
-            ("asked", Right),
-            ("over", Right),
-            ("short", Right),
-            ("suggested", Left),
-            ("verdict", Left),
+/// What the page draws of the throughput.
+pub fn by_day(days: impl Iterator<Item = (NaiveDate, (usize, usize))>) -> List {
+    let rows = days.map(|(day, (completed, failed))| row![day, completed, failed]);
+    List::new("throughput by day", "day | >completed | >failed", rows)
+}
+
+pub fn efficiency(report: &Report) -> List {
+    let rows = report.efficiency.iter().flat_map(|found: &Efficiency| {
+        let memory = found.memory.as_ref();
+        let time = found.time.as_ref();
+        let cpu = found.cpu.as_ref().map(|cpu| {
+            let cpus = plural(cpu.alloc_cpus.max(0) as usize, "CPU");
+            let (p50, p90) = (percent(cpu.busy_p50), percent(cpu.busy_p90));
+            let mut row = row![found.procedure, "CPU", cpu.n, p50, p90, "", "", cpus];
+            row.resize(12, String::new());
+            row
+        });
+        let name = &*found.procedure;
+        let rows = [
+            memory.map(|usage| usage_row(name, "memory", "mem", usage, memory_text)),
+            time.map(|usage| usage_row(name, "time", "time", usage, time_limit_text)),
+            cpu,
         ];
-        self.list("efficiency of completed jobs", header, rows);
-        if is_empty && self.has("efficiency") && !self.has("tasks") {
-            self.line("no job has been measured yet (needs Slurm's accounting)".to_owned());
+        rows.into_iter().flatten()
+    });
+    let columns = "procedure | used | >n | >p50 | >p90 | >p95 | >max | >asked | >over | >short | suggested | !verdict";
+    let list = List::new("efficiency of completed jobs", columns, rows);
+    let note = match list.rows.is_empty() {
+        false => {
+            "over: completed jobs that used less than half of what they asked for; short: jobs that failed for want of it"
         }
-    }
+        true if report.study.parts == [Part::Efficiency] => {
+            "no job has been measured yet (needs Slurm's accounting)"
+        }
+        true => return list,
+    };
+    list.note(note.to_owned())
+}
+
+fn usage_row(
+    procedure: &str,
+    what: &str,
+    key: &str,
+    usage: &Usage,
+    text: fn(i64) -> String,
+) -> Vec<String> {
+    let used = |get: fn(&Percentiles) -> i64| {
+        let used = usage.used.as_ref();
+        used.map_or(String::new(), |used| text(get(used)))
+    };
+    let suggested = usage.suggested_text.as_ref();
+    let verdict = match usage.verdict {
+        Verdict::OverAsked => "over-asked",
+        Verdict::UnderAsked => "under-asked",
+        Verdict::Fits => "fits",
+        Verdict::Unknown => "",
+    };
+    row![
+        procedure,
+        what,
+        usage.n,
+        used(|p| p.p50),
+        used(|p| p.p90),
+        used(|p| p.p95),
+        used(|p| p.max),
+        usage.asked.map_or(String::new(), text),
+        usage.over_asked,
+        usage.under_asked,
+        suggested.map_or(String::new(), |value| format!("{key}: {value}")),
+        verdict,
+    ]
 }

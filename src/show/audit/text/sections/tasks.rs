@@ -1,251 +1,192 @@
-//! The sections about tasks: what is stuck, what failed and why.
+//! The lists about tasks: counts, what is stuck, what failed and why.
 
 use std::collections::HashMap;
 
-use super::Text;
+use super::{List, counts, of, of_task, plural, row};
+use crate::model::state::TaskKey;
+use crate::show::audit::Part;
 use crate::show::audit::efficiency::{memory_text, time_limit_text};
 use crate::show::audit::health::{is_stuck, percent};
-use crate::show::audit::report::{MarkerResult, MarkerState, TaskDetail};
-use crate::show::audit::text::Align::{Left, Right};
-use crate::show::tables::plural;
+use crate::show::audit::report::{MarkerResult, MarkerState, Report, TaskDetail};
 
-impl Text<'_> {
-    /// Sessions in which something does not go on by itself, the least healthy first.
-    pub(super) fn sessions(&mut self) {
-        let matrix = &self.report.matrix;
-        let mut rows: Vec<(f64, Vec<String>)> = matrix
-            .sessions
-            .iter()
-            .filter_map(|row| {
-                let troubles: Vec<String> = row
-                    .cells
-                    .iter()
-                    .zip(&matrix.procedures)
-                    .filter_map(|(cell, procedure)| {
-                        let cell = cell.as_ref()?;
-                        let stuck = is_stuck(cell.decision);
-                        stuck.then(|| match cell.reason {
-                            Some(reason) => format!("{procedure} {} ({reason})", cell.decision),
-                            None => format!("{procedure} {}", cell.decision),
-                        })
-                    })
-                    .collect();
-                let health = row.health.filter(|_| !troubles.is_empty())?;
-                let cells = vec![
-                    row.subject.to_string(),
-                    row.session.to_string(),
-                    health.band.as_str().to_owned(),
-                    format!("{}/{}", health.complete, health.of),
-                    troubles.join(", "),
-                ];
-                Some((health.share, cells))
-            })
-            .collect();
-        rows.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-        let rows = rows.into_iter().map(|(_, cells)| cells).collect();
-        let header = vec![
-            ("subject", Left),
-            ("session", Left),
-            ("health", Left),
-            ("complete", Right),
-            ("stuck", Left),
-        ];
-        self.list("sessions that do not go on", header, rows);
-    }
+pub fn procedures(report: &Report) -> List {
+    let all = report
+        .procedures
+        .iter()
+        .filter(|_| report.study.has(Part::Tasks));
+    let rows = all.map(|p| {
+        let scope = p.scope.unwrap_or("not configured");
+        row![p.name, scope, p.tasks, counts(&p.decisions), p.rows.total]
+    });
+    let columns = "procedure | scope | >tasks | decisions | >on record";
+    List::new("procedures", columns, rows)
+}
 
-    pub(super) fn failed(&mut self) {
-        let logs = self.report.logs.iter().flat_map(|logs| &logs.findings);
-        let telling: HashMap<(&str, &str, &str), &str> = logs
-            .filter(|finding| finding.telling)
-            .map(|f| ((&*f.procedure, &*f.subject, &*f.session), f.line.as_str()))
-            .collect();
-        let last_line = |task: &TaskDetail| {
-            let key = (&*task.procedure, &*task.subject, &*task.session);
-            let last = || task.log_tail.last().map(String::as_str);
-            let line = telling.get(&key).copied().or_else(last);
-            line.unwrap_or_default().to_owned()
-        };
-        let tasks = self.report.tasks.iter();
-        let rows: Vec<Vec<String>> = tasks
-            .filter_map(|task| {
-                let job = task.job.as_ref().filter(|job| job.status == "failed")?;
-                let of = |used: Option<String>, asked: Option<String>| match (used, asked) {
-                    (None, None) => String::new(),
-                    (used, asked) => format!(
-                        "{} of {}",
-                        used.unwrap_or("?".to_owned()),
-                        asked.unwrap_or("?".to_owned())
-                    ),
-                };
-                Some(vec![
-                    task.procedure.to_string(),
-                    task.subject.to_string(),
-                    task.session.to_string(),
-                    job.failure.clone().unwrap_or("unknown".to_owned()),
-                    job.job_id.as_deref().unwrap_or_default().to_owned(),
-                    job.node_list.as_deref().unwrap_or_default().to_owned(),
-                    of(
-                        job.elapsed_s.map(time_limit_text),
-                        job.time_limit_s.map(time_limit_text),
-                    ),
-                    of(
-                        job.max_rss_mb.map(memory_text),
-                        job.req_mem_mb.map(memory_text),
-                    ),
-                    last_line(task),
-                ])
-            })
-            .collect();
-        let header = vec![
-            ("procedure", Left),
-            ("subject", Left),
-            ("session", Left),
-            ("why", Left),
-            ("job", Left),
-            ("node", Left),
-            ("time", Left),
-            ("memory", Left),
-            ("log", Left),
-        ];
-        self.list("failed tasks", header, rows);
-        if !self.has("tasks") {
-            self.known_errors();
-        }
-    }
-
-    /// Without details the findings stand alone.
-    fn known_errors(&mut self) {
-        let findings = self.report.logs.iter().flat_map(|logs| &logs.findings);
-        let rows = findings
-            .map(|f| {
-                let number = f.line_number.map(|n| format!(":{n}"));
-                vec![
-                    f.procedure.to_string(),
-                    f.subject.to_string(),
-                    f.session.to_string(),
-                    f.pattern.to_string(),
-                    f.line.clone(),
-                    format!("{}{}", f.file, number.unwrap_or_default()),
-                ]
-            })
-            .collect();
-        let header = vec![
-            ("procedure", Left),
-            ("subject", Left),
-            ("session", Left),
-            ("pattern", Left),
-            ("line", Left),
-            ("file", Left),
-        ];
-        self.list("known errors in logs", header, rows);
-    }
-
-    pub(super) fn markers(&mut self) {
-        let rows = self.report.tasks.iter().filter_map(|task| {
-            let met =
-                |m: &&MarkerResult| matches!(m.state, MarkerState::Found | MarkerState::Excused);
-            let found = task.markers.iter().filter(met).count();
-            let lacking: Vec<String> = task
-                .markers
-                .iter()
-                .filter(|marker| !met(marker))
-                .map(|marker| {
-                    let word = match marker.state {
-                        MarkerState::Forbidden => "forbidden ",
-                        MarkerState::Unreadable => "unreadable ",
-                        _ => "",
-                    };
-                    match &marker.note {
-                        Some(note) => format!("{word}{} ({note})", marker.marker),
-                        None => format!("{word}{}", marker.marker),
-                    }
-                })
-                .collect();
-            // A job that runs is not expected to have them all.
-            let is_running = matches!(task.decision, "pending" | "running");
-            (!lacking.is_empty() && !is_running).then(|| {
-                vec![
-                    task.procedure.to_string(),
-                    task.subject.to_string(),
-                    task.session.to_string(),
-                    task.decision.to_owned(),
-                    format!("{found}/{}", task.markers.len()),
-                    lacking.join(", "),
-                ]
-            })
-        });
-        let rows = rows.collect();
-        let header = vec![
-            ("procedure", Left),
-            ("subject", Left),
-            ("session", Left),
-            ("decision", Left),
-            ("found", Right),
-            ("lacking", Left),
-        ];
-        self.list("outputs that are not complete", header, rows);
-    }
-
-    pub(super) fn causes(&mut self) {
-        let failures = &self.report.failures;
-        let rows = failures.by_reason.iter().map(|group| {
-            let by = group.procedures.iter();
-            let by: Vec<String> = by.map(|c| format!("{} {}", c.count, c.word)).collect();
-            vec![
-                group.reason.to_owned(),
-                group.count.to_string(),
-                by.join(", "),
-            ]
-        });
-        let rows = rows.collect();
-        let header = vec![("reason", Left), ("tasks", Right), ("of", Left)];
-        self.list("failures by reason", header, rows);
-        let nodes = failures.by_node.iter().filter(|node| node.failed > 0);
-        let rows = nodes.map(|node| {
-            let reasons = node.reasons.iter();
-            let reasons: Vec<String> = reasons.map(|c| format!("{} {}", c.count, c.word)).collect();
-            vec![
-                node.node.to_string(),
-                node.failed.to_string(),
-                node.jobs.to_string(),
-                percent(node.share),
-                reasons.join(", "),
-            ]
-        });
-        let rows = rows.collect();
-        let header = vec![
-            ("node", Left),
-            ("failed", Right),
-            ("jobs", Right),
-            ("share", Right),
-            ("reasons", Left),
-        ];
-        self.list("failures by node, all attempts", header, rows);
-        if let Some(logs) = &self.report.logs {
-            let rows = logs.by_pattern.iter().map(|p| {
-                vec![
-                    p.pattern.to_string(),
-                    p.tasks.to_string(),
-                    p.meaning.to_string(),
-                    p.hint.to_string(),
-                ]
+/// Sessions in which something does not go on by itself, the least healthy first.
+pub fn stuck(report: &Report) -> List {
+    let matrix = &report.matrix;
+    let mut rows: Vec<(f64, Vec<String>)> = matrix
+        .sessions
+        .iter()
+        .filter_map(|session| {
+            let cells = session.cells.iter().zip(&matrix.procedures);
+            let troubles = cells.filter_map(|(cell, procedure)| {
+                let cell = cell.as_ref().filter(|cell| is_stuck(cell.decision))?;
+                let reason = cell.reason.map(|reason| format!(" ({reason})"));
+                let reason = reason.unwrap_or_default();
+                Some(format!("{procedure} {}{reason}", cell.decision))
             });
-            let rows = rows.collect();
-            let header = vec![
-                ("pattern", Left),
-                ("tasks", Right),
-                ("meaning", Left),
-                ("what to do", Left),
+            let troubles: Vec<String> = troubles.collect();
+            let health = session.health.filter(|_| !troubles.is_empty())?;
+            let cells = row![
+                session.subject,
+                session.session,
+                health.band.as_str(),
+                format!("{}/{}", health.complete, health.of),
+                troubles.join(", "),
             ];
-            self.list("what the logs say", header, rows);
-            if !self.has("tasks") || logs.without_log > 0 {
-                self.line(format!(
-                    "logs of {}: {} without a log, {} without a known error",
-                    plural(logs.tasks, "task"),
-                    logs.without_log,
-                    logs.without_finding
-                ));
-            }
-        }
-    }
+            Some((health.share, cells))
+        })
+        .collect();
+    rows.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let rows = rows.into_iter().map(|(_, cells)| cells);
+    let columns = "subject | session | health | >complete | stuck";
+    List::new("sessions that do not go on", columns, rows)
+}
+
+/// True if a task failed, or the last attempt of one that is to be tried again.
+fn is_failed(task: &TaskDetail) -> bool {
+    task.decision == "failed" || task.job.as_ref().is_some_and(|job| job.status == "failed")
+}
+
+pub fn failed(report: &Report) -> List {
+    let logs = report.logs.iter().flat_map(|logs| &logs.findings);
+    let telling: HashMap<&TaskKey, &str> = logs
+        .filter(|finding| finding.telling)
+        .map(|f| (&f.key, f.line.as_str()))
+        .collect();
+    let tasks = report.tasks.iter().enumerate();
+    let failed: Vec<(usize, &TaskDetail)> = tasks.filter(|(_, task)| is_failed(task)).collect();
+    let rows = failed.iter().map(|(_, task)| {
+        let last = || task.log_tail.last().map(String::as_str);
+        let job = task.job.as_ref();
+        let failure = job.map_or(&*task.text, |job| {
+            job.failure.as_deref().unwrap_or("unknown")
+        });
+        let time = job.map(|job| [job.elapsed_s, job.time_limit_s]);
+        let memory = job.map(|job| [job.max_rss_mb, job.req_mem_mb]);
+        let used = |values: Option<[Option<i64>; 2]>, text: fn(i64) -> String| {
+            let [used, asked] = values.unwrap_or_default();
+            of(used.map(text), asked.map(text))
+        };
+        of_task(
+            &task.key,
+            row![
+                match task.decision {
+                    "failed" => failure.to_owned(),
+                    now => format!("{failure}; now {now}"),
+                },
+                job.and_then(|job| job.job_id.as_deref())
+                    .unwrap_or_default(),
+                job.and_then(|job| job.node_list.as_deref())
+                    .unwrap_or_default(),
+                used(time, time_limit_text),
+                used(memory, memory_text),
+                telling
+                    .get(&task.key)
+                    .copied()
+                    .or_else(last)
+                    .unwrap_or_default(),
+            ],
+        )
+    });
+    let columns = "procedure | subject | session | why | job | node | time | memory | $log";
+    let mut list = List::new("failed tasks", columns, rows);
+    list.details = failed.into_iter().map(|(number, _)| number).collect();
+    list
+}
+
+/// Without tasks the findings stand alone.
+pub fn findings(report: &Report) -> List {
+    let logs = report
+        .logs
+        .iter()
+        .filter(|_| !report.study.has(Part::Tasks));
+    let rows = logs.flat_map(|logs| &logs.findings).map(|f| {
+        let number = f.line_number.map(|n| format!(":{n}"));
+        let file = format!("{}{}", f.file, number.unwrap_or_default());
+        of_task(&f.key, row![f.pattern, f.line, file])
+    });
+    let columns = "procedure | subject | session | pattern | $line | $file";
+    List::new("known errors in logs", columns, rows)
+}
+
+pub fn incomplete(report: &Report) -> List {
+    let met = |m: &&MarkerResult| matches!(m.state, MarkerState::Found | MarkerState::Excused);
+    // A job that runs is not expected to have them all.
+    let tasks = report.tasks.iter();
+    let tasks = tasks.filter(|task| !matches!(task.decision, "pending" | "running"));
+    let rows = tasks.filter_map(|task| {
+        let lacking = task.markers.iter().filter(|marker| !met(marker));
+        let lacking: Vec<String> = lacking
+            .map(|marker| {
+                let word = match marker.state {
+                    MarkerState::Forbidden => "forbidden ",
+                    MarkerState::Unreadable => "unreadable ",
+                    _ => "",
+                };
+                let note = marker.note.as_ref().map(|note| format!(" ({note})"));
+                format!("{word}{}{}", marker.marker, note.unwrap_or_default())
+            })
+            .collect();
+        let all = task.markers.len();
+        (!lacking.is_empty()).then(|| {
+            of_task(
+                &task.key,
+                row![
+                    task.decision,
+                    format!("{}/{all}", all - lacking.len()),
+                    lacking.join(", "),
+                ],
+            )
+        })
+    });
+    let columns = "procedure | subject | session | decision | >found | $lacking";
+    List::new("outputs that are not complete", columns, rows)
+}
+
+pub fn by_reason(report: &Report) -> List {
+    let groups = report.failures.by_reason.iter();
+    let rows = groups.map(|group| row![group.reason, group.count, counts(&group.procedures)]);
+    List::new("failures by reason", "reason | >tasks | of", rows)
+}
+
+pub fn by_node(report: &Report) -> List {
+    let nodes = report.failures.by_node.iter();
+    let rows = nodes.filter(|node| node.failed > 0).map(|node| {
+        let reasons = counts(&node.reasons);
+        row![
+            node.node,
+            node.failed,
+            node.jobs,
+            percent(node.share),
+            reasons
+        ]
+    });
+    let columns = "node | >failed | >jobs | >share | reasons";
+    List::new("failures by node, all attempts", columns, rows)
+}
+
+pub fn by_pattern(report: &Report) -> List {
+    let patterns = report.logs.iter().flat_map(|logs| &logs.by_pattern);
+    let rows = patterns.map(|p| row![p.pattern, p.tasks, p.meaning, p.hint]);
+    let columns = "pattern | >tasks | meaning | what to do";
+    List::new("what the logs say", columns, rows).note(report.logs.as_ref().map(|logs| {
+        format!(
+            "logs of {}: {} without a log, {} without a known error",
+            plural(logs.tasks, "task"),
+            logs.without_log,
+            logs.without_finding
+        )
+    }))
 }
