@@ -165,4 +165,3 @@ fn of(used: Option<String>, asked: Option<String>) -> String {
         }
     }
 }
-
