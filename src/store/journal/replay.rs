@@ -161,6 +161,9 @@ pub fn settle(intent: &Intent, fate: &Fate, state: &mut State) -> Effect {
     done
 }
 
+/// The job that Slurm made of a submission: its id, its cluster, and when the answer came.
+type Accepted<'a> = (&'a JobId, &'a Option<Arc<str>>, DateTime<Utc>);
+
 /// What the entries say of one submission.
 #[derive(Debug, Default)]
 struct Course<'a> {
@@ -171,7 +174,7 @@ struct Course<'a> {
     doubted: bool,
     refused: bool,
     since: Option<DateTime<Utc>>,
-    accepted: Option<(&'a JobId, &'a Option<Arc<str>>, DateTime<Utc>)>,
+    accepted: Option<Accepted<'a>>,
 }
 
 /// Holds all submissions in the order of the journal.

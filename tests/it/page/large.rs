@@ -148,10 +148,10 @@ pub fn tell_of_all(report: &mut Report) {
             let mut of_procedure = of_procedure.filter(|task| &*task.key.procedure == procedure);
             let mut task = of_procedure.next().unwrap().clone();
             let renamed = |path: &str| path.replace(&*task.key.subject, &row.subject);
-            task.output_dir = renamed(&task.output_dir);
             for marker in &mut task.markers {
                 marker.path = marker.path.as_deref().map(renamed);
             }
+            task.output_dir = renamed(&task.output_dir);
             if let Some(job) = &mut task.job {
                 job.job_id = cell.job_id.clone();
                 job.output = job.output.as_deref().map(renamed);
