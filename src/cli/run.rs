@@ -2,8 +2,9 @@
 //!
 //! A dry run goes the same way up to the submission, takes no lock and writes nothing.
 
+mod notes;
 mod preview;
-mod told;
+mod report;
 
 use chrono::{DateTime, Utc};
 
@@ -30,8 +31,9 @@ use crate::model::procedure::{ArrayMode, ProcedureDag};
 use crate::model::state::State;
 use crate::show::notify::Figures;
 use crate::store::state_file::LockedStore;
-pub use told::tell_strays;
-use told::{report, tell_left_over, tell_missing, tell_reduced};
+pub use notes::tell_strays;
+use notes::{tell_left_over, tell_missing, tell_reduced};
+use report::report;
 
 /// More single jobs of one procedure in one run are worth a word about arrays.
 const MANY_SINGLES: usize = 100;

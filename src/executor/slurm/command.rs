@@ -7,8 +7,9 @@
     reason = "this is the leaf that starts Slurm's commands"
 )]
 
+mod pipes;
+
 use std::ffi::{OsStr, OsString};
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -17,10 +18,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::executor::ExecutorError;
+use pipes::{Pipe, listen};
 
 /// Beginnings of inherited variables that change what Slurm's commands do or answer, without a word, or that make a
 /// job take itself for a process of the MPI job that the caller's shell runs in.
@@ -296,88 +297,6 @@ fn finish(child: &mut Child) {
     }
 }
 
-/// One end of a pipe, and what came through it.
-struct Pipe<R> {
-    source: Option<R>,
-    bytes: Vec<u8>,
-}
-
-/// Lets stdout and stderr stand in one list.
-trait Listening {
-    fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>>;
-    fn take_some(&mut self);
-}
-
-impl<R> Pipe<R> {
-    fn new(source: Option<R>) -> Self {
-        Self {
-            source,
-            bytes: Vec::new(),
-        }
-    }
-
-    fn is_closed(&self) -> bool {
-        self.source.is_none()
-    }
-
-    fn text(self) -> String {
-        String::from_utf8_lossy(&self.bytes).into_owned()
-    }
-}
-
-impl<R: Read + std::os::fd::AsFd> Listening for Pipe<R> {
-    fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        self.source.as_ref().map(std::os::fd::AsFd::as_fd)
-    }
-
-    fn take_some(&mut self) {
-        let mut buffer = [0; 65536];
-        let Some(source) = &mut self.source else {
-            return;
-        };
-        match source.read(&mut buffer) {
-            Ok(count @ 1..) => self
-                .bytes
-                .extend_from_slice(buffer.get(..count).unwrap_or_default()),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Ok(0) | Err(_) => self.source = None,
-        }
-    }
-}
-
-/// Waits for something to read, for a tenth of a second at most, and reads it.
-fn listen(pipes: &mut [&mut dyn Listening], most: Duration) {
-    let timeout = Timespec {
-        tv_sec: 0,
-        tv_nsec: most.min(Duration::from_millis(100)).subsec_nanos().into(),
-    };
-    let ready: Vec<bool> = {
-        let mut fds: Vec<PollFd<'_>> = Vec::new();
-        let places: Vec<Option<usize>> = pipes
-            .iter()
-            .map(|pipe| {
-                pipe.fd().map(|fd| {
-                    fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
-                    fds.len() - 1
-                })
-            })
-            .collect();
-        if poll(&mut fds, Some(&timeout)).is_err() {
-            return;
-        }
-        places
-            .into_iter()
-            .map(|place| {
-                place
-                    .and_then(|place| fds.get(place))
-                    .is_some_and(|fd| !fd.revents().is_empty())
-            })
-            .collect()
-    };
-    for (pipe, _) in pipes.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
-        pipe.take_some();
-    }
-}
 /// Makes one line of what a command of Slurm's wrote to stderr, without its own name before each part.
 pub(super) fn one_line(stderr: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();

@@ -3,17 +3,20 @@
 //! This is the only place that does it. All matches are exhaustive, so that a new decision cannot
 //! be forgotten here.
 
+mod outlook;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::base::sys::local_time;
 use crate::decide::manifest::{
-    Blocked, Budget, Decision, Due, Former, Limit, Manifest, Outlook, Skip, Waiting,
+    Blocked, Decision, Due, Former, Limit, Manifest, Outlook, Skip, Waiting,
 };
 use crate::model::bids::SessionLabel;
 use crate::model::state::{Reason, TaskStatus};
 use crate::store::control::{Pause, PauseCause};
+pub use outlook::{outlook_text, outlook_text_of};
 
 /// All words of [`decision_word`], in the order in which summaries list them.
 pub const WORDS: [&str; 17] = [
@@ -342,39 +345,6 @@ fn limit_text(limit: &Limit) -> String {
             text
         }
     }
-}
-
-/// Says what becomes of a failed task by itself.
-pub fn outlook_text(outlook: Outlook) -> String {
-    outlook_text_of(outlook, 0)
-}
-
-/// Says the same of a task's `attempt`, the number of which goes on when a budget starts anew.
-pub fn outlook_text_of(outlook: Outlook, attempt: i32) -> String {
-    match outlook {
-        Outlook::None => "'retry' clears it".to_owned(),
-        Outlook::Now => "is tried again".to_owned(),
-        Outlook::At(at) => format!("is tried again from {}", local_time(at)),
-        Outlook::Spent(budget) => spent_text(budget, attempt),
-    }
-}
-
-fn spent_text(budget: Budget, attempt: i32) -> String {
-    let Budget { used, allowed, .. } = budget;
-    let left = match (budget.infrastructure, allowed) {
-        (true, 0) => "max_infrastructure is 0".to_owned(),
-        (true, _) => {
-            format!(
-                "{used} retries after failures that are not its fault, and {allowed} are allowed"
-            )
-        }
-        (false, 1) => "max_attempts is 1".to_owned(),
-        (false, _) if i64::from(attempt) > i64::from(used) => {
-            format!("all {allowed} attempts since it was last cleared are used up")
-        }
-        (false, _) => format!("all {allowed} attempts are used up"),
-    };
-    format!("{left}; 'retry' starts anew")
 }
 
 /// Names the sessions that a complete task of a subject did not work on.
