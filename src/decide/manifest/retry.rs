@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::executor::slurm::job_state::cancelled_by;
 use crate::model::procedure::{Resources, RetryRule, RetryRules, options};
 use crate::model::state::{Reason, RetryState, TaskRow, TaskStatus};
 
@@ -147,7 +146,7 @@ fn rule_of<'a>(
     let rule = rules.on.get(&reason)?;
     let applies = match reason {
         Reason::Cancelled => {
-            let by = row.facts.slurm_state.as_deref().and_then(cancelled_by);
+            let by = row.facts.cancelled_by();
             // Without a known owner nobody can say that it was somebody else.
             by.zip(own_uid)
                 .is_some_and(|(by, own)| by != i64::from(own))

@@ -175,26 +175,6 @@ fn why_cancelled(said: Said<'_>, cancelled_by: bool) -> Reason {
     Reason::Cancelled
 }
 
-/// Returns the uid of who cancelled a job, from Slurm's word for its state (`CANCELLED by 1000`). None: not
-/// cancelled, or nobody asked for it (a failed dependency, a restart of the controller).
-///
-/// Root's means an administrator, unless the job is root's own. Prolog failures carry root's uid too; those
-/// are told apart before they reach a row, by their reason `launch_failed`.
-pub fn cancelled_by(slurm_state: &str) -> Option<i64> {
-    let mut parts = slurm_state.split_ascii_whitespace();
-    let word = parts.next()?.to_ascii_uppercase();
-    if !matches!(word.as_str(), "CANCELLED" | "CA") || parts.next() != Some("by") {
-        return None;
-    }
-    let uid: i64 = parts.next()?.parse().ok()?;
-    // 20.11 prints large uids as negative numbers.
-    Some(if (i64::from(i32::MIN)..0).contains(&uid) {
-        uid + (1 << 32)
-    } else {
-        uid
-    })
-}
-
 /// Finds a word in any of its forms, and says whether it names who cancelled the job.
 fn meaning(state: &str) -> Option<(Meaning, bool)> {
     let mut parts = state.split_ascii_whitespace();

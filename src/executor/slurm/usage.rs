@@ -9,7 +9,6 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::client::SlurmExecutor;
-use super::job_state::cancelled_by;
 use super::parse;
 use super::parse::steps::{self, Run, Usage};
 use crate::base::sys;
@@ -152,7 +151,7 @@ fn has_run(record: &JobReport) -> bool {
 /// When a prolog fails and the job may not be requeued, slurmctld ends it with the uid of who told it:
 /// slurmd, which is root nearly everywhere.
 fn may_be_prolog_failure(record: &JobReport, own_uid: u32) -> bool {
-    let by = record.facts.slurm_state.as_deref().and_then(cancelled_by);
+    let by = record.facts.cancelled_by();
     record.phase == Phase::Failed(Reason::Cancelled)
         && by.is_some_and(|by| by == 0 || by != i64::from(own_uid))
         && record.facts.exit_code.as_deref() == Some("0:0")

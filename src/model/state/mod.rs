@@ -104,6 +104,28 @@ pub struct JobFacts {
     pub cluster: Option<Arc<str>>,
 }
 
+impl JobFacts {
+    /// The uid of the user who cancelled the job (`CANCELLED by 1000`). `None`: not cancelled, or nobody asked for it
+    /// (a failed dependency, a restart of the controller).
+    ///
+    /// Root's uid means an administrator, unless the job is root's own. Failed prologs carry root's uid too; they
+    /// are told apart before they reach a row, by their reason `launch_failed`.
+    pub fn cancelled_by(&self) -> Option<i64> {
+        let mut parts = self.slurm_state.as_deref()?.split_ascii_whitespace();
+        let word = parts.next()?.to_ascii_uppercase();
+        if !matches!(word.as_str(), "CANCELLED" | "CA") || parts.next() != Some("by") {
+            return None;
+        }
+        let uid: i64 = parts.next()?.parse().ok()?;
+        // Slurm 20.11 prints large uids as negative numbers.
+        Some(if (i64::from(i32::MIN)..0).contains(&uid) {
+            uid + (1 << 32)
+        } else {
+            uid
+        })
+    }
+}
+
 impl TaskKey {
     pub fn new(subject: &str, session: &str, procedure: &str) -> Self {
         Self {

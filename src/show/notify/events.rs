@@ -10,7 +10,6 @@ use crate::base::exit::Exit;
 use crate::base::sys::local_time;
 use crate::decide::manifest::retry;
 use crate::decide::safety;
-use crate::executor::slurm::job_state::cancelled_by;
 use crate::model::config::Config;
 use crate::model::config::notify::Occasion;
 use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
@@ -300,7 +299,7 @@ fn is_nobodys_concern(
     if is_tried_again(config, owner, row, now) {
         return true;
     }
-    let by = row.facts.slurm_state.as_deref().and_then(cancelled_by);
+    let by = row.facts.cancelled_by();
     row.reason == Some(Reason::Cancelled)
         && by
             .zip(owner)

@@ -2,7 +2,6 @@
 //!
 //! The reason decides, the exit code only refines: the same 137 is a time limit, a cancel or memory.
 
-use crate::executor::slurm::job_state::cancelled_by;
 use crate::model::procedure::{MemSize, TimeLimit};
 use crate::model::state::{JobFacts, Reason, TaskRow, TaskStatus};
 
@@ -74,9 +73,7 @@ pub fn failure_text_for(row: &TaskRow, reader: Option<u32>) -> Option<String> {
             (Some(ran), None) => format!("reached its time limit (ran {ran})"),
             (None, None) => "reached its time limit".to_owned(),
         },
-        Reason::Cancelled => {
-            cancelled_text(facts.slurm_state.as_deref().unwrap_or_default(), reader)
-        }
+        Reason::Cancelled => cancelled_text(facts, reader),
         Reason::NodeFail => on_node("its node failed, or Slurm lost the job in a restart", facts),
         Reason::BootFail => on_node("its node did not start", facts),
         Reason::Preempted => "had to give way to a job of higher priority".to_owned(),
@@ -245,8 +242,8 @@ pub(super) fn clock(seconds: i64) -> Option<String> {
     Some(TimeLimit::of_seconds(seconds).to_string())
 }
 
-fn cancelled_text(state: &str, reader: Option<u32>) -> String {
-    match cancelled_by(state) {
+fn cancelled_text(facts: &JobFacts, reader: Option<u32>) -> String {
+    match facts.cancelled_by() {
         Some(uid) if reader.is_some_and(|reader| uid == i64::from(reader)) => {
             "cancelled by you, with `cancel` or scancel".to_owned()
         }

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::model::state::JobFacts;
 
 fn accounting(state: &str) -> Said<'_> {
     Said {
@@ -162,7 +163,11 @@ fn who_cancelled_a_job_stands_in_its_word() {
         ("COMPLETED by 5", None),
         ("", None),
     ] {
-        assert_eq!(cancelled_by(word), uid, "{word}");
+        let facts = JobFacts {
+            slurm_state: Some(word.into()),
+            ..JobFacts::default()
+        };
+        assert_eq!(facts.cancelled_by(), uid, "{word}");
     }
 }
 
