@@ -302,3 +302,12 @@ fn paths_are_found_where_they_count() {
     let found: Vec<String> = found.iter().map(|path| path.join("::")).collect();
     assert_eq!(found, ["a", "a::c", "a::e", "a::e::f", "d", "x"]);
 }
+
+#[test]
+fn the_map_of_the_tests_names_every_theme() {
+    let map: BTreeSet<&str> = code(include_str!("README.md")).collect();
+    let themes = include_str!("main.rs").lines();
+    let themes = themes.filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
+    let missing: Vec<&str> = themes.filter(|theme| !map.contains(theme)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
