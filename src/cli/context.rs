@@ -143,6 +143,9 @@ impl Context {
             state.meta.begun_anew = Some(now);
         }
         state.meta.project = Some(self.project(&state));
+        if state.meta.generation == 0 && state.meta.cluster.is_none() {
+            state.meta.cluster = self.store.meta_of_copies().and_then(|meta| meta.cluster);
+        }
         Ok((locked, state))
     }
 
@@ -171,7 +174,7 @@ impl Context {
     /// Returns the word that tells this study's jobs from those of others.
     pub fn project(&self, state: &State) -> String {
         let stored = state.meta.project.clone();
-        let stored = stored.or_else(|| self.store.project_of_copies());
+        let stored = stored.or_else(|| self.store.meta_of_copies()?.project);
         let known = stored.or_else(|| self.config.project.clone());
         request::study_word(known, &self.store.paths.state)
     }

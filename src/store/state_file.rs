@@ -127,13 +127,12 @@ impl Store {
         Ok(contents.map_or_else(Vec::new, |contents| contents.rows))
     }
 
-    /// Returns the project of a study whose state file is gone, from the copies beside it.
-    pub fn project_of_copies(&self) -> Option<String> {
+    /// The metadata of a study whose state file is gone, from the copies beside it.
+    pub fn meta_of_copies(&self) -> Option<Metadata> {
         [&self.paths.backup, &self.paths.attempts]
             .into_iter()
             .filter_map(|path| Some(self.load(path).ok()??.meta))
-            .find(|meta| self.original(meta).is_none())?
-            .project
+            .find(|meta| self.original(meta).is_none())
     }
 
     /// The state file of which this one is a copy, if the study goes on there: both would take each other's jobs for
@@ -157,7 +156,11 @@ impl Store {
             return None;
         }
         match self.load(path) {
-            Ok(found) if found.as_ref().map(|found| &found.meta.project) != Some(&meta.project) => {
+            Ok(None) => None,
+            // A file without a project was rewritten by another program: it proves no other study.
+            Ok(Some(found))
+                if found.meta.project.is_some() && found.meta.project != meta.project =>
+            {
                 None
             }
             _ => Some(path.to_owned()),

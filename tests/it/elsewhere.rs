@@ -5,6 +5,9 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use snbb_scheduler::store::lock::Lock;
+use snbb_scheduler::store::state_file::Store;
+
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::Study;
 
@@ -157,6 +160,15 @@ fn attack_a_copy_of_a_study_leaves_the_originals_jobs_alone() {
     assert_eq!(slurm.calls("scancel"), 0);
     assert_eq!(copy.snapshot(), before);
     copy.ok(&["status"]);
+
+    // Another program rewrote the original without its metadata, which proves no other study.
+    let store = Store::at(&study.at("state.parquet")).unwrap();
+    let mut state = store.read().unwrap();
+    let original = fs::read(study.at("state.parquet")).unwrap();
+    state.meta.project = None;
+    store.locked_by(Lock::unlocked()).save(&mut state).unwrap();
+    assert_eq!(copy.call(&["monitor"]).code, 1);
+    fs::write(study.at("state.parquet"), original).unwrap();
 
     // A study of its own has a mark of its own, although the copy before the state is left.
     fs::remove_file(copy.at("state.parquet")).unwrap();

@@ -1,12 +1,13 @@
 //! The cluster that a study's jobs are on. Login nodes of two clusters may share a file system, and the Slurm of one
 //! answers cleanly that it knows nothing of the other's jobs.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::executor::slurm::client::SlurmExecutor;
 use crate::executor::{JobReport, Question};
 use crate::model::config::Config;
-use crate::model::job::{ExecutorKind, is_same_study};
+use crate::model::job::{ExecutorKind, JobId, is_same_study};
 use crate::model::procedure::clusters::named_in;
 use crate::model::state::table::Metadata;
 
@@ -58,7 +59,16 @@ impl SlurmExecutor {
         let mut jobs = question.jobs.iter();
         let is_meant = !self.home.is_never_meant
             || jobs.any(|job| job.cluster.is_none() && job.id.executor() == ExecutorKind::Slurm);
-        let is_here = |job: &JobReport| job.facts.cluster.is_none() && self.is_tagged(job);
+        // Jobs that were sent here by `--clusters` are also in the queue of the default cluster.
+        let at_home: HashSet<&JobId> = question
+            .jobs
+            .iter()
+            .filter(|job| job.cluster.is_none())
+            .map(|job| &job.id)
+            .collect();
+        let is_here = |job: &JobReport| {
+            job.facts.cluster.is_none() && at_home.contains(&job.id) && self.is_tagged(job)
+        };
         if !is_meant || self.home.cluster.is_some() && queue.iter().any(is_here) {
             return Ok(());
         }

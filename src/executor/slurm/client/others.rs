@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use super::query::{EVERYBODY, IDS_PER_CALL, each_once, missing};
 use crate::executor::slurm::client::SlurmExecutor;
+use crate::executor::slurm::parse::Parsed;
 use crate::executor::{Answer, JobReport, Question};
-use crate::model::job::JobId;
+use crate::model::job::{JobId, array};
 
 impl SlurmExecutor {
     /// Adds what is known of jobs in flight of which neither answer shows that they live or have ended, and looks through the whole queue for the tags of
@@ -37,11 +38,8 @@ impl SlurmExecutor {
                     let place = |job: &JobReport| (job.id.clone(), job.facts.cluster.clone());
                     let known: HashSet<(JobId, Option<Arc<str>>)> =
                         jobs.iter().map(place).collect();
-                    jobs.extend(
-                        others
-                            .into_iter()
-                            .filter(|job| !known.contains(&place(job))),
-                    );
+                    let new = |job: &JobReport| !known.contains(&place(job));
+                    jobs.extend(others.into_iter().filter(new));
                 }
                 Err(text) => {
                     *queue = Answer::Failed(text);
@@ -52,8 +50,18 @@ impl SlurmExecutor {
                 continue;
             };
             match self.records_of_others(question, &ids, cluster.as_ref()) {
-                Ok(others) => {
-                    records.extend(others);
+                Ok(found) => {
+                    let (own, others): (Vec<_>, Vec<_>) =
+                        found.into_iter().partition(|record| self.is_tagged(record));
+                    // An untagged job whose command line is not ours.
+                    let others = others.iter().filter(|record| record.has_submit_line);
+                    let others: HashSet<_> = others.map(|record| &record.id).collect();
+                    jobs.retain(|job| {
+                        job.tag.is_some()
+                            || !ids.contains(&number(job))
+                            || !others.contains(&job.id)
+                    });
+                    records.extend(own);
                     *records = each_once(std::mem::take(records));
                 }
                 Err(text) => *accounting = Answer::Failed(text),
@@ -77,7 +85,10 @@ impl SlurmExecutor {
         let mut found = Vec::new();
         for filter in filters {
             match self.ask_queue(filter, cluster) {
-                Ok(parsed) => found.extend(self.own_of(parsed)?),
+                // A site may have replaced the comment of a job that was asked for by its id.
+                Ok(parsed) => found.extend(whole(parsed)?.into_iter().filter(|job| {
+                    self.is_tagged(job) || job.tag.is_none() && ids.contains(&number(job))
+                })),
                 // Of several ids squeue leaves out those that it does not know; with one it fails.
                 Err(text) if text.contains("Invalid job id specified") => {}
                 Err(text) => return Err(text),
@@ -96,22 +107,21 @@ impl SlurmExecutor {
         for ids in ids.chunks(IDS_PER_CALL) {
             let users = EVERYBODY.to_owned();
             let parsed = self.ask_accounting(users, ids, question.since, cluster)?;
-            found.extend(self.own_of(parsed)?);
+            found.extend(whole(parsed)?);
         }
         Ok(found)
     }
+}
 
-    fn own_of(
-        &self,
-        parsed: crate::executor::slurm::parse::Parsed,
-    ) -> Result<Vec<JobReport>, String> {
-        match parsed.broken {
-            Some(text) => Err(text),
-            None => Ok(parsed
-                .jobs
-                .into_iter()
-                .filter(|job| self.is_tagged(job))
-                .collect()),
-        }
+/// The id of a job, or of the array that it is a task of.
+fn number(job: &JobReport) -> &str {
+    array::split_job_id(&job.id).map_or(job.id.leader(), |(array, _)| array)
+}
+
+/// All jobs of an answer, unless it was cut.
+fn whole(parsed: Parsed) -> Result<Vec<JobReport>, String> {
+    match parsed.broken {
+        Some(text) => Err(text),
+        None => Ok(parsed.jobs),
     }
 }

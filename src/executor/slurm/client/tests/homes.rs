@@ -61,6 +61,11 @@ fn attack_the_answers_of_another_cluster_are_no_answers() {
     assert!(!fakes.path("named").exists());
     fakes.write("squeue", &queued("5", "snbb:other:s-1"));
     assert!(!answers(Some("alpha"), &jobs).0);
+    // One that was sent to this cluster by `--clusters` proves nothing of those at home.
+    fakes.write("squeue", &queued("6", "snbb:study:s-1"));
+    let mut both = in_flight(&["5", "6"]);
+    both.jobs[1].cluster = Some(Arc::from("beta"));
+    assert!(!answers(Some("alpha"), &both).0);
 }
 
 #[test]
@@ -107,10 +112,19 @@ fn attack_a_job_of_another_user_is_found_by_its_id_and_ours_by_its_tag() {
     };
     let mut executor = at_home(&fakes, None);
     let observation = executor.observe(&in_flight(&["5", "6", "7", "8", "9"]));
-    assert_eq!(ids(observation.queue), ["5"]);
+    // 7 has lost its comment, and nothing says that it is another job.
+    assert_eq!(ids(observation.queue), ["5", "7"]);
     assert_eq!(ids(observation.accounting), ["8"]);
     let calls = fakes.read("asked");
     assert!(calls.contains("--jobs=5,6,7,8,9"), "{calls}");
+    // Its command line does.
+    let stranger = row("7", "RUNNING", "sbatch x\\037a");
+    fakes.write(
+        "sacct",
+        &format!("case \"$*\" in *--helpformat) echo SubmitLine ;; *MaxRSS*) ;; *--allusers*) {stranger} ;; esac"),
+    );
+    let observation = at_home(&fakes, None).observe(&in_flight(&["5", "6", "7"]));
+    assert_eq!(ids(observation.queue), ["5"]);
 
     // A submission whose job is not known has no id to ask for.
     let doubt = Question {
