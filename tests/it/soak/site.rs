@@ -118,6 +118,7 @@ impl Site {
 slurm_account: snbb
 settle_time: 30s
 lost_grace: 40s
+absence_grace: 40s
 output_grace: 8s
 deadline: 60s
 lock_timeout: 5s

@@ -265,8 +265,11 @@ fn explain(
     if status == TaskStatus::Complete {
         return match marker {
             Some(None) => Err("there is no output"),
-            // What came late may be that of an earlier attempt.
-            Some(Some(by)) if by != job && !matches!(fates.get(by), Some(&("tardy" | "late"))) => {
+            // What came late may be that of an earlier attempt. A job that succeeds may also leave what a failed one
+            // had made as it is.
+            Some(Some(by))
+                if by != job && !matches!(fates.get(by), Some(&("tardy" | "late" | "betrays"))) =>
+            {
                 Err("the output is another job's")
             }
             _ if !matches!(fate, Some("good" | "slow" | "late" | "tardy" | "silent"))
