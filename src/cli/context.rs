@@ -142,10 +142,13 @@ impl Context {
             let now = u64::try_from(sys::now().timestamp()).unwrap_or_default();
             state.meta.begun_anew = Some(now);
         }
-        state.meta.project = Some(self.project(&state));
-        if state.meta.generation == 0 && state.meta.cluster.is_none() {
-            state.meta.cluster = self.store.meta_of_copies().and_then(|meta| meta.cluster);
+        if state.meta.project.is_none()
+            && let Some(copy) = self.store.meta_of_copies()
+        {
+            state.meta.project = copy.project;
+            state.meta.cluster = state.meta.cluster.or(copy.cluster);
         }
+        state.meta.project = Some(self.project(&state));
         Ok((locked, state))
     }
 

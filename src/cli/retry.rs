@@ -165,7 +165,8 @@ fn clear(
                 row.key
             )),
             Verdict::Unasked => done.kept.push(format!(
-                "{}: its job may have been requeued while the queue does not answer; its outputs were not accepted",
+                "{}: Slurm is not responding, so its job may have been requeued; its outputs were not accepted: repeat the \
+                 command when Slurm responds",
                 row.key
             )),
             Verdict::Accept => {

@@ -216,6 +216,10 @@ pub enum Phase {
     Unknown,
 }
 
+/// How far the submit time that Slurm shows for a job id may be from the one on record; ids are recycled. Clocks of
+/// login nodes differ by minutes, and time zones by hours.
+pub const SUBMIT_TIME_WINDOW: TimeDelta = TimeDelta::days(1);
+
 /// What to do where sacct is missing or always fails.
 const NO_ACCOUNTING: &str = "if this site has no accounting, set `accounting: off`";
 

@@ -45,6 +45,22 @@ const FOUND: [&str; 2] = [
 ];
 
 #[test]
+fn attack_the_home_cluster_is_known_from_the_copy_when_the_state_is_gone() {
+    let (study, slurm) = study();
+    study.ok(&["monitor"]);
+    fs::copy(study.at("state.parquet"), study.at("state.parquet.bak")).unwrap();
+    fs::remove_file(study.at("state.parquet")).unwrap();
+    fs::remove_dir_all(slurm.at("jobs")).unwrap();
+    fs::create_dir(slurm.at("jobs")).unwrap();
+    fs::write(slurm.at("config"), "ClusterName = beta\n").unwrap();
+    let sent = slurm.calls("sbatch");
+    let said = study.call(&["run"]);
+    assert_eq!(said.code, 5, "{}", said.err);
+    assert!(said.err.contains("'alpha'"), "{}", said.err);
+    assert_eq!(slurm.calls("sbatch"), sent);
+}
+
+#[test]
 fn attack_a_login_node_of_another_cluster_changes_and_submits_nothing() {
     let (study, slurm) = study();
     let elsewhere = |name: &str| {

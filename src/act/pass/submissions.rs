@@ -4,17 +4,14 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::Path;
 
-use chrono::{DateTime, Duration, Utc};
+use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use crate::executor::JobReport;
+use crate::executor::{JobReport, SUBMIT_TIME_WINDOW};
 use crate::model::job::{JobId, JobTag};
 use crate::model::state::TaskKey;
 use crate::store::audit_log;
 use crate::store::audit_log::EventKind;
-
-/// How far a job's submit time may be from what the log says of its id: ids are recycled.
-const TIME_WINDOW: Duration = Duration::days(1);
 
 /// Finds the tasks of jobs. The log is read at the first question; a log that cannot be read knows nothing.
 pub fn logged_tasks(log: &Path, project: &str) -> impl Fn(&JobReport) -> Option<TaskKey> {
@@ -60,7 +57,7 @@ impl Submissions {
             return Some(key);
         }
         let (key, submitted) = self.by_job.get(&job.id)?;
-        let is_near = |time: DateTime<Utc>| (time - *submitted).abs() <= TIME_WINDOW;
+        let is_near = |time: DateTime<Utc>| (time - *submitted).abs() <= SUBMIT_TIME_WINDOW;
         let is_its = job.submitted_at.is_none_or(is_near) || has_name_of(job, key);
         let is_of_another = job.tag.as_ref().is_some_and(|tag| !JobTag::is_cut(tag));
         (is_its && !is_of_another).then_some(key)

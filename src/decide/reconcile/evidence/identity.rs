@@ -1,14 +1,8 @@
 //! Whether a report is about a row's job: by its tag, else by id and submit time. Names prove nothing.
 
-use chrono::Duration;
-
-use crate::executor::JobReport;
+use crate::executor::{JobReport, SUBMIT_TIME_WINDOW};
 use crate::model::job::{JobId, array};
 use crate::model::state::{TaskRow, TaskStatus};
-
-/// How far Slurm's submit time may be from what the row knows, for a report without a tag. Login
-/// nodes' clocks are wrong by minutes, and time zones by hours.
-const TIME_WINDOW: Duration = Duration::days(1);
 
 /// True if a report is about a row's submission, as far as one can know: it carries the row's tag or, where Slurm
 /// shows none, it was submitted at about that time.
@@ -16,7 +10,7 @@ pub(in crate::decide::reconcile) fn is_own(row: &TaskRow, job: &JobReport) -> bo
     // A requeue moves Slurm's submit time forward.
     let times = [row.submitted_at, row.facts.started_at, row.facts.ended_at];
     let is_recent = match (times.into_iter().max().flatten(), job.submitted_at) {
-        (Some(latest), Some(submitted)) => submitted <= latest + TIME_WINDOW,
+        (Some(latest), Some(submitted)) => submitted <= latest + SUBMIT_TIME_WINDOW,
         _ => true,
     };
     may_be_own(row, job) && (is_recent || carries_tag(row, job))
@@ -27,7 +21,7 @@ pub(in crate::decide::reconcile) fn may_be_own(row: &TaskRow, job: &JobReport) -
     match (&row.submission_id, &job.tag) {
         (Some(_), Some(_)) => carries_tag(row, job),
         _ => match (row.submitted_at, job.submitted_at) {
-            (Some(intent), Some(submitted)) => submitted >= intent - TIME_WINDOW,
+            (Some(intent), Some(submitted)) => submitted >= intent - SUBMIT_TIME_WINDOW,
             _ => true,
         },
     }

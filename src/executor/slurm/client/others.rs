@@ -12,8 +12,8 @@ use crate::executor::{Answer, JobReport, Question};
 use crate::model::job::{JobId, array};
 
 impl SlurmExecutor {
-    /// Adds what is known of jobs in flight of which neither answer shows that they live or have ended, and looks through the whole queue for the tags of
-    /// submissions whose job is not known.
+    /// Adds reports of jobs in flight that neither answer shows alive or ended. While a submission has no known job, the
+    /// whole queue is searched for its tag.
     pub(crate) fn add_others(
         &mut self,
         question: &Question,
