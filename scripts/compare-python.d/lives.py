@@ -31,6 +31,7 @@ class Life:
         other = {"python": "ours", "ours": "python"}[start]
         self.drivers = [start] * first + [other] * (second - first) + [start] * (length - second)
         self.before = {}  # rows
+        self.has_failed = set()  # tasks that had a failed row at any time
         self.rows_of = collections.Counter()
 
     def steps(self):
@@ -107,6 +108,7 @@ class Life:
         events = [happened(outcome, earlier) for outcome in (python, ours)]
         statuses = [{task: row["status"] for task, row in outcome.rows.items()} for outcome in (python, ours)]
         self.after = statuses
+        self.has_failed.update(task for status in statuses for task, word in status.items() if word == "failed")
         for task in sorted({*self.tasks(), *statuses[0], *statuses[1]}):
             name = self.study.job_name(task)
             one, two = (len(outcome.submitted.get(name, [])) for outcome in (python, ours))
@@ -139,7 +141,8 @@ class Life:
             allowed = {"living-jobs": (("complete",), ("pending", "running")),
                        "completed-without-outputs": (("complete",), ("running", "failed")),
                        "slurm-states": (("pending", "running", "complete"), ("failed", None)),
-                       "unaccounted-jobs": (("complete",), ("pending", "running"))}
+                       "unaccounted-jobs": (("complete",), ("pending", "running")),
+                       "retry-looks": (("pending", "running"), ("running", "complete", "failed"))}
             for kind in own & allowed.keys():
                 if statuses[0] in allowed[kind][0] and statuses[1] in allowed[kind][1]:
                     return kind
@@ -152,6 +155,9 @@ class Life:
             return next((kind for kind in ("completed-without-outputs", "slurm-states") if kind in own), None)
         if what == "complete":
             if task in self.complete:
+                for other in self.same_outputs(task):
+                    word = self.after[1].get(other)
+                    own.add({"pending": "living-jobs", "running": "living-jobs", "failed": "failed-with-outputs"}.get(word))
                 return next((kind for kind in ("living-jobs", "failed-with-outputs", "unaccounted-jobs") if kind in own), None)
             return None
         if what == "submitted" and side == "python":
@@ -165,8 +171,8 @@ class Life:
             step = self.case.by_name()[task.procedure]
             if step.scope == "subject" and self.waits_for_all and any(self.case.by_name()[name].scope == "session" for name in step.depends_on):
                 return "all-sessions"
-        if what == "submitted" and side == "ours" and "slurm-states" in own:
-            return "slurm-states"
+        if what == "submitted" and side == "ours":
+            return next((kind for kind in ("slurm-states", "failed-with-outputs") if kind in own), None)
         return None
 
     def kinds(self, task):
@@ -190,9 +196,19 @@ class Life:
         if "failed" in [status.get(task) for status in self.after]:
             if not self.resubmits:
                 found.add("failed-tasks")
-            if is_complete:
-                found.add("failed-with-outputs")
+        if is_complete and task in self.has_failed:
+            found.add("failed-with-outputs")
+        # Our `retry` asks Slurm first, so its row says what the job is doing now.
+        now = self.after[1].get(task)
+        expected = "running" if word == "RUNNING" else "complete" if is_complete else "failed"
+        if self.is_retry and is_in_flight and now == expected:
+            found.add("retry-looks")
         return found
+
+    def same_outputs(self, task):
+        """The tasks above whose jobs write into the same directory."""
+        of = {step.name: step.output_dir for step in self.case.procedures}
+        return [other for other in self.above(task) if of[other.procedure] == of[task.procedure]]
 
     def above(self, task):
         by_name = self.case.by_name()

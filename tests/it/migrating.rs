@@ -242,6 +242,13 @@ const DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
         )],
     ),
     (
+        "retry-looks",
+        &[(
+            "tests/it/run/retry.rs",
+            "attack_a_requeued_job_keeps_its_task_from_being_accepted_or_cleared",
+        )],
+    ),
+    (
         "retry-living",
         &[(
             "tests/it/run/retry.rs",
