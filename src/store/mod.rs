@@ -5,6 +5,7 @@ pub mod control;
 pub mod journal;
 pub mod links;
 pub mod lock;
+pub mod purge;
 pub mod repair;
 pub mod schema;
 pub mod sources;

@@ -58,7 +58,13 @@ const EXAMPLES: [(&str, &[&str]); 25] = [
         "outputs",
         &["outputs --procedure freesurfer --root derivatives --null"],
     ),
-    ("clean", &["clean --older-than 90d --dry-run -v"]),
+    (
+        "clean",
+        &[
+            "clean --older-than 90d --dry-run -v",
+            "clean --purge --subject sub-0001 --dry-run",
+        ],
+    ),
     ("state", &["state verify"]),
     ("verify", &["state verify"]),
     ("repair", &["state repair", "state repair --yes"]),
