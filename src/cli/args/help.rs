@@ -134,7 +134,7 @@ mod tests {
             }
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{help}");
-            assert!(!help.contains("--trace-scan"), "{help}");
+            assert!(!help.contains("--slurm-log-dir"), "{help}");
             assert_eq!(help.matches("snbb-scheduler --help").count(), 1, "{help}");
         }
     }
