@@ -258,16 +258,16 @@ fn differences(here: &Config, there: &Config) -> Vec<String> {
 fn example(config: &Config, id: ProcedureId, found: Option<&Discovery>) -> Option<JobRequest> {
     let procedure = config.procedures.get(id);
     let session = found.and_then(|found| found.sessions.first());
+    let subject = match session {
+        Some(session) => session.subject.clone(),
+        None => SubjectLabel::new("sub-0000").ok()?,
+    };
+    let label = match (procedure.scope, session) {
+        (Scope::Subject, _) | (_, None) => SessionLabel::none(),
+        (Scope::Session, Some(session)) => session.session.clone(),
+    };
+    let decision = Decision::Submit(Due::New);
     let planned = Planned {
-        procedure: id,
-        subject: match session {
-            Some(session) => session.subject.clone(),
-            None => SubjectLabel::new("sub-0000").ok()?,
-        },
-        session: match (procedure.scope, session) {
-            (Scope::Subject, _) | (_, None) => SessionLabel::none(),
-            (Scope::Session, Some(session)) => session.session.clone(),
-        },
         dicom_path: match session {
             Some(Session {
                 dicom: Dicom::At(path),
@@ -275,8 +275,7 @@ fn example(config: &Config, id: ProcedureId, found: Option<&Discovery>) -> Optio
             }) if procedure.scope == Scope::Session => Some(path.clone()),
             _ => None,
         },
-        input_sessions: None,
-        decision: Decision::Submit(Due::New),
+        ..Planned::new(&config.procedures, id, (subject, label), decision)
     };
     let about = Circumstances {
         project: config.project.as_deref().unwrap_or("check"),
