@@ -23,7 +23,7 @@ use crate::setup::check::{Finding, environment, look, settings, state};
 use crate::store::lock::Lock;
 use crate::store::sources::{Found, Sources};
 use crate::store::state_file::{Store, check_owner};
-use crate::store::{links, verify};
+use crate::store::verify;
 
 /// For what looks at file systems.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -267,7 +267,6 @@ fn judge_state(site: &Site, look: &StateLook, found: Option<&Discovery>) -> Vec<
         other_owner: look.other_owner.clone(),
         modes: (look::mode(path), look::mode(dir)),
         umask: look::umask(),
-        links: links::warning(&look.store.paths),
         lock: Lock::standing(&look.store.paths.lock, sys::now()).ok(),
         journal_entries: look.journal_entries,
         meta: look.state.meta.clone(),

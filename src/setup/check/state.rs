@@ -30,8 +30,6 @@ pub struct Facts<'a> {
     /// Permission bits of the file, if there is one, and of its directory.
     pub modes: (Option<u32>, Option<u32>),
     pub umask: u32,
-    /// Why a second name of the file is a danger, and the way out.
-    pub links: Option<(String, &'static str)>,
     /// None: it cannot be looked at; the trial of the lock tells.
     pub lock: Option<LockStanding>,
     pub journal_entries: usize,
@@ -79,9 +77,6 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
     }
     if let Some((message, hint)) = &facts.other_owner {
         findings.push(Finding::error(TOPIC, about.clone(), message, hint));
-    }
-    if let Some((message, hint)) = &facts.links {
-        findings.push(Finding::warning(TOPIC, about.clone(), message, *hint));
     }
     findings.extend(access(facts, &about));
     findings.extend(left_over(facts));

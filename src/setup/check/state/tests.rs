@@ -23,7 +23,6 @@ fn facts<'a>(procedures: &'a ProcedureDag, rows: &'a [TaskRow]) -> Facts<'a> {
         other_owner: None,
         modes: (Some(0o640), Some(0o2770)),
         umask: 0o022,
-        links: None,
         lock: Some(LockStanding::Free),
         journal_entries: 0,
         meta: Metadata::default(),
@@ -98,11 +97,6 @@ fn each_trouble_is_a_finding() {
         ..sound()
     };
     one(&other, Level::Error, "belongs to user 7");
-    let linked = Facts {
-        links: Some(("has 1 more name".to_owned(), "cp")),
-        ..sound()
-    };
-    one(&linked, Level::Warning, "has 1 more name");
     for (modes, umask, part) in [
         ((Some(0o600), Some(0o750)), 0o022, "cannot read it"),
         ((None, Some(0o2770)), 0o077, "umask 077"),
