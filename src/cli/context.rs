@@ -5,7 +5,7 @@ mod place;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use place::{refuse_ambiguous_link, tell_links, tell_warnings};
+use place::{refuse_ambiguous_link, tell_warnings};
 
 use super::args::{Global, SelectArgs, WriteArgs};
 use super::error::Failure;
@@ -129,7 +129,6 @@ impl Context {
         };
         let mut state = locked.read()?;
         tell_warnings(&state, printer);
-        tell_links(&self.store, printer);
         self.check_ours(&state, args)?;
         if self.traces(&state).is_some() {
             let now = u64::try_from(sys::now().timestamp()).unwrap_or_default();

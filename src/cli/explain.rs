@@ -16,8 +16,8 @@ use crate::act::pass::{Decided, Looked, Pass, Wishes};
 use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::decide::manifest::{Decision, Manifest, Planned, Selection};
+use crate::decide::safety;
 use crate::decide::safety::{Counts, SafetyStop, roots};
-use crate::decide::{request, safety};
 use crate::executor::Answer;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::bids::{Session, SubjectLabel};
@@ -91,7 +91,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
     };
     let mut meant: Vec<Explanation> = tasks
         .iter()
-        .filter(|planned| named.contains(&request::key(&context.config, planned)))
+        .filter(|planned| named.contains(&planned.key))
         .map(|planned| view.explain(planned))
         .collect();
     let gone = view.gone().into_iter();
@@ -153,7 +153,7 @@ fn decide(
     let mut decided = decide(state, sessions)?;
     let mut counts = Counts::default();
     let tasks = decided.manifest.tasks.iter();
-    let meant = tasks.filter(|planned| named.contains(&request::key(&context.config, planned)));
+    let meant = tasks.filter(|planned| named.contains(&planned.key));
     if depends_on_others(&context.config, meant) {
         *state = rows;
         decided = decide(state, &found.sessions)?;

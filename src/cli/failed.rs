@@ -16,7 +16,6 @@ use crate::decide::manifest::retry;
 use crate::gather::completion::explain::Verdict;
 use crate::gather::completion::probe::Probe;
 use crate::gather::logs;
-use crate::model::bids::{SessionLabel, SubjectLabel};
 use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 use crate::show::audit::patterns::Patterns;
 use crate::show::explain::{remedy, silence, telling};
@@ -95,14 +94,8 @@ fn missing(context: &Context, probe: &Probe, row: &TaskRow) -> Vec<String> {
     if row.reason != Some(Reason::NoOutput) {
         return Vec::new();
     }
-    let key = &row.key;
-    let session = match &*key.session {
-        "" => Ok(SessionLabel::none()),
-        session => SessionLabel::new(session),
-    };
-    let id = context.config.procedures.find(&key.procedure);
-    let (Some(id), Ok(subject), Ok(session)) = (id, SubjectLabel::new(&key.subject), session)
-    else {
+    let id = context.config.procedures.find(&row.key.procedure);
+    let (Some(id), Some((subject, session))) = (id, row.key.labels()) else {
         return Vec::new();
     };
     let found = probe.brief_explainer(&subject).findings(id, &session);
@@ -214,7 +207,7 @@ fn tell(block: &mut Block, group: &[&Failed], missing: &[String]) {
         shared(&|(_, note)| Some(note.outlook.clone())),
     );
     if group.len() > 1 {
-        let labels = group.iter().map(|(row, _)| row.key.labels());
+        let labels = group.iter().map(|(row, _)| row.key.labels_text());
         entry(
             block,
             "tasks",

@@ -25,10 +25,10 @@ use crate::gather::disk::Unreadable;
 use crate::gather::sessions::dicom::Hold;
 use crate::model::bids::{Cohort, Session, SessionLabel, SubjectLabel};
 use crate::model::job::JobId;
-use crate::model::procedure::ProcedureId;
+use crate::model::procedure::{ProcedureDag, ProcedureId};
 use crate::model::state::{Reason, State, TaskKey, TaskStatus};
 
-pub use crate::store::control::{Pause, PauseCause};
+pub use crate::store::control::Pause;
 pub use limits::Limits;
 pub use newest::NewestAttempts;
 pub use plan::plan;
@@ -77,6 +77,7 @@ pub struct Manifest {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
     pub procedure: ProcedureId,
+    pub key: TaskKey,
     pub subject: SubjectLabel,
     /// [`SessionLabel::none`] for subject scope.
     pub session: SessionLabel,
@@ -85,6 +86,30 @@ pub struct Planned {
     /// For a due task of subject scope: the sessions that it works on.
     pub input_sessions: Option<Vec<SessionLabel>>,
     pub decision: Decision,
+}
+
+impl Planned {
+    /// Pairs a task without DICOM files and input sessions with its decision.
+    pub fn new(
+        dag: &ProcedureDag,
+        procedure: ProcedureId,
+        (subject, session): (SubjectLabel, SessionLabel),
+        decision: Decision,
+    ) -> Self {
+        Self {
+            procedure,
+            key: TaskKey {
+                subject: subject.shared(),
+                session: session.shared(),
+                procedure: Arc::clone(&dag.get(procedure).name),
+            },
+            subject,
+            session,
+            dicom_path: None,
+            input_sessions: None,
+            decision,
+        }
+    }
 }
 
 /// Says what happens to a task now.

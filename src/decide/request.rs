@@ -66,20 +66,11 @@ pub struct Circumstances<'a> {
     pub run_id: &'a str,
 }
 
-/// Returns the key of a planned task.
-pub fn key(config: &Config, planned: &Planned) -> TaskKey {
-    TaskKey {
-        subject: planned.subject.shared(),
-        session: planned.session.shared(),
-        procedure: config.procedures.get(planned.procedure).name.clone(),
-    }
-}
-
 /// Builds the request and its intent.
 pub fn prepare(config: &Config, planned: &Planned, about: &Circumstances<'_>) -> Prepared {
     let procedure = config.procedures.get(planned.procedure);
-    let key = key(config, planned);
-    let submission_id = config.executor.submission_id(&digits(&key, about));
+    let key = &planned.key;
+    let submission_id = config.executor.submission_id(&digits(key, about));
     let job_name = key.job_name();
     let retried = retried(procedure, planned, about.row);
     let asked = resources::ask(
@@ -133,7 +124,7 @@ pub fn prepare(config: &Config, planned: &Planned, about: &Circumstances<'_>) ->
         env: environment(config, procedure, planned, about),
         resources,
         log_dir: log_dir(config, procedure),
-        key,
+        key: key.clone(),
     };
     Prepared {
         intent,

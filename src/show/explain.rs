@@ -21,7 +21,6 @@ use serde::Serialize;
 
 use crate::act::pass::AttemptNumbers;
 use crate::decide::manifest::{Decision, Outlook, Planned, Skip};
-use crate::decide::request;
 use crate::decide::request::Batch;
 use crate::decide::safety::SafetyStop;
 use crate::executor::{Executor, JobReport};
@@ -149,8 +148,8 @@ impl View<'_> {
     /// Puts together what is known of one task.
     pub fn explain(&self, planned: &Planned) -> Explanation {
         let procedure = self.config.procedures.get(planned.procedure);
-        let key = request::key(self.config, planned);
-        let row = self.state.get(&key);
+        let key = &planned.key;
+        let row = self.state.get(key);
         let outputs = self.outputs.findings(planned.procedure, &planned.session);
         let chain = self.chain(planned);
         let next = next::of(self, planned, row, &outputs);
@@ -168,7 +167,7 @@ impl View<'_> {
             dependencies: self.dependencies(planned),
             row: row.map(|row| self.newest(row)),
             silence: row.and_then(|row| silence(row, &logs::of(self.config, self.store, row)?)),
-            attempts: self.attempts_of(&key),
+            attempts: self.attempts_of(key),
             retry: row.and_then(|row| self.retry(planned.procedure, row)),
             held_by: self.held_by(&procedure.name, planned),
             outputs,
@@ -181,7 +180,7 @@ impl View<'_> {
 
     /// Says where a task stands, and why it failed.
     fn why(&self, planned: &Planned) -> String {
-        let row = self.state.get(&request::key(self.config, planned));
+        let row = self.state.get(&planned.key);
         let failure = row.and_then(|row| failure_text_for(row, Some(self.reader)));
         match (&planned.decision, failure) {
             (
@@ -222,7 +221,7 @@ impl View<'_> {
     }
 
     fn link(&self, planned: &Planned) -> String {
-        let key = request::key(self.config, planned);
+        let key = &planned.key;
         format!("{key}: {}", self.why(planned))
     }
 
@@ -303,7 +302,7 @@ impl View<'_> {
     }
 
     fn needed(&self, task: &Planned, any_session: bool) -> Needed {
-        let key = request::key(self.config, task);
+        let key = &task.key;
         let is_complete = self.is_ready(task);
         Needed {
             procedure: key.procedure.to_string(),

@@ -39,14 +39,15 @@ mod tests;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, Utc};
 
 use crate::base::durable::TOO_LARGE_HINT;
 
 use self::attempt::{Attempt, Held};
-use self::file::{Seen, Stamp};
+use self::file::Seen;
+use self::heartbeat::Heartbeat;
 use self::holder::{Holder, Life};
 
 /// Is a held lock; dropping it releases it.
@@ -91,10 +92,8 @@ pub struct Timing {
     pub stale_after: Duration,
     /// How long such a lock must not change under the eyes of who wants it. Longer than `heartbeat`.
     pub watch: Duration,
-    /// First pause between two tries.
-    pub first_pause: Duration,
-    /// Longest pause between two tries.
-    pub longest_pause: Duration,
+    /// First pause between two tries; the longest is ten times as long.
+    pub pause: Duration,
 }
 
 impl Default for Timing {
@@ -103,8 +102,7 @@ impl Default for Timing {
             heartbeat: Duration::from_secs(30),
             stale_after: Duration::from_secs(600),
             watch: Duration::from_secs(45),
-            first_pause: Duration::from_millis(50),
-            longest_pause: Duration::from_millis(500),
+            pause: Duration::from_millis(50),
         }
     }
 }
@@ -147,10 +145,10 @@ impl Lock {
         let Some(held) = &self.held else {
             return Ok(());
         };
-        held.heartbeat.beat();
+        held.heartbeat.iter().for_each(Heartbeat::beat);
         // A taker that caught the wrong lock is linking it back; that takes microseconds.
         for pause in [1, 5, 25, 0] {
-            let seen = file::observe(&held.path).map_err(|e| io_error("read", &held.path, e))?;
+            let seen = file::observe(&held.path).map_err(io_error("read", &held.path))?;
             match seen {
                 Some(seen) if seen.is_of(&held.token) => return Ok(()),
                 Some(seen) => {
@@ -166,29 +164,23 @@ impl Lock {
         })
     }
 
-    /// Says who holds a lock, for people; none if nobody does. Takes and changes nothing.
-    pub fn holder(path: &Path) -> Result<Option<String>, LockError> {
-        let seen = file::observe(path).map_err(|source| io_error("read", path, source))?;
-        Ok(seen.map(|seen| describe(&seen, None)))
-    }
-
     /// Says how a lock stands at a moment. Takes and changes nothing; so heartbeats are judged by this host's clock,
     /// and the answer is for people.
     pub fn standing(path: &Path, now: DateTime<Utc>) -> Result<LockStanding, LockError> {
-        let seen = file::observe(path).map_err(|source| io_error("read", path, source))?;
-        let Some(seen) = seen else {
+        let Some(seen) = file::observe(path).map_err(io_error("read", path))? else {
             return Ok(LockStanding::Free);
         };
         let text = describe(&seen, None);
         let is_dead = match seen.life(&Holder::this_process("check")) {
             Life::Dead => true,
             Life::Alive => false,
-            Life::Unknown => Stamp::at(now).distance(seen.mtime) >= Timing::default().stale_after,
+            Life::Unknown => {
+                file::distance(now.into(), seen.mtime) >= Timing::default().stale_after
+            }
         };
-        Ok(if is_dead {
-            LockStanding::LeftOver(text)
-        } else {
-            LockStanding::Held(text)
+        Ok(match is_dead {
+            true => LockStanding::LeftOver(text),
+            false => LockStanding::Held(text),
         })
     }
 }
@@ -223,22 +215,19 @@ impl LockError {
 
 /// Says who holds the lock since when: `run by alice on login1, pid 4242, since 2026-01-02 03:04 UTC
 /// (heartbeat 12 s ago)`.
-fn describe(seen: &Seen, now: Option<Stamp>) -> String {
+fn describe(seen: &Seen, now: Option<SystemTime>) -> String {
     let mut text = match &seen.holder {
         Some(holder) => holder.to_string(),
-        None => format!(
-            "a call of uid {} whose lock file says no more, since {}",
-            seen.uid, seen.mtime
-        ),
+        None => format!("a call of uid {} whose lock file says no more", seen.uid),
     };
-    if let Some(age) = now.and_then(|now| now.since(seen.mtime)) {
+    if let Some(age) = now.and_then(|now| now.duration_since(seen.mtime).ok()) {
         text.push_str(&format!(" (heartbeat {} s ago)", age.as_secs()));
     }
     text
 }
 
-fn io_error(action: &'static str, path: &Path, source: io::Error) -> LockError {
-    LockError::Io {
+fn io_error(action: &'static str, path: &Path) -> impl Fn(io::Error) -> LockError {
+    move |source| LockError::Io {
         action,
         path: path.to_owned(),
         source,

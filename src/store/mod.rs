@@ -2,8 +2,8 @@
 
 pub mod audit_log;
 pub mod control;
+mod findings;
 pub mod journal;
-pub mod links;
 pub mod lock;
 pub mod purge;
 pub mod repair;

@@ -4,7 +4,6 @@
 //! No row that any source knows is lost; where sources disagree the newer attempt wins. A readable
 //! state file is believed as it stands: then only what is missing in it is added.
 
-mod files;
 mod history;
 mod mend;
 mod merge;
@@ -13,7 +12,6 @@ mod same;
 use std::collections::BTreeMap;
 
 use super::journal::Entry;
-use super::schema::Contents;
 use super::sources::Sources;
 use crate::base::words::words;
 use crate::model::state::{State, TaskKey};
@@ -90,28 +88,6 @@ pub fn rebuild(sources: &Sources) -> Rebuilt {
     }
     mend::mend(&mut merge.out, &tasks);
     merge.finish(sources)
-}
-
-/// True if the copy was saved after the file: another state was put in its place.
-pub fn is_rolled_back(state: &Contents, backup: &Contents) -> bool {
-    let both_ours = state.meta.format_version > 0 && backup.meta.format_version > 0;
-    both_ours
-        && backup.meta.generation >= state.meta.generation
-        && backup.identity != state.identity
-}
-
-/// Names line numbers: `line 3`, `lines 3 and 5`, `12 lines (the first is 3)`.
-pub fn lines(numbers: impl Iterator<Item = usize>) -> String {
-    const SHOWN: usize = 3;
-    let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
-    match &numbers[..] {
-        [] => "no line".to_owned(),
-        [one] => format!("line {one}"),
-        [before @ .., last] if numbers.len() <= SHOWN => {
-            format!("lines {} and {last}", before.join(", "))
-        }
-        [first, ..] => format!("{} lines (the first is {first})", numbers.len()),
-    }
 }
 
 #[cfg(test)]

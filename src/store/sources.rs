@@ -3,7 +3,7 @@
 //!
 //! Changes nothing and takes no lock. A file that cannot be read is a value here, no error.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::audit_log;
 use super::control::Control;
@@ -26,13 +26,13 @@ pub struct Sources {
     pub journal_mark: Option<(u64, u64)>,
     pub audit: Found<audit_log::Contents>,
     pub control: Found<Control>,
-    pub audit_path: std::path::PathBuf,
+    pub audit_path: PathBuf,
     /// Whose events were left out of the audit log.
     pub strangers: Option<audit_log::Strangers>,
     /// Temporary files of calls that write now, or died while they did.
-    pub temporary: Vec<std::path::PathBuf>,
+    pub temporary: Vec<PathBuf>,
     /// Damaged files that earlier repairs have kept.
-    pub kept: Vec<std::path::PathBuf>,
+    pub kept: Vec<PathBuf>,
 }
 
 /// Says what stands at the place of a file.
@@ -155,6 +155,34 @@ impl Sources {
             temporary,
             kept,
         }
+    }
+
+    /// The state file and the copy, if the copy was saved after it: another state was put in its place.
+    pub fn rolled_back(&self) -> Option<(&Contents, &Contents)> {
+        let both = self.state.read().zip(self.backup.read());
+        both.filter(|(state, backup)| {
+            let are_ours = state.meta.format_version > 0 && backup.meta.format_version > 0;
+            are_ours
+                && backup.meta.generation >= state.meta.generation
+                && backup.identity != state.identity
+        })
+    }
+
+    /// The damaged files, to be kept under another name.
+    pub fn damaged(&self) -> Vec<PathBuf> {
+        let paths = &self.paths;
+        let journal = self.journal.read();
+        let files = [
+            (self.state.is_damaged(), &paths.state),
+            (self.backup.is_damaged(), &paths.backup),
+            (self.attempts.is_damaged(), &paths.attempts),
+            (
+                journal.is_some_and(|found| !found.damaged.is_empty()),
+                &paths.journal,
+            ),
+        ];
+        let damaged = files.into_iter().filter(|(is_damaged, _)| *is_damaged);
+        damaged.map(|(_, path)| path.clone()).collect()
     }
 
     /// Refuses sources of which nobody knows what they say: a rebuilt state could miss their rows.

@@ -33,8 +33,7 @@ const IMPATIENT: Timing = Timing {
     heartbeat: Duration::from_secs(30),
     stale_after: Duration::from_secs(600),
     watch: Duration::ZERO,
-    first_pause: Duration::from_millis(1),
-    longest_pause: Duration::from_millis(3),
+    pause: Duration::from_millis(1),
 };
 
 #[test]

@@ -52,12 +52,9 @@ impl Disk<'_> {
 impl Disk<'_> {
     /// Returns what a key names. None: nothing of today's configuration.
     fn task(&self, key: &TaskKey) -> Option<(ProcedureId, SubjectLabel, SessionLabel)> {
-        let session = match &*key.session {
-            "" => SessionLabel::none(),
-            label => SessionLabel::new(label).ok()?,
-        };
+        let (subject, session) = key.labels()?;
         let procedure = self.config.procedures.find(&key.procedure)?;
-        Some((procedure, SubjectLabel::new(&key.subject).ok()?, session))
+        Some((procedure, subject, session))
     }
 }
 

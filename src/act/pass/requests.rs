@@ -47,8 +47,8 @@ impl Pass<'_> {
                     continue;
                 }
             }
-            let key = request::key(self.config, planned);
-            let (attempt, last_reason) = history.next(&key);
+            let key = &planned.key;
+            let (attempt, last_reason) = history.next(key);
             let is_retry = matches!(planned.decision, Decision::Submit(Due::Retry { .. }));
             let script: &[String] = if is_retry {
                 headers.entry(&procedure.script).or_insert_with(|| {
@@ -65,7 +65,7 @@ impl Pass<'_> {
                     project: self.project,
                     attempt,
                     last_reason,
-                    row: state.get(&key),
+                    row: state.get(key),
                     script,
                     now,
                     run_id: self.run_id,

@@ -11,8 +11,7 @@ use crate::gather::sessions::discover::DiscoverError;
 use crate::model::bids::SessionSource;
 use crate::model::config::Config;
 use crate::model::state::State;
-use crate::store::state_file::Store;
-use crate::store::{links, traces};
+use crate::store::traces;
 
 impl Context {
     /// Makes nothing where nothing of the study is: neither the state's directory nor the root of its sessions. And
@@ -130,15 +129,6 @@ pub(super) fn tell_warnings(state: &State, printer: &mut Printer) {
         printer.hint(
             "`snbb-scheduler state repair` shows what is left of them; with --yes it brings them back, and this warning ends",
         );
-    }
-}
-
-/// Says that the state file has another name, under which nobody sees this call's lock.
-pub(super) fn tell_links(store: &Store, printer: &mut Printer) {
-    if let Some((text, way_out)) = links::warning(&store.paths) {
-        let state = store.paths.state.display();
-        printer.warning(&format!("the state file {state} {text}"));
-        printer.hint(way_out);
     }
 }
 

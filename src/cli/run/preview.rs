@@ -48,9 +48,9 @@ fn overview(batches: &[Batch], kind: ExecutorKind) -> Result<DataFrame, TableErr
             let mut known = known.filter(|group| group.0 == &*key.procedure && group.1 == asked);
             if let Some((_, _, all_jobs, labels)) = known.next() {
                 *all_jobs += jobs;
-                labels.push(key.labels());
+                labels.push(key.labels_text());
             } else {
-                groups.push((&key.procedure, asked, jobs, vec![key.labels()]));
+                groups.push((&key.procedure, asked, jobs, vec![key.labels_text()]));
             }
         }
     }

@@ -1,12 +1,11 @@
 //! Limits: how many of the due tasks a run may submit, and which. The manifest itself knows no limits.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use super::{Decision, Limit, Manifest, Skip};
 use crate::model::config::Fairness;
 use crate::model::procedure::ProcedureDag;
-use crate::model::state::{State, TaskKey, TaskStatus};
+use crate::model::state::{State, TaskStatus};
 
 /// Holds the numbers that bound one run. None: no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -52,11 +51,7 @@ pub fn apply(
         // Only a warm-up asks for the row of each task.
         let has_failed = room.warms_up(procedure)
             && rows
-                .get(&TaskKey {
-                    subject: task.subject.shared(),
-                    session: task.session.shared(),
-                    procedure: Arc::clone(&dag.get(task.procedure).name),
-                })
+                .get(&task.key)
                 .is_some_and(|row| row.status == TaskStatus::Failed);
         match room.reached(procedure, has_failed) {
             Some(limit) => task.decision = Decision::Skip(Skip::OverLimit(limit)),

@@ -4,8 +4,6 @@ use super::{Decision, Manifest, Skip};
 use crate::model::procedure::ProcedureDag;
 use crate::store::control::Control;
 
-pub use crate::store::control::{Pause, PauseCause};
-
 /// Turns the due tasks of what is paused into skipped ones.
 pub fn apply(manifest: &mut Manifest, control: &Control, dag: &ProcedureDag) {
     for task in &mut manifest.tasks {

@@ -82,13 +82,11 @@ fn plan_subject(
         for target in targets {
             let decision = subject.decide(procedure, target);
             let works_on = matches!((&decision, target), (Decision::Submit(_), Target::Subject));
+            let labels = (first.subject.clone(), target.label());
             tasks.push(Planned {
-                procedure,
-                subject: first.subject.clone(),
-                session: target.label(),
                 dicom_path: target.dicom_path(),
                 input_sessions: works_on.then(|| subject.ready_sessions(procedure, |_| true)),
-                decision,
+                ..Planned::new(dag, procedure, labels, decision)
             });
         }
     }

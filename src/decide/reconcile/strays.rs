@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::evidence::job_number;
 use crate::executor::JobReport;
-use crate::model::bids::{Session, SessionLabel, SubjectLabel};
+use crate::model::bids::Session;
 use crate::model::job::{JobId, JobRef, array, is_same_study, name_of_study};
 use crate::model::procedure::{ProcedureDag, Scope};
 use crate::model::state::{State, TaskKey, TaskRow};
@@ -301,7 +301,7 @@ impl Tasks<'_> {
             };
             let (subject, session) = rest.split_once('_').unwrap_or((rest, ""));
             let key = TaskKey::new(subject, session, &procedure.name);
-            match labels_of(&key) {
+            match key.labels() {
                 Some(_) if self.has(&key) => return Shown::Task(key),
                 Some(_) => shown = Shown::Gone,
                 None => {}
@@ -311,7 +311,7 @@ impl Tasks<'_> {
     }
 
     fn has(&self, key: &TaskKey) -> bool {
-        let Some((subject, session)) = labels_of(key) else {
+        let Some((subject, session)) = key.labels() else {
             return false;
         };
         let scope = self
@@ -361,15 +361,6 @@ impl Tasks<'_> {
             }
         }
     }
-}
-
-/// `None`: no subject or session is called so.
-fn labels_of(key: &TaskKey) -> Option<(SubjectLabel, SessionLabel)> {
-    let session = match &*key.session {
-        "" => SessionLabel::none(),
-        label => SessionLabel::new(label).ok()?,
-    };
-    Some((SubjectLabel::new(&key.subject).ok()?, session))
 }
 
 /// True if the audit log says that a job is that of the row, whatever its name is now.

@@ -67,17 +67,15 @@ fn prepared_by(
         Scope::Session => SessionLabel::new("ses-02").unwrap(),
         Scope::Subject => SessionLabel::none(),
     };
+    let labels = (SubjectLabel::new("sub-01").unwrap(), session);
     let planned = Planned {
-        procedure: id,
-        subject: SubjectLabel::new("sub-01").unwrap(),
         dicom_path: (it.scope == Scope::Session).then(|| Path::new("/d/sub-01/ses-02").into()),
         input_sessions: (it.scope == Scope::Subject).then(|| {
             ["ses-01", "ses-02"]
                 .map(|label| SessionLabel::new(label).unwrap())
                 .to_vec()
         }),
-        session,
-        decision: Decision::Submit(due),
+        ..Planned::new(&config.procedures, id, labels, Decision::Submit(due))
     };
     prepare(
         config,

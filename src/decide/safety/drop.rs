@@ -5,7 +5,6 @@
 //! itself replaces. Losses of one day add up: those that earlier runs submitted again count as well.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest, Sha256};
@@ -70,19 +69,14 @@ impl Counts {
         now: DateTime<Utc>,
     ) -> Self {
         let mut procedures = vec![Figures::default(); dag.len()];
-        let mut gone: HashSet<TaskKey> = HashSet::new();
+        let mut gone: HashSet<&TaskKey> = HashSet::new();
         for task in &manifest.tasks {
-            let key = || TaskKey {
-                subject: task.subject.shared(),
-                session: task.session.shared(),
-                procedure: Arc::clone(&dag.get(task.procedure).name),
-            };
             if task.decision == Decision::Submit(Due::OutputsGone) {
-                gone.insert(key());
+                gone.insert(&task.key);
             }
             if let Some(figures) = procedures.get_mut(task.procedure.index()) {
                 figures.add(&task.decision, || {
-                    let row = state.get(&key());
+                    let row = state.get(&task.key);
                     row.is_none_or(|row| row.replaces_outputs != Some(false))
                 });
             }
@@ -107,7 +101,7 @@ impl Counts {
             if is_new
                 && row.replaces_outputs == Some(false)
                 && proven.contains(&(&row.key, before))
-                && gone.insert(row.key.clone())
+                && gone.insert(&row.key)
             {
                 figures(row, |figures| figures.lately += 1);
             }

@@ -56,7 +56,7 @@ impl DiscoverError {
             Self::RootUnreadable { key, .. } => {
                 format!("the user who runs this needs read and search permission on '{key}'")
             }
-            Self::Csv(error) => error.hint(),
+            Self::Csv(error) => error.hint.clone(),
         }
     }
 }

@@ -24,6 +24,7 @@ pub use table::State;
 
 pub use crate::base::words::UnknownWord;
 use crate::base::words::words;
+use crate::model::bids::{SessionLabel, SubjectLabel};
 use crate::model::job::JobId;
 
 /// This host's clock and the controller's may differ by this much: munge refuses credentials that are older (its
@@ -145,11 +146,18 @@ impl TaskKey {
         }
         name
     }
-}
 
-impl TaskKey {
+    /// The labels that the key holds. `None`: no subject or session is called so.
+    pub fn labels(&self) -> Option<(SubjectLabel, SessionLabel)> {
+        let session = match &*self.session {
+            "" => SessionLabel::none(),
+            label => SessionLabel::new(label).ok()?,
+        };
+        Some((SubjectLabel::new(&self.subject).ok()?, session))
+    }
+
     /// `sub-0001 ses-01`
-    pub fn labels(&self) -> String {
+    pub fn labels_text(&self) -> String {
         format!("{} {}", self.subject, self.session)
             .trim_end()
             .to_owned()

@@ -149,19 +149,18 @@ fn example(config: &Config, id: ProcedureId, found: Option<&Discovery>) -> Optio
     let is_session = config.procedures.get(id).scope == Scope::Session;
     let session = found.and_then(|found| found.sessions.first());
     let own = session.filter(|_| is_session);
+    let subject = match session {
+        Some(session) => session.subject.clone(),
+        None => SubjectLabel::new("sub-0000").ok()?,
+    };
+    let label = own.map_or_else(SessionLabel::none, |session| session.session.clone());
+    let decision = Decision::Submit(Due::New);
     let planned = Planned {
-        procedure: id,
-        subject: match session {
-            Some(session) => session.subject.clone(),
-            None => SubjectLabel::new("sub-0000").ok()?,
-        },
-        session: own.map_or_else(SessionLabel::none, |session| session.session.clone()),
         dicom_path: own.and_then(|session| match &session.dicom {
             Dicom::At(path) => Some(path.clone()),
             Dicom::Missing | Dicom::NotNeeded => None,
         }),
-        input_sessions: None,
-        decision: Decision::Submit(Due::New),
+        ..Planned::new(&config.procedures, id, (subject, label), decision)
     };
     let about = Circumstances {
         project: config.project.as_deref().unwrap_or("check"),

@@ -17,8 +17,8 @@ use crate::setup::place;
 use crate::store::lock::{Lock, LockStanding};
 use crate::store::sources::{Found, Sources};
 use crate::store::state_file::{StateError, Store, check_owner};
+use crate::store::verify;
 use crate::store::verify::Level as Verified;
-use crate::store::{links, verify};
 
 const TOPIC: &str = "state";
 /// Jobs that ended well without outputs, before anything is said of a procedure.
@@ -72,7 +72,6 @@ pub fn check(site: &Site, study: &Study, found: Option<&Discovery>) -> Vec<Findi
             place::mode(&paths.state),
             place::mode(&place::parent(&paths.state)),
         ),
-        links: links::warning(paths),
         lock: Lock::standing(&paths.lock, sys::now()).ok(),
         journal_entries: study.journal_entries,
         meta: study.state.meta.clone(),
@@ -98,8 +97,6 @@ struct Seen<'a> {
     other_owner: Option<(String, String)>,
     /// Permission bits of the file, if there is one, and of its directory.
     modes: (Option<u32>, Option<u32>),
-    /// Why a second name of the file is a danger, and the way out.
-    links: Option<(String, &'static str)>,
     /// None: it cannot be looked at; the trial of the lock tells.
     lock: Option<LockStanding>,
     journal_entries: usize,
@@ -117,9 +114,6 @@ fn judge(seen: &Seen<'_>) -> Vec<Finding> {
     verified(seen, &mut findings);
     if let Some((message, hint)) = &seen.other_owner {
         findings.error(message, hint);
-    }
-    if let Some((message, hint)) = &seen.links {
-        findings.warning(message, *hint);
     }
     access(seen, &mut findings);
     let stopped = safety::stopped_by(&seen.meta.baselines);

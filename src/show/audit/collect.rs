@@ -16,7 +16,6 @@ use super::summary::{self, Selected};
 use super::{Part, health, inputs, logs, matters};
 use crate::base::regular::words;
 use crate::decide::manifest::{Decision, Manifest, Planned, Selection, Skip};
-use crate::decide::request;
 use crate::executor::{ExecutorError, JobReport};
 use crate::gather::completion::probe::Probe;
 use crate::gather::disk::Unreadable;
@@ -79,7 +78,7 @@ pub fn collect(input: Input<'_>) -> Report {
     let (mut tasks, numbers) = details(&input, &selected);
     let logs = read_logs.map(|read| hand_out(read, &mut tasks, &mut unreadable));
     let job = |task: &Planned| {
-        let row = input.state.get(&request::key(config, task))?;
+        let row = input.state.get(&task.key)?;
         row.job_id.clone()
     };
     let matrix = summary::matrix(&selected, &|number| numbers.get(&number).copied(), &job);

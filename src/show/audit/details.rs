@@ -7,7 +7,6 @@ use super::report::{JobDetail, MarkerResult, MarkerState, TaskDetail, marker_res
 use super::summary::{Selected, reason};
 use crate::base::parallel;
 use crate::decide::manifest::{Decision, Due, Planned, Skip};
-use crate::decide::request;
 use crate::gather::completion::probe::Probe;
 use crate::gather::logs::log_path;
 use crate::model::bids::SubjectLabel;
@@ -64,7 +63,7 @@ impl Details<'_> {
     }
 
     fn row(&self, task: &Planned) -> Option<&TaskRow> {
-        self.state.get(&request::key(self.config, task))
+        self.state.get(&task.key)
     }
 
     /// True if the task is worth telling of; false if it is once outputs are there.
@@ -92,7 +91,7 @@ impl Details<'_> {
             task.session.as_str(),
         );
         TaskDetail {
-            key: request::key(self.config, task),
+            key: task.key.clone(),
             decision: Standing::of(&task.decision),
             reason: reason(&task.decision),
             text: decision_text(&task.decision),

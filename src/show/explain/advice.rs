@@ -5,7 +5,6 @@
 use super::{Explanation, View, awaiting, remedy};
 use crate::base::sys::local_time;
 use crate::decide::manifest::{Blocked, Decision, Limit, Outlook, Planned, Skip};
-use crate::decide::request;
 use crate::decide::safety::hints;
 use crate::executor::OtherExecutor;
 use crate::gather::completion::explain::Verdict;
@@ -40,7 +39,7 @@ pub(super) fn todo(
     let Some(root) = chain.last() else {
         return "what it waits for has to be complete first".to_owned();
     };
-    let key = request::key(view.config, root);
+    let key = &root.key;
     let outputs = view.outputs.findings(root.procedure, &root.session);
     let is_complete = outputs.verdict == Verdict::Complete;
     let advice = of_task(view, root, is_complete, None, None);
@@ -57,8 +56,8 @@ fn of_task(
     script_problem: Option<&str>,
     pending_reason: Option<&str>,
 ) -> String {
-    let key = request::key(view.config, planned);
-    let row = view.state.get(&key);
+    let key = &planned.key;
+    let row = view.state.get(key);
     let skip = match &planned.decision {
         Decision::Submit(_) => {
             return match script_problem {
@@ -76,7 +75,7 @@ fn of_task(
         Skip::Stale(_) => format!(
             "a person has to decide: snbb-scheduler run --force{} makes it anew, and `rerun_when_stale` of the \
              procedure would do so by itself",
-            options(&key)
+            options(key)
         ),
         Skip::TooFewSessions { needed, .. } => {
             format!("more sessions have to get ready: {needed} at least (min_sessions)")

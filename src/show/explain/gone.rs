@@ -4,10 +4,8 @@
 use serde::Serializer;
 
 use super::{Explanation, View, silence};
-use crate::decide::request;
 use crate::gather::completion::explain::{Findings, Verdict};
 use crate::gather::logs;
-use crate::model::bids::SessionLabel;
 use crate::model::procedure::Scope;
 use crate::model::state::{TaskKey, TaskRow};
 use crate::show::tables::Standing;
@@ -29,9 +27,9 @@ impl View<'_> {
     /// Lists the rows of the subject that are no tasks of the study.
     pub fn gone(&self) -> Vec<&TaskRow> {
         let tasks = self.tasks.iter();
-        let keys: Vec<TaskKey> = tasks.map(|task| request::key(self.config, task)).collect();
+        let keys: Vec<&TaskKey> = tasks.map(|task| &task.key).collect();
         let rows = self.state.rows().iter();
-        rows.filter(|row| *row.key.subject == *self.subject.as_str() && !keys.contains(&row.key))
+        rows.filter(|row| *row.key.subject == *self.subject.as_str() && !keys.contains(&&row.key))
             .collect()
     }
 
@@ -118,12 +116,8 @@ impl View<'_> {
 
     fn outputs_of(&self, key: &TaskKey) -> Findings {
         let procedure = self.config.procedures.find(&key.procedure);
-        let session = match key.session.is_empty() {
-            true => Some(SessionLabel::none()),
-            false => SessionLabel::new(&key.session).ok(),
-        };
-        match (procedure, session) {
-            (Some(procedure), Some(session)) => self.outputs.findings(procedure, &session),
+        match (procedure, key.labels()) {
+            (Some(procedure), Some((_, session))) => self.outputs.findings(procedure, &session),
             // Nobody knows where they would be.
             _ => Findings {
                 verdict: Verdict::NotApplicable,

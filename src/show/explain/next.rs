@@ -51,7 +51,7 @@ pub(super) fn of(
         Ok(path) if is_retry => header_words(path),
         _ => Vec::new(),
     };
-    let (attempt, last_reason) = view.history().next(&request::key(view.config, &planned));
+    let (attempt, last_reason) = view.history().next(&planned.key);
     let prepared = request::prepare(
         view.config,
         &planned,

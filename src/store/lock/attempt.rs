@@ -1,9 +1,9 @@
 //! One call that wants the lock: it waits, judges who holds it, and takes over what a dead one left.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use super::file::{self, Seen, Stamp};
+use super::file::{self, Seen};
 use super::heartbeat::Heartbeat;
 use super::holder::{Holder, Life};
 use super::{LockError, Timing, describe, io_error};
@@ -13,13 +13,14 @@ use super::{LockError, Timing, describe, io_error};
 pub(super) struct Held {
     pub(super) path: PathBuf,
     pub(super) token: String,
-    pub(super) heartbeat: Heartbeat,
+    /// None while it is released.
+    pub(super) heartbeat: Option<Heartbeat>,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         // Closes the descriptor too: NFS would keep a file that is still open under another name.
-        self.heartbeat.stop();
+        self.heartbeat.take();
         let release = || match file::observe(&self.path)? {
             Some(seen) if seen.is_of(&self.token) => {
                 file::remove_if(&self.path, &self.token, |moved| moved.is_of(&self.token))
@@ -57,7 +58,7 @@ impl Attempt<'_> {
         let deadline = Instant::now().checked_add(timeout);
         // Granted once, so that a clock that is wrong cannot make a call wait for ever.
         let mut end_of_watch = None;
-        let mut pause = self.timing.first_pause;
+        let (mut pause, longest_pause) = (self.timing.pause, self.timing.pause * 10);
         // A taker that died on this host may bar the way of another host's calls, which cannot tell that it did.
         // An error is theirs who need the gate.
         let _ = self.clear_gate(&self.gate());
@@ -85,7 +86,7 @@ impl Attempt<'_> {
                                 self.timing.watch.as_secs()
                             );
                             // One more try has to fit in after the watch.
-                            until + self.timing.longest_pause * 2
+                            until + longest_pause * 2
                         });
                     }
                     Verdict::Live => {}
@@ -103,18 +104,17 @@ impl Attempt<'_> {
                 return Err(self.held_by(seen));
             }
             std::thread::sleep(pause.min(left));
-            pause = (pause * 3 / 2).min(self.timing.longest_pause);
+            pause = (pause * 3 / 2).min(longest_pause);
         }
     }
 
     fn observe(&self) -> Result<Option<Seen>, LockError> {
-        file::observe(self.path).map_err(|source| io_error("read the lock", self.path, source))
+        file::observe(self.path).map_err(io_error("read the lock", self.path))
     }
 
     fn try_link(&self) -> Result<Option<Held>, LockError> {
-        let linked = file::link(self.path, &self.me)
-            .map_err(|source| io_error("make the lock", self.path, source))?;
-        let Some(file) = linked else {
+        let linked = file::link(self.path, &self.me);
+        let Some(file) = linked.map_err(io_error("make the lock", self.path))? else {
             return Ok(None);
         };
         let heartbeat = Heartbeat::start(file, self.timing.heartbeat).map_err(|source| {
@@ -122,12 +122,12 @@ impl Attempt<'_> {
             let _ = file::remove_if(self.path, &self.me.token, |moved| {
                 moved.is_of(&self.me.token)
             });
-            io_error("start the heartbeat of", self.path, source)
+            io_error("start the heartbeat of", self.path)(source)
         })?;
         Ok(Some(Held {
             path: self.path.to_owned(),
             token: self.me.token.clone(),
-            heartbeat,
+            heartbeat: Some(heartbeat),
         }))
     }
 
@@ -158,8 +158,9 @@ impl Attempt<'_> {
     /// True if the last heartbeat is far from the file server's present, to either side: a clock
     /// that was set back must not keep a dead lock for ever.
     fn is_silent(&self, seen: &Seen) -> Result<bool, LockError> {
-        let now = self.server_time()?;
-        Ok(now.distance(seen.mtime) >= self.timing.stale_after)
+        let failed = io_error("touch a file beside", self.path);
+        let now = self.server_time().map_err(failed)?;
+        Ok(file::distance(now, seen.mtime) >= self.timing.stale_after)
     }
 
     fn is_dead(&self, seen: &Seen) -> Result<bool, LockError> {
@@ -170,9 +171,8 @@ impl Attempt<'_> {
         }
     }
 
-    fn server_time(&self) -> Result<Stamp, LockError> {
+    fn server_time(&self) -> std::io::Result<SystemTime> {
         file::server_time(self.path, &self.me.token)
-            .map_err(|source| io_error("touch a file beside", self.path, source))
     }
 
     fn gate(&self) -> PathBuf {
@@ -182,8 +182,7 @@ impl Attempt<'_> {
     /// Removes a lock that was judged dead. False: it is not, or another call is at it.
     pub(super) fn take_over(&self, judged: &Seen) -> Result<bool, LockError> {
         let gate = self.gate();
-        let linked = file::link(&gate, &self.me)
-            .map_err(|source| io_error("make the lock", &gate, source))?;
+        let linked = file::link(&gate, &self.me).map_err(io_error("make the lock", &gate))?;
         if linked.is_none() {
             self.clear_gate(&gate)?;
             return Ok(false);
@@ -192,7 +191,7 @@ impl Attempt<'_> {
         let taken = self.take_behind_gate(judged);
         let opened = file::remove_if(&gate, &self.me.token, |moved| moved.is_of(&self.me.token));
         let taken = taken?;
-        opened.map_err(|source| io_error("remove the lock", &gate, source))?;
+        opened.map_err(io_error("remove the lock", &gate))?;
         Ok(taken)
     }
 
@@ -203,36 +202,30 @@ impl Attempt<'_> {
         if !judged.is_unchanged(&seen) || !self.is_dead(&seen)? {
             return Ok(false);
         }
-        let removed = file::remove_if(self.path, &self.me.token, |moved| {
-            judged.is_unchanged(moved)
-        })
-        .map_err(|source| io_error("take over the lock", self.path, source))?;
+        let is_judged = |moved: &Seen| judged.is_unchanged(moved);
+        let removed = file::remove_if(self.path, &self.me.token, is_judged)
+            .map_err(io_error("take over the lock", self.path))?;
         if removed {
             tracing::info!("took over the lock of {}", describe(&seen, None));
-            let now = self.server_time()?;
-            file::sweep(self.path, now, self.timing.stale_after);
         }
         Ok(removed)
     }
 
     /// Removes the gate of a taker that died on the way.
     fn clear_gate(&self, gate: &Path) -> Result<(), LockError> {
-        let failed = |source| io_error("look at the lock", gate, source);
-        if let Some(seen) = file::observe(gate).map_err(failed)?
+        let failed = io_error("look at the lock", gate);
+        if let Some(seen) = file::observe(gate).map_err(&failed)?
             && self.is_dead(&seen)?
         {
             let is_same = |moved: &Seen| seen.is_unchanged(moved);
-            file::remove_if(gate, &self.me.token, is_same).map_err(failed)?;
+            file::remove_if(gate, &self.me.token, is_same).map_err(&failed)?;
         }
         Ok(())
     }
 
     fn held_by(&self, seen: Option<Seen>) -> LockError {
         let holder = match seen {
-            Some(seen) => {
-                let now = file::server_time(self.path, &self.me.token).ok();
-                describe(&seen, now)
-            }
+            Some(seen) => describe(&seen, self.server_time().ok()),
             None => "several calls took it in turns".to_owned(),
         };
         LockError::Held { holder }

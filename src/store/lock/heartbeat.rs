@@ -4,81 +4,53 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 
-/// Touches a file until it is stopped or dropped.
+/// Touches a file until it is dropped, which ends the thread at once and closes the file.
 #[derive(Debug)]
 pub(super) struct Heartbeat {
-    shared: Arc<Shared>,
+    file: Arc<File>,
+    /// Dropped to end the thread.
+    running: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    /// None once it has ended.
-    file: Mutex<Option<File>>,
-    stopped: Condvar,
 }
 
 impl Heartbeat {
     pub fn start(file: File, pause: Duration) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
-            file: Mutex::new(Some(file)),
-            stopped: Condvar::new(),
-        });
-        let theirs = shared.clone();
+        let file = Arc::new(file);
+        let theirs = Arc::clone(&file);
+        let (running, stopped) = channel();
         let thread = std::thread::Builder::new()
             .name("lock heartbeat".to_owned())
-            .spawn(move || theirs.run(pause))?;
+            .spawn(move || {
+                while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                    touch_quietly(&theirs);
+                }
+            })?;
         Ok(Self {
-            shared,
+            file,
+            running: Some(running),
             thread: Some(thread),
         })
     }
 
     /// Touches the file now.
     pub fn beat(&self) {
-        let file = self.shared.file.lock();
-        if let Some(file) = &*file.unwrap_or_else(PoisonError::into_inner) {
-            touch_quietly(file);
-        }
-    }
-
-    /// Ends the thread at once and closes the file.
-    pub fn stop(&mut self) {
-        let file = self.shared.file.lock();
-        file.unwrap_or_else(PoisonError::into_inner).take();
-        self.shared.stopped.notify_all();
-        if let Some(thread) = self.thread.take() {
-            // It ends by returning only.
-            let _ = thread.join();
-        }
+        touch_quietly(&self.file);
     }
 }
 
 impl Drop for Heartbeat {
     fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-impl Shared {
-    fn run(&self, pause: Duration) {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            let waited = self
-                .stopped
-                .wait_timeout_while(file, pause, |file| file.is_some())
-                .unwrap_or_else(PoisonError::into_inner);
-            file = waited.0;
-            match &*file {
-                Some(file) => touch_quietly(file),
-                None => return,
-            }
+        self.running.take();
+        if let Some(thread) = self.thread.take() {
+            // It ends by returning only.
+            let _ = thread.join();
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Who holds a lock: what the lock file says of a process, and whether that process still lives.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fmt, fs, io};
 
 use chrono::{DateTime, Utc};
 use rustix::process::{Pid, getpid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
+use crate::base::printable::printable;
 use crate::base::process::{Stat, boot_id};
+use crate::base::sys;
 
 /// Names a process among all hosts, boots and containers, and the lock that it made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,21 +41,17 @@ pub(super) enum Life {
 
 impl Holder {
     pub fn this_process(command: &str) -> Self {
-        let pid = getpid().as_raw_nonzero().get();
-        let host = crate::base::sys::host_name();
         Self {
-            token: new_token(&host, pid),
-            pid,
-            host,
+            token: format!("{:016x}{:016x}", sys::random(), sys::random()),
+            pid: getpid().as_raw_nonzero().get(),
+            host: sys::host_name(),
             start_time: stat_of("self").map(|stat| stat.started),
             boot_id: boot_id().ok().filter(|id| !id.is_empty()),
             namespaces: namespaces(),
-            uid: crate::base::sys::effective_uid(),
-            user: ["LOGNAME", "USER"]
-                .into_iter()
-                .find_map(|name| crate::base::sys::env(name)?.into_string().ok()),
+            uid: sys::effective_uid(),
+            user: Some(sys::user_name()),
             command: command.to_owned(),
-            since: crate::base::sys::now(),
+            since: sys::now(),
         }
     }
 
@@ -103,28 +100,17 @@ impl Holder {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let user = match &self.user {
-            Some(user) => user.clone(),
-            None => format!("uid {}", self.uid),
-        };
+        // The texts come out of a file: they must not steer a terminal.
         write!(
             f,
             "{} by {} on {}, pid {}, since {}",
             printable(&self.command),
-            printable(&user),
+            printable(self.user.as_deref().unwrap_or("somebody")),
             printable(&self.host),
             self.pid,
-            crate::base::sys::local_time(self.since)
+            sys::local_time(self.since)
         )
     }
-}
-
-/// The text comes out of a file: it must not steer a terminal.
-fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .take(200)
-        .collect()
 }
 
 fn is_free(pid: Pid) -> bool {
@@ -151,25 +137,6 @@ fn namespaces() -> Option<String> {
         Err(_) => return None,
     };
     Some(format!("{} {}", pid.to_str()?, time.to_str()?))
-}
-
-fn read_word(path: &str) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
-    let word = text.trim();
-    (!word.is_empty()).then(|| word.to_owned())
-}
-
-fn new_token(host: &str, pid: i32) -> String {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let text = read_word("/proc/sys/kernel/random/uuid").unwrap_or_else(|| {
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let now = crate::base::sys::now().timestamp_micros();
-        format!("{host}-{pid}-{now}-{count}")
-    });
-    text.chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
-        .take(100)
-        .collect()
 }
 
 #[cfg(test)]
@@ -295,7 +262,7 @@ mod tests {
         };
         assert_eq!(
             holder.to_string(),
-            "run by alice on login1?[31m, pid 4242, since 2026-01-02 03:04 UTC"
+            "run by alice on login1\\u{1b}[31m, pid 4242, since 2026-01-02 03:04 UTC"
         );
     }
 }

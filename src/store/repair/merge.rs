@@ -6,9 +6,10 @@ use chrono::{DateTime, Utc};
 
 use super::history::{Attempt, Place};
 use super::same::{is_later, is_same, merge_rows};
-use super::{Origin, Rebuilt, files, is_rolled_back};
+use super::{Origin, Rebuilt};
 use crate::model::state::table::Identity;
 use crate::model::state::{CLOCK_SLACK, State, TaskKey, TaskRow};
+use crate::store::findings::{Findings, Level};
 use crate::store::journal;
 use crate::store::journal::Entry;
 use crate::store::schema::Contents;
@@ -66,13 +67,8 @@ impl Merge {
 
     /// A copy that is not older than a readable state file: the file was rolled back or deleted.
     pub(super) fn take_backup(&mut self, sources: &Sources) {
-        let (Some(state), Some(backup)) = (sources.state.read(), sources.backup.read()) else {
-            return;
-        };
-        if !is_rolled_back(state, backup) {
-            return;
-        }
-        for row in &backup.rows {
+        let rolled_back = sources.rolled_back().into_iter();
+        for row in rolled_back.flat_map(|(_, backup)| &backup.rows) {
             let row = TaskRow {
                 other_columns: None,
                 ..row.clone()
@@ -264,7 +260,13 @@ impl Merge {
         let meta = &mut out.state.meta;
         // A file that cannot be read was saved at least once more than the copy before it.
         meta.generation = meta.generation.max(generation) + u64::from(!self.sound);
-        out.damage = files::damage(sources, &out);
+        for finding in Findings::of_files(sources, out.state.len()).list {
+            match finding.level {
+                Level::Ok => {}
+                Level::Warning => out.notes.push(finding.text),
+                Level::Error => out.damage.push(finding.text),
+            }
+        }
         out.files = Rebuilding {
             state: sources.state.identity().cloned(),
             state_is_sound: self.sound,
@@ -272,9 +274,8 @@ impl Merge {
                 .then(|| sources.attempts.identity().cloned())
                 .flatten(),
             journal: sources.journal_mark,
-            damaged: files::damaged(sources),
+            damaged: sources.damaged(),
         };
-        out.notes.extend(files::notes(sources));
         out
     }
 }

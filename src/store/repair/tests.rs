@@ -9,6 +9,7 @@ use crate::model::state::testing::{at, row};
 use crate::model::state::{Reason, TaskRow, TaskStatus};
 use crate::store::audit_log;
 use crate::store::journal::{Intent, Salvaged};
+use crate::store::schema::Contents;
 use crate::store::sources::Found;
 use crate::store::state_file::StatePaths;
 

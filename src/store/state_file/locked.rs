@@ -59,7 +59,7 @@ impl LockedStore {
                 path: paths.journal.clone(),
             });
         }
-        let files: [&Path; 3] = [&paths.state, &paths.backup, &paths.attempts];
+        let files: [&Path; 4] = [&paths.state, &paths.backup, &paths.attempts, &paths.lock];
         durable::remove_leftovers(&files, durable::LEFTOVER_AGE);
         Ok(true)
     }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::{Findings, Level, REPAIR, Rule};
 use crate::model::state::{CLOCK_SLACK, TaskKey, TaskRow};
+use crate::store::findings::{Findings, Level, REPAIR};
 use crate::store::repair;
 use crate::store::repair::{Origin, Rebuilt};
 use crate::store::schema::Contents;
@@ -11,7 +11,10 @@ use crate::store::schema::Contents;
 /// Judges the rows of the state file, each by itself and together.
 pub(super) fn rows(contents: &Contents, attempts: &[TaskRow], out: &mut Findings) {
     let rows = &contents.rows;
-    let is_foreign = contents.meta.format_version == 0;
+    let level = match contents.meta.format_version {
+        0 => Level::Warning,
+        _ => Level::Error,
+    };
     let mut by_task: BTreeMap<&TaskKey, usize> = BTreeMap::new();
     for row in rows {
         *by_task.entry(&row.key).or_default() += 1;
@@ -22,37 +25,25 @@ pub(super) fn rows(contents: &Contents, attempts: &[TaskRow], out: &mut Findings
         .map(|(key, count)| format!("{key} ({count} rows)"))
         .collect();
     out.rule(
-        Rule {
-            level: if is_foreign {
-                Level::Warning
-            } else {
-                Level::Error
-            },
-            part: "one row per task",
-            fine: "each task has one row",
-            broken: "tasks with several rows",
-            todo: "nothing: the next save keeps the live or the newest one and puts the others into the attempts file",
-        },
+        (level, "one row per task"),
+        "each task has one row",
+        "tasks with several rows",
+        "nothing: the next save keeps the live or the newest one and puts the others into the attempts \
+         file",
         &doubled,
     );
     out.rule(
-        Rule {
-            level: Level::Error,
-            part: "job ids",
-            fine: "no job stands in two rows in flight",
-            broken: "jobs in several rows in flight",
-            todo: REPAIR,
-        },
+        (Level::Error, "job ids"),
+        "no job stands in two rows in flight",
+        "jobs in several rows in flight",
+        REPAIR,
         &doubled_jobs(rows),
     );
     out.rule(
-        Rule {
-            level: Level::Error,
-            part: "submission ids",
-            fine: "each is that of one attempt",
-            broken: "submission ids of several tasks",
-            todo: "look at the job's comment in Slurm, and correct the state file with pandas",
-        },
+        (Level::Error, "submission ids"),
+        "each is that of one attempt",
+        "submission ids of several tasks",
+        "look at the job's comment in Slurm, and correct the state file with pandas",
         &doubled_submissions(rows.iter().chain(attempts)),
     );
     let misfits: Vec<String> = rows
@@ -63,13 +54,10 @@ pub(super) fn rows(contents: &Contents, attempts: &[TaskRow], out: &mut Findings
         })
         .collect();
     out.rule(
-        Rule {
-            level: Level::Error,
-            part: "reasons",
-            fine: "each goes with its status",
-            broken: "reasons that do not go with the status",
-            todo: REPAIR,
-        },
+        (Level::Error, "reasons"),
+        "each goes with its status",
+        "reasons that do not go with the status",
+        REPAIR,
         &misfits,
     );
     let jobless: Vec<String> = rows
@@ -79,24 +67,18 @@ pub(super) fn rows(contents: &Contents, attempts: &[TaskRow], out: &mut Findings
         .map(|row| row.key.to_string())
         .collect();
     out.rule(
-        Rule {
-            level: Level::Error,
-            part: "rows in flight",
-            fine: "each has a job, or a submission id to look for it",
-            broken: "in flight without a job and without a submission in doubt",
-            todo: REPAIR,
-        },
+        (Level::Error, "rows in flight"),
+        "each has a job, or a submission id to look for it",
+        "in flight without a job and without a submission in doubt",
+        REPAIR,
         &jobless,
     );
     let disordered: Vec<String> = rows.iter().filter_map(disorder).collect();
     out.rule(
-        Rule {
-            level: Level::Warning,
-            part: "times",
-            fine: "submitted, started and ended stand in this order",
-            broken: "times that are not in order",
-            todo: "nothing: they are shown as they are, and nothing is decided by their order",
-        },
+        (Level::Warning, "times"),
+        "submitted, started and ended stand in this order",
+        "times that are not in order",
+        "nothing: they are shown as they are, and nothing is decided by their order",
         &disordered,
     );
 }
@@ -123,27 +105,19 @@ pub(super) fn missing_rows(rebuilt: &Rebuilt, out: &mut Findings) {
         }
     }
     out.rule(
-        Rule {
-            level: Level::Error,
-            part: "submissions",
-            fine: "each one of the audit log that may live stands in a row",
-            broken: "submissions that may live and stand in no row",
-            todo: REPAIR,
-        },
+        (Level::Error, "submissions"),
+        "each one of the audit log that may live stands in a row",
+        "submissions that may live and stand in no row",
+        REPAIR,
         &live,
     );
-    if !ended.is_empty() {
-        out.rule(
-            Rule {
-                level: Level::Warning,
-                part: "submissions",
-                fine: "",
-                broken: "ended attempts that stand in no row",
-                todo: "snbb-scheduler state repair, unless the rows were removed on purpose",
-            },
-            &ended,
-        );
-    }
+    out.broken(
+        Level::Warning,
+        "submissions",
+        "ended attempts that stand in no row",
+        "snbb-scheduler state repair, unless the rows were removed on purpose",
+        &ended,
+    );
     if rebuilt.past > 0 {
         out.add(
             Level::Warning,
@@ -243,25 +217,17 @@ pub(super) fn attempts_of_tasks(rows: &[TaskRow], attempts: &[TaskRow], out: &mu
     broken.sort();
     in_both.sort();
     out.rule(
-        Rule {
-            level: Level::Warning,
-            part: "attempts",
-            fine: "each task's are in order",
-            broken: "attempts that are not in order",
-            todo: "nothing: the row of the state file counts",
-        },
+        (Level::Warning, "attempts"),
+        "each task's are in order",
+        "attempts that are not in order",
+        "nothing: the row of the state file counts",
         &broken,
     );
-    if !in_both.is_empty() {
-        out.rule(
-            Rule {
-                level: Level::Warning,
-                part: "attempts",
-                fine: "",
-                broken: "the newest attempt stands in both files",
-                todo: "nothing: a call was broken off between two saves; submission_id tells",
-            },
-            &in_both,
-        );
-    }
+    out.broken(
+        Level::Warning,
+        "attempts",
+        "the newest attempt stands in both files",
+        "nothing: a call was broken off between two saves; submission_id tells",
+        &in_both,
+    );
 }

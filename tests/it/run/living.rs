@@ -182,8 +182,7 @@ fn attack_a_second_name_of_the_state_is_refused_once_it_is_a_copy() {
     let second = study.at("second.yaml");
     let by_other_name = ["--config", second.to_str().unwrap(), "run"];
 
-    let said = study.ok(&["run"]).err;
-    assert!(said.contains("has 1 more name (hard link)"), "{said}");
+    study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), 3);
     // It has an older state now.
     let said = study.call(&by_other_name);

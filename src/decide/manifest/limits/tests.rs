@@ -10,7 +10,7 @@ use crate::model::bids::{SessionLabel, SubjectLabel};
 use crate::model::procedure::Scope;
 use crate::model::procedure::testing::procedure;
 use crate::model::state::testing::row;
-use crate::model::state::{Reason, TaskRow};
+use crate::model::state::{Reason, TaskKey, TaskRow};
 
 /// What a task is: due (with or without a failed row), or on record otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,14 +58,8 @@ fn study(dag: &ProcedureDag, tasks: &[Vec<Vec<Task>>]) -> (Manifest, State) {
                     Task::DueAgain => Decision::Submit(Due::Forced { complete: false }),
                     _ => Decision::Skip(Skip::Complete),
                 };
-                manifest.tasks.push(Planned {
-                    procedure: id,
-                    subject,
-                    session,
-                    dicom_path: None,
-                    input_sessions: None,
-                    decision,
-                });
+                let labels = (subject, session);
+                manifest.tasks.push(Planned::new(dag, id, labels, decision));
             }
         }
     }

@@ -4,7 +4,7 @@ mod identity;
 
 use super::*;
 use crate::executor::Phase;
-use crate::model::bids::Dicom;
+use crate::model::bids::{Dicom, SessionLabel, SubjectLabel};
 use crate::model::job::JobTag;
 use crate::model::procedure::testing::procedure;
 use crate::model::state::testing::{at, row};

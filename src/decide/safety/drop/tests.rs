@@ -9,6 +9,7 @@ use crate::config::Overrides;
 use crate::config::load::interpret;
 use crate::decide::manifest::Planned;
 use crate::model::bids::{SessionLabel, SubjectLabel};
+use crate::model::procedure::ProcedureId;
 use crate::model::state::testing::{at, row};
 use crate::model::state::{Reason, TaskStatus};
 
@@ -343,19 +344,22 @@ fn the_loss_of_all_results_is_an_alarm_from_two_on() {
     }
 }
 
+fn planned(dag: &ProcedureDag, id: ProcedureId, subject: &str, decision: Decision) -> Planned {
+    let session = SessionLabel::new("ses-01").unwrap();
+    Planned::new(
+        dag,
+        id,
+        (SubjectLabel::new(subject).unwrap(), session),
+        decision,
+    )
+}
+
 #[test]
 fn a_manifest_is_counted_by_what_its_decisions_say_of_the_disk() {
     let config = config("");
     let dag = &config.procedures;
     let id = dag.find("a").unwrap();
-    let task = |decision| Planned {
-        procedure: id,
-        subject: SubjectLabel::new("sub-1").unwrap(),
-        session: SessionLabel::new("ses-1").unwrap(),
-        dicom_path: None,
-        input_sessions: None,
-        decision,
-    };
+    let task = |decision| planned(dag, id, "sub-1", decision);
     let failed = Skip::Failed {
         reason: Some(Reason::Timeout),
         attempt: 1,

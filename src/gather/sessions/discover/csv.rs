@@ -8,16 +8,10 @@ mod lines;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use polars::prelude::{ChunkedArray, DataFrame, PolarsError, StringType};
-use polars_io::SerReader;
-use polars_io::csv::read::CsvReadOptions;
-
 use crate::base::regular::{read_regular, words};
-use crate::base::threads::with_threads;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::bids::labels::{LONGEST, have_room};
 use crate::model::bids::session::{Dicom, Session};
@@ -29,67 +23,14 @@ const DICOM_COL: &str = "dicom_path";
 /// So many lines of a kind are shown in a message.
 const SHOWN: usize = 3;
 
-/// Says why a sessions file cannot be used. Lines count from 1, the header's.
+/// Why a sessions file cannot be used. Lines count from 1, the header's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CsvError {
-    #[error("sessions_file {} cannot be read: {error}", .file.display())]
-    Unreadable { file: PathBuf, error: String },
-    #[error("sessions_file {} is empty", .file.display())]
-    Empty { file: PathBuf },
-    #[error("sessions_file {}, line {line}: not UTF-8", .file.display())]
-    NotUtf8 { file: PathBuf, line: usize },
-    #[error("sessions_file {}, line {line}: a quotation mark is never closed", .file.display())]
-    OpenQuote { file: PathBuf, line: usize },
-    #[error("sessions_file {}, line {line}: {found} values where the header names {expected} columns", .file.display())]
-    ValueCount {
-        file: PathBuf,
-        line: usize,
-        found: usize,
-        expected: usize,
-    },
-    #[error("sessions_file {} has no column {} (found: {})", .file.display(), quoted(.missing), quoted(.found))]
-    MissingColumns {
-        file: PathBuf,
-        missing: Vec<String>,
-        found: Vec<String>,
-    },
-    #[error("sessions_file {}: {}", .file.display(), first(.problems, "; "))]
-    Values {
-        file: PathBuf,
-        /// A sentence per line, with its number.
-        problems: Vec<String>,
-    },
-    #[error("sessions_file {} is not a table: {error}", .file.display())]
-    Table { file: PathBuf, error: String },
-}
-
-impl CsvError {
-    /// Says what to do about it.
-    pub fn hint(&self) -> String {
-        match self {
-            Self::Unreadable { .. } => "correct 'sessions_file' in the configuration".to_owned(),
-            Self::Empty { .. } => {
-                "the first line names the columns; a file with that line alone has no sessions"
-                    .to_owned()
-            }
-            Self::NotUtf8 { .. } => "save the file as CSV in UTF-8".to_owned(),
-            Self::ValueCount { found, expected, .. } if found < expected => {
-                "the last line seems to be cut off: write the file again, elsewhere, and move it into place".to_owned()
-            }
-            Self::OpenQuote { .. } | Self::ValueCount { .. } | Self::Table { .. } => {
-                "values with commas, quotation marks or line ends stand in \"...\"".to_owned()
-            }
-            Self::MissingColumns { .. } => {
-                "columns are separated by commas; 'subject_col' and 'session_col' of the configuration name two of them".to_owned()
-            }
-            Self::Values { .. } => {
-                format!(
-                    "labels are letters, digits and '+' (blanks, '-' and '_' are removed), at most {LONGEST} for \
-                     subject and session together"
-                )
-            }
-        }
-    }
+#[error("sessions_file {}{problem}", .file.display())]
+pub struct CsvError {
+    file: PathBuf,
+    /// What follows the file's name: ` is empty`, `, line 3: not UTF-8`.
+    problem: String,
+    pub hint: String,
 }
 
 /// Reads a sessions file.
@@ -97,9 +38,10 @@ impl CsvError {
 /// # Errors
 /// A file that cannot be read or is no table, lacks a column, or holds values that are no labels.
 pub fn read(file: &Path, subject_col: &str, session_col: &str) -> Result<Discovery, CsvError> {
-    let bytes = read_regular(file).map_err(|error| CsvError::Unreadable {
+    let bytes = read_regular(file).map_err(|error| CsvError {
         file: file.to_owned(),
-        error: words(&error),
+        problem: format!(" cannot be read: {}", words(&error)),
+        hint: "correct 'sessions_file' in the configuration".to_owned(),
     })?;
     from_bytes(file, &bytes, subject_col, session_col)
 }
@@ -110,72 +52,42 @@ fn from_bytes(
     subject_col: &str,
     session_col: &str,
 ) -> Result<Discovery, CsvError> {
-    let records = lines::records(file, bytes)?;
-    let found = records.header.clone();
-    let missing: Vec<String> = [subject_col, session_col, DICOM_COL]
-        .into_iter()
-        .filter(|wanted| !found.iter().any(|name| name == wanted))
-        .map(str::to_owned)
-        .collect();
-    if !missing.is_empty() {
-        return Err(CsvError::MissingColumns {
-            file: file.to_owned(),
-            missing,
-            found,
-        });
-    }
-    if records.lines.is_empty() {
-        return Ok(Discovery::default());
-    }
-    let not_a_table = |error: String| CsvError::Table {
+    let failed = |(problem, hint): (String, &str)| CsvError {
         file: file.to_owned(),
-        error,
+        problem,
+        hint: hint.to_owned(),
     };
-    let table = with_threads(|| table(records.text))
-        .map_err(|error| CsvError::Unreadable {
-            file: file.to_owned(),
-            error,
-        })?
-        .map_err(|error| not_a_table(error.to_string()))?;
-    if table.height() != records.lines.len() {
-        return Err(not_a_table(format!(
-            "{} rows where {} were expected",
-            table.height(),
-            records.lines.len()
+    let table = lines::read(bytes).map_err(failed)?;
+    let wanted = [subject_col, session_col, DICOM_COL];
+    let places = wanted.map(|wanted| table.header.iter().position(|name| name == wanted));
+    let [Some(subject), Some(session), Some(dicom)] = places else {
+        let missing = wanted
+            .iter()
+            .zip(places)
+            .filter(|(_, place)| place.is_none());
+        return Err(failed((
+            format!(
+                " has no column {} (found: {})",
+                quoted(missing.map(|(name, _)| *name)),
+                quoted(table.header.iter().map(String::as_str))
+            ),
+            "columns are separated by commas; 'subject_col' and 'session_col' of the configuration name two of them",
         )));
-    }
-    let column = |name: &str| column(&table, name).map_err(|error| not_a_table(error.to_string()));
-    let (subjects, sessions) = (column(subject_col)?, column(session_col)?);
+    };
+    let values = |column: usize| {
+        let records = table.records.iter();
+        records.map(move |(_, values)| values.get(column).map_or("", String::as_str))
+    };
     let mut rows = Rows {
-        subjects_are_numbers: are_numbers(subjects),
-        sessions_are_numbers: are_numbers(sessions),
+        subjects_are_numbers: are_numbers(values(subject)),
+        sessions_are_numbers: are_numbers(values(session)),
         ..Rows::default()
     };
-    let values = subjects
-        .iter()
-        .zip(sessions.iter())
-        .zip(column(DICOM_COL)?.iter());
-    for (((subject, session), dicom), line) in values.zip(records.lines) {
-        rows.add(line, subject, session, dicom);
+    let ids = values(subject).zip(values(session)).zip(values(dicom));
+    for (((subject, session), dicom), (line, _)) in ids.zip(&table.records) {
+        rows.add(*line, subject, session, dicom);
     }
     rows.finish(file)
-}
-
-/// Reads all columns as text.
-fn table(text: Vec<u8>) -> Result<DataFrame, PolarsError> {
-    CsvReadOptions::default()
-        .with_has_header(true)
-        .with_infer_schema_length(Some(0))
-        .with_n_threads(Some(1))
-        .into_reader_with_file_handle(Cursor::new(text))
-        .finish()
-}
-
-fn column<'a>(
-    table: &'a DataFrame,
-    name: &str,
-) -> Result<&'a ChunkedArray<StringType>, PolarsError> {
-    table.column(name)?.str()
 }
 
 /// Holds an id as it stands in the file, and where.
@@ -217,13 +129,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn add(
-        &mut self,
-        line: usize,
-        subject: Option<&str>,
-        session: Option<&str>,
-        dicom: Option<&str>,
-    ) {
+    fn add(&mut self, line: usize, subject: &str, session: &str, dicom: &str) {
         let (Some(subject_id), Some(session_id)) = (value(subject), value(session)) else {
             self.without_id.push(line);
             return;
@@ -251,8 +157,7 @@ impl Rows {
             ));
             return;
         }
-        let dicom = dicom.filter(|path| value(Some(path)).is_some());
-        let dicom = dicom.map(str::to_owned);
+        let dicom = value(dicom).map(|_| dicom.to_owned());
         if dicom.as_ref().is_some_and(|path| path.contains('\0')) {
             self.problems
                 .push(format!("line {line}: {DICOM_COL} holds a NUL"));
@@ -325,9 +230,13 @@ impl Rows {
 
     fn finish(self, file: &Path) -> Result<Discovery, CsvError> {
         if !self.problems.is_empty() {
-            return Err(CsvError::Values {
+            return Err(CsvError {
                 file: file.to_owned(),
-                problems: self.problems,
+                problem: format!(": {}", first(&self.problems, "; ")),
+                hint: format!(
+                    "labels are letters, digits and '+' (blanks, '-' and '_' are removed), at most {LONGEST} for \
+                     subject and session together"
+                ),
             });
         }
         let mut notes = Vec::new();
@@ -380,8 +289,8 @@ impl Rows {
     }
 }
 
-fn quoted(names: &[String]) -> String {
-    let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.map(|name| format!("'{name}'")).collect();
     names.join(", ")
 }
 

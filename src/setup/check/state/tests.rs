@@ -23,7 +23,6 @@ fn seen<'a>(procedures: &'a ProcedureDag, rows: &'a [TaskRow]) -> Seen<'a> {
         }],
         other_owner: None,
         modes: (Some(0o640), Some(0o2770)),
-        links: None,
         lock: Some(LockStanding::Free),
         journal_entries: 0,
         meta: Metadata::default(),
@@ -89,11 +88,6 @@ fn each_trouble_is_a_finding() {
         ..sound()
     };
     one(&other, Level::Error, "belongs to user 7");
-    let linked = Seen {
-        links: Some(("has 1 more name".to_owned(), "cp")),
-        ..sound()
-    };
-    one(&linked, Level::Warning, "has 1 more name");
     for (modes, part) in [
         ((Some(0o600), Some(0o750)), "cannot read it"),
         ((Some(0o646), Some(0o700)), "can change it"),

@@ -121,14 +121,9 @@ proptest! {
                 if of_subject && !seen.insert(&session.subject) {
                     continue;
                 }
-                tasks.push(Planned {
-                    procedure: id,
-                    subject: session.subject.clone(),
-                    session: if of_subject { SessionLabel::none() } else { session.session.clone() },
-                    dicom_path: None,
-                    input_sessions: None,
-                    decision: decisions.next().unwrap(),
-                });
+                let label = if of_subject { SessionLabel::none() } else { session.session.clone() };
+                let labels = (session.subject.clone(), label);
+                tasks.push(Planned::new(&dag, id, labels, decisions.next().unwrap()));
             }
         }
         let one = |value: Option<&str>| value.map(str::to_owned).into_iter().collect::<Vec<_>>();

@@ -1,6 +1,7 @@
 //! Who takes over from a holder that is gone, and who must not.
 
 use super::*;
+use crate::base::durable;
 
 #[test]
 fn heartbeat_during_the_watch_starts_it_anew() {
@@ -106,26 +107,25 @@ fn taker_that_died_on_the_way_is_cleared() {
 }
 
 #[test]
-fn takeover_sweeps_old_left_overs_of_the_lock_only() {
+fn what_a_killed_call_leaves_is_removed_by_a_save_and_nothing_else_is() {
     let place = Place::new();
-    place.write("state.lock", &dead_here().to_line(), Age::Past(0));
-    for name in [
-        "state.lock.a.tmp",
-        "state.lock.b.aside",
-        "state.lock.c.probe",
-    ] {
-        place.write(name, b"", Age::Past(700));
+    place.write("state.lock", b"", Age::Past(0));
+    for kind in ["tmp", "aside", "probe"] {
+        fs::write(file::temporary(&place.lock, "a", kind), b"").unwrap();
     }
     let kept = [
-        "other.lock.a.tmp",
-        "state.lock.d.tmp",
-        "state.lockx.a.tmp",
+        "other.lock.tmp-a.tmp",
+        "state.lock",
+        "state.lock.takeover",
+        "state.lockx.tmp-a.tmp",
         "state.parquet",
     ];
     for name in kept {
-        let age = if name.contains(".d.") { 5 } else { 700 };
-        place.write(name, b"", Age::Past(age));
+        fs::write(place.directory.path().join(name), b"").unwrap();
     }
-    drop(place.try_acquire().unwrap());
+    durable::remove_leftovers(&[&place.lock], Duration::from_secs(10_000));
+    assert_eq!(place.names().len(), kept.len() + 3, "they are young");
+    set_age(&place.lock, Age::Future(20_000));
+    durable::remove_leftovers(&[&place.lock], Duration::from_secs(10_000));
     assert_eq!(place.names(), kept);
 }

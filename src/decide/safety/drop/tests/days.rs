@@ -8,13 +8,9 @@ fn c5_rows_of_the_python_program_are_no_lost_outputs() {
     let id = config.procedures.find("a").unwrap();
     let decide = |due| Manifest {
         tasks: (0..20)
-            .map(|number| Planned {
-                procedure: id,
-                subject: SubjectLabel::new(&format!("sub-{number}")).unwrap(),
-                session: SessionLabel::new("ses-01").unwrap(),
-                dicom_path: None,
-                input_sessions: None,
-                decision: Decision::Submit(due),
+            .map(|number| {
+                let decision = Decision::Submit(due);
+                planned(&config.procedures, id, &format!("sub-{number}"), decision)
             })
             .collect(),
     };
@@ -72,13 +68,9 @@ fn run_that_stops(has_rows: bool, jobs_end: bool, hours_between: i64) -> Option<
         };
         let manifest = Manifest {
             tasks: (0..12)
-                .map(|number| Planned {
-                    procedure: id,
-                    subject: SubjectLabel::new(&format!("sub-{number:02}")).unwrap(),
-                    session: SessionLabel::new("ses-01").unwrap(),
-                    dicom_path: None,
-                    input_sessions: None,
-                    decision: decision(number),
+                .map(|number| {
+                    let subject = format!("sub-{number:02}");
+                    planned(&config.procedures, id, &subject, decision(number))
                 })
                 .collect(),
         };

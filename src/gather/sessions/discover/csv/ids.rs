@@ -1,7 +1,5 @@
 //! From an id as it is written to what a label is made of, as the Python program did it.
 
-use polars::prelude::{ChunkedArray, StringType};
-
 /// Digits of a subject's and of a session's label.
 pub(super) const SUBJECT_WIDTH: usize = 4;
 pub(super) const SESSION_WIDTH: usize = 12;
@@ -13,15 +11,14 @@ const NA_WORDS: [&str; 18] = [
 ];
 
 /// Takes pandas' NA words and blanks for no value.
-pub(super) fn value(text: Option<&str>) -> Option<&str> {
-    let text = text?.trim();
+pub(super) fn value(text: &str) -> Option<&str> {
+    let text = text.trim();
     (!text.is_empty() && !NA_WORDS.contains(&text)).then_some(text)
 }
 
 /// True if a column holds numbers only. The Python program's reader decided by column, too.
-pub(super) fn are_numbers(column: &ChunkedArray<StringType>) -> bool {
+pub(super) fn are_numbers<'a>(column: impl Iterator<Item = &'a str>) -> bool {
     column
-        .iter()
         .filter_map(value)
         .all(|id| whole_number(id).is_some())
 }

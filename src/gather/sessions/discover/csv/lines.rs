@@ -1,105 +1,66 @@
-//! The lines of a CSV file: where each record begins, and its text in one plain form.
-//!
-//! polars tells the number of a record, people want that of a line. So records are told apart
-//! here, and handed on without blank lines, with `\n` as line end and quoted only where it must be.
+//! The lines of a CSV file: where each record begins, and its values.
 
-use std::path::Path;
-
-use super::CsvError;
-
-/// Holds a file's records.
-#[derive(Debug)]
-pub(super) struct Records {
+/// The columns and records of a file.
+pub(super) struct Table {
     pub header: Vec<String>,
-    /// Header and records again as CSV; every record has as many values as the header.
-    pub text: Vec<u8>,
-    /// The line in which each record after the header begins, from 1.
-    pub lines: Vec<usize>,
+    /// Each record, as many values as the header or fewer, with the line in which it begins, from 1.
+    pub records: Vec<(usize, Vec<String>)>,
 }
+
+/// What follows the file's name in a message, and what to do about it.
+type Problem = (String, &'static str);
+
+const QUOTING: &str = "values with commas, quotation marks or line ends stand in \"...\"";
 
 /// Tells records apart as pandas does: blank lines are skipped, a mark of byte order is ignored,
 /// values that lack at the end are empty.
-pub(super) fn records(file: &Path, bytes: &[u8]) -> Result<Records, CsvError> {
-    let text = std::str::from_utf8(bytes).map_err(|error| CsvError::NotUtf8 {
-        file: file.to_owned(),
-        line: 1 + line_ends(bytes.get(..error.valid_up_to()).unwrap_or_default()),
+pub(super) fn read(bytes: &[u8]) -> Result<Table, Problem> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let line = 1 + line_ends(bytes.get(..error.valid_up_to()).unwrap_or_default());
+        let hint = "save the file as CSV in UTF-8";
+        (format!(", line {line}: not UTF-8"), hint)
     })?;
     let mut scanner = Scanner {
         rest: text.strip_prefix('\u{feff}').unwrap_or(text),
         line: 1,
     };
-    let mut header: Option<Vec<String>> = None;
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut lines = Vec::new();
-    let (mut last, mut fewest) = (None, usize::MAX);
-    while let Some((line, mut values)) = scanner.record().map_err(|line| CsvError::OpenQuote {
-        file: file.to_owned(),
-        line,
-    })? {
-        let Some(header) = &header else {
-            write(&mut out, &values);
-            header = Some(values);
-            continue;
-        };
-        let expected = header.len();
+    let Some((_, header)) = scanner.record()? else {
+        let hint = "the first line names the columns; a file with that line alone has no sessions";
+        return Err((" is empty".to_owned(), hint));
+    };
+    let expected = header.len();
+    let wrong_count = |line, found, hint| {
+        let problem =
+            format!(", line {line}: {found} values where the header names {expected} columns");
+        Err((problem, hint))
+    };
+    let mut records: Vec<(usize, Vec<String>)> = Vec::new();
+    while let Some((line, mut values)) = scanner.record()? {
         while values.len() > expected && values.last().is_some_and(|value| value.trim().is_empty())
         {
             values.pop();
         }
         if values.len() > expected {
-            return Err(CsvError::ValueCount {
-                file: file.to_owned(),
-                line,
-                found: values.len(),
-                expected,
-            });
+            return wrong_count(line, values.len(), QUOTING);
         }
-        if let Some((_, before)) = last.replace((line, values.len())) {
-            fewest = fewest.min(before);
-        }
-        values.resize(expected, String::new());
-        write(&mut out, &values);
-        lines.push(line);
+        records.push((line, values));
     }
-    let header = header.ok_or_else(|| CsvError::Empty {
-        file: file.to_owned(),
-    })?;
     // Only the last record of a file that was cut off is shorter than all others.
-    if let Some((line, found)) = last
-        && found < fewest.min(header.len())
+    if let Some(((line, last), others)) = records.split_last()
+        && last.len() < expected
+        && others.iter().all(|(_, values)| last.len() < values.len())
     {
-        return Err(CsvError::ValueCount {
-            file: file.to_owned(),
-            line,
-            found,
-            expected: header.len(),
-        });
+        return wrong_count(
+            *line,
+            last.len(),
+            "the last line seems to be cut off: write the file again, elsewhere, and move it into place",
+        );
     }
-    Ok(Records {
-        header,
-        text: out,
-        lines,
-    })
+    Ok(Table { header, records })
 }
 
 fn line_ends(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte == b'\n').count()
-}
-
-fn write(out: &mut Vec<u8>, values: &[String]) {
-    for (index, value) in values.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        if value.contains([',', '"', '\n', '\r']) {
-            out.push(b'"');
-            out.extend_from_slice(value.replace('"', "\"\"").as_bytes());
-            out.push(b'"');
-        } else {
-            out.extend_from_slice(value.as_bytes());
-        }
-    }
-    out.push(b'\n');
 }
 
 struct Scanner<'a> {
@@ -109,10 +70,7 @@ struct Scanner<'a> {
 
 impl Scanner<'_> {
     /// Returns the next record that is not blank, with its first line; none at the end.
-    ///
-    /// # Errors
-    /// The line of a quotation mark that is never closed.
-    fn record(&mut self) -> Result<Option<(usize, Vec<String>)>, usize> {
+    fn record(&mut self) -> Result<Option<(usize, Vec<String>)>, Problem> {
         while !self.rest.is_empty() {
             let line = self.line;
             let mut values = Vec::new();
@@ -132,12 +90,15 @@ impl Scanner<'_> {
         Ok(None)
     }
 
-    fn value(&mut self) -> Result<String, usize> {
+    fn value(&mut self) -> Result<String, Problem> {
         let mut value = String::new();
         if self.skip("\"") {
             let opened = self.line;
             loop {
-                let end = self.rest.find('"').ok_or(opened)?;
+                let end = self.rest.find('"').ok_or_else(|| {
+                    let problem = format!(", line {opened}: a quotation mark is never closed");
+                    (problem, QUOTING)
+                })?;
                 self.take(end, &mut value);
                 self.skip("\"");
                 if !self.skip("\"") {

@@ -41,7 +41,10 @@ fn attack_a_file_whose_last_line_is_cut_is_an_error() {
     ] {
         let found = parse(format!("{header}{rows}"));
         assert_eq!(found.is_ok(), is_whole, "{rows:?}: {found:?}");
-        let is_named = |error| matches!(error, CsvError::ValueCount { .. });
+        let is_named = |error: CsvError| {
+            let text = error.to_string();
+            text.contains("values where the header names") && error.hint.contains("cut off")
+        };
         assert!(found.map_or_else(is_named, |_| true), "{rows:?}");
     }
 }
@@ -286,7 +289,7 @@ proptest! {
         let found = parse(&text).unwrap();
         let mut expected = BTreeMap::new();
         for (subject, session, path) in rows {
-            let path = value(Some(&path)).map_or("-".to_owned(), |_| path.clone());
+            let path = value(&path).map_or("-".to_owned(), |_| path.clone());
             expected.entry(format!("sub-{subject:04} ses-{session:012}")).or_insert(path);
         }
         let expected: Vec<String> = expected.iter().map(|(key, path)| format!("{key} {path}")).collect();
@@ -297,8 +300,9 @@ proptest! {
     fn any_bytes_are_sessions_or_an_error(bytes in prop::collection::vec(prop::sample::select(b"a1,\"\n\r \xff.-".to_vec()), 0..60)) {
         let mut text = b"UID,ScanID,dicom_path\n".to_vec();
         text.extend(bytes);
-        if let Err(CsvError::Table { error, .. }) = parse(&text) {
-            prop_assert!(false, "{}", error);
+        let records = lines::read(&text).map(|table| table.records.len());
+        if let Ok(found) = parse(&text) {
+            prop_assert!(found.sessions.len() <= records.unwrap());
         }
     }
 }
