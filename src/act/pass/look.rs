@@ -19,11 +19,6 @@ use crate::model::state::transition::{Cause, Change, Outcome};
 use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus, transition};
 use crate::store::audit_log::{Event, EventKind};
 
-/// Least time between the two clean answers that release a submission in doubt, if the site says
-/// nothing else. An sbatch whose caller was killed goes on by itself: it tries for two minutes at a
-/// busy controller, and each try may take Slurm's MessageTimeout.
-const SETTLE_TIME: Duration = Duration::seconds(300);
-
 /// Tells what a look at the world changed in the rows.
 #[derive(Debug, Default)]
 pub struct Looked {
@@ -80,7 +75,7 @@ impl Looked {
 }
 
 fn settle_time(config: &Config) -> Duration {
-    config.settle_time.map_or(SETTLE_TIME, chrono_duration)
+    chrono_duration(config.settle_time)
 }
 
 /// Asks the executor about the rows in flight and brings them up to date, in memory.

@@ -255,8 +255,7 @@ fn settings(config: &Config, wanted: &[Wanted], report: &Report, site: &Site) ->
             "call `scontrol show config` in a shell",
         ));
     }
-    // As the executor takes it where nothing is configured.
-    let settle = config.settle_time.map_or(5 * 60, |time| time.as_secs());
+    let settle = config.settle_time.as_secs();
     if let Some(timeout) = site.message_timeout
         && settle < timeout.saturating_mul(3)
     {

@@ -66,7 +66,7 @@ pub fn describe(config: &Config) -> String {
         "times",
         format!(
             "settle {} output {} lost {} deadline {} lock {}",
-            c.settle_time.map_or("-".to_owned(), duration::format),
+            duration::format(c.settle_time),
             duration::format(c.output_grace),
             duration::format(c.lost_grace),
             duration::format(c.deadline),
