@@ -13,8 +13,6 @@ use crate::executor::script::ScriptError;
 use crate::model::job::ExecutorKind;
 use crate::model::procedure::{ArrayMode, Resources};
 
-pub use header::{Asked, asked};
-
 const TOPIC: &str = "script";
 /// What to do about DOS line breaks.
 pub const DOS: &str = "convert the script: dos2unix, or sed -i 's/\\r$//'";
@@ -193,8 +191,9 @@ fn content(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Vec<Findi
             "move them to the top of the script, right below the #! line",
         ));
     }
-    header::judge(facts, path, &asked(text), findings);
-    header::memory(facts, path, text, findings);
+    let asked = script::header::options(text);
+    header::judge(facts, path, &asked, findings);
+    header::memory(facts, path, &asked, findings);
 }
 
 /// Returns the programs of a `#!` line that must be there: the interpreter, and what `env` is to start.

@@ -13,16 +13,18 @@ use crate::cli::context::read_config;
 use crate::decide::manifest::{Decision, Due, Planned};
 use crate::decide::request;
 use crate::decide::request::Circumstances;
+use crate::executor::JobRequest;
+use crate::executor::script::header_of;
 use crate::executor::slurm::inspect::{Questions, Report};
 use crate::executor::slurm::{Home, SlurmExecutor, SlurmSettings, parse};
-use crate::executor::{JobRequest, script};
 use crate::gather::sessions::discover::Discovery;
 use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use crate::model::config::Config;
 use crate::model::job::JobId;
+use crate::model::procedure::options::Arguments;
 use crate::model::procedure::{ArrayMode, ProcedureId, Scope, options};
 use crate::setup::check::slurm::{Wanted, judge};
-use crate::setup::check::{Finding, cron, scripts};
+use crate::setup::check::{Finding, cron};
 
 /// Slurm's database may take 45 s to say that it does not answer.
 const QUERY_LIMIT: Duration = Duration::from_secs(60);
@@ -283,7 +285,7 @@ fn example(config: &Config, id: ProcedureId, found: Option<&Discovery>) -> Optio
         attempt: 1,
         last_reason: None,
         row: None,
-        script: &[],
+        script: &Arguments::default(),
         now: sys::now(),
         run_id: "check",
     };
@@ -293,12 +295,8 @@ fn example(config: &Config, id: ProcedureId, found: Option<&Discovery>) -> Optio
 /// Returns what a job asks for, by the configuration or by its script.
 fn wanted(site: &Site, request: &JobRequest) -> Wanted {
     let path = site.find_script(&request.script, sys::env("PATH").as_ref());
-    let text = path.ok().and_then(|path| script::Script::read(&path).ok());
-    let asked = text.map_or_else(Vec::new, |script| scripts::asked(&script.text));
-    let of_script = |name: &str| {
-        let option = asked.iter().find(|option| option.name == name);
-        option.map(|option| option.value.clone())
-    };
+    let asked = path.map(|path| header_of(&path)).unwrap_or_default();
+    let of_script = |name: &str| asked.value(name).map(str::to_owned);
     let resources = &request.resources;
     let chosen = |ours: &Option<String>, name: &str| {
         let ours = ours.clone().filter(|text| !text.is_empty());
