@@ -5,8 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::keys::{Key, Section};
-use crate::model::config::notify::Occasion;
+use super::keys::{Fallback, Key, Kind, Section};
 use crate::model::procedure::Variable;
 use crate::model::state::{Reason, TaskStatus};
 
@@ -17,7 +16,7 @@ pub fn schema() -> Value {
         .into_iter()
         .filter(|section| *section != Section::Site)
     {
-        definitions.insert(section.word().to_owned(), mapping(section));
+        definitions.insert(section.as_str().to_owned(), mapping(section));
     }
     let mut whole = json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -40,7 +39,7 @@ fn mapping(section: Section) -> Value {
         .collect();
     let required: Vec<&str> = section
         .keys()
-        .filter(|key| key.default == "required")
+        .filter(|key| key.default == Fallback::Required)
         .map(|key| key.name)
         .collect();
     let mut mapping = json!({
@@ -56,17 +55,17 @@ fn mapping(section: Section) -> Value {
 
 fn property(key: &Key) -> Value {
     let default = match key.default {
-        "" | "none" => String::new(),
-        "required" => " (required)".to_owned(),
-        words if words.contains([' ', '`']) => format!(" (default: {words})"),
-        value => format!(" (default: `{value}`)"),
+        Fallback::Required => " (required)".to_owned(),
+        default => default
+            .words()
+            .map(|words| format!(" (default: {words})"))
+            .unwrap_or_default(),
     };
     let description = format!("{}{default}", key.doc);
-    let value = value_of(key).unwrap_or_else(|| json!({}));
     let value = match may_be_none(key) {
-        true if is_one_value(key) => any_of(vec![value, none()]),
-        true => any_of(vec![value, json!({"type": "null"})]),
-        false => value,
+        true if key.kind.is_single() => any_of(vec![form(key.kind), none()]),
+        true => any_of(vec![form(key.kind), json!({"type": "null"})]),
+        false => form(key.kind),
     };
     match value {
         Value::Object(mut value) if !value.contains_key("$ref") => {
@@ -78,23 +77,55 @@ fn property(key: &Key) -> Value {
     }
 }
 
-/// Says what may be written after a key, nothing aside. None: nobody has said it yet for this kind of value.
-pub fn value_of(key: &Key) -> Option<Value> {
-    let section = |section: Section| json!({"$ref": format!("#/definitions/{}", section.word())});
-    Some(match (key.section, key.name, key.kind) {
-        (Section::Procedure, "name", _) => positive(written("^[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}$")),
-        (_, "project", _) => written("^[A-Za-z0-9_.-]{1,32}$"),
-        (_, "smtp_password" | "contains" | "not_contains", _)
-        | (Section::Dependency, "name", _) => scalar(),
-        (_, "smtp_host" | "gres" | "qos", _) => word(),
-        (_, "smtp_password_env", _) => any_of(vec![
+/// Describes what may be written after a key of this kind, nothing aside.
+fn form(kind: Kind) -> Value {
+    let section = |section: Section| json!({"$ref": format!("#/definitions/{}", section.as_str())});
+    match kind {
+        Kind::Whole { least, most } => any_of(vec![whole(least, most), digits(least)]),
+        Kind::Factor => any_of(vec![
+            json!({"type": "number", "minimum": 1, "maximum": 100}),
+            pattern("^[+]?[0-9.]+([eE][+-]?[0-9]+)?$"),
+        ]),
+        Kind::Percent => any_of(vec![
+            json!({"type": "number", "minimum": 0, "maximum": 100}),
+            pattern("^[+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\\s*%?$"),
+        ]),
+        Kind::Hours => any_of(vec![
+            json!({"type": "number", "minimum": 0, "maximum": 24 * 36_525}),
+            pattern("^[0-9]+([.][0-9]+)?$"),
+        ]),
+        Kind::Duration => pattern("^[0-9]+([.][0-9]+)?\\s*[smhd]$"),
+        Kind::Size => sized("^[0-9]+([KkMmGgTt]([Ii]?[Bb])?)?$"),
+        Kind::Memory => sized("^[0-9]+([Kk]|[Mm]|[Gg]|[Tt])?[Bb]?$"),
+        Kind::Time => sized(TIME),
+        Kind::Flag => flag(),
+        Kind::Choice(words) => one_of(words),
+        Kind::Text | Kind::Address | Kind::Path => text(),
+        Kind::Word => written("^\\S+$"),
+        Kind::Scalar => scalar(),
+        Kind::Name => positive(written("^[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}$")),
+        Kind::Project => written("^[A-Za-z0-9_.-]{1,32}$"),
+        Kind::Variable => any_of(vec![
             pattern("^[A-Za-z_][A-Za-z0-9_]*$"),
             json!({"type": "boolean"}),
         ]),
-        (_, "audit", "mapping") => section(Section::Audit),
-        (_, "safety", "mapping") => section(Section::Safety),
-        (_, "notify", "mapping") => section(Section::Notify),
-        (_, "env", "mapping") => json!({
+        Kind::Regex => written("^[\\s\\S]"),
+        Kind::PromFile => pattern("(\\.prom|\\})$"),
+        Kind::OutputDir => any_of(vec![
+            pattern(&format!(
+                "^(?![/~]){NO_PARENT}([^\\n\\r\\t]*\\S[^\\n\\r\\t]*)?$"
+            )),
+            json!({"type": ["number", "boolean"]}),
+        ]),
+        Kind::Script => positive(written("^(?!-)(?!.*/$)[^\\n\\r\\t]*[^\\s][^\\n\\r\\t]*$")),
+        Kind::Pattern => glob(),
+        Kind::List(Kind::Choice(words)) => any_of(vec![
+            one_of(words),
+            json!({"type": "array", "minItems": 1, "items": one_of(words)}),
+        ]),
+        Kind::List(item) => list(form(*item), true),
+        Kind::Mapping(name) => section(name),
+        Kind::Environment => json!({
             "type": "object",
             "propertyNames": {"pattern": format!(
                 "^(?!SLURM_|SBATCH_|({})$)[A-Za-z_][A-Za-z0-9_]*$",
@@ -102,86 +133,24 @@ pub fn value_of(key: &Key) -> Option<Value> {
             )},
             "additionalProperties": scalar(),
         }),
-        (_, _, "path") => text(),
-        (_, _, "path or file name") => {
-            positive(written("^(?!-)(?!.*/$)[^\\n\\r\\t]*[^\\s][^\\n\\r\\t]*$"))
-        }
-        (_, _, "path that ends with `.prom`") => pattern("(\\.prom|\\})$"),
-        (_, _, "relative path") => any_of(vec![
-            pattern(&format!(
-                "^(?![/~]){NO_PARENT}([^\\n\\r\\t]*\\S[^\\n\\r\\t]*)?$"
-            )),
-            json!({"type": ["number", "boolean"]}),
-        ]),
-        (_, _, "text") => text(),
-        (_, _, "regular expression") => written("^[\\s\\S]"),
-        (_, _, "text, or empty for none") => any_of(vec![word(), none()]),
-        (_, _, "address") => text(),
-        (_, _, "list of addresses") => list(text(), true),
-        (_, _, "yes or no" | "`yes` or `no`" | "`on` or `off`") => flag(),
-        (_, "stale_job_threshold_hours", _) => any_of(vec![
-            json!({"type": "number", "minimum": 0, "maximum": 24 * 36_525}),
-            pattern("^[0-9]+([.][0-9]+)?$"),
-        ]),
-        (_, _, "duration") => pattern("^[0-9]+([.][0-9]+)?\\s*[smhd]$"),
-        (_, _, "memory size") => any_of(vec![
-            whole(0, None),
-            pattern("^[0-9]+([Kk]|[Mm]|[Gg]|[Tt])?[Bb]?$"),
-        ]),
-        (_, _, "time limit of Slurm") => any_of(vec![whole(0, None), pattern(TIME)]),
-        (_, _, kind) if kind.starts_with("bytes, or a size") => any_of(vec![
-            whole(0, None),
-            pattern("^[0-9]+([KkMmGgTt]([Ii]?[Bb])?)?$"),
-        ]),
-        (_, _, "percentage") => any_of(vec![
-            json!({"type": "number", "minimum": 0, "maximum": 100}),
-            pattern("^[+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\\s*%?$"),
-        ]),
-        (_, _, "number from 1") => any_of(vec![
-            json!({"type": "number", "minimum": 1, "maximum": 100}),
-            pattern("^[+]?[0-9.]+([eE][+-]?[0-9]+)?$"),
-        ]),
-        (_, name, kind) if kind == "number" || kind.starts_with("number, 0 for") => {
-            let (least, most) = limits(key.section, name);
-            any_of(vec![whole(least, most), digits(least)])
-        }
-        (_, _, "list of numbers") => list(any_of(vec![whole(1, Some(255)), digits(1)]), true),
-        (_, _, "list of procedures") => {
+        Kind::Procedures => {
             json!({"type": "array", "minItems": 1, "items": section(Section::Procedure)})
         }
-        (_, _, "list of names") => list(any_of(vec![scalar(), section(Section::Dependency)]), true),
-        (_, _, "pattern") => glob(),
-        (_, _, "list of patterns") => list(glob(), true),
-        (_, _, "pattern, or list of patterns") => {
-            list(any_of(vec![glob(), section(Section::Marker)]), true)
-        }
-        (_, _, "list of patterns, see below") => list(section(Section::LogPattern), false),
-        (_, _, "list of options") => any_of(vec![
+        Kind::Dependencies => list(any_of(vec![scalar(), section(Section::Dependency)]), true),
+        Kind::Markers => list(any_of(vec![glob(), section(Section::Marker)]), true),
+        Kind::LogPatterns => list(section(Section::LogPattern), false),
+        Kind::SbatchArgs => any_of(vec![
             // The first is an option; a later one may be the value of the one before it.
             json!({"type": "array", "items": [pattern("^-")], "additionalItems": text()}),
             none(),
         ]),
-        (_, _, "list of words, see below") => {
-            json!({"anyOf": [
-                one_of(&Occasion::ALL.map(Occasion::as_str)),
-                {"type": "array", "minItems": 1, "items": one_of(&Occasion::ALL.map(Occasion::as_str))},
-            ]})
-        }
-        (_, name, "list, or path of a file") => {
-            let least = usize::from(name == "include");
-            any_of(vec![
-                text(),
-                json!({"type": "array", "minItems": least, "items": written(ENTRY)}),
-            ])
-        }
-        (_, _, "mapping of reasons, or list") => reasons(),
-        (_, _, "mapping, see below, or `off`") => any_of(vec![off(), section(Section::Retry)]),
-        (_, _, kind) if kind.starts_with('`') => {
-            let words: Vec<&str> = kind.split('`').skip(1).step_by(2).collect();
-            one_of(&words)
-        }
-        _ => return None,
-    })
+        Kind::Entries { least } => any_of(vec![
+            text(),
+            json!({"type": "array", "minItems": least, "items": written(ENTRY)}),
+        ]),
+        Kind::Reasons => reasons(),
+        Kind::Retries => any_of(vec![off(), section(Section::Retry)]),
+    }
 }
 
 /// A subject, or a session of one; with or without prefixes and wildcards.
@@ -194,37 +163,14 @@ const TIME: &str = "^([0-9]+(:[0-9]+){0,2}|[0-9]+-[0-9]+(:[0-9]+){0,2}|[Uu][Nn][
 /// Forbids a component `..`.
 const NO_PARENT: &str = "(?!(.*/)?\\.\\.(/|$))";
 
-/// Says how large a number may be; none: as large as the program can count.
-fn limits(section: Section, name: &str) -> (u64, Option<u64>) {
-    match (section, name) {
-        (_, "local_jobs") => (1, Some(4096)),
-        (_, "max_cpus") => (1, Some(65_536)),
-        (_, "slurm_cpus_per_task" | "cpus_per_task") => (0, Some(65_536)),
-        (_, "scan_threads") => (1, Some(512)),
-        (_, "warmup" | "pause_after_failures") => (0, Some(u32::MAX.into())),
-        (_, "dicom_min_files") => (0, None),
-        (_, "smtp_port") => (1, Some(65_535)),
-        (_, "min_sessions") => (1, Some(100_000)),
-        (_, "max_attempts") => (1, Some(1000)),
-        (_, "max_infrastructure") => (0, Some(1000)),
-        _ => (1, Some(u32::MAX.into())),
-    }
-}
-
 /// True if an empty value is the same as none, or as the default.
 fn may_be_none(key: &Key) -> bool {
-    match (key.section, key.name) {
-        (_, "procedures") | (Section::Dependency, _) => false,
-        (Section::Site, "state_file" | "dicom_root" | "bids_root" | "derivatives_root") => false,
-        (Section::Notify | Section::Retry, "on") => false,
-        (Section::Procedure, "output_dir") => true,
-        _ => key.default != "required",
+    match (key.kind, key.default) {
+        (Kind::OutputDir, _) => true,
+        (Kind::Path, Fallback::Is(_)) | (_, Fallback::Required) => false,
+        (Kind::Procedures | Kind::List(Kind::Choice(_)), _) => false,
+        _ => true,
     }
-}
-
-/// True if an empty text is as good as nothing.
-fn is_one_value(key: &Key) -> bool {
-    key.name == "retry" || !(key.kind.starts_with("mapping") || key.kind.starts_with("list of"))
 }
 
 fn none() -> Value {
@@ -239,10 +185,6 @@ fn scalar() -> Value {
 /// Accepts a text of one line.
 fn text() -> Value {
     written("^[^\\n\\r\\t]*\\S[^\\n\\r\\t]*$")
-}
-
-fn word() -> Value {
-    written("^\\S+$")
 }
 
 /// Accepts a text of a form, also where YAML takes it for a number or a truth value.
@@ -270,11 +212,16 @@ fn positive(mut form: Value) -> Value {
     form
 }
 
-fn whole(least: u64, most: Option<u64>) -> Value {
+fn whole(least: u64, most: u64) -> Value {
     match most {
-        Some(most) => json!({"type": "integer", "minimum": least, "maximum": most}),
-        None => json!({"type": "integer", "minimum": least}),
+        u64::MAX => json!({"type": "integer", "minimum": least}),
+        _ => json!({"type": "integer", "minimum": least, "maximum": most}),
     }
+}
+
+/// Accepts a whole number, or a text of this form.
+fn sized(regex: &str) -> Value {
+    any_of(vec![whole(0, u64::MAX), pattern(regex)])
 }
 
 fn flag() -> Value {
@@ -340,7 +287,7 @@ fn reasons() -> Value {
         .filter(|reason| reason.fits(TaskStatus::Failed))
         .map(|reason| reason.as_str())
         .collect();
-    let rule = json!({"$ref": format!("#/definitions/{}", Section::RetryRule.word())});
+    let rule = json!({"$ref": format!("#/definitions/{}", Section::RetryRule.as_str())});
     let rules: Map<String, Value> = names
         .iter()
         .map(|name| {
@@ -378,20 +325,4 @@ fn any_of(forms: Vec<Value>) -> Value {
         }
     }
     json!({ "anyOf": flat })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::keys::KEYS;
-
-    #[test]
-    fn what_may_be_written_after_each_key_is_known() {
-        let unknown: Vec<String> = KEYS
-            .iter()
-            .filter(|key| value_of(key).is_none())
-            .map(|key| format!("{:?} {}: {}", key.section, key.name, key.kind))
-            .collect();
-        assert_eq!(unknown, [""; 0], "say it in config/schema.rs");
-    }
 }

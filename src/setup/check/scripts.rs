@@ -16,8 +16,6 @@ use crate::model::job::ExecutorKind;
 use crate::model::procedure::{ArrayMode, Procedure, Resources};
 use crate::setup::place;
 
-pub use header::asked;
-
 const TOPIC: &str = "script";
 /// What to do about DOS line breaks.
 pub const DOS: &str = "convert the script: dos2unix, or sed -i 's/\\r$//'";
@@ -234,8 +232,9 @@ fn content(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Findings)
             "move them to the top of the script, right below the #! line",
         );
     }
-    header::judge(facts, path, &asked(text), &mut findings.list);
-    header::memory(facts, path, text, &mut findings.list);
+    let asked = script::header::options(text);
+    header::judge(facts, path, &asked, &mut findings.list);
+    header::memory(facts, path, &asked, &mut findings.list);
 }
 
 /// Returns the programs of a `#!` line that must be there: the interpreter, and what `env` is to start.

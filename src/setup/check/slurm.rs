@@ -12,7 +12,7 @@ use chrono::TimeDelta;
 
 use super::clock::Reading;
 use super::state::Study;
-use super::{Finding, Findings, Site, clock, scripts};
+use super::{Finding, Findings, Site, clock};
 use crate::base::sys;
 use crate::decide::manifest::{Decision, Due, Planned};
 use crate::decide::request;
@@ -24,7 +24,8 @@ use crate::gather::sessions::discover::Discovery;
 use crate::model::bids::{Dicom, SessionLabel, SubjectLabel};
 use crate::model::config::Config;
 use crate::model::job::{JobId, is_same_study, name_of_study};
-use crate::model::procedure::{ProcedureId, Scope, TimeLimit, options};
+use crate::model::procedure::options::{self, Arguments};
+use crate::model::procedure::{ProcedureId, Scope, TimeLimit};
 use crate::model::state::State;
 
 pub use submission::way_out;
@@ -167,7 +168,7 @@ fn example(config: &Config, id: ProcedureId, found: Option<&Discovery>) -> Optio
         attempt: 1,
         last_reason: None,
         row: None,
-        script: &[],
+        script: &Arguments::default(),
         now: sys::now(),
         run_id: "check",
     };
@@ -176,12 +177,10 @@ fn example(config: &Config, id: ProcedureId, found: Option<&Discovery>) -> Optio
 
 fn wanted(site: &Site, request: &JobRequest) -> Wanted {
     let path = site.find_script(&request.script, sys::env("PATH").as_ref());
-    let text = path.ok().and_then(|path| script::Script::read(&path).ok());
-    let asked = text.map_or_else(Vec::new, |script| scripts::asked(&script.text));
-    let of_script = |name: &str| {
-        let option = asked.iter().find(|option| option.name == name);
-        option.map(|option| option.value.clone())
-    };
+    let asked = path
+        .map(|path| script::header_of(&path))
+        .unwrap_or_default();
+    let of_script = |name: &str| asked.value(name).map(str::to_owned);
     let resources = &request.resources;
     let chosen = |ours: &Option<String>, name: &str| {
         let ours = ours.clone().filter(|text| !text.is_empty());
@@ -366,8 +365,7 @@ fn controller(config: &Config, report: &Report, settings: &site::Settings) -> Ve
             "call `scontrol show config` in a shell",
         ));
     }
-    // As the executor takes it where nothing is configured.
-    let settle = config.settle_time.map_or(5 * 60, |time| time.as_secs());
+    let settle = config.settle_time.as_secs();
     if let Some(timeout) = settings.message_timeout
         && settle < timeout.saturating_mul(3)
     {

@@ -8,10 +8,11 @@ use crate::decide::manifest::{Decision, Due, Planned, Skip};
 use crate::decide::request;
 use crate::decide::request::Circumstances;
 use crate::executor::JobRequest;
-use crate::executor::script::header_words;
+use crate::executor::script::header_of;
 use crate::gather::completion::explain::{Findings, Verdict};
 use crate::model::job::ExecutorKind;
 use crate::model::procedure::Resources;
+use crate::model::procedure::options::Arguments;
 use crate::model::state::TaskRow;
 
 /// Describes a submission that was not made yet.
@@ -48,8 +49,8 @@ pub(super) fn of(
     let script = view.executor.find_script(&procedure.script);
     let is_retry = matches!(planned.decision, Decision::Submit(Due::Retry { .. }));
     let header = match &script {
-        Ok(path) if is_retry => header_words(path),
-        _ => Vec::new(),
+        Ok(path) if is_retry => header_of(path),
+        _ => Arguments::default(),
     };
     let (attempt, last_reason) = view.history().next(&planned.key);
     let prepared = request::prepare(
@@ -136,33 +137,10 @@ fn due(
 
 /// What a job asks for, as options of sbatch.
 pub fn asks(resources: &Resources) -> Vec<String> {
-    let option = |name: &str, value: Option<String>| {
-        let value = value.filter(|value| !value.is_empty())?;
-        Some(format!("--{name}={value}"))
-    };
-    let Resources {
-        partition,
-        account,
-        qos,
-        time,
-        mem,
-        cpus_per_task,
-        gres,
-        no_requeue,
-        sbatch_args,
-    } = resources;
-    [
-        option("mem", mem.as_ref().map(ToString::to_string)),
-        option("time", time.as_ref().map(ToString::to_string)),
-        option("cpus-per-task", cpus_per_task.map(|cpus| cpus.to_string())),
-        option("gres", gres.clone()),
-        option("partition", partition.clone()),
-        option("account", account.clone()),
-        option("qos", qos.clone()),
-        no_requeue.then(|| "--no-requeue".to_owned()),
-    ]
-    .into_iter()
-    .flatten()
-    .chain(sbatch_args.iter().cloned())
-    .collect()
+    let named = resources
+        .named()
+        .map(|(name, value)| format!("--{name}={value}"));
+    let requeue = resources.no_requeue.then(|| "--no-requeue".to_owned());
+    let further = resources.sbatch_args.words().cloned();
+    named.chain(requeue).chain(further).collect()
 }
