@@ -327,7 +327,7 @@ pub fn sessions_csv(data: &[u8]) {
             assert_eq!(found, keys);
         }
         Err(error) => {
-            assert!(!error.to_string().is_empty() && !error.hint().is_empty());
+            assert!(!error.to_string().is_empty() && !error.hint.is_empty());
         }
     }
 }

@@ -6,7 +6,6 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use crate::base::regular::words;
 #[derive(Debug, Default)]
 pub struct ScanCost {
     /// The longest path first: one root may lie in another.
-    roots: Vec<RootMeter>,
+    roots: Mutex<Vec<RootCost>>,
     trace: Option<Trace>,
 }
 
@@ -50,17 +49,6 @@ pub(super) struct Visit<'a> {
     pub found: Result<usize, Errno>,
 }
 
-#[derive(Debug)]
-struct RootMeter {
-    key: &'static str,
-    path: PathBuf,
-    directories: AtomicU64,
-    absent: AtomicU64,
-    unreadable: AtomicU64,
-    calls: AtomicU64,
-    nanoseconds: AtomicU64,
-}
-
 /// Writes a line per directory.
 #[derive(Debug)]
 struct Trace {
@@ -70,20 +58,23 @@ struct Trace {
 impl ScanCost {
     /// Keeps account of what lies below these roots; what lies elsewhere is not counted.
     pub fn of(roots: &[(&'static str, &Path)]) -> Self {
-        let mut roots: Vec<RootMeter> = roots
+        let mut roots: Vec<RootCost> = roots
             .iter()
-            .map(|(key, path)| RootMeter {
+            .map(|(key, root)| RootCost {
                 key,
-                path: (*path).to_owned(),
-                directories: AtomicU64::default(),
-                absent: AtomicU64::default(),
-                unreadable: AtomicU64::default(),
-                calls: AtomicU64::default(),
-                nanoseconds: AtomicU64::default(),
+                root: (*root).to_owned(),
+                directories: 0,
+                absent: 0,
+                unreadable: 0,
+                calls: 0,
+                waited: Duration::ZERO,
             })
             .collect();
-        roots.sort_by_key(|root| std::cmp::Reverse(root.path.as_os_str().len()));
-        Self { roots, trace: None }
+        roots.sort_by_key(|root| std::cmp::Reverse(root.root.as_os_str().len()));
+        Self {
+            roots: Mutex::new(roots),
+            trace: None,
+        }
     }
 
     /// Also writes a line per directory: path, entries, microseconds, error, with tabs between.
@@ -98,19 +89,11 @@ impl ScanCost {
 
     /// Returns what was spent: below `dicom_root`, `bids_root`, `derivatives_root`, in this order.
     pub fn spent(&self) -> Vec<RootCost> {
-        let mut spent: Vec<RootCost> = self
+        let mut spent = self
             .roots
-            .iter()
-            .map(|root| RootCost {
-                key: root.key,
-                root: root.path.clone(),
-                directories: root.directories.load(Ordering::Relaxed),
-                absent: root.absent.load(Ordering::Relaxed),
-                unreadable: root.unreadable.load(Ordering::Relaxed),
-                calls: root.calls.load(Ordering::Relaxed),
-                waited: Duration::from_nanos(root.nanoseconds.load(Ordering::Relaxed)),
-            })
-            .collect();
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         spent.sort_by_key(|spent| match spent.key {
             "dicom_root" => 0,
             "bids_root" => 1,
@@ -135,39 +118,34 @@ impl ScanCost {
     }
 
     pub(super) fn directory(&self, visit: &Visit<'_>) {
-        if let Some(root) = self.root_of(visit.path) {
-            root.add(visit.calls, visit.took);
+        self.add(visit.path, visit.calls, visit.took, |root| {
             match visit.found {
-                Ok(_) => root.directories.fetch_add(1, Ordering::Relaxed),
-                Err(errno) if is_absence(errno) => root.absent.fetch_add(1, Ordering::Relaxed),
-                Err(_) => root.unreadable.fetch_add(1, Ordering::Relaxed),
+                Ok(_) => root.directories += 1,
+                Err(errno) if is_absence(errno) => root.absent += 1,
+                Err(_) => root.unreadable += 1,
             };
-        }
+        });
         if let Some(trace) = &self.trace {
             trace.write(visit);
         }
     }
 
     pub(super) fn file(&self, path: &Path, calls: u64, took: Duration) {
-        if let Some(root) = self.root_of(path) {
-            root.add(calls, took);
-        }
+        self.add(path, calls, took, |_| {});
     }
 
-    fn root_of(&self, path: &Path) -> Option<&RootMeter> {
+    fn add(&self, path: &Path, calls: u64, took: Duration, count: impl FnOnce(&mut RootCost)) {
         let path = path.as_os_str().as_encoded_bytes();
-        self.roots.iter().find(|root| {
-            path.strip_prefix(root.path.as_os_str().as_encoded_bytes())
+        let mut roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
+        let root = roots.iter_mut().find(|root| {
+            path.strip_prefix(root.root.as_os_str().as_encoded_bytes())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-        })
-    }
-}
-
-impl RootMeter {
-    fn add(&self, calls: u64, took: Duration) {
-        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        self.calls.fetch_add(calls, Ordering::Relaxed);
-        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+        });
+        if let Some(root) = root {
+            root.calls += calls;
+            root.waited += took;
+            count(root);
+        }
     }
 }
 

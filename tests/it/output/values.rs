@@ -146,14 +146,8 @@ pub(super) fn planned(
     session: &str,
     decision: Decision,
 ) -> Planned {
-    Planned {
-        procedure: dag.find(procedure).unwrap(),
-        subject: SubjectLabel::new(subject).unwrap(),
-        session: session_label(session),
-        dicom_path: None,
-        input_sessions: None,
-        decision,
-    }
+    let labels = (SubjectLabel::new(subject).unwrap(), session_label(session));
+    Planned::new(dag, dag.find(procedure).unwrap(), labels, decision)
 }
 
 pub(super) fn waiting(
