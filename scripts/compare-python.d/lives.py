@@ -155,9 +155,6 @@ class Life:
             return next((kind for kind in ("completed-without-outputs", "slurm-states") if kind in own), None)
         if what == "complete":
             if task in self.complete:
-                for other in self.same_outputs(task):
-                    word = self.after[1].get(other)
-                    own.add({"pending": "living-jobs", "running": "living-jobs", "failed": "failed-with-outputs"}.get(word))
                 return next((kind for kind in ("living-jobs", "failed-with-outputs", "unaccounted-jobs") if kind in own), None)
             return None
         if what == "submitted" and side == "python":
@@ -196,8 +193,12 @@ class Life:
         if "failed" in [status.get(task) for status in self.after]:
             if not self.resubmits:
                 found.add("failed-tasks")
-        if is_complete and task in self.has_failed:
+        ended = word is not None and word not in LIVING | {"COMPLETED", "GONE"}
+        if is_complete and (task in self.has_failed or ended):
             found.add("failed-with-outputs")
+        for other in self.same_outputs(task) if is_complete else []:
+            status = self.after[1].get(other)
+            found.update({"pending": ["living-jobs"], "running": ["living-jobs"], "failed": ["failed-with-outputs"]}.get(status, []))
         # Our `retry` asks Slurm first, so its row says what the job is doing now.
         now = self.after[1].get(task)
         expected = "running" if word == "RUNNING" else "complete" if is_complete else "failed"

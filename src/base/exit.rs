@@ -1,26 +1,33 @@
 //! The program's exit codes. Scripts rely on them: none ever changes its meaning.
 
-/// Is the program's exit code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Exit {
-    /// Done; also: nothing to do.
-    Done = 0,
-    Error = 1,
-    /// Usage or configuration.
-    Usage = 2,
-    /// Some submissions were refused.
-    Refused = 3,
-    /// Another call holds the lock.
-    Locked = 4,
-    /// Slurm cannot be reached.
-    Unreachable = 5,
-    /// Something is so wrong with the data that nothing was submitted.
-    Safety = 6,
-    /// Done, but something could not be read.
-    Unreadable = 7,
-    /// `wait` was told not to wait longer.
-    TimeOut = 124,
+macro_rules! exits {
+    ($($name:ident = $code:literal $meaning:literal;)*) => {
+        /// The program's exit code.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Exit { $(#[doc = $meaning] $name = $code),* }
+
+        impl Exit {
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// For help, manual page and README.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$name => $meaning),* }
+            }
+        }
+    };
+}
+
+exits! {
+    Done = 0 "done; also: nothing to do";
+    Error = 1 "error";
+    Usage = 2 "usage or configuration";
+    Refused = 3 "some submissions were refused";
+    Locked = 4 "another call holds the lock";
+    Unreachable = 5 "Slurm cannot be reached";
+    Safety = 6 "safety stop: the data looks wrong, nothing was submitted";
+    Unreadable = 7 "done, but something could not be read";
+    TimeOut = 124 "wait: the time is over";
 }
 
 impl Exit {

@@ -19,6 +19,7 @@ pub use looking::*;
 pub use setup::*;
 
 use super::output::Verbosity;
+use crate::base::exit::Exit;
 use crate::model::procedure::MemSize;
 use values::{duration, mem};
 
@@ -27,7 +28,7 @@ use values::{duration, mem};
 /// Looks at the file system, works out which processing steps are due for which scanning session,
 /// submits them, and leaves. Call `run` from cron.
 #[derive(Debug, Parser)]
-#[command(name = "snbb-scheduler", version, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(name = "snbb-scheduler", version, after_help = exit_codes(), max_term_width = 100)]
 pub struct Cli {
     #[command(flatten)]
     pub global: Global,
@@ -35,9 +36,11 @@ pub struct Cli {
     pub command: Command,
 }
 
-const EXIT_CODES: &str = "\
-Exit codes: 0 done (also: nothing to do), 1 error, 2 usage or configuration, 3 some submissions were refused, \
-4 another call holds the lock, 5 Slurm cannot be reached, 6 safety stop, 7 done but something could not be read";
+fn exit_codes() -> String {
+    let codes = Exit::ALL.iter();
+    let codes = codes.map(|exit| format!("{} {}", exit.code(), exit.meaning()));
+    format!("Exit codes:\n  {}", codes.collect::<Vec<_>>().join("\n  "))
+}
 
 /// Options that every command takes, before or after its name.
 #[derive(Debug, Args)]
@@ -66,9 +69,6 @@ pub struct Global {
     /// Colour the output
     #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
     pub color: ColorChoice,
-    /// Write a line per directory that is read into this new file, to find out what is slow
-    #[arg(long, global = true, value_name = "FILE")]
-    pub trace_scan: Option<PathBuf>,
     /// Work without a lock (for the tests of what then happens; a released program cannot)
     #[cfg(debug_assertions)]
     #[arg(long, global = true, hide = true)]
@@ -78,7 +78,7 @@ pub struct Global {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Find what is due and submit it
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = exit_codes())]
     Run(RunArgs),
     /// Ask Slurm about the jobs in flight and update their rows; never submits
     Monitor(MonitorArgs),

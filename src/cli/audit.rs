@@ -102,7 +102,7 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
         (true, ..) => &[Part::Dicom],
         (_, true, _) => &[Part::Logs],
         (.., true) => &[Part::Efficiency],
-        _ => Part::ALL,
+        _ => &Part::ALL,
     };
     let config = &context.config;
     let patterns = Patterns::new(&config.audit.log_patterns).map_err(|error| Failure::Usage {

@@ -1,9 +1,9 @@
 //! Lays out what is no table: a title, then lines with a label, wrapped to the terminal's width.
 
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
 
 use crate::base::printable::printable;
-use crate::show::tables::words::{first_word, short_cell};
+use crate::show::tables::{Standing, first_word};
 
 /// Columns of the labels.
 const INDENT: usize = 11;
@@ -39,8 +39,10 @@ impl Block {
             Style::new()
         };
         let words = first_word(text);
-        let style = match color_of(words) {
-            Some(color) if self.is_colored => Style::new().bold().fg_color(Some(color.into())),
+        let style = match Standing::of_cell(words) {
+            Some(standing) if self.is_colored => Style::new()
+                .bold()
+                .fg_color(Some(standing.look().color.into())),
             _ => Style::new(),
         };
         let title = printable(title);
@@ -124,18 +126,6 @@ pub fn wrap(text: &str, room: usize, hang: usize) -> Vec<String> {
     }
     lines.push(line);
     lines
-}
-
-/// Returns the colour of a status or decision word, which stands there in any case.
-fn color_of(word: &str) -> Option<AnsiColor> {
-    match short_cell(word) {
-        "done" => Some(AnsiColor::Green),
-        "run" => Some(AnsiColor::Cyan),
-        "pend" => Some(AnsiColor::Blue),
-        "due" => Some(AnsiColor::Yellow),
-        "fail" | "block" | "unrd" => Some(AnsiColor::Red),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,6 @@
-//! `check`: says whether the set-up is sound. Looks at everything at the same time, each part within a time of its own,
-//! so that a file system or a Slurm that hangs costs its own findings only.
+//! `check`: says whether the set-up is sound.
 
-mod parts;
 mod text;
-
-use std::sync::Arc;
 
 use super::args::{CheckArgs, Global};
 use super::context::{config_beside, read_config};
@@ -12,18 +8,20 @@ use super::error::Failure;
 use super::output::{Format, Printer};
 use crate::base::exit::Exit;
 use crate::base::sys;
-use crate::setup::check;
-use crate::setup::check::{Finding, Level, checks_frame, config};
-
-use parts::Site;
+use crate::setup::check::{self, Finding, Level, Site, UnderCron, checks_frame, config};
 
 pub fn run(global: &Global, args: &CheckArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let (mut findings, exit) = match read_config(global, &sys::env) {
         Ok(loaded) => {
             let mut findings = config::usable(&loaded, config_beside().as_deref());
-            let site = Arc::new(Site::new(loaded, args));
+            let cron = args.cron.then(|| {
+                UnderCron::new(&loaded, global.config.is_none(), |env| {
+                    read_config(global, env).map_err(|error| error.to_string())
+                })
+            });
+            let site = Site::new(loaded, args.mountinfo_for_tests.clone());
             let progress = printer.progress(None, "checking");
-            findings.extend(parts::look(&site, global));
+            findings.extend(check::run::run(site, cron));
             progress.finish();
             let is_bad = findings.iter().any(|finding| finding.level == Level::Error);
             (findings, if is_bad { Exit::Error } else { Exit::Done })

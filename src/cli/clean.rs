@@ -3,6 +3,10 @@
 //! Rows go to the attempts file and events to archives beside the log; only logs are gone for good.
 //! `--dry-run` tells the same and writes nothing.
 
+mod purge;
+
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 
 use super::args::CleanArgs;
@@ -38,7 +42,10 @@ struct Parts {
 }
 
 pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    let age = chrono::Duration::from_std(args.older_than).unwrap_or(chrono::Duration::MAX);
+    let Some(older_than) = args.older_than else {
+        return purge::run(context, args, printer);
+    };
+    let age = chrono::Duration::from_std(older_than).unwrap_or(chrono::Duration::MAX);
     let now = sys::now();
     let before = now - age;
     let is_all = !(args.rows || args.logs || args.events);
@@ -88,7 +95,7 @@ pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result
         }
         append(context, summary_event(&found, now).as_slice())?;
     }
-    tell(context, args, &found, printer);
+    tell(context, (args.dry_run, older_than), &found, printer);
     Ok(exit)
 }
 
@@ -217,12 +224,17 @@ fn archives_of(found: &Found) -> Vec<Archived> {
         .unwrap_or_default()
 }
 
-fn tell(context: &Context, args: &CleanArgs, found: &Found, printer: &mut Printer) {
+fn tell(
+    context: &Context,
+    (is_dry_run, older_than): (bool, Duration),
+    found: &Found,
+    printer: &mut Printer,
+) {
     let (files, bytes) = logs_of(found);
     let archives = archives_of(found);
-    let verb = |would: &'static str, did: &'static str| if args.dry_run { would } else { did };
+    let verb = |would: &'static str, did: &'static str| if is_dry_run { would } else { did };
     if found.rows.is_empty() && files == 0 && archives.is_empty() {
-        let age = duration::format(args.older_than);
+        let age = duration::format(older_than);
         printer.talk(&format!("nothing to clean is older than {age}"));
         return;
     }

@@ -4,7 +4,6 @@ mod place;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use place::{refuse_ambiguous_link, tell_warnings};
 
@@ -12,7 +11,6 @@ use super::args::{Global, SelectArgs, WriteArgs};
 use super::error::Failure;
 use super::naming::Named;
 use super::output::Printer;
-use super::profile;
 use crate::act::pass::Pass;
 use crate::base::sys;
 use crate::config;
@@ -26,7 +24,6 @@ use crate::executor::local::{LocalExecutor, LocalSettings};
 use crate::executor::slurm::SlurmExecutor;
 use crate::gather::completion::Completions;
 use crate::gather::completion::probe::Probe;
-use crate::gather::disk::cost::ScanCost;
 use crate::gather::disk::reader::Reader;
 use crate::gather::sessions::discover::{DiscoverError, Discovery, discover_by};
 use crate::model::bids::SessionSource;
@@ -43,8 +40,6 @@ pub struct Context {
     pub store: Store,
     /// In every event of this call.
     pub run_id: String,
-    /// What looking at the data trees has cost so far, if somebody wants to know.
-    pub account: Option<Arc<ScanCost>>,
     reader: Reader,
     is_lock_useless: bool,
 }
@@ -77,8 +72,7 @@ impl Context {
         }
         refuse_ambiguous_link(&config)?;
         let store = Store::at(&config.state_file)?;
-        let account = profile::account(&config, global)?.map(Arc::new);
-        let reader = Reader::new(account.clone()).counting(config.annex);
+        let reader = Reader::default().counting(config.annex);
         let reader = match config.sessions {
             SessionSource::Bids => reader.handing_over(),
             _ => reader,
@@ -93,7 +87,6 @@ impl Context {
             ),
             config,
             store,
-            account,
             reader,
             is_lock_useless: global.grants_every_lock(),
         })

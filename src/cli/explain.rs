@@ -25,7 +25,7 @@ use crate::model::config::Config;
 use crate::model::procedure::{ArrayMode, Procedure};
 use crate::model::state::{State, TaskKey};
 use crate::show::explain::{Explanation, View};
-use crate::show::tables::TableError;
+use crate::show::tables::{Standing, TableError};
 use crate::store::control::Control;
 
 pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Result<Exit, Failure> {
@@ -101,7 +101,11 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
         return Err(nothing(&context.config, &named, &found));
     }
     print(&meant, args.format, view.queue.is_some(), printer)?;
-    if exit == Exit::Done && meant.iter().any(|task| task.decision == "unreadable") {
+    if exit == Exit::Done
+        && meant
+            .iter()
+            .any(|task| task.decision == Some(Standing::Unreadable))
+    {
         exit = Exit::Unreadable;
     }
     Ok(exit)

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use anstyle::AnsiColor;
 use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Row, Table,
     TableStyle,
@@ -9,7 +10,7 @@ use comfy_table::{
 use polars::prelude::{AnyValue, DataFrame};
 
 use crate::base::printable::printable;
-use crate::show::tables::words::short_cell;
+use crate::show::tables::Standing;
 
 /// Stands for a missing value and for an empty text, so that every field of a line is there.
 const NOTHING: &str = "-";
@@ -248,37 +249,20 @@ fn fit<'a>(mut columns: Vec<Column<'a>>, layout: Layout<'_>) -> Vec<Column<'a>> 
     }
     columns
 }
-
-/// Returns the colour of a status or decision word, which stands beside it in any case.
 fn color_of(text: &str) -> Option<Color> {
-    match short_cell(text) {
-        "done" => Some(Color::Green),
-        "run" => Some(Color::Cyan),
-        "pend" => Some(Color::Blue),
-        "due" => Some(Color::Yellow),
-        "fail" | "block" | "unrd" => Some(Color::Red),
-        "fgn" | "few" | "pause" => Some(Color::Magenta),
-        "wait" | "limit" | "settl" | "nodcm" | "n/a" | "excl" | "nsel" => Some(Color::DarkGrey),
-        _ => None,
-    }
+    Some(match Standing::of_cell(text)?.look().color {
+        AnsiColor::Green => Color::Green,
+        AnsiColor::Cyan => Color::Cyan,
+        AnsiColor::Blue => Color::Blue,
+        AnsiColor::Yellow => Color::Yellow,
+        AnsiColor::Red => Color::Red,
+        AnsiColor::Magenta => Color::Magenta,
+        _ => Color::DarkGrey,
+    })
 }
 
-/// Returns the symbol of a status or decision word. All are one column wide.
 fn symbol_of(text: &str) -> Option<char> {
-    match short_cell(text) {
-        "done" => Some('✓'),
-        "run" => Some('▸'),
-        "pend" => Some('…'),
-        "due" => Some('•'),
-        "fail" => Some('✗'),
-        "block" => Some('⊘'),
-        "unrd" => Some('!'),
-        "fgn" | "few" => Some('?'),
-        "pause" | "limit" => Some('‖'),
-        "wait" | "settl" => Some('·'),
-        "nodcm" | "n/a" | "excl" | "nsel" => Some('–'),
-        _ => None,
-    }
+    Some(Standing::of_cell(text)?.look().symbol)
 }
 
 /// Returns a cell without its symbol.

@@ -177,24 +177,6 @@ const NAME: &str = "snbb-scheduler";
 /// In the first line of each page.
 const MARK: &str = "\"snbb-scheduler\"\n";
 
-const EXIT_STATUS: [(&str, &str); 9] = [
-    ("0", "Done; also: nothing to do."),
-    ("1", "Error."),
-    ("2", "Usage or configuration."),
-    ("3", "Some submissions were refused."),
-    ("4", "Another call holds the lock."),
-    ("5", "Slurm cannot be reached."),
-    (
-        "6",
-        "Safety stop: the data looks wrong, nothing was submitted.",
-    ),
-    ("7", "Done, but something could not be read."),
-    (
-        "124",
-        "wait: the time is over. (wait: 0 all complete, 1 some failed.)",
-    ),
-];
-
 const ENVIRONMENT: [(&str, &str); 2] = [
     (
         "SNBB_CONFIG",
@@ -220,8 +202,13 @@ const FILES: [(&str, &str); 3] = [
 
 fn surroundings() -> Roff {
     let mut roff = Roff::new();
+    let codes: Vec<(String, &str)> = Exit::ALL
+        .iter()
+        .map(|exit| (exit.code().to_string(), exit.meaning()))
+        .collect();
+    let codes: Vec<(&str, &str)> = codes.iter().map(|(code, text)| (&**code, *text)).collect();
     for (heading, entries) in [
-        ("EXIT STATUS", &EXIT_STATUS[..]),
+        ("EXIT STATUS", &codes[..]),
         ("ENVIRONMENT", &ENVIRONMENT),
         ("FILES", &FILES),
     ] {

@@ -35,7 +35,6 @@ mod naming;
 mod news;
 mod outputs;
 mod pause;
-mod profile;
 mod retry;
 mod run;
 mod session_status;
@@ -126,9 +125,6 @@ fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
     };
     let result = carry_out(cli, &context, figures, printer);
     // Also after an error: it may be the slow or broken directory that is looked for.
-    if let Some(account) = &context.account {
-        profile::tell(account, &cli.global, printer);
-    }
     if let Some(call) = call {
         news::after(&context, call, &result, printer);
     }

@@ -18,7 +18,7 @@ use crate::show::notify::digest::Digest;
 use crate::show::notify::events::{Matter, World, matters, standing};
 use crate::show::notify::memory::SaveError;
 use crate::show::notify::metrics::Sources;
-use crate::show::notify::{Call, Memory, Scan, digest, heartbeat, messenger, metrics};
+use crate::show::notify::{Call, Memory, digest, heartbeat, messenger, metrics};
 use crate::show::{mail, notify};
 use crate::store::control::Control;
 use crate::store::state_file::StateError;
@@ -78,14 +78,11 @@ pub fn after(
     call.exit = match result {
         Ok(exit) => *exit,
         Err(failure) => failure.exit(),
-    }
-    .code();
+    };
     if let Err(failure) = result {
         call.error = Some(failure.sentence());
         call.hint = failure.hints().into_iter().next();
     }
-    let spent = context.account.iter().flat_map(|account| account.spent());
-    call.scan = spent.map(|spent| Scan::from(&spent)).collect();
     let config = &context.config;
     if config.notify.is_on() || config.heartbeat_file.is_some() || config.metrics_file.is_some() {
         tell(context, &call, printer);

@@ -15,8 +15,7 @@ use crate::model::bids::Session;
 use crate::model::procedure::ProcedureDag;
 use crate::model::state::{TaskRow, TaskStatus};
 use crate::show::tables;
-use crate::show::tables::words::{first_word, short_cell};
-use crate::show::tables::{RowOrder, SessionOrder, TableError, plural};
+use crate::show::tables::{RowOrder, SessionOrder, TableError, first_word, plural, short_cell};
 
 pub use summary::{RunSummary, print_run_summary};
 

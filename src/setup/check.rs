@@ -1,27 +1,35 @@
-//! Is the set-up of a site sound? Gathers facts about configuration, directories, scripts, Slurm, lock and disk, and
-//! judges them: a list of findings, each with what to do. Changes nothing that stays.
+//! Is the set-up of a site sound? A list of findings, each with what to do. Changes nothing that stays.
 //!
-//! Each file judges one subject, purely, from facts that it names. [`look`] gathers those of directories and files,
-//! [`trial`] tries a directory out, `slurm::inspect` asks Slurm; `cli/check.rs` puts them together.
+//! One file per topic: `check` gathers what there is to see, and `judge` makes findings of it, purely. [`run`] starts
+//! all of them; [`trial`] tries a directory out, `slurm::inspect` asks Slurm.
 
+mod clock;
 pub mod config;
-pub mod cron;
-pub mod environment;
-mod frame;
-pub mod look;
-pub mod mounts;
-pub mod news;
-pub mod outputs;
-pub mod places;
-pub mod roots;
-pub mod scripts;
-pub mod sessions;
-pub mod settings;
+mod cron;
+mod environment;
+mod file_system;
+mod markers;
+mod notify;
+mod places;
+mod roots;
+pub mod run;
+mod scripts;
+mod sessions;
+mod settings;
+mod site;
 pub mod slurm;
-pub mod state;
-pub mod trial;
+mod state;
+#[cfg(test)]
+mod testing;
+mod trial;
 
-pub use frame::checks_frame;
+use polars::prelude::DataFrame;
+
+use crate::base::words::words;
+use crate::show::tables::{TableError, texts};
+
+pub use cron::UnderCron;
+pub use site::Site;
 
 /// Holds what one look found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,14 +45,15 @@ pub struct Finding {
     pub advice: Option<String>,
 }
 
-/// Says how much a finding matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
-    Ok,
-    /// Works, and will surprise somebody.
-    Warning,
-    /// `run` would do nothing, or the wrong thing.
-    Error,
+words! {
+    /// How much a finding matters.
+    pub enum Level {
+        Ok = "ok",
+        /// Works, and will surprise somebody.
+        Warning = "warning",
+        /// `run` would do nothing, or the wrong thing.
+        Error = "error",
+    }
 }
 
 /// All topics, in the order in which findings are shown. Scripts rely on the words.
@@ -75,24 +84,12 @@ pub const TOPICS: [&str; 24] = [
     "cron",
 ];
 
-impl Level {
-    pub const ALL: [Self; 3] = [Self::Ok, Self::Warning, Self::Error];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
-    }
-}
-
 impl Finding {
-    pub fn ok(topic: &'static str, about: impl Into<String>, text: impl Into<String>) -> Self {
+    pub fn ok(topic: &'static str, about: impl ToString, text: impl Into<String>) -> Self {
         Self {
             level: Level::Ok,
             topic,
-            about: about.into(),
+            about: about.to_string(),
             text: text.into(),
             advice: None,
         }
@@ -100,7 +97,7 @@ impl Finding {
 
     pub fn warning(
         topic: &'static str,
-        about: impl Into<String>,
+        about: impl ToString,
         text: impl Into<String>,
         advice: impl Into<String>,
     ) -> Self {
@@ -113,7 +110,7 @@ impl Finding {
 
     pub fn error(
         topic: &'static str,
-        about: impl Into<String>,
+        about: impl ToString,
         text: impl Into<String>,
         advice: impl Into<String>,
     ) -> Self {
@@ -121,6 +118,49 @@ impl Finding {
             level: Level::Error,
             ..Self::warning(topic, about, text, advice)
         }
+    }
+}
+
+/// What is found about one thing.
+struct Findings {
+    topic: &'static str,
+    about: String,
+    list: Vec<Finding>,
+}
+
+impl Findings {
+    fn about(topic: &'static str, about: impl ToString) -> Self {
+        Self {
+            topic,
+            about: about.to_string(),
+            list: Vec::new(),
+        }
+    }
+
+    fn ok(&mut self, text: impl Into<String>) {
+        let finding = Finding::ok(self.topic, &self.about, text);
+        self.list.push(finding);
+    }
+
+    fn warning(&mut self, text: impl Into<String>, advice: impl Into<String>) {
+        self.add(Level::Warning, text, advice);
+    }
+
+    fn error(&mut self, text: impl Into<String>, advice: impl Into<String>) {
+        self.add(Level::Error, text, advice);
+    }
+
+    fn add(&mut self, level: Level, text: impl Into<String>, advice: impl Into<String>) {
+        let warning = Finding::warning(self.topic, &self.about, text, advice);
+        self.list.push(Finding { level, ..warning });
+    }
+
+    /// Returns all of them, or that there is nothing to say.
+    fn or_ok(mut self, text: impl Into<String>) -> Vec<Finding> {
+        if self.list.is_empty() {
+            self.ok(text);
+        }
+        self.list
     }
 }
 
@@ -133,6 +173,21 @@ pub fn sort(findings: &mut [Finding]) {
             place(finding.topic).unwrap_or(TOPICS.len()),
         )
     });
+}
+
+/// Returns a row per finding: `level, topic, about, finding, advice, todo`, the last two the same: `advice` is the old name.
+pub fn checks_frame(findings: &[Finding]) -> Result<DataFrame, TableError> {
+    let column =
+        |name: &str, get: fn(&Finding) -> Option<&str>| texts(name, findings.iter().map(get));
+    let columns = vec![
+        column("level", |f| Some(f.level.as_str())),
+        column("topic", |f| Some(f.topic)),
+        column("about", |f| Some(&f.about)),
+        column("finding", |f| Some(&f.text)),
+        column("advice", |f| f.advice.as_deref()),
+        column("todo", |f| f.advice.as_deref()),
+    ];
+    Ok(DataFrame::new(findings.len(), columns)?)
 }
 
 /// Tells once what several procedures have in common, for people: trouble in the same words, and what Slurm

@@ -20,26 +20,14 @@ pub(crate) mod testing;
 pub mod text;
 pub mod trend;
 
-/// A part of the report that can be asked for alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Part {
-    /// Decisions, health, failures, stale jobs, orphans, scripts, progress.
-    Tasks,
-    Dicom,
-    Logs,
-    Efficiency,
-}
+use crate::base::words::words;
 
-impl Part {
-    pub const ALL: &[Self] = &[Self::Tasks, Self::Dicom, Self::Logs, Self::Efficiency];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Tasks => "tasks",
-            Self::Dicom => "dicom",
-            Self::Logs => "logs",
-            Self::Efficiency => "efficiency",
-        }
+words! {
+    /// What a report looks at.
+    pub enum Part {
+        Tasks = "tasks",
+        Dicom = "dicom",
+        Logs = "logs",
+        Efficiency = "efficiency",
     }
 }

@@ -32,13 +32,12 @@ use crate::model::job::JobId;
 use crate::model::procedure::{ProcedureId, Scope, SessionsRule};
 use crate::model::state::{State, TaskRow};
 use crate::show::tables::words::outlook_text_of;
-use crate::show::tables::{decision_cell, decision_text, decision_word, failure_text_for};
+use crate::show::tables::{Standing, decision_cell, decision_text, failure_text_for};
 use crate::store::control::Control;
 use crate::store::state_file::Store;
 
 pub use attempts::{Attempt, Retry};
 pub use awaiting::{all_awaiting, awaiting};
-pub use gone::GONE;
 pub use next::{Next, asks};
 pub use remedy::remedy;
 pub use telling::{silence, telling};
@@ -80,8 +79,9 @@ pub struct Explanation {
     /// Empty for tasks of subject scope.
     pub session: String,
     pub procedure: String,
-    /// One of the words of `session-status`, or [`GONE`].
-    pub decision: &'static str,
+    /// None: its procedure or session is gone.
+    #[serde(serialize_with = "gone::standing")]
+    pub decision: Option<Standing>,
     /// The same with its reason in brackets.
     #[serde(skip)]
     pub headline: Cow<'static, str>,
@@ -124,7 +124,7 @@ pub struct Needed {
     pub complete: bool,
     /// The old name of `complete`.
     pub ready: bool,
-    pub decision: &'static str,
+    pub decision: Standing,
     pub text: String,
     /// Down to the root.
     pub because: Vec<String>,
@@ -158,7 +158,7 @@ impl View<'_> {
             subject: key.subject.to_string(),
             session: key.session.to_string(),
             procedure: key.procedure.to_string(),
-            decision: decision_word(&planned.decision),
+            decision: Some(Standing::of(&planned.decision)),
             headline: decision_cell(&planned.decision),
             text: self.why(planned),
             because: chain.iter().map(|link| self.link(link)).collect(),
@@ -309,7 +309,7 @@ impl View<'_> {
             session: key.session.to_string(),
             complete: is_complete,
             ready: is_complete,
-            decision: decision_word(&task.decision),
+            decision: Standing::of(&task.decision),
             text: self.why(task),
             because: self
                 .chain(task)
@@ -322,7 +322,10 @@ impl View<'_> {
 
     /// True if what depends on a task may begin.
     fn is_ready(&self, task: &Planned) -> bool {
-        matches!(decision_word(&task.decision), "complete" | "not-applicable")
+        matches!(
+            Standing::of(&task.decision),
+            Standing::Complete | Standing::NotApplicable
+        )
     }
 
     fn live_job(&self, planned: &Planned, row: Option<&TaskRow>) -> Option<LiveJob> {

@@ -19,18 +19,19 @@ use serde::{Deserialize, Serialize};
 
 pub use memory::Memory;
 
+use crate::base::exit::Exit;
+use crate::base::words::words;
 use crate::decide::manifest::{Decision, Manifest, Skip};
-use crate::gather::disk::cost::RootCost;
 use crate::model::procedure::ProcedureDag;
-use crate::show::tables::words::decision_word;
+use crate::show::tables::Standing;
 
-/// Names the commands that cron calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Command {
-    Run,
-    Monitor,
-    Retry,
+words! {
+    /// The commands that notify.
+    pub enum Command {
+        Run = "run",
+        Monitor = "monitor",
+        Retry = "retry",
+    }
 }
 
 /// Describes one call: what it is, how it ended and what it found.
@@ -39,15 +40,12 @@ pub struct Call {
     pub command: Command,
     pub started_at: DateTime<Utc>,
     pub ended_at: DateTime<Utc>,
-    /// The program's exit code.
-    pub exit: u8,
+    pub exit: Exit,
     /// What ended it early, in a sentence.
     pub error: Option<String>,
     pub hint: Option<String>,
     /// Of a run that came to its decisions.
     pub figures: Option<Figures>,
-    /// What looking at the data has cost, by root.
-    pub scan: Vec<Scan>,
 }
 
 /// Holds the figures of a run.
@@ -64,38 +62,16 @@ pub struct Figures {
     pub in_doubt: usize,
 }
 
-/// Says what looking at one root has cost.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Scan {
-    /// The root's key in the configuration.
-    pub root: String,
-    pub directories: u64,
-    pub calls: u64,
-    /// In these calls, added up over all threads.
-    pub seconds: f64,
-}
-
-impl Command {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Run => "run",
-            Self::Monitor => "monitor",
-            Self::Retry => "retry",
-        }
-    }
-}
-
 impl Call {
     pub fn begin(command: Command, at: DateTime<Utc>) -> Self {
         Self {
             command,
             started_at: at,
             ended_at: at,
-            exit: 0,
+            exit: Exit::Done,
             error: None,
             hint: None,
             figures: None,
-            scan: Vec::new(),
         }
     }
 
@@ -116,7 +92,7 @@ impl Figures {
                 continue;
             }
             let procedure = dag.get(task.procedure).name.to_string();
-            let word = decision_word(&task.decision).to_owned();
+            let word = Standing::of(&task.decision).to_string();
             *decisions
                 .entry(procedure)
                 .or_default()
@@ -133,16 +109,5 @@ impl Figures {
 
     pub fn refused(&self) -> usize {
         self.refused.iter().map(|(_, count)| count).sum()
-    }
-}
-
-impl From<&RootCost> for Scan {
-    fn from(spent: &RootCost) -> Self {
-        Self {
-            root: spent.key.to_owned(),
-            directories: spent.directories,
-            calls: spent.calls,
-            seconds: spent.waited.as_secs_f64(),
-        }
     }
 }

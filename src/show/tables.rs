@@ -8,6 +8,7 @@ pub mod exit;
 pub mod health;
 pub mod order;
 pub mod sessions;
+pub mod standing;
 pub mod tasks;
 pub mod words;
 
@@ -24,10 +25,11 @@ pub use order::{RowOrder, SessionOrder, sort_rows, sort_sessions};
 pub use sessions::{
     decision_counts, in_sessions, selected, session_status, session_status_json, with_words,
 };
+pub use standing::{Group, Standing, first_word, short_cell};
 pub use tasks::{
     failures_frame, ordered_rows_frame, rows_frame, rows_frame_of, status_counts, utc_time,
 };
-pub use words::{decision_cell, decision_text, decision_word, reason_summary};
+pub use words::{decision_cell, decision_text, job_of, reason_of, reason_summary};
 
 use crate::base::threads;
 use crate::decide::manifest::{Decision, Manifest};

@@ -7,6 +7,7 @@ pub mod archive;
 mod event;
 mod facts;
 mod opening;
+pub(crate) mod purge;
 mod reading;
 mod strangers;
 

@@ -5,6 +5,7 @@ pub mod control;
 mod findings;
 pub mod journal;
 pub mod lock;
+pub mod purge;
 pub mod repair;
 pub mod schema;
 pub mod sources;

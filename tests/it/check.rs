@@ -2,7 +2,6 @@
 
 mod cluster;
 mod documentation;
-mod names;
 mod places;
 mod setup;
 mod slurm;

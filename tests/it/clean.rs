@@ -1,11 +1,13 @@
 //! `clean`: what goes, what stays, and that a dry run tells the same and changes nothing.
 
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::symlink;
 use std::time::UNIX_EPOCH;
 
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::{Said, Study};
+use snbb_scheduler::store::state_file::Store;
 
 const STEP: &str = "\
 safety: {min_free: 0, max_drop: 100}
@@ -237,4 +239,102 @@ fn a_call_at_work_is_waited_for() {
     let said = study.call(&["clean", "--older-than", "0s", "--lock-timeout", "0s"]);
     assert_eq!(said.code, 4, "{}", said.err);
     study.ok(&["clean", "--older-than", "0s", "--dry-run"]);
+}
+
+/// All bytes of files that are ours, those of Parquet and gzip as what is in them.
+fn everything(study: &Study) -> String {
+    let mut text = String::new();
+    let home = study.dir.path();
+    for entry in walkdir::WalkDir::new(home) {
+        let entry = entry.unwrap();
+        let path = entry.path();
+        let name = path.strip_prefix(home).unwrap().display().to_string();
+        let is_ours = !["dicom", "bids", "derivatives", "logs", "fake-slurm"]
+            .iter()
+            .any(|root| name.starts_with(root));
+        if !entry.file_type().is_file() || !is_ours {
+            continue;
+        }
+        text.push_str(&format!("\n{name}: "));
+        text.push_str(&match name.rsplit('.').next() {
+            Some("gz") => {
+                let mut unpacked = String::new();
+                let packed = fs::File::open(path).unwrap();
+                flate2::read::MultiGzDecoder::new(packed)
+                    .read_to_string(&mut unpacked)
+                    .unwrap();
+                unpacked
+            }
+            Some("parquet" | "bak") => {
+                let other = tempfile::tempdir().unwrap();
+                let copy = other.path().join("rows.parquet");
+                fs::copy(path, &copy).unwrap();
+                let rows = Store::at(&copy).unwrap().read().unwrap();
+                format!("{:?}", rows.rows())
+            }
+            _ => String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned(),
+        });
+    }
+    text
+}
+
+fn names(study: &Study, label: &str) -> usize {
+    everything(study).matches(label).count()
+}
+
+#[test]
+fn purge_takes_a_subject_out_of_every_file_and_leaves_the_others() {
+    let (study, slurm) = study();
+    study.ok(&["retry"]);
+    study.ok(&["run"]);
+    clean(&study, &["--events"]);
+    study.ok(&["pause", "--procedure", "a", "--note", "ask sub-02 first"]);
+    study.write("state.parquet.damaged-20260101T000000Z", "sub-02");
+    study.write(
+        "state.arrays/array-00000000000000aa/tasks.json",
+        "sub-02 sub-020",
+    );
+    assert!(names(&study, "sub-02") > 5);
+    let one = ["clean", "--purge", "--subject", "02"];
+
+    // Its data are there, and a job of it lives: nothing is touched.
+    let before = study.snapshot();
+    for (gone, code) in [("", 2), ("dicom/sub-02", 2)] {
+        if !gone.is_empty() {
+            fs::remove_dir_all(study.at(gone)).unwrap();
+            continue;
+        }
+        let said = study.call(&one);
+        assert_eq!(said.code, code, "{}", said.err);
+        assert_eq!(study.snapshot(), before);
+    }
+    let said = study.call(&one);
+    assert_eq!(said.code, 2, "{}", said.err);
+    for id in 1001..1010 {
+        slurm.set(&id.to_string(), "FAILED 1:0");
+    }
+    study.ok(&["monitor"]);
+
+    let others = names(&study, "sub-01");
+    let before = study.snapshot();
+    let would = study.ok(&[&one[..], &["--dry-run"]].concat());
+    assert_eq!(study.snapshot(), before);
+    let did = study.ok(&one);
+    assert_eq!(would.err.replace("would remove", "removed"), did.err);
+
+    assert_eq!(names(&study, "sub-02"), 1, "that of sub-020");
+    assert_eq!(names(&study, "sub-01"), others);
+    let log = study.read("scheduler_audit.jsonl");
+    let last: serde_json::Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
+    assert_eq!(last["event"], "pruned");
+    assert_eq!(last["attempts"], 1);
+    study.ok(&["state", "verify"]);
+    study.ok(&["run"]);
+    assert_eq!(names(&study, "sub-02"), 1);
+    assert!(
+        study
+            .ok(&one)
+            .err
+            .contains("no file of the state names sub-02")
+    );
 }

@@ -244,7 +244,12 @@ fn a_terminal_shows_the_sessions_that_need_a_person() {
     };
     assert_eq!(rows(&show(PIPED, reversed).0), ["sub-79", "sub-78"]);
     // What a filter leaves adds up to its own totals.
-    let chosen = tables::with_words(&sessions, &manifest, &dag, &["failed", "due"]);
+    let chosen = tables::with_words(
+        &sessions,
+        &manifest,
+        &dag,
+        &[tables::Standing::Failed, tables::Standing::Due],
+    );
     let told = tables::in_sessions(&chosen, &manifest, &dag);
     assert_eq!((chosen.len(), told.tasks.len()), (2, 2));
 }

@@ -67,6 +67,20 @@ fn the_five_minutes_work_as_written() {
     );
 }
 
+#[test]
+fn the_exit_codes_are_those_of_the_program() {
+    let readme = include_str!("../../README.md");
+    let part = readme.split("## Exit codes").nth(1).unwrap();
+    let rows = part.lines().filter_map(|line| line.strip_prefix("| "));
+    let rows: Vec<String> = rows.skip(1).map(|row| row.replace('`', "")).collect();
+    let codes = snbb_scheduler::base::exit::Exit::ALL;
+    assert_eq!(rows.len(), codes.len());
+    for (row, exit) in rows.iter().zip(codes) {
+        let documented = format!("{} | {}", exit.code(), exit.meaning());
+        assert!(row.starts_with(&documented), "{row}");
+    }
+}
+
 /// To be turned round on the day of the first release on PyPI.
 #[test]
 fn d24_no_page_installs_a_distribution_that_is_not_published() {

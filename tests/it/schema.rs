@@ -99,7 +99,7 @@ fn json_is_as_documented() {
 #[test]
 fn schemas_name_the_same_words_and_columns_as_the_program() {
     use snbb_scheduler::model::state::{Reason, TaskStatus};
-    use snbb_scheduler::show::tables::words::WORDS;
+    use snbb_scheduler::show::tables::Standing;
     let words = |values: &Value| -> Vec<String> {
         let values = values.as_array().unwrap().iter();
         values
@@ -138,7 +138,7 @@ fn schemas_name_the_same_words_and_columns_as_the_program() {
     let task = &sessions["items"]["properties"]["procedures"]["additionalProperties"];
     assert_eq!(
         words(&task["properties"]["decision"]["enum"]),
-        WORDS.map(str::to_owned)
+        Standing::ALL.map(|standing| standing.as_str().to_owned())
     );
     assert_eq!(words(&task["properties"]["reason"]["enum"]), reasons);
 }

@@ -130,8 +130,8 @@ pub enum RetryStatus {
 #[derive(Debug, Args)]
 pub struct CleanArgs {
     /// Only what did not change for this time, such as 90d
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub older_than: Duration,
+    #[arg(long, value_name = "TIME", value_parser = duration, required_unless_present = "purge")]
+    pub older_than: Option<Duration>,
     /// Rows of procedures and sessions that are gone; never those in flight
     #[arg(long)]
     pub rows: bool,
@@ -141,6 +141,12 @@ pub struct CleanArgs {
     /// Events of the audit log: into one archive per month beside it
     #[arg(long)]
     pub events: bool,
+    /// Take a subject out of the state, the audit log and all copies, for good: consent was withdrawn
+    #[arg(long, requires = "subject", conflicts_with_all = ["older_than", "rows", "logs", "events"])]
+    pub purge: bool,
+    /// The subject that --purge takes out, with or without `sub-`
+    #[arg(long, value_name = "LABEL", requires = "purge")]
+    pub subject: Option<String>,
     /// Tell what would be done and change nothing; with -v each row and file
     #[arg(long)]
     pub dry_run: bool,

@@ -58,7 +58,13 @@ const EXAMPLES: [(&str, &[&str]); 25] = [
         "outputs",
         &["outputs --procedure freesurfer --root derivatives --null"],
     ),
-    ("clean", &["clean --older-than 90d --dry-run -v"]),
+    (
+        "clean",
+        &[
+            "clean --older-than 90d --dry-run -v",
+            "clean --purge --subject sub-0001 --dry-run",
+        ],
+    ),
     ("state", &["state verify"]),
     ("verify", &["state verify"]),
     ("repair", &["state repair", "state repair --yes"]),
@@ -128,7 +134,7 @@ mod tests {
             }
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{help}");
-            assert!(!help.contains("--trace-scan"), "{help}");
+            assert!(!help.contains("--slurm-log-dir"), "{help}");
             assert_eq!(help.matches("snbb-scheduler --help").count(), 1, "{help}");
         }
     }

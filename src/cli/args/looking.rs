@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::values::{decision_word, duration, reason, row_order, session_order, status};
+use super::values::{duration, reason, row_order, session_order, standing, status};
 use super::{LengthArgs, SelectArgs, TaskArgs, TextFormat};
 use crate::cli::output::Format;
 use crate::model::state::{Reason, TaskStatus};
-use crate::show::tables::{RowOrder, SessionOrder};
+use crate::show::tables::{RowOrder, SessionOrder, Standing};
 
 #[derive(Debug, Args)]
 pub struct ManifestArgs {
@@ -83,8 +83,8 @@ pub struct SessionStatusArgs {
     #[command(flatten)]
     pub select: SelectArgs,
     /// Only sessions in whose row this word stands, such as failed, blocked or due; repeatable
-    #[arg(long = "status", value_name = "WORD", value_parser = decision_word())]
-    pub words: Vec<&'static str>,
+    #[arg(long = "status", value_name = "WORD", value_parser = standing())]
+    pub words: Vec<Standing>,
     /// Order of the rows: subject, session or status (what needs a person first)
     #[arg(long, value_name = "KEY", value_parser = session_order())]
     pub sort: Option<SessionOrder>,

@@ -11,8 +11,7 @@ use clap::{Arg, Command, Error};
 use crate::model::bids::near;
 use crate::model::procedure::MemSize;
 use crate::model::state::{Reason, TaskStatus, UnknownWord};
-use crate::show::tables::words::WORDS;
-use crate::show::tables::{RowOrder, SessionOrder};
+use crate::show::tables::{RowOrder, SessionOrder, Standing};
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     crate::config::duration::parse(text).map_err(|error| error.to_string())
@@ -45,7 +44,10 @@ impl TypedValueParser for RowStatus {
         known
             .parse_ref(command, option, value)
             .map_err(|mut error| {
-                let near = near::nearest(&value.to_string_lossy(), WORDS);
+                let near = near::nearest(
+                    &value.to_string_lossy(),
+                    Standing::ALL.map(Standing::as_str),
+                );
                 let has_tip = error.get(ContextKind::SuggestedValue).is_some();
                 if let Some(word) = near.filter(|_| !has_tip) {
                     let tip = format!("tasks are listed by 'session-status --status {word}'");
@@ -75,14 +77,8 @@ pub(super) fn session_order() -> impl TypedValueParser<Value = SessionOrder> {
     one_of(SessionOrder::ALL.map(SessionOrder::as_str))
 }
 
-pub(super) fn decision_word() -> impl TypedValueParser<Value = &'static str> {
-    let parser = PossibleValuesParser::new(WORDS);
-    parser.map(|text| {
-        WORDS
-            .into_iter()
-            .find(|word| *word == text)
-            .unwrap_or_default()
-    })
+pub(super) fn standing() -> impl TypedValueParser<Value = Standing> {
+    one_of(Standing::ALL.map(Standing::as_str))
 }
 
 fn one_of<T>(words: impl IntoIterator<Item = &'static str>) -> impl TypedValueParser<Value = T>

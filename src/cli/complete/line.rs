@@ -21,13 +21,12 @@ pub struct Line {
 }
 
 /// Options whose value is the next word, of those that may stand before a task is named.
-const WITH_VALUE: [&str; 16] = [
+const WITH_VALUE: [&str; 15] = [
     "--config",
     "--slurm-mem",
     "--slurm-cpus",
     "--slurm-log-dir",
     "--color",
-    "--trace-scan",
     "--subject",
     "--session",
     "--procedure",

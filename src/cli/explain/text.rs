@@ -11,6 +11,7 @@ use crate::gather::completion::explain::{
     ANYTHING, Finding, FindingState, Findings, Match, Nearest, Verdict,
 };
 use crate::show::explain::{Attempt, Explanation, Next};
+use crate::show::tables::Standing;
 
 /// So many dependencies that are ready are named one by one.
 const READY_SHOWN: usize = 3;
@@ -18,7 +19,7 @@ const READY_SHOWN: usize = 3;
 /// Adds all that is known of a task.
 pub fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
     block.title(&name(task), &task.headline);
-    if task.text != task.decision {
+    if task.text != task.headline {
         block.entry("why", &task.text);
     }
     for link in &task.because {
@@ -36,7 +37,7 @@ pub fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
     outputs(
         block,
         &task.outputs,
-        matches!(task.decision, "running" | "pending"),
+        task.decision.is_some_and(Standing::is_in_flight),
     );
     on_record(block, task, is_queue_known);
     // The newest is the row.
@@ -73,8 +74,10 @@ pub fn brief(block: &mut Block, task: &Explanation) {
         block.entry("because", root);
     }
     let missing = task.outputs.required.iter().chain(&task.outputs.forbidden);
-    if matches!(task.decision, "due" | "failed" | "limit" | "paused")
-        && let Some(finding) = missing.clone().find(|finding| is_trouble(finding))
+    if matches!(
+        task.decision,
+        Some(Standing::Due | Standing::Failed | Standing::Limit | Standing::Paused)
+    ) && let Some(finding) = missing.clone().find(|finding| is_trouble(finding))
     {
         let base = Path::new(&task.outputs.directory);
         block.entry("outputs", &finding_text(finding, base));
@@ -83,7 +86,7 @@ pub fn brief(block: &mut Block, task: &Explanation) {
     if task.because.is_empty()
         && !matches!(
             task.decision,
-            "complete" | "not-applicable" | "due" | "running"
+            Some(Standing::Complete | Standing::NotApplicable | Standing::Due | Standing::Running)
         )
     {
         block.entry("to do", &task.todo);

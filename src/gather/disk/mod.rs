@@ -1,10 +1,9 @@
-//! Reading the data trees: directories and files, each with few calls, and what that cost.
+//! Reading the data trees: directories and files, each with few calls.
 //!
 //! Knows neither labels nor rules. What cannot be read is a value of its own, [`Unreadable`]; it is
 //! never taken for an absence.
 
 pub mod cached;
-pub mod cost;
 pub mod listing;
 pub mod reader;
 

@@ -11,13 +11,11 @@ use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
 use rustix::io::Errno;
 
-use super::cost::{ScanCost, Visit};
 use super::listing::{Dir, Dirs, Kind, Listing};
 use super::{Unreadable, is_absence};
 use crate::model::annex::Annex;
@@ -27,10 +25,9 @@ use hidden::Hidden;
 /// a file without end must not hold up a call that holds the lock.
 const MAX_TEXT: u64 = 256 << 20;
 
-/// Reads directories and files, and keeps account of it if that is wanted. For all threads.
+/// Reads directories and files, for all threads.
 #[derive(Debug, Clone, Default)]
 pub struct Reader {
-    cost: Option<Arc<ScanCost>>,
     /// What discovery has read and rules may need; each is taken once.
     handed: Option<Arc<Mutex<Dirs>>>,
     annex: Annex,
@@ -38,13 +35,6 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub fn new(cost: Option<Arc<ScanCost>>) -> Self {
-        Self {
-            cost,
-            ..Self::default()
-        }
-    }
-
     /// Forgets what an earlier pass has learnt of paths that are not there.
     pub fn anew(self) -> Self {
         Self {
@@ -88,22 +78,7 @@ impl Reader {
 
     /// Reads a directory.
     pub fn dir(&self, path: &Path) -> Dir {
-        let mut calls = 0;
-        let mut read = || attempt(path, &mut calls, |calls| list(path, calls));
-        let result = match &self.cost {
-            None => read(),
-            Some(cost) => {
-                let started = Instant::now();
-                let result = read();
-                cost.directory(&Visit {
-                    path,
-                    calls,
-                    took: started.elapsed(),
-                    found: result.as_ref().map(Listing::len).map_err(|errno| *errno),
-                });
-                result
-            }
-        };
+        let result = attempt(path, || list(path));
         let found = match result {
             Ok(listing) if listing.is_empty() => {
                 self.check_empty(path).map(|()| Dir::There(listing))
@@ -130,10 +105,7 @@ impl Reader {
 
     /// Does the same, and tells apart the ways of not being there.
     pub fn raw_stat(&self, path: &Path) -> Result<Stat, Errno> {
-        self.file(path, |calls| {
-            *calls += 1;
-            statat(CWD, path, AtFlags::empty())
-        })
+        attempt(path, || statat(CWD, path, AtFlags::empty()))
     }
 
     /// Reads at most `limit` bytes of a file; none if it is not there or is a directory. Never
@@ -153,12 +125,12 @@ impl Reader {
         limit: usize,
         is_enough: &dyn Fn(&[u8]) -> bool,
     ) -> Result<Option<Vec<u8>>, Unreadable> {
-        let text = self.file(path, |calls| {
-            let file = File::open(path, calls)?;
+        let text = attempt(path, || {
+            let file = File::open(path)?;
             let mut text = Vec::new();
             while text.len() < limit
                 && !is_enough(&text)
-                && file.read_more(&mut text, limit.min(4096), calls)?
+                && file.read_more(&mut text, limit.min(4096))?
             {}
             text.truncate(limit);
             Ok(text)
@@ -180,11 +152,11 @@ impl Reader {
         overlap: usize,
         see: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<bool, Unreadable> {
-        let seen = self.file(path, |calls| {
-            let file = File::open(path, calls)?;
+        let seen = attempt(path, || {
+            let file = File::open(path)?;
             let mut text = Vec::new();
             let mut shown = 0;
-            while file.read_more(&mut text, 64 * 1024, calls)? {
+            while file.read_more(&mut text, 64 * 1024)? {
                 if !see(&text) {
                     break;
                 }
@@ -209,38 +181,21 @@ impl Reader {
             other => Ok(self.classify_text(path, other)?.is_some()),
         }
     }
-
-    fn file<T>(
-        &self,
-        path: &Path,
-        call: impl FnMut(&mut u64) -> Result<T, Errno>,
-    ) -> Result<T, Errno> {
-        let mut calls = 0;
-        let Some(cost) = &self.cost else {
-            return attempt(path, &mut calls, call);
-        };
-        let started = Instant::now();
-        let result = attempt(path, &mut calls, call);
-        cost.file(path, calls, started.elapsed());
-        result
-    }
 }
 
 /// Is a file that is open for reading.
 struct File(OwnedFd);
 
 impl File {
-    /// Counts the close too.
-    fn open(path: &Path, calls: &mut u64) -> Result<Self, Errno> {
-        Ok(Self(open(path, OFlags::NONBLOCK, calls)?))
+    fn open(path: &Path) -> Result<Self, Errno> {
+        Ok(Self(open(path, OFlags::NONBLOCK)?))
     }
 
     /// Appends at most `most` bytes; false at the end of the file.
-    fn read_more(&self, text: &mut Vec<u8>, most: usize, calls: &mut u64) -> Result<bool, Errno> {
+    fn read_more(&self, text: &mut Vec<u8>, most: usize) -> Result<bool, Errno> {
         let old = text.len();
         text.resize(old + most, 0);
         let part = text.get_mut(old..).unwrap_or_default();
-        *calls += 1;
         let result = rustix::io::retry_on_intr(|| rustix::io::read(&self.0, &mut *part));
         text.truncate(old + result.unwrap_or(0));
         Ok(result? > 0)
@@ -272,63 +227,43 @@ fn unreadable(path: &Path, errno: Errno) -> Unreadable {
 
 /// Makes a call; tries once more after a stale handle, with the parent opened anew so that an NFS
 /// client asks its server what stands there now.
-fn attempt<T>(
-    path: &Path,
-    calls: &mut u64,
-    mut call: impl FnMut(&mut u64) -> Result<T, Errno>,
-) -> Result<T, Errno> {
-    match once(path, calls, &mut call) {
+fn attempt<T>(path: &Path, mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    match once(path, &mut call) {
         Err(Errno::STALE) => {
             if let Some(parent) = path.parent() {
-                drop(open(parent, OFlags::DIRECTORY, calls));
+                drop(open(parent, OFlags::DIRECTORY));
             }
-            once(path, calls, &mut call)
+            once(path, &mut call)
         }
         result => result,
     }
 }
 
 #[cfg(not(test))]
-fn once<T>(
-    _path: &Path,
-    calls: &mut u64,
-    call: &mut impl FnMut(&mut u64) -> Result<T, Errno>,
-) -> Result<T, Errno> {
-    call(calls)
+fn once<T>(_path: &Path, call: &mut impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    call()
 }
 
 #[cfg(test)]
-fn once<T>(
-    path: &Path,
-    calls: &mut u64,
-    call: &mut impl FnMut(&mut u64) -> Result<T, Errno>,
-) -> Result<T, Errno> {
+fn once<T>(path: &Path, call: &mut impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     match spy::note(path) {
         Some(errno) => Err(errno),
-        None => call(calls),
+        None => call(),
     }
 }
 
-/// Counts two calls if it succeeds: a file that is open is closed.
-fn open(path: &Path, flags: OFlags, calls: &mut u64) -> Result<OwnedFd, Errno> {
+fn open(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | flags;
-    *calls += 1;
-    let fd = rustix::io::retry_on_intr(|| openat(CWD, path, flags, Mode::empty()))?;
-    *calls += 1;
-    Ok(fd)
+    rustix::io::retry_on_intr(|| openat(CWD, path, flags, Mode::empty()))
 }
 
-fn list(path: &Path, calls: &mut u64) -> Result<Listing, Errno> {
+fn list(path: &Path) -> Result<Listing, Errno> {
     const BUFFER: usize = 32 * 1024;
-    let fd = open(path, OFlags::DIRECTORY, calls)?;
+    let fd = open(path, OFlags::DIRECTORY)?;
     let mut buffer = [MaybeUninit::<u8>::uninit(); BUFFER];
     let mut dir = RawDir::new(fd.as_fd(), &mut buffer);
     let mut listing = Listing::build();
-    loop {
-        *calls += u64::from(dir.is_buffer_empty());
-        let Some(entry) = dir.next() else {
-            return Ok(listing.finish());
-        };
+    while let Some(entry) = dir.next() {
         let entry = match entry {
             Ok(entry) => entry,
             Err(Errno::INTR) => continue,
@@ -338,26 +273,21 @@ fn list(path: &Path, calls: &mut u64) -> Result<Listing, Errno> {
         if name == b"." || name == b".." {
             continue;
         }
-        if let Some(kind) = kind(entry.file_type(), &fd, name, calls)? {
+        if let Some(kind) = kind(entry.file_type(), &fd, name)? {
             listing.add(name, kind)?;
         }
     }
+    Ok(listing.finish())
 }
 
 /// Takes the type from the entry. File systems that do not tell it are asked, by the open
 /// directory; an entry that has vanished meanwhile is none.
-fn kind(
-    file_type: FileType,
-    dir: &OwnedFd,
-    name: &[u8],
-    calls: &mut u64,
-) -> Result<Option<Kind>, Errno> {
+fn kind(file_type: FileType, dir: &OwnedFd, name: &[u8]) -> Result<Option<Kind>, Errno> {
     Ok(Some(match file_type {
         FileType::RegularFile => Kind::File,
         FileType::Directory => Kind::Directory,
         FileType::Symlink => Kind::Link,
         FileType::Unknown => {
-            *calls += 1;
             match statat(dir, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
                     FileType::RegularFile => Kind::File,

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use crate::base::words::words;
+
 /// Holds the `notify` section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotifyConfig {
@@ -12,54 +14,26 @@ pub struct NotifyConfig {
     pub on: BTreeSet<Occasion>,
 }
 
-/// Names a kind of change for the worse.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Occasion {
-    /// The tool could not do its work.
-    Error,
-    /// Slurm did not answer in several calls in a row.
-    Unreachable,
-    SafetyStop,
-    /// A procedure was paused because its jobs failed one after the other.
-    Paused,
-    /// Submissions were refused, or a script is missing.
-    Refused,
-    /// A task failed and is not tried again by the retry rules.
-    Failed,
-    /// As `Failed`: nobody knows what became of the job.
-    Lost,
-    /// A job will not start by itself.
-    Held,
-    /// A submission has been in doubt for long.
-    InDoubt,
-}
-
-impl Occasion {
-    /// The worst first.
-    pub const ALL: [Self; 9] = [
-        Self::Error,
-        Self::Unreachable,
-        Self::SafetyStop,
-        Self::Paused,
-        Self::Refused,
-        Self::Failed,
-        Self::Lost,
-        Self::Held,
-        Self::InDoubt,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Unreachable => "unreachable",
-            Self::SafetyStop => "safety_stop",
-            Self::Paused => "paused",
-            Self::Refused => "refused",
-            Self::Failed => "failed",
-            Self::Lost => "lost",
-            Self::Held => "held",
-            Self::InDoubt => "in_doubt",
-        }
+words! {
+    /// A kind of change for the worse; the worst first.
+    pub enum Occasion {
+        /// The tool could not do its work.
+        Error = "error",
+        /// Slurm did not answer in several calls in a row.
+        Unreachable = "unreachable",
+        SafetyStop = "safety_stop",
+        /// A procedure was paused because its jobs failed one after the other.
+        Paused = "paused",
+        /// Submissions were refused, or a script is missing.
+        Refused = "refused",
+        /// A task failed and is not tried again by the retry rules.
+        Failed = "failed",
+        /// As `Failed`: nobody knows what became of the job.
+        Lost = "lost",
+        /// A job will not start by itself.
+        Held = "held",
+        /// A submission has been in doubt for long.
+        InDoubt = "in_doubt",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Finding;
+use super::{Finding, Findings};
 use crate::config::ConfigError;
 use crate::model::config::Config;
 
@@ -10,25 +10,21 @@ const TOPIC: &str = "config";
 
 /// Judges a configuration that cannot be used. Each problem is a finding of its own.
 pub fn unusable(error: &ConfigError) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = error
-        .problems
-        .iter()
-        .map(|problem| {
-            let advice = problem.hint.as_ref().or(error.hint.as_ref());
-            let mut bare = problem.clone();
-            bare.hint = None;
-            bare.file = None;
-            let text = match problem.line {
-                0 => bare.to_string(),
-                line => format!("line {line}: {bare}"),
-            };
-            let advice = advice.map_or(
-                "correct it in the file; `snbb-scheduler man config` lists all keys",
-                |a| a,
-            );
-            Finding::error(TOPIC, shown(problem.file.as_deref()), text, advice)
-        })
-        .collect();
+    let mut findings = Vec::new();
+    for problem in &error.problems {
+        let mut found = Findings::about(TOPIC, shown(problem.file.as_deref()));
+        let mut bare = problem.clone();
+        bare.hint = None;
+        bare.file = None;
+        let text = match problem.line {
+            0 => bare.to_string(),
+            line => format!("line {line}: {bare}"),
+        };
+        let advice = problem.hint.as_deref().or(error.hint.as_deref());
+        let man = "correct it in the file; `snbb-scheduler man config` lists all keys";
+        found.error(text, advice.unwrap_or(man));
+        findings.append(&mut found.list);
+    }
     findings.extend(error.warnings.iter().map(|text| remark(text)));
     findings
 }
@@ -36,36 +32,26 @@ pub fn unusable(error: &ConfigError) -> Vec<Finding> {
 /// Judges one that can. `beside`: a file that looks like one and was not named.
 pub fn usable(config: &Config, beside: Option<&Path>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = config.warnings.iter().map(|text| remark(text)).collect();
-    findings.push(match &config.file {
-        Some(file) => Finding::ok(
-            TOPIC,
-            shown(Some(file)),
-            format!("is read; procedures: {}", config.procedures.len()),
-        ),
-        None => Finding::warning(
-            TOPIC,
-            "",
+    let count = config.procedures.len();
+    let mut found = Findings::about(TOPIC, shown(config.file.as_deref()));
+    match (&config.file, beside.map(Path::display)) {
+        (Some(_), _) => found.ok(format!("is read; procedures: {count}")),
+        (None, beside) => found.warning(
             "there is no configuration file: the built-in defaults apply",
             match beside {
-                Some(file) => format!(
-                    "{} is not read by itself: name it with --config or SNBB_CONFIG",
-                    file.display()
-                ),
+                Some(file) => format!("{file} is not read by itself: name it with --config or SNBB_CONFIG"),
                 None => "name one by --config PATH or the variable SNBB_CONFIG; `snbb-scheduler init` writes one"
                     .to_owned(),
             },
         ),
-    });
+    }
+    findings.append(&mut found.list);
     findings
 }
 
 fn remark(text: &str) -> Finding {
-    Finding::warning(
-        TOPIC,
-        "",
-        text,
-        "`snbb-scheduler man config` says what the key means",
-    )
+    let man = "`snbb-scheduler man config` says what the key means";
+    Finding::warning(TOPIC, "", text, man)
 }
 
 fn shown(file: Option<&Path>) -> String {

@@ -1,64 +1,163 @@
 //! The same with the surroundings that cron gives: what works in a shell and not there, and what to write into the
-//! crontab. Pure.
+//! crontab.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::{Finding, Level, few};
+use super::slurm::Inquiry;
+use super::{Finding, Level, Site, few};
+use crate::base::sys;
 use crate::executor::slurm::KEPT;
+use crate::executor::slurm::inspect::Report;
+use crate::model::config::Config;
+use crate::setup::place::CRON_PATH;
 
 const TOPIC: &str = "cron";
-/// What cron sets (crontab(5)).
-pub const PATH: &str = "/usr/bin:/bin";
+
+/// What the configuration says under cron.
+pub struct UnderCron {
+    env: Vec<(OsString, OsString)>,
+    /// The file was named by `SNBB_CONFIG`, which cron does not have.
+    by_variable: bool,
+    config: Result<Config, String>,
+}
+
+impl UnderCron {
+    /// `read`: reads the configuration with the variables that it is given.
+    pub fn new(
+        config: &Config,
+        by_variable: bool,
+        read: impl FnOnce(&dyn Fn(&str) -> Option<OsString>) -> Result<Config, String>,
+    ) -> Self {
+        let env = environment(sys::env("HOME"), &sys::user_name());
+        let file = config.file.clone();
+        let get = |name: &str| {
+            let set = env.iter().find(|(known, _)| known == name);
+            let value = set.map(|(_, value)| value.clone());
+            // A crontab names the file by --config.
+            let file = || file.clone().filter(|_| name == "SNBB_CONFIG");
+            value.or_else(|| file().map(Into::into))
+        };
+        let config = read(&get);
+        Self {
+            env,
+            by_variable: by_variable && file.is_some(),
+            config,
+        }
+    }
+}
+
+/// What Slurm was asked here, what it said, and what that was found to mean.
+pub type Here<'a> = (&'a Inquiry, &'a Report, &'a [Finding]);
+
+/// Looks at what cron changes. `here`: none without Slurm. `limit`: for Slurm's answers.
+pub fn check(
+    site: &Site,
+    cron: &UnderCron,
+    here: Option<Here<'_>>,
+    limit: Duration,
+) -> Vec<Finding> {
+    let config_problems = match &cron.config {
+        Err(error) => vec![error.clone()],
+        Ok(there) => differences(&site.config, there),
+    };
+    let search_path = cron.env.iter().find(|(name, _)| name == "PATH");
+    let search_path = search_path.map(|(_, value)| value);
+    let own_path = sys::env("PATH");
+    let scripts = site.procedures().filter_map(|procedure| {
+        // What is not found here either was told.
+        site.find_script(&procedure.script, own_path.as_ref())
+            .ok()?;
+        let error = site.find_script(&procedure.script, search_path).err()?;
+        Some((procedure.name.to_string(), error.to_string()))
+    });
+    let mut facts = Differences {
+        config_file: site.config.file.as_deref().filter(|_| cron.by_variable),
+        config_problems,
+        scripts: scripts.collect(),
+        ..Differences::default()
+    };
+    if let Some((inquiry, report, findings)) = here {
+        let config = cron.config.as_ref().unwrap_or(&site.config);
+        let there = inquiry.ask(config, cron.env.clone(), limit, true);
+        facts.sbatch = sbatch(report).filter(|_| sbatch(&there).is_none());
+        facts.there = inquiry.judge(&site.config, &there);
+        facts.here = findings;
+        facts.variables = helpers()
+            .filter_map(|name| Some((name, sys::env(name)?.to_string_lossy().into_owned())))
+            .collect();
+    }
+    judge(&facts)
+}
+
+/// Names the paths that come out differently, and what is warned about only there (a password that is not set).
+fn differences(here: &Config, there: &Config) -> Vec<String> {
+    let paths = [
+        ("dicom_root", &here.dicom_root, &there.dicom_root),
+        ("bids_root", &here.bids_root, &there.bids_root),
+        (
+            "derivatives_root",
+            &here.derivatives_root,
+            &there.derivatives_root,
+        ),
+        ("state_file", &here.state_file, &there.state_file),
+        ("log_file", &here.log_file, &there.log_file),
+    ];
+    let differing = paths.iter().filter(|(_, here, there)| here != there);
+    let paths = differing
+        .map(|(key, here, there)| format!("{key} is {}, not {}", there.display(), here.display()));
+    let warnings = there.warnings.iter().cloned();
+    let new = warnings.filter(|warning| !here.warnings.contains(warning));
+    paths.chain(new).collect()
+}
+
+fn sbatch(report: &Report) -> Option<PathBuf> {
+    let mut programs = report.programs.iter();
+    let (_, place) = programs.find(|(name, _)| *name == "sbatch")?;
+    place.as_ref().ok().cloned()
+}
 
 /// Returns the variables that help Slurm's commands to their cluster and libraries.
-pub fn helpers() -> impl Iterator<Item = &'static str> {
+fn helpers() -> impl Iterator<Item = &'static str> {
     KEPT.into_iter().chain(["LD_LIBRARY_PATH", "TZ"])
 }
 
-/// Holds what differs between this shell and cron.
-pub struct Facts<'a> {
-    pub config_file: Option<&'a Path>,
-    /// The file was named by `SNBB_CONFIG`, which cron does not have.
-    pub by_variable: bool,
+/// Returns the environment that cron gives (crontab(5)).
+fn environment(home: Option<OsString>, user: &str) -> Vec<(OsString, OsString)> {
+    let set = [("PATH", CRON_PATH), ("SHELL", "/bin/sh"), ("LOGNAME", user)];
+    let set = set.map(|(name, value)| (name.into(), value.into()));
+    let home = home.map(|home| ("HOME".into(), home));
+    set.into_iter().chain(home).collect()
+}
+
+/// What differs between this shell and cron.
+#[derive(Default)]
+struct Differences<'a> {
+    /// The file that only a variable names.
+    config_file: Option<&'a Path>,
     /// Why the configuration cannot be used there, or what it then says differently.
-    pub config_problems: Vec<String>,
+    config_problems: Vec<String>,
     /// Scripts that are not found there: procedure and message.
-    pub scripts: Vec<(String, String)>,
+    scripts: Vec<(String, String)>,
     /// What Slurm's part found here, and there.
-    pub here: &'a [Finding],
-    pub there: Vec<Finding>,
+    here: &'a [Finding],
+    there: Vec<Finding>,
     /// Where sbatch is here, if it is nowhere there.
-    pub sbatch: Option<PathBuf>,
+    sbatch: Option<PathBuf>,
     /// Of [`helpers`], those that are set here, with their values.
-    pub variables: Vec<(&'static str, String)>,
+    variables: Vec<(&'static str, String)>,
 }
 
-/// Returns the environment that cron gives.
-pub fn environment(home: Option<OsString>, user: &str) -> Vec<(OsString, OsString)> {
-    let mut env: Vec<(OsString, OsString)> =
-        [("PATH", PATH), ("SHELL", "/bin/sh"), ("LOGNAME", user)]
-            .into_iter()
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect();
-    env.extend(home.map(|home| ("HOME".into(), home)));
-    env
-}
-
-/// Judges the difference.
-pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
+fn judge(facts: &Differences<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if facts.by_variable
-        && let Some(file) = facts.config_file
-    {
+    if let Some(file) = facts.config_file {
+        let file = file.display();
         findings.push(Finding::warning(
             TOPIC,
             "SNBB_CONFIG",
             "the configuration is named by a variable that cron does not have",
-            format!(
-                "write `snbb-scheduler --config {} -q run` into the crontab",
-                file.display()
-            ),
+            format!("write `snbb-scheduler --config {file} -q run` into the crontab"),
         ));
     }
     for problem in &facts.config_problems {
@@ -72,47 +171,41 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
     for (procedure, message) in &facts.scripts {
         findings.push(Finding::error(
             TOPIC,
-            procedure.clone(),
+            procedure,
             format!("under cron: {message}"),
             "set script_dir, or give the script's absolute path",
         ));
     }
-    let news: Vec<&Finding> = facts
-        .there
-        .iter()
-        .filter(|finding| is_news(finding, facts.here))
-        .collect();
     let advice = crontab(facts);
-    findings.extend(news.iter().map(|finding| {
-        let about = match finding.about.as_str() {
-            "" => finding.topic.to_owned(),
-            about => about.to_owned(),
-        };
-        let advice = match &advice {
-            Some(lines) => lines.clone(),
-            None => finding.advice.clone().unwrap_or_default(),
-        };
-        Finding {
-            topic: TOPIC,
-            about,
-            text: format!("under cron: {}", finding.text),
-            advice: Some(advice),
-            ..(*finding).clone()
-        }
-    }));
+    let news = facts.there.iter();
+    findings.extend(
+        news.filter(|finding| is_news(finding, facts.here))
+            .map(|finding| {
+                let about = match finding.about.as_str() {
+                    "" => finding.topic.to_owned(),
+                    about => about.to_owned(),
+                };
+                Finding {
+                    level: finding.level,
+                    topic: TOPIC,
+                    about,
+                    text: format!("under cron: {}", finding.text),
+                    advice: advice.clone().or_else(|| finding.advice.clone()),
+                }
+            }),
+    );
     if findings.is_empty() {
-        let checked: Vec<&str> = facts
+        let works = facts
             .there
             .iter()
-            .filter(|finding| finding.level == Level::Ok)
-            .map(|finding| finding.topic)
-            .fold(Vec::new(), |mut topics, topic| {
-                if !topics.contains(&topic) {
-                    topics.push(topic);
-                }
-                topics
-            });
-        let text = match checked.as_slice() {
+            .filter(|finding| finding.level == Level::Ok);
+        let mut topics: Vec<&str> = Vec::new();
+        for finding in works {
+            if !topics.contains(&finding.topic) {
+                topics.push(finding.topic);
+            }
+        }
+        let text = match topics.as_slice() {
             [] => "nothing is worse under cron".to_owned(),
             topics => format!(
                 "works with the surroundings of cron too: {}",
@@ -126,36 +219,31 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
 
 /// True if a finding is worse than what is said of the same thing here.
 fn is_news(finding: &Finding, here: &[Finding]) -> bool {
-    let known = here
-        .iter()
-        .filter(|known| known.topic == finding.topic && known.about == finding.about)
-        .map(|known| known.level)
-        .max();
-    finding.level > known.unwrap_or(Level::Ok)
+    let known = here.iter();
+    let known =
+        known.filter(|known| (known.topic, &known.about) == (finding.topic, &finding.about));
+    finding.level > known.map(|known| known.level).max().unwrap_or(Level::Ok)
 }
 
 /// Returns what helps, as far as it can be told from what is set here.
-fn crontab(facts: &Facts<'_>) -> Option<String> {
+fn crontab(facts: &Differences<'_>) -> Option<String> {
     let mut lines = Vec::new();
     if let Some(dir) = facts.sbatch.as_deref().and_then(Path::parent) {
         let dir = dir.display();
         lines.push(format!(
-            "set slurm_bin_dir: {dir} in the configuration, or write the line PATH={dir}:{PATH} into the crontab"
+            "set slurm_bin_dir: {dir} in the configuration, or write the line PATH={dir}:{CRON_PATH} into the crontab"
         ));
     }
-    let variables: Vec<String> = facts
-        .variables
-        .iter()
-        .map(|(name, value)| match *name {
-            // A token is a secret, and ends.
-            "SLURM_JWT" => "SLURM_JWT=... (a token that is still valid then)".to_owned(),
-            name => format!("{name}={value}"),
-        })
-        .collect();
+    let variables = facts.variables.iter().map(|(name, value)| match *name {
+        // A token is a secret, and ends.
+        "SLURM_JWT" => "SLURM_JWT=... (a token that is still valid then)".to_owned(),
+        name => format!("{name}={value}"),
+    });
+    let variables: Vec<String> = variables.collect();
     if !variables.is_empty() {
+        let variables = few(&variables);
         lines.push(format!(
-            "write into the crontab what is set here: {}",
-            few(&variables)
+            "write into the crontab what is set here: {variables}"
         ));
     }
     (!lines.is_empty()).then(|| lines.join("; "))
@@ -165,16 +253,11 @@ fn crontab(facts: &Facts<'_>) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn facts<'a>(here: &'a [Finding], there: Vec<Finding>) -> Facts<'a> {
-        Facts {
-            config_file: Some(Path::new("/s/config.yaml")),
-            by_variable: false,
-            config_problems: Vec::new(),
-            scripts: Vec::new(),
+    fn facts<'a>(here: &'a [Finding], there: Vec<Finding>) -> Differences<'a> {
+        Differences {
             here,
             there,
-            sbatch: None,
-            variables: Vec::new(),
+            ..Differences::default()
         }
     }
 
@@ -210,7 +293,7 @@ mod tests {
         );
         assert_eq!(plain[1].about, "queue");
         assert_eq!(plain[1].advice.as_deref(), Some("see whether it runs"));
-        let known = judge(&Facts {
+        let known = judge(&Differences {
             sbatch: Some("/opt/slurm/bin/sbatch".into()),
             variables: vec![
                 ("SLURM_CONF_SERVER", "ctl:6817".to_owned()),
@@ -230,8 +313,8 @@ mod tests {
 
     #[test]
     fn configuration_and_scripts_that_need_a_shell_are_told() {
-        let findings = judge(&Facts {
-            by_variable: true,
+        let findings = judge(&Differences {
+            config_file: Some(Path::new("/s/config.yaml")),
             config_problems: vec!["${STUDY} is not set".to_owned()],
             scripts: vec![("prep".to_owned(), "script 'a.sh' was not found".to_owned())],
             ..facts(&[], Vec::new())
@@ -261,7 +344,7 @@ mod tests {
     fn the_environment_is_short() {
         let env = environment(Some("/home/a".into()), "a");
         assert_eq!(env.len(), 4);
-        assert!(env.contains(&("PATH".into(), PATH.into())));
+        assert!(env.contains(&("PATH".into(), CRON_PATH.into())));
         assert_eq!(environment(None, "a").len(), 3);
     }
 }

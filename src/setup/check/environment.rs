@@ -1,4 +1,4 @@
-//! The variables of the calling shell that a person may count on, and that have no effect. Pure.
+//! The variables of the calling shell that a person may count on, and that have no effect.
 
 use std::path::Path;
 
@@ -21,17 +21,9 @@ const CHOOSERS: [(&str, &str); 8] = [
     ("SBATCH_CLUSTERS", "sbatch_args: [--clusters=...]"),
 ];
 
-/// Where time zones lie (tzset(3)).
-pub const ZONES: &str = "/usr/share/zoneinfo";
-
-/// Judges an environment. `has_zone`: there is a file of that name below [`ZONES`].
-pub fn judge(
-    config: &Config,
-    env: &dyn Fn(&str) -> Option<String>,
-    has_zone: &dyn Fn(&Path) -> bool,
-) -> Vec<Finding> {
+/// Judges an environment.
+pub fn judge(config: &Config, env: &dyn Fn(&str) -> Option<String>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let is_slurm = config.executor == ExecutorKind::Slurm;
     // An exported root may be another study's, and cron does not have it.
     for (variable, key, root) in [
         (Variable::BidsRoot, "bids_root", &config.bids_root),
@@ -43,13 +35,11 @@ pub fn judge(
     ] {
         let name = variable.name();
         if let Some(value) = env(name).filter(|value| Path::new(value) != root) {
+            let root = root.display();
             findings.push(Finding::warning(
                 TOPIC,
                 name,
-                format!(
-                    "{name}={value} is set, and jobs get {key} instead ({})",
-                    root.display()
-                ),
+                format!("{name}={value} is set, and jobs get {key} instead ({root})"),
                 format!(
                     "unset it, or set it in the procedure's `env` if compute nodes see {key} there"
                 ),
@@ -57,68 +47,41 @@ pub fn judge(
         }
     }
     // Inside a job Slurm sets some of them by itself.
-    if is_slurm && env("SLURM_JOB_ID").is_none() {
+    if config.executor == ExecutorKind::Slurm && env("SLURM_JOB_ID").is_none() {
         for (name, key) in CHOOSERS {
-            if let Some(value) = env(name) {
-                findings.push(Finding::warning(
-                    TOPIC,
-                    name,
-                    format!("{name}={value} is set, and is not passed on to sbatch"),
-                    format!(
-                        "set {key} in the configuration instead: jobs must not depend on who calls"
-                    ),
-                ));
-            }
-        }
-    }
-    if let Some(zone) = env("TZ") {
-        let name = zone.trim_start_matches(':');
-        // `CET-1CEST` is a rule, not a name.
-        if name.contains('/') && !has_zone(&Path::new(ZONES).join(name)) {
+            let Some(value) = env(name) else { continue };
             findings.push(Finding::warning(
                 TOPIC,
-                "TZ",
-                format!("TZ={zone} is no time zone of this machine, so that UTC is taken"),
-                "correct or unset it: accounting is asked with local times",
+                name,
+                format!("{name}={value} is set, and is not passed on to sbatch"),
+                format!(
+                    "set {key} in the configuration instead: jobs must not depend on who calls"
+                ),
             ));
         }
     }
     if findings.is_empty() {
-        findings.push(Finding::ok(
-            TOPIC,
-            "",
-            "no variable is set that would surprise",
-        ));
+        let text = "no variable is set that would surprise";
+        findings.push(Finding::ok(TOPIC, "", text));
     }
     findings
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Level;
+    use super::super::testing;
     use super::*;
 
     fn told(executor: &str, set: &[(&str, &str)]) -> Vec<String> {
-        let config = crate::config::load::interpret(
-            format!("executor: {executor}\nbids_root: /b\n").as_bytes(),
-            Some(Path::new("/s/config.yaml")),
-            false,
-            &|_| None,
-            &crate::config::Overrides::default(),
-            Path::new("/s"),
-        )
-        .unwrap();
+        let config = testing::config(&format!("executor: {executor}\nbids_root: /b\n"));
         let env = |name: &str| {
             let mut set = set.iter();
             set.find(|(known, _)| *known == name)
                 .map(|(_, value)| (*value).to_owned())
         };
-        let has_zone = |path: &Path| path.ends_with("zoneinfo/Europe/Zurich");
-        judge(&config, &env, &has_zone)
-            .into_iter()
-            .filter(|finding| finding.level != Level::Ok)
-            .map(|finding| finding.about)
-            .collect()
+        let findings = judge(&config, &env);
+        let told = testing::trouble(&findings).into_iter();
+        told.map(|finding| finding.about.clone()).collect()
     }
 
     #[test]
@@ -129,11 +92,6 @@ mod tests {
             (&[("SLURM_CLUSTERS", "x")], Some("SLURM_CLUSTERS")),
             (&[("SLURM_CONF", "/x"), ("SLURM_JWT", "x")], None),
             (&[("SLURM_ACCOUNT", "x"), ("SLURM_JOB_ID", "7")], None),
-            (&[("TZ", "Europe/Zurich")], None),
-            (&[("TZ", ":Europe/Zurich")], None),
-            (&[("TZ", "Europe/Zürich")], Some("TZ")),
-            (&[("TZ", "CET-1CEST")], None),
-            (&[("TZ", "UTC")], None),
         ] {
             let expected: Vec<&str> = expected.into_iter().collect();
             assert_eq!(told("slurm", set), expected, "{set:?}");

@@ -1,152 +1,191 @@
-//! Where the program itself writes: the directories of state, audit log, jobs' logs and figures. Pure.
+//! Where the program itself and the logs of its jobs are written.
 
 use std::path::{Path, PathBuf};
 
-use super::Finding;
-use crate::decide::safety::SafetyStop;
+use super::file_system::{self, Use};
+use super::{Finding, Findings, Site, clock, trial};
+use crate::decide::safety::space;
 use crate::decide::safety::space::Room;
+use crate::setup::place::{self, Place};
+use crate::store::state_file::Store;
 
-/// Holds what is known of one directory.
+const FEWER_LOGS: &str =
+    "make room there: `clean --logs --older-than 90d` removes logs of complete tasks";
+
+/// A directory as it was seen.
 #[derive(Debug, Clone)]
-pub struct Place<'a> {
-    pub topic: &'static str,
+struct Written<'a> {
+    topic: &'static str,
     /// The key in the configuration that names it.
-    pub key: &'static str,
-    pub dir: &'a Path,
-    pub look: Look,
-    /// Permission bits and the names of group and owner are of interest for the state only.
-    pub mode: Option<u32>,
+    key: &'static str,
+    dir: &'a Path,
+    place: Place,
+    /// This user may make files in it, or in the directory above that is there.
+    is_writable: bool,
+    /// Permission bits; of interest for the state only.
+    mode: Option<u32>,
     /// The key of the data root that it lies below.
-    pub below: Option<&'static str>,
+    below: Option<&'static str>,
 }
 
-/// Says what stands at the path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Look {
-    Writable,
-    Unwritable,
-    /// It is made when it is needed; `in_writable`: the directory above lets this user do that.
-    Missing {
-        in_writable: bool,
-    },
-    NotADirectory,
-    /// The system's words.
-    Unreadable(String),
-}
-
-/// Judges one directory. `matters`: without it `run` stops.
-pub fn judge(place: &Place<'_>, matters: bool) -> Vec<Finding> {
-    let (topic, key) = (place.topic, place.key);
-    let about = place.dir.display().to_string();
-    let bad = |text: &str, advice: String| {
-        if matters {
-            Finding::error(topic, about.clone(), text, advice)
-        } else {
-            Finding::warning(topic, about.clone(), text, advice)
-        }
-    };
-    let elsewhere = format!("give this user write permission on it, or set {key} to another place");
-    let mut findings = vec![match &place.look {
-        Look::Writable => Finding::ok(topic, about.clone(), "is there and can be written to"),
-        Look::Unwritable => bad("this user may write nothing in it", elsewhere),
-        Look::Missing { in_writable: true } => {
-            Finding::ok(topic, about.clone(), "is not there yet and will be made")
-        }
-        Look::Missing { in_writable: false } => bad(
-            "is not there, and this user may not make it",
-            format!("make it, or set {key} to another place"),
-        ),
-        Look::NotADirectory => bad(
-            "is not a directory",
-            format!("set {key} to another place, or move the file away"),
-        ),
-        Look::Unreadable(error) => bad(&format!("cannot be looked at: {error}"), elsewhere),
-    }];
-    if let Some(root) = place.below {
-        findings.push(Finding::warning(
+/// Looks at the directories that the program writes to, and tries that of the state.
+pub fn check(site: &Site) -> Vec<Finding> {
+    let config = &site.config;
+    // Links of the file itself are followed, as for the state.
+    let state_file = Store::at(&config.state_file)
+        .map_or_else(|_| config.state_file.clone(), |store| store.paths.state);
+    let state_dir = place::parent(&state_file);
+    let log_file_dir = place::parent(&config.log_file);
+    let log_dir = config.slurm.log_dir.clone();
+    let mut dirs = vec![("state_file", "state_file", state_dir.clone(), Use::State)];
+    if log_file_dir != state_dir {
+        dirs.push(("log_file", "log_file", log_file_dir, Use::Log));
+    }
+    dirs.extend(log_dir.map(|dir| ("log_dir", "slurm_log_dir", dir, Use::Log)));
+    let roots = [
+        ("dicom_root", &config.dicom_root),
+        ("bids_root", &config.bids_root),
+        ("derivatives_root", &config.derivatives_root),
+    ]
+    .map(|(key, root)| (key, place::resolved(root)));
+    let mut findings = Vec::new();
+    for (topic, key, dir, purpose) in &dirs {
+        let written = Written {
             topic,
-            about.clone(),
-            format!("is below {root}, where the program else writes nothing"),
-            format!("set {key} to a place outside, unless this is on purpose: datasets are copied and validated as a whole"),
+            key,
+            dir,
+            place: place::look(dir),
+            is_writable: place::is_writable(&place::existing(dir)),
+            mode: place::mode(dir).filter(|_| *purpose == Use::State),
+            below: root_above(&place::resolved(dir), &roots),
+        };
+        let found = judge(&written);
+        let is_usable = !found.iter().any(|f| f.level == super::Level::Error);
+        findings.extend(found);
+        findings.extend(file_system::check(site, topic, *purpose, dir));
+        if *purpose == Use::State && is_usable {
+            let dir = place::existing(dir);
+            let trial = trial::run(&dir);
+            findings.extend(trial::judge(&dir, &trial));
+            let why = "whether outputs and DICOM files are new is judged by their times";
+            let written = trial.written.into_iter();
+            findings.extend(written.flat_map(|reading| {
+                clock::judge(dir.display(), "the file server's", reading, why)
+            }));
+        }
+        if *topic == "log_dir" {
+            let room = space::of_directory(dir);
+            findings.extend(judge_room(
+                topic,
+                dir,
+                room,
+                config.safety.min_free,
+                FEWER_LOGS,
+            ));
+        }
+    }
+    if config.slurm.log_dir.is_none() && site.is_slurm() {
+        findings.push(Finding::warning(
+            "log_dir",
+            "",
+            "there is no slurm_log_dir: jobs write to the directory that the call was made in, and `logs` finds nothing",
+            "set slurm_log_dir to a directory that all nodes see",
         ));
     }
-    if topic == "state_file" && place.mode.is_some_and(|mode| mode & 0o1002 == 0o002) {
-        findings.push(Finding::warning(
-            topic,
-            about,
-            "every user of the machine may replace files in it",
-            format!("chmod o-w {}", place.dir.display()),
+    let rooms = space::look(config);
+    let stops = space::judge(config, &rooms);
+    let is_stopped = !stops.is_empty();
+    for stop in stops {
+        let topic = match stop.name.as_str() {
+            "space/log_file" => "log_file",
+            _ => "state_file",
+        };
+        let text = format!("{}; `run` would submit nothing (safety stop)", stop.message);
+        findings.push(Finding::error(topic, "", text, stop.hint));
+    }
+    if !is_stopped {
+        let needed = config.safety.min_free;
+        let advice = format!("make room there: at {} MB runs stop", needed >> 20);
+        findings.extend(judge_room(
+            "state_file",
+            &state_file,
+            rooms[0],
+            needed,
+            &advice,
         ));
     }
     findings
 }
 
-/// Judges the room for state and audit log. `free`: bytes, where the file system tells.
-pub fn judge_room(
-    stops: &[SafetyStop],
-    free: Option<u64>,
-    needed: u64,
-    state_file: &Path,
-) -> Vec<Finding> {
-    if !stops.is_empty() {
-        return stops
-            .iter()
-            .map(|stop| {
-                let topic = match stop.name.as_str() {
-                    "space/log_file" => "log_file",
-                    _ => "state_file",
-                };
-                let text = format!("{}; `run` would submit nothing (safety stop)", stop.message);
-                Finding::error(topic, "", text, &stop.hint)
-            })
-            .collect();
+/// Judges one directory.
+fn judge(written: &Written<'_>) -> Vec<Finding> {
+    let (key, dir) = (written.key, written.dir.display());
+    let mut findings = Findings::about(written.topic, &dir);
+    let elsewhere = format!("give this user write permission on it, or set {key} to another place");
+    match (&written.place, written.is_writable) {
+        (Place::Directory, true) => findings.ok("is there and can be written to"),
+        (Place::Directory, false) => findings.error("this user may write nothing in it", elsewhere),
+        (Place::Missing, true) => findings.ok("is not there yet and will be made"),
+        (Place::Missing, false) => findings.error(
+            "is not there, and this user may not make it",
+            format!("make it, or set {key} to another place"),
+        ),
+        (Place::Other, _) => findings.error(
+            "is not a directory",
+            format!("set {key} to another place, or move the file away"),
+        ),
+        (Place::Unreadable(error), _) => {
+            findings.error(format!("cannot be looked at: {error}"), elsewhere);
+        }
     }
-    let Some(free) = free else {
-        return Vec::new();
-    };
-    let about = state_file.display().to_string();
-    if needed > 0 && free < needed.saturating_mul(10) {
-        return vec![Finding::warning(
-            "state_file",
-            about,
-            format!(
-                "its file system has {} MB left; at {} MB runs stop",
-                free >> 20,
-                needed >> 20
-            ),
-            "make room there",
-        )];
+    if let Some(root) = written.below {
+        findings.warning(
+            format!("is below {root}, where the program else writes nothing"),
+            format!("set {key} to a place outside, unless this is on purpose: datasets are copied and validated as a whole"),
+        );
     }
-    vec![Finding::ok(
-        "state_file",
-        about,
-        format!("its file system has {} MB left", free >> 20),
-    )]
+    if written.mode.is_some_and(|mode| mode & 0o1002 == 0o002) {
+        findings.warning(
+            "every user of the machine may replace files in it",
+            format!("chmod o-w {dir}"),
+        );
+    }
+    findings.list
 }
 
-/// Judges the room for the logs of jobs: Slurm fails a job that cannot write its own, and says nothing of why.
-pub fn judge_log_room(dir: &Path, room: Option<Room>, needed: u64) -> Option<Finding> {
-    let room = room?;
-    let about = dir.display().to_string();
-    let advice = "make room there: `clean --logs --older-than 90d` removes logs of complete tasks";
-    if !room.has_inodes {
-        let text = "no further file can be made on its file system (no free inodes): jobs fail without a log";
-        return Some(Finding::error("log_dir", about, text, advice));
+/// Judges what a file system has left, if it tells. Slurm fails a job that cannot write its log, and does not say why.
+fn judge_room(
+    topic: &'static str,
+    path: &Path,
+    room: Option<Room>,
+    needed: u64,
+    advice: &str,
+) -> Vec<Finding> {
+    let mut findings = Findings::about(topic, path.display());
+    match room {
+        Some(room) if !room.has_inodes => findings.error(
+            "no further file can be made on its file system (no free inodes)",
+            advice,
+        ),
+        Some(Room {
+            free: Some(free), ..
+        }) => {
+            let text = format!("its file system has {} MB left", free >> 20);
+            if free < needed {
+                findings.error(format!("{text}: jobs fail, or leave no log"), advice);
+            } else if free < needed.saturating_mul(10) {
+                findings.warning(text, advice);
+            } else {
+                findings.ok(text);
+            }
+        }
+        _ => {}
     }
-    let free = room.free?;
-    let text = format!("its file system has {} MB left", free >> 20);
-    Some(if free < needed {
-        let text = format!("{text}: jobs fail, or leave no log");
-        Finding::error("log_dir", about, text, advice)
-    } else if free < needed.saturating_mul(10) {
-        Finding::warning("log_dir", about, text, advice)
-    } else {
-        Finding::ok("log_dir", about, text)
-    })
+    findings.list
 }
 
 /// Returns the key of the root that a path lies below.
-pub fn root_above(path: &Path, roots: &[(&'static str, PathBuf)]) -> Option<&'static str> {
+fn root_above(path: &Path, roots: &[(&'static str, PathBuf)]) -> Option<&'static str> {
     let (key, _) = roots.iter().find(|(_, root)| path.starts_with(root))?;
     Some(*key)
 }
@@ -157,16 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_file_system_of_logs_is_an_error() {
-        let dir = Path::new("/logs");
-        let level = |free, has_inodes| {
-            let room = Room {
-                device: 1,
-                free,
-                has_inodes,
-            };
-            judge_log_room(dir, Some(room), 16 << 20).map(|finding| finding.level)
-        };
+    fn a_full_file_system_is_an_error() {
         for (free, has_inodes, expected) in [
             (Some(0), true, Some(Level::Error)),
             (Some(1 << 40), false, Some(Level::Error)),
@@ -174,17 +204,25 @@ mod tests {
             (Some(1 << 40), true, Some(Level::Ok)),
             (None, true, None),
         ] {
-            assert_eq!(level(free, has_inodes), expected, "{free:?} {has_inodes}");
+            let room = Room {
+                device: 1,
+                free,
+                has_inodes,
+            };
+            let findings = judge_room("log_dir", Path::new("/logs"), Some(room), 16 << 20, "x");
+            let level = findings.first().map(|finding| finding.level);
+            assert_eq!(level, expected, "{free:?} {has_inodes}");
         }
-        assert_eq!(judge_log_room(dir, None, 1), None);
+        assert!(judge_room("log_dir", Path::new("/logs"), None, 1, "x").is_empty());
     }
 
-    fn place(look: Look) -> Place<'static> {
-        Place {
+    fn written(place: Place, is_writable: bool) -> Written<'static> {
+        Written {
             topic: "state_file",
             key: "state_file",
             dir: Path::new("/s"),
-            look,
+            place,
+            is_writable,
             mode: Some(0o2775),
             below: None,
         }
@@ -192,69 +230,42 @@ mod tests {
 
     #[test]
     fn each_sight_of_a_directory_has_its_level() {
-        for (look, expected) in [
-            (Look::Writable, Level::Ok),
-            (Look::Unwritable, Level::Error),
-            (Look::Missing { in_writable: true }, Level::Ok),
-            (Look::Missing { in_writable: false }, Level::Error),
-            (Look::NotADirectory, Level::Error),
-            (Look::Unreadable("Input/output error".into()), Level::Error),
+        let unreadable = Place::Unreadable("Input/output error".into());
+        for (place, is_writable, expected) in [
+            (Place::Directory, true, Level::Ok),
+            (Place::Directory, false, Level::Error),
+            (Place::Missing, true, Level::Ok),
+            (Place::Missing, false, Level::Error),
+            (Place::Other, false, Level::Error),
+            (unreadable, false, Level::Error),
         ] {
-            let findings = judge(&place(look.clone()), true);
+            let findings = judge(&written(place.clone(), is_writable));
             assert_eq!(findings.len(), 1);
-            assert_eq!(findings[0].level, expected, "{look:?}");
-            let minor = judge(&place(look.clone()), false);
-            assert_eq!(minor[0].level, expected.min(Level::Warning), "{look:?}");
+            assert_eq!(findings[0].level, expected, "{place:?}");
         }
     }
 
     #[test]
     fn a_place_below_a_root_or_open_to_all_is_a_warning() {
-        let below = Place {
+        let below = Written {
             below: Some("bids_root"),
-            ..place(Look::Writable)
+            ..written(Place::Directory, true)
         };
-        assert_eq!(judge(&below, true)[1].level, Level::Warning);
+        assert_eq!(judge(&below)[1].level, Level::Warning);
         for (mode, count) in [(0o777, 2), (0o1777, 1), (0o775, 1)] {
-            let open = Place {
+            let open = Written {
                 mode: Some(mode),
-                ..place(Look::Writable)
+                ..written(Place::Directory, true)
             };
-            assert_eq!(judge(&open, true).len(), count, "{mode:o}");
+            assert_eq!(judge(&open).len(), count, "{mode:o}");
         }
         let roots = [
             ("bids_root", PathBuf::from("/d/bids")),
             ("dicom_root", "/d/dicom".into()),
         ];
-        assert_eq!(
-            root_above(Path::new("/d/dicom/x"), &roots),
-            Some("dicom_root")
-        );
-        assert_eq!(root_above(Path::new("/d/bids"), &roots), Some("bids_root"));
-        assert_eq!(root_above(Path::new("/d/bids2"), &roots), None);
-    }
-
-    #[test]
-    fn room_is_judged_by_what_a_run_needs() {
-        let judged = |free: Option<u64>, needed| {
-            let findings = judge_room(&[], free, needed, Path::new("/s"));
-            findings.first().map(|finding| finding.level)
-        };
-        assert_eq!(judged(Some(1 << 40), 16 << 20), Some(Level::Ok));
-        assert_eq!(judged(Some(100 << 20), 16 << 20), Some(Level::Warning));
-        assert_eq!(judged(Some(0), 0), Some(Level::Ok));
-        assert_eq!(judged(None, 16 << 20), None);
-        let stop = SafetyStop {
-            name: "space/log_file".into(),
-            figure: 1,
-            message: "no room".into(),
-            hint: "make room".into(),
-            can_be_accepted: false,
-        };
-        let findings = judge_room(&[stop], Some(0), 16 << 20, Path::new("/s"));
-        assert_eq!(
-            (findings[0].level, findings[0].topic),
-            (Level::Error, "log_file")
-        );
+        let above = |path: &str| root_above(Path::new(path), &roots);
+        assert_eq!(above("/d/dicom/x"), Some("dicom_root"));
+        assert_eq!(above("/d/bids"), Some("bids_root"));
+        assert_eq!(above("/d/bids2"), None);
     }
 }

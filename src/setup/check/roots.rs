@@ -1,170 +1,211 @@
-//! The three roots: are they there, can they be read, can jobs write to them. Pure.
+//! The three roots: are they there, can they be read, can jobs write to them.
 
 use std::path::{Path, PathBuf};
 
-use super::{Finding, few};
+use super::file_system::{self, Use};
+use super::{Finding, Findings, Site, few};
+use crate::base::regular::words;
 use crate::base::shell;
+use crate::decide::safety;
+use crate::model::bids::SessionSource;
+use crate::model::procedure::Procedure;
+use crate::model::state::State;
 use crate::setup::catalogue;
+use crate::setup::place::{self, Place};
 
-/// Holds what is known of one root.
-#[derive(Debug, Clone)]
-pub struct Root<'a> {
-    /// Its key in the configuration.
-    pub key: &'static str,
-    pub path: &'a Path,
+/// A root as it was seen.
+struct Root<'a> {
+    key: &'static str,
+    path: &'a Path,
     /// Sessions are looked for here.
-    pub is_source: bool,
+    is_source: bool,
     /// Jobs of some procedure write here.
-    pub takes_outputs: bool,
-    pub look: Look,
+    takes_outputs: bool,
+    place: Place,
+    is_empty: bool,
     /// Output directories, or the root itself, in which this user may make nothing.
-    pub unwritable: Vec<PathBuf>,
+    unwritable: Vec<PathBuf>,
     /// Why `run` would stop over this root, and the way out.
-    pub stop: Option<(String, String)>,
+    stop: Option<(String, String)>,
+    /// Procedures that need the description of a dataset that has none.
+    undescribed: Vec<String>,
 }
 
-/// Says what stands at the path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Look {
-    There,
-    Empty,
-    Missing,
-    NotADirectory,
-    /// The system's words.
-    Unreadable(String),
+pub fn check(site: &Site, key: &'static str, state: Option<&State>) -> Vec<Finding> {
+    let config = &site.config;
+    let (path, source) = match key {
+        "dicom_root" => (&config.dicom_root, Some(SessionSource::Dicom)),
+        "bids_root" => (&config.bids_root, Some(SessionSource::Bids)),
+        _ => (&config.derivatives_root, None),
+    };
+    let writes_here = |procedure: &&Procedure| match procedure.output_dir.as_os_str().is_empty() {
+        true => key == "bids_root",
+        false => key == "derivatives_root",
+    };
+    let outputs = site.procedures().filter(writes_here);
+    let outputs: Vec<PathBuf> = outputs.map(|p| path.join(&p.output_dir)).collect();
+    let mut place = place::look(path);
+    let mut is_empty = false;
+    if place == Place::Directory {
+        match place::is_empty(path) {
+            Ok(found) => is_empty = found,
+            Err(error) => place = Place::Unreadable(words(&error)),
+        }
+    }
+    let stops = state.map(|state| safety::roots::judge(config, state, safety::roots::look));
+    let mut stops = stops.into_iter().flatten();
+    let stop = stops.find(|stop| stop.name == format!("root/{key}"));
+    // One that is empty is still to be filled, by a converter that writes the description. A link whose content is not
+    // here (git-annex) is enough.
+    let is_described = key != "bids_root"
+        || is_empty
+        || path.join(catalogue::DESCRIPTION).symlink_metadata().is_ok();
+    let needs_description = |procedure: &&Procedure| {
+        let app = catalogue::app(&procedure.name);
+        !is_described && app.is_some_and(|app| app.needs_description())
+    };
+    let needing = site.procedures().filter(needs_description);
+    let mut findings = judge(&Root {
+        key,
+        path,
+        is_source: source.is_some_and(|source| config.sessions == source),
+        takes_outputs: !outputs.is_empty(),
+        place,
+        is_empty,
+        unwritable: unwritable(path, outputs),
+        stop: stop.map(|stop| (stop.message, stop.hint)),
+        undescribed: needing
+            .map(|procedure| procedure.name.to_string())
+            .collect(),
+    });
+    findings.extend(file_system::check(site, key, Use::Data, path));
+    findings
 }
 
-/// Judges one root.
-pub fn judge(root: &Root<'_>) -> Vec<Finding> {
-    let about = root.path.display().to_string();
+/// Returns the output directories, or their root, in which this user may make nothing.
+fn unwritable(root: &Path, outputs: Vec<PathBuf>) -> Vec<PathBuf> {
+    let places = outputs.into_iter().map(|dir| match place::mode(&dir) {
+        Some(_) => dir,
+        None => root.to_owned(),
+    });
+    let mut found: Vec<PathBuf> = places.filter(|dir| !place::is_writable(dir)).collect();
+    found.dedup();
+    found
+}
+
+fn judge(root: &Root<'_>) -> Vec<Finding> {
     let key = root.key;
-    let mut findings = Vec::new();
+    let mut findings = Findings::about(key, root.path.display());
     if let Some((message, hint)) = &root.stop {
-        findings.push(Finding::error(
-            key,
-            about,
+        findings.error(
             format!("{message}; `run` would submit nothing (safety stop)"),
             hint,
-        ));
-        return findings;
+        );
+        return findings.list;
     }
-    let is_needed = root.is_source || root.takes_outputs;
     let mounted = format!(
         "see that its file system is mounted, and that '{key}' in the configuration is right"
     );
-    findings.push(match &root.look {
-        _ if !is_needed && !matches!(root.look, Look::There | Look::Empty) => {
-            Finding::ok(key, about, "is not used by this configuration")
+    let is_used = root.is_source || root.takes_outputs;
+    match &root.place {
+        place if !is_used && *place != Place::Directory => {
+            findings.ok("is not used by this configuration");
         }
-        Look::Missing if root.is_source => Finding::error(
-            key,
-            about,
-            "does not exist, so there are no sessions",
-            mounted,
-        ),
-        Look::Missing => Finding::warning(
-            key,
-            about,
+        Place::Missing if root.is_source => {
+            findings.error("does not exist, so there are no sessions", mounted);
+        }
+        Place::Missing => findings.warning(
             "does not exist; the job scripts would have to make it",
             format!("{mounted}; for a new study, make the directory"),
         ),
-        Look::NotADirectory => Finding::error(
-            key,
-            about,
+        Place::Other => findings.error(
             "is not a directory",
             format!("correct '{key}' in the configuration"),
         ),
-        Look::Unreadable(error) => Finding::error(
-            key,
-            about,
+        Place::Unreadable(error) => findings.error(
             format!("cannot be read: {error}"),
             "the user who runs this needs read and search permission on it",
         ),
-        Look::Empty if root.is_source => Finding::warning(
-            key,
-            about,
+        Place::Directory if root.is_empty && root.is_source => findings.warning(
             "is empty, so there are no sessions",
             format!("{mounted}; for a new study, wait for the first data"),
         ),
-        Look::Empty => Finding::ok(key, about, "is empty: nothing is done yet"),
-        Look::There => Finding::ok(key, about, "is there and can be read"),
-    });
-    if !root.unwritable.is_empty() && matches!(root.look, Look::There | Look::Empty) {
-        let paths: Vec<String> = root
-            .unwritable
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect();
-        findings.push(Finding::warning(
+        Place::Directory if root.is_empty => findings.ok("is empty: nothing is done yet"),
+        Place::Directory => findings.ok("is there and can be read"),
+    }
+    if root.place != Place::Directory {
+        return findings.list;
+    }
+    if !root.undescribed.is_empty() {
+        let file = root.path.join(catalogue::DESCRIPTION);
+        let name = root.path.file_name().unwrap_or_default().to_string_lossy();
+        findings.warning(
+            format!(
+                "has no {}, without which it is no BIDS dataset to {}",
+                catalogue::DESCRIPTION,
+                few(&root.undescribed)
+            ),
+            format!(
+                "the catalogue's heudiconv and dcm2bids write one; otherwise: echo {} >{}",
+                shell::quote(&catalogue::description(&name)),
+                shell::quote(&file.to_string_lossy())
+            ),
+        );
+    }
+    let paths = root.unwritable.iter();
+    let paths: Vec<String> = paths.map(|path| path.display().to_string()).collect();
+    if !paths.is_empty() {
+        findings.list.push(Finding::warning(
             key,
-            super::few(&paths),
+            few(&paths),
             "this user may make nothing in it from this host, and jobs run as this user",
             "give the user write permission, or call the program as the user whose jobs may write there",
         ));
     }
-    findings
-}
-
-/// Reports that a dataset has no description, which these procedures need.
-pub fn no_description(dataset: &Path, procedures: &[String]) -> Finding {
-    let file = dataset.join(catalogue::DESCRIPTION);
-    let name = dataset.file_name().unwrap_or_default().to_string_lossy();
-    let text = catalogue::description(&name);
-    Finding::warning(
-        "bids_root",
-        dataset.display().to_string(),
-        format!(
-            "has no {}, without which it is no BIDS dataset to {}",
-            catalogue::DESCRIPTION,
-            few(procedures)
-        ),
-        format!(
-            "the catalogue's heudiconv and dcm2bids write one; otherwise: echo {} >{}",
-            shell::quote(&text),
-            shell::quote(&file.to_string_lossy())
-        ),
-    )
+    findings.list
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Level;
+    use super::super::{Level, testing};
     use super::*;
 
-    fn root(look: Look) -> Root<'static> {
+    fn root(place: Place, is_empty: bool) -> Root<'static> {
         Root {
             key: "bids_root",
             path: Path::new("/b"),
             is_source: false,
             takes_outputs: true,
-            look,
+            place,
+            is_empty,
             unwritable: Vec::new(),
             stop: None,
+            undescribed: Vec::new(),
         }
     }
 
     #[test]
     fn each_sight_of_a_root_has_its_level() {
-        let unreadable = || Look::Unreadable("Permission denied".to_owned());
-        for (look, source, outputs, unused) in [
-            (Look::There, Level::Ok, Level::Ok, Level::Ok),
-            (Look::Empty, Level::Warning, Level::Ok, Level::Ok),
-            (Look::Missing, Level::Error, Level::Warning, Level::Ok),
-            (Look::NotADirectory, Level::Error, Level::Error, Level::Ok),
-            (unreadable(), Level::Error, Level::Error, Level::Ok),
+        let unreadable = Place::Unreadable("Permission denied".to_owned());
+        for (place, is_empty, source, outputs) in [
+            (Place::Directory, false, Level::Ok, Level::Ok),
+            (Place::Directory, true, Level::Warning, Level::Ok),
+            (Place::Missing, false, Level::Error, Level::Warning),
+            (Place::Other, false, Level::Error, Level::Error),
+            (unreadable, false, Level::Error, Level::Error),
         ] {
             for (is_source, takes_outputs, expected) in [
                 (true, false, source),
                 (false, true, outputs),
-                (false, false, unused),
+                (false, false, Level::Ok),
             ] {
                 let findings = judge(&Root {
                     is_source,
                     takes_outputs,
-                    ..root(look.clone())
+                    ..root(place.clone(), is_empty)
                 });
                 assert_eq!(findings.len(), 1);
-                assert_eq!(findings[0].level, expected, "{look:?} {is_source}");
+                assert_eq!(findings[0].level, expected, "{place:?} {is_source}");
                 assert_eq!(findings[0].advice.is_none(), expected == Level::Ok);
             }
         }
@@ -177,21 +218,20 @@ mod tests {
                 "it is empty although 3 were there".into(),
                 "mount it".into(),
             )),
-            ..root(Look::Empty)
+            ..root(Place::Directory, true)
         };
         let findings = judge(&stopped);
         assert_eq!(findings.len(), 1);
-        assert_eq!(findings[0].level, Level::Error);
-        assert!(findings[0].text.contains("safety stop"));
+        testing::one(&findings, Level::Error, "safety stop");
     }
 
     #[test]
     fn a_directory_that_jobs_cannot_write_to_is_a_warning() {
         let findings = judge(&Root {
             unwritable: vec!["/b/qc".into()],
-            ..root(Look::There)
+            ..root(Place::Directory, false)
         });
-        assert_eq!(findings[1].level, Level::Warning);
+        testing::one(&findings, Level::Warning, "may make nothing");
         assert_eq!(findings[1].about, "/b/qc");
     }
 }

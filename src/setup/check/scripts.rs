@@ -1,102 +1,165 @@
 //! Job scripts: would Slurm (or the local executor) take them, and do their `#SBATCH` lines say what the
-//! configuration says. Pure.
+//! configuration says.
 
 mod header;
-pub mod imports;
-pub mod needs;
+mod imports;
+mod needs;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::{Finding, few};
+use super::{Finding, Findings, Level, Site, few};
+use crate::base::sys;
 use crate::executor::script;
-use crate::executor::script::ScriptError;
+use crate::executor::script::{Script, ScriptError};
 use crate::model::job::ExecutorKind;
-use crate::model::procedure::{ArrayMode, Resources};
+use crate::model::procedure::{ArrayMode, Procedure, Resources};
+use crate::setup::place;
 
-pub use header::{Asked, asked};
+pub use header::asked;
 
 const TOPIC: &str = "script";
 /// What to do about DOS line breaks.
 pub const DOS: &str = "convert the script: dos2unix, or sed -i 's/\\r$//'";
-/// Byte order mark of UTF-8: an editor's, and no beginning of `#!`.
-pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Holds what is known of the script of one procedure.
+/// What is known of the script of one procedure.
 pub struct Facts<'a> {
     pub procedure: &'a str,
     /// Where it is, or why it was not found and the way out.
-    pub place: Result<PathBuf, (String, String)>,
+    place: Result<PathBuf, (String, String)>,
     /// It was found on `PATH` only, in a directory that cron's `PATH` does not have.
-    pub by_path_only: bool,
+    by_path_only: bool,
     /// What stands in it; an error says why it cannot be read or is no script.
-    pub text: Option<Result<Vec<u8>, ScriptError>>,
-    /// It begins with UTF-8's byte order mark, which hides the `#!`.
-    pub byte_order_mark: bool,
+    text: Option<Result<Vec<u8>, ScriptError>>,
     /// Permission bits.
-    pub mode: Option<u32>,
-    /// The interpreter of its `#!` line that is not there: `/bin/zsh`, `env: python3`.
-    pub missing_interpreter: Option<String>,
+    mode: Option<u32>,
+    /// The interpreter of its `#!` line that is not there: `/bin/zsh`, `env python3`.
+    missing_interpreter: Option<String>,
     /// Python files that it names, and what is in them.
-    pub helpers: Vec<(PathBuf, Vec<u8>)>,
+    helpers: Vec<(PathBuf, Vec<u8>)>,
     /// The program comes from a wheel, whose Python package has replaced the Python program.
     pub is_wheel: bool,
     /// What it needs and this machine does not have: runtimes of containers, images, licences.
-    pub missing: Vec<String>,
-    pub executor: ExecutorKind,
+    missing: Vec<String>,
+    executor: ExecutorKind,
     pub resources: &'a Resources,
     pub has_log_dir: bool,
     pub array: ArrayMode,
 }
 
-/// Judges one script.
-pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
-    let about = facts.procedure;
+pub fn check(site: &Site) -> Vec<Finding> {
+    let path = sys::env("PATH");
+    let is_wheel = imports::is_wheel();
+    let procedures = site.procedures();
+    let facts = procedures.map(|procedure| gather(site, procedure, path.as_ref(), is_wheel));
+    facts.flat_map(|facts| judge(&facts)).collect()
+}
+
+fn gather<'a>(
+    site: &Site,
+    procedure: &'a Procedure,
+    path: Option<&OsString>,
+    is_wheel: bool,
+) -> Facts<'a> {
+    let cron = OsString::from(place::CRON_PATH);
+    let place = site.find_script(&procedure.script, path);
+    let place = place.map_err(|error| (error.to_string(), error.hint().unwrap_or_default()));
+    let mut facts = Facts {
+        procedure: &procedure.name,
+        by_path_only: place.is_ok() && site.find_script(&procedure.script, Some(&cron)).is_err(),
+        mode: place.as_ref().ok().and_then(|file| place::mode(file)),
+        place,
+        text: None,
+        missing_interpreter: None,
+        helpers: Vec::new(),
+        is_wheel,
+        missing: Vec::new(),
+        executor: site.config.executor,
+        resources: &procedure.resources,
+        has_log_dir: site.config.slurm.log_dir.is_some(),
+        array: procedure.rules.array,
+    };
+    let Ok(file) = &facts.place else {
+        return facts;
+    };
+    let read = Script::read(file);
+    if let Ok(script) = &read {
+        let seen = |name: &str| {
+            let of_caller = || Some(sys::env(name)?.to_string_lossy().into_owned());
+            procedure.env.get(name).cloned().or_else(of_caller)
+        };
+        facts.missing_interpreter = missing_interpreter(script, path);
+        facts.missing = missing(script, path, &seen);
+        facts.helpers = imports::helpers(file, &script.text);
+    }
+    facts.text = Some(read.map(|script| script.text));
+    facts
+}
+
+fn is_on_path(name: &str, path: Option<&OsString>) -> bool {
+    let mut dirs = path.into_iter().flat_map(std::env::split_paths);
+    let is_there = |path: &Path| place::is_program(path) == Ok(true);
+    // A name with a slash replaces the directory that it is joined to, or is not looked for on PATH.
+    match name.contains('/') {
+        true => is_there(Path::new(name)),
+        false => dirs.any(|dir| is_there(&dir.join(name))),
+    }
+}
+
+fn missing_interpreter(script: &Script, path: Option<&OsString>) -> Option<String> {
+    let (interpreter, started) = programs(&script.interpreter);
+    match (interpreter, started) {
+        (Some(program), _) if place::is_program(Path::new(program)) != Ok(true) => {
+            Some(program.to_owned())
+        }
+        (_, Some(started)) if !is_on_path(started, path) => Some(format!("env {started}")),
+        _ => None,
+    }
+}
+
+/// Names what a script needs and this machine does not have. `env`: the variables that its jobs will see.
+fn missing(
+    script: &Script,
+    path: Option<&OsString>,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Vec<String> {
+    let needs = needs::needs(&String::from_utf8_lossy(&script.text), env);
+    let runtime = needs.runtime.filter(|name| !is_on_path(name, path));
+    let runtime = runtime.map(|name| format!("{name} (not on PATH)"));
+    let files = needs.files.iter();
+    let files = files.filter(|file| !place::is_there(&file.path));
+    let files = files.map(|file| format!("{} ({})", file.path.display(), file.variable));
+    runtime.into_iter().chain(files).collect()
+}
+
+fn judge(facts: &Facts<'_>) -> Vec<Finding> {
+    let mut findings = Findings::about(TOPIC, facts.procedure);
     let path = match &facts.place {
         Ok(path) => path,
-        Err((message, hint)) => return vec![Finding::error(TOPIC, about, message, hint)],
+        Err((message, hint)) => {
+            findings.error(message, hint);
+            return findings.list;
+        }
     };
     let shown = path.display();
-    let mut findings = Vec::new();
     if facts.by_path_only {
-        findings.push(Finding::warning(
-            TOPIC,
-            about,
+        findings.warning(
             format!("{shown} is found by PATH only, and cron's PATH is shorter"),
             "set script_dir to its directory, or give the script's absolute path",
-        ));
+        );
     }
     if facts.mode.is_some_and(|mode| mode & 0o002 != 0) {
-        findings.push(Finding::warning(
-            TOPIC,
-            about,
+        findings.warning(
             format!("{shown} can be changed by every user of the machine, and runs as this one"),
             format!("chmod o-w {shown}"),
-        ));
+        );
     }
     match &facts.text {
         None => {}
-        Some(Err(_)) if facts.byte_order_mark => findings.push(Finding::error(
-            TOPIC,
-            about,
-            format!("{shown} begins with a byte order mark, so that its '#!' is not seen"),
-            "save it as UTF-8 without a byte order mark (sed -i '1s/^\\xef\\xbb\\xbf//')",
-        )),
-        Some(Err(error)) => findings.push(Finding::error(
-            TOPIC,
-            about,
-            error.to_string(),
-            way_out(error),
-        )),
+        Some(Err(error)) => findings.error(error.to_string(), way_out(error)),
         Some(Ok(text)) => content(facts, path, text, &mut findings),
     }
-    if findings.is_empty() {
-        findings.push(Finding::ok(
-            TOPIC,
-            about,
-            format!("{shown} is a job script"),
-        ));
-    }
-    findings
+    findings.or_ok(format!("{shown} is a job script"))
 }
 
 fn way_out(error: &ScriptError) -> &'static str {
@@ -112,93 +175,71 @@ fn way_out(error: &ScriptError) -> &'static str {
     }
 }
 
-fn content(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Vec<Finding>) {
-    let about = facts.procedure;
+fn content(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Findings) {
     let shown = path.display();
     let is_slurm = facts.executor == ExecutorKind::Slurm;
     if let Some(interpreter) = &facts.missing_interpreter {
-        let message =
-            format!("{shown} asks for the interpreter {interpreter}, which is not on this machine");
-        findings.push(if is_slurm {
-            let advice =
-                "nothing if the compute nodes have it; otherwise correct the script's first line";
-            Finding::warning(TOPIC, about, message, advice)
-        } else {
-            Finding::error(
-                TOPIC,
-                about,
-                message,
+        let (level, advice) = match is_slurm {
+            true => (
+                Level::Warning,
+                "nothing if the compute nodes have it; otherwise correct the script's first line",
+            ),
+            false => (
+                Level::Error,
                 "install it, or correct the script's first line",
-            )
-        });
+            ),
+        };
+        let text =
+            format!("{shown} asks for the interpreter {interpreter}, which is not on this machine");
+        findings.add(level, text, advice);
     }
     if !facts.missing.is_empty() {
-        findings.push(Finding::warning(
-            TOPIC,
-            about,
-            format!(
-                "{shown} needs what is not on this machine: {}",
-                few(&facts.missing)
-            ),
-            if is_slurm {
-                "nothing if the compute nodes have it; otherwise set the variables in the procedure's `env`"
-            } else {
-                "install it, or set the variables in the procedure's `env`"
-            },
-        ));
-    }
-    if let Err(error) = std::str::from_utf8(text) {
-        let before = text.get(..error.valid_up_to()).unwrap_or_default();
-        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-        findings.push(Finding::warning(
-            TOPIC,
-            about,
-            format!("{shown} is not UTF-8 in line {line}"),
-            "save it as UTF-8; names in another encoding are not found by all programs",
-        ));
+        let missing = few(&facts.missing);
+        let otherwise = match is_slurm {
+            true => "nothing if the compute nodes have it; otherwise",
+            false => "install it, or",
+        };
+        findings.warning(
+            format!("{shown} needs what is not on this machine: {missing}"),
+            format!("{otherwise} set the variables in the procedure's `env`"),
+        );
     }
     let files = facts.helpers.iter().map(|(path, text)| (&**path, &**text));
     for (path, text) in std::iter::once((path, text)).chain(files) {
-        findings.extend(imports::judge(facts, path, text));
+        imports::judge(facts, path, text, findings);
     }
     if !is_slurm {
         return;
     }
     if let Some(unfit) = script::header::unfit(text) {
-        findings.push(Finding::error(
-            TOPIC,
-            about,
+        let (option, line) = (unfit.option, unfit.line);
+        findings.error(
             format!(
-                "{shown} has '#SBATCH {}' in line {}: {}",
-                unfit.option, unfit.line, unfit.why
+                "{shown} has '#SBATCH {option}' in line {line}: {}",
+                unfit.why
             ),
             format!(
-                "take it out of line {}; nothing of this procedure is submitted until then",
-                unfit.line
+                "take it out of line {line}; nothing of this procedure is submitted until then"
             ),
-        ));
+        );
     }
-    let ignored: Vec<String> = script::ignored_directives(text)
-        .into_iter()
+    let ignored = script::ignored_directives(text).into_iter();
+    let ignored: Vec<String> = ignored
         .map(|(line, text)| format!("line {line}: {text}"))
         .collect();
     if !ignored.is_empty() {
-        findings.push(Finding::warning(
-            TOPIC,
-            about,
-            format!(
-                "{shown} has #SBATCH lines that Slurm ignores, after the first command or indented: {}",
-                few(&ignored)
-            ),
+        let ignored = few(&ignored);
+        findings.warning(
+            format!("{shown} has #SBATCH lines that Slurm ignores, after the first command or indented: {ignored}"),
             "move them to the top of the script, right below the #! line",
-        ));
+        );
     }
-    header::judge(facts, path, &asked(text), findings);
-    header::memory(facts, path, text, findings);
+    header::judge(facts, path, &asked(text), &mut findings.list);
+    header::memory(facts, path, text, &mut findings.list);
 }
 
 /// Returns the programs of a `#!` line that must be there: the interpreter, and what `env` is to start.
-pub fn programs(interpreter: &[String]) -> (Option<&str>, Option<&str>) {
+fn programs(interpreter: &[String]) -> (Option<&str>, Option<&str>) {
     let mut words = interpreter.iter().map(String::as_str);
     let program = words.next();
     let is_env = program.is_some_and(|program| program.ends_with("/env"));
@@ -212,10 +253,10 @@ pub fn programs(interpreter: &[String]) -> (Option<&str>, Option<&str>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Level;
+    use super::super::testing;
     use super::*;
 
-    fn facts(text: Result<&[u8], ScriptError>) -> Facts<'static> {
+    pub(super) fn facts(text: Result<&[u8], ScriptError>) -> Facts<'static> {
         static RESOURCES: std::sync::LazyLock<Resources> =
             std::sync::LazyLock::new(Resources::default);
         Facts {
@@ -223,7 +264,6 @@ mod tests {
             place: Ok("/s/prep.sh".into()),
             by_path_only: false,
             text: Some(text.map(<[u8]>::to_vec)),
-            byte_order_mark: false,
             mode: Some(0o644),
             missing_interpreter: None,
             helpers: Vec::new(),
@@ -238,10 +278,13 @@ mod tests {
 
     fn one(facts: &Facts<'_>, level: Level, part: &str) {
         let findings = judge(facts);
-        assert_eq!(findings.len(), 1, "{findings:#?}");
-        assert_eq!(findings[0].level, level, "{findings:#?}");
-        assert!(findings[0].text.contains(part), "{part}: {findings:#?}");
-        assert_eq!(findings[0].advice.is_none(), level == Level::Ok);
+        if level == Level::Ok {
+            assert!(testing::trouble(&findings).is_empty(), "{findings:#?}");
+            assert!(findings[0].text.contains(part), "{findings:#?}");
+        } else {
+            testing::one(&findings, level, part);
+        }
+        assert_eq!(findings.len(), 1);
     }
 
     #[test]
@@ -298,11 +341,6 @@ mod tests {
             Level::Warning,
             "line 3: #SBATCH --mem=64G",
         );
-        one(
-            &facts(Ok(b"#!/bin/bash\n# caf\xe9\n")),
-            Level::Warning,
-            "not UTF-8 in line 2",
-        );
         for (executor, level) in [
             (ExecutorKind::Slurm, Level::Warning),
             (ExecutorKind::Local, Level::Error),
@@ -314,11 +352,6 @@ mod tests {
             };
             one(&zsh, level, "/bin/zsh");
         }
-        let marked = Facts {
-            byte_order_mark: true,
-            ..facts(Err(ScriptError::NoInterpreter(path())))
-        };
-        one(&marked, Level::Error, "byte order mark");
         let needy = Facts {
             missing: vec!["apptainer (not on PATH)".to_owned()],
             ..facts(Ok(good))

@@ -1,116 +1,140 @@
-//! Discovery: are there sessions, and names that were meant to be some. Pure.
+//! Discovery: are there sessions, and names that were meant to be some.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::{Finding, few};
+use super::site::Found;
+use super::{Finding, Findings, Site, few};
 use crate::gather::sessions::discover::Discovery;
+use crate::gather::sessions::lists;
+use crate::model::bids::{Dicom, SessionSource};
+use crate::setup::place;
 
 const TOPIC: &str = "sessions";
+/// Of a sessions file, so many paths are looked at.
+const DICOM_SAMPLE: usize = 200;
 
-/// Holds what is known of the sessions.
-pub struct Facts<'a> {
+/// What there is to see of the sessions.
+struct Seen<'a> {
     /// Where they come from: a root or a file.
-    pub place: String,
+    place: String,
     /// Or why there are none, and the way out.
-    pub found: Result<&'a Discovery, (String, String)>,
+    found: Result<&'a Discovery, (String, String)>,
     /// Directories whose names look like misspelt labels, with what was meant.
-    pub near: Vec<(PathBuf, String)>,
+    near: Vec<(PathBuf, String)>,
     /// Of sessions whose file names a DICOM directory: how many were looked at, and those that are not there.
-    pub dicom: Option<(usize, Vec<PathBuf>)>,
+    dicom: (usize, Vec<PathBuf>),
     /// Entries of `include` and `exclude` that match nothing.
-    pub unmatched: Vec<String>,
+    unmatched: Vec<String>,
     /// Why the cohort cannot be read, and the way out.
-    pub cohort: Option<(String, String)>,
+    cohort: Option<(String, String)>,
 }
 
-/// Judges them.
-pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
-    let place = facts.place.clone();
-    let mut findings = Vec::new();
-    match &facts.found {
-        Err((message, hint)) => findings.push(Finding::error(TOPIC, place, message, hint)),
-        Ok(found) => findings.extend(found_sessions(found, place)),
-    }
-    if !facts.near.is_empty() {
-        let names: Vec<String> = facts
-            .near
-            .iter()
-            .map(|(path, meant)| format!("{} ({meant}?)", path.display()))
-            .collect();
-        findings.push(Finding::warning(
-            TOPIC,
-            "",
-            format!("nearly a BIDS name, and left alone: {}", few(&names)),
-            "rename the directories: sub- and ses- in small letters, then letters and digits only",
-        ));
-    }
-    if let Some((looked, missing)) = &facts.dicom
-        && !missing.is_empty()
-    {
-        let paths: Vec<String> = missing
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect();
-        let text = format!(
-            "dicom_path is not there for {} of {looked} sessions that were looked at: {}",
-            paths.len(),
-            few(&paths)
-        );
-        let advice = "see that its file system is mounted; sessions without DICOM files are held";
-        findings.push(Finding::warning(TOPIC, "", text, advice));
-    }
-    if let Some((message, hint)) = &facts.cohort {
-        findings.push(Finding::error(TOPIC, "", message, hint));
-    }
-    if !facts.unmatched.is_empty() {
-        findings.push(Finding::warning(
-            TOPIC,
-            "",
-            format!("matches no session: {}", few(&facts.unmatched)),
-            "correct the entries, or take them out",
-        ));
-    }
-    findings
+pub fn check(site: &Site, discovery: &Found) -> Vec<Finding> {
+    let config = &site.config;
+    let (place, is_listed) = match &config.sessions {
+        SessionSource::Dicom => (&config.dicom_root, false),
+        SessionSource::Bids => (&config.bids_root, false),
+        SessionSource::Csv { file, .. } => (file, true),
+    };
+    let found = discovery.as_ref().ok();
+    let near = found.into_iter().flat_map(|found| &found.near);
+    let near = near.map(|(name, meant)| (place.join(name), meant.clone()));
+    let sessions = found.into_iter().flat_map(|found| &found.sessions);
+    let listed = sessions.filter(|_| is_listed);
+    let paths = listed.filter_map(|session| match &session.dicom {
+        Dicom::At(path) => Some(&**path),
+        Dicom::Missing | Dicom::NotNeeded => None,
+    });
+    let paths: Vec<&Path> = paths.collect();
+    let chosen: Vec<&&Path> = place::sample(&paths, DICOM_SAMPLE).collect();
+    let missing = chosen.iter().filter(|path| path.metadata().is_err());
+    let missing = missing.map(|path| (**path).to_owned()).collect();
+    let cohort = lists::load(&config.cohort);
+    let unmatched = match (&cohort, found) {
+        // What could not be read may hold their sessions.
+        (Ok(cohort), Some(found)) if found.unreadable.is_empty() && !found.sessions.is_empty() => {
+            let entries = cohort.unmatched(&found.sessions);
+            entries.iter().map(ToString::to_string).collect()
+        }
+        _ => Vec::new(),
+    };
+    judge(&Seen {
+        place: place.display().to_string(),
+        found: discovery
+            .as_ref()
+            .map_err(|error| (error.to_string(), error.hint())),
+        near: near.collect(),
+        dicom: (chosen.len(), missing),
+        unmatched,
+        cohort: cohort.err().map(|error| (error.to_string(), error.hint())),
+    })
 }
 
-/// Judges what the search found.
-fn found_sessions(found: &Discovery, place: String) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let count = found.sessions.len();
-    findings.push(match count {
-        0 => Finding::warning(
-            TOPIC,
-            place,
+fn judge(seen: &Seen<'_>) -> Vec<Finding> {
+    let mut at_place = Findings::about(TOPIC, &seen.place);
+    let mut findings = Findings::about(TOPIC, "");
+    match &seen.found {
+        Err((message, hint)) => at_place.error(message, hint),
+        Ok(found) if found.sessions.is_empty() => at_place.warning(
             "no session is found",
             "sessions are directories sub-<label>/ses-<label> (letters and digits), or lines of sessions_file",
         ),
-        _ => Finding::ok(TOPIC, place, format!("sessions: {count}")),
-    });
-    findings.extend(found.notes.iter().map(|note| {
-        Finding::warning(
-            TOPIC,
-            "",
+        Ok(found) => at_place.ok(format!("sessions: {}", found.sessions.len())),
+    }
+    let found = seen.found.as_ref().ok().into_iter();
+    for note in found.clone().flat_map(|found| &found.notes) {
+        findings.warning(
             note,
             "do as the note says if these are sessions; otherwise nothing has to be done",
-        )
-    }));
-    let unreadable: Vec<String> = found
-        .unreadable
-        .iter()
+        );
+    }
+    let unreadable = found.flat_map(|found| &found.unreadable);
+    let unreadable: Vec<String> = unreadable
         .map(|what| format!("{} ({})", what.path.display(), what.error))
         .collect();
     if !unreadable.is_empty() {
-        findings.push(Finding::warning(
-            TOPIC,
-            "",
-            format!(
-                "cannot be read: {}; the sessions there are not worked on",
-                few(&unreadable)
-            ),
+        let unreadable = few(&unreadable);
+        findings.warning(
+            format!("cannot be read: {unreadable}; the sessions there are not worked on"),
             "the user who runs this needs read and search permission there",
-        ));
+        );
     }
-    findings
+    let near = seen.near.iter();
+    let near: Vec<String> = near
+        .map(|(path, meant)| format!("{} ({meant}?)", path.display()))
+        .collect();
+    if !near.is_empty() {
+        findings.warning(
+            format!("nearly a BIDS name, and left alone: {}", few(&near)),
+            "rename the directories: sub- and ses- in small letters, then letters and digits only",
+        );
+    }
+    let (looked, missing) = &seen.dicom;
+    let paths: Vec<String> = missing
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    if !paths.is_empty() {
+        findings.warning(
+            format!(
+                "dicom_path is not there for {} of {looked} sessions that were looked at: {}",
+                paths.len(),
+                few(&paths)
+            ),
+            "see that its file system is mounted; sessions without DICOM files are held",
+        );
+    }
+    if let Some((message, hint)) = &seen.cohort {
+        findings.error(message, hint);
+    }
+    if !seen.unmatched.is_empty() {
+        findings.warning(
+            format!("matches no session: {}", few(&seen.unmatched)),
+            "correct the entries, or take them out",
+        );
+    }
+    at_place.list.append(&mut findings.list);
+    at_place.list
 }
 
 #[cfg(test)]
@@ -120,12 +144,12 @@ mod tests {
     use crate::gather::disk::Unreadable;
     use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 
-    fn facts(found: Result<&Discovery, (String, String)>) -> Facts<'_> {
-        Facts {
+    fn seen(found: Result<&Discovery, (String, String)>) -> Seen<'_> {
+        Seen {
             place: "/dicom".to_owned(),
             found,
             near: Vec::new(),
-            dicom: None,
+            dicom: (0, Vec::new()),
             unmatched: Vec::new(),
             cohort: None,
         }
@@ -145,11 +169,11 @@ mod tests {
     #[test]
     fn sessions_without_trouble_are_one_line() {
         let found = one();
-        let findings = judge(&facts(Ok(&found)));
+        let findings = judge(&seen(Ok(&found)));
         assert_eq!(findings, [Finding::ok("sessions", "/dicom", "sessions: 1")]);
-        let complete = Facts {
-            dicom: Some((50, Vec::new())),
-            ..facts(Ok(&found))
+        let complete = Seen {
+            dicom: (50, Vec::new()),
+            ..seen(Ok(&found))
         };
         assert_eq!(judge(&complete).len(), 1);
     }
@@ -157,8 +181,8 @@ mod tests {
     #[test]
     fn each_trouble_is_a_finding() {
         let none = Discovery::default();
-        assert_eq!(judge(&facts(Ok(&none)))[0].level, Level::Warning);
-        let failed = facts(Err(("is not there".into(), "mount it".into())));
+        assert_eq!(judge(&seen(Ok(&none)))[0].level, Level::Warning);
+        let failed = seen(Err(("is not there".into(), "mount it".into())));
         assert_eq!(judge(&failed)[0].level, Level::Error);
 
         let mut found = one();
@@ -167,12 +191,12 @@ mod tests {
             path: "/dicom/sub-02".into(),
             error: "Permission denied".to_owned(),
         });
-        let troubled = Facts {
+        let troubled = Seen {
             near: vec![("/dicom/Sub-03".into(), "sub-03".to_owned())],
-            dicom: Some((2, vec!["/gone".into()])),
+            dicom: (2, vec!["/gone".into()]),
             unmatched: vec!["sub-9*".to_owned()],
             cohort: Some(("cannot read the list".into(), "correct it".into())),
-            ..facts(Ok(&found))
+            ..seen(Ok(&found))
         };
         let findings = judge(&troubled);
         let texts: Vec<&str> = findings.iter().map(|f| f.text.as_str()).collect();

@@ -1,164 +1,283 @@
-//! Slurm: are its commands there, does it answer, would it take the jobs, and would they ever start. Pure.
+//! Slurm: are its commands there, does it answer, would it take the jobs, and would they ever start.
 
 mod limits;
-pub mod site;
+mod site;
 mod submission;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
 
 use chrono::TimeDelta;
 
-use super::{Finding, few};
-use crate::executor::JobReport;
-use crate::executor::slurm::inspect::Report;
+use super::clock::Reading;
+use super::state::Study;
+use super::{Finding, Findings, Site, clock, scripts};
+use crate::base::sys;
+use crate::decide::manifest::{Decision, Due, Planned};
+use crate::decide::request;
+use crate::decide::request::Circumstances;
+use crate::executor::slurm::inspect::{Questions, Report};
+use crate::executor::slurm::{Home, SlurmExecutor, SlurmSettings, parse};
+use crate::executor::{Executor as _, JobReport, JobRequest, script};
+use crate::gather::sessions::discover::Discovery;
+use crate::model::bids::{Dicom, SessionLabel, SubjectLabel};
 use crate::model::config::Config;
-use crate::model::job::{is_same_study, name_of_study};
-use site::Site;
+use crate::model::job::{JobId, is_same_study, name_of_study};
+use crate::model::procedure::{ProcedureId, Scope, TimeLimit, options};
+use crate::model::state::State;
 
 pub use submission::way_out;
 
+/// Slurm's database may take 45 s to say that it does not answer, and sbatch tries again by itself for two minutes when
+/// the controller is busy.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+/// Accounting of a job that ended longer ago may have been purged.
+const RECENT: TimeDelta = TimeDelta::days(7);
 /// Versions that were looked at: year and month.
 const KNOWN: std::ops::RangeInclusive<(u32, u32)> = (20, 11)..=(26, 5);
-/// The controller says its time in whole seconds.
-const SKEW: TimeDelta = TimeDelta::seconds(5);
 /// Without accounting, a job must be seen in the queue after its end; cron seldom calls more often than this.
 const USUAL_INTERVAL: u64 = 15 * 60;
 
-/// Holds what one procedure asks for, wherever it stands.
+/// What Slurm is asked about the site.
+#[derive(Default)]
+pub struct Inquiry {
+    /// The word that tells this study's jobs from those of others.
+    study: String,
+    wanted: Vec<Wanted>,
+    questions: Questions,
+}
+
+/// What one procedure asks for, by the configuration or by its script.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wanted {
-    pub procedure: String,
-    pub partition: Option<String>,
-    pub account: Option<String>,
-    pub qos: Option<String>,
+struct Wanted {
+    procedure: String,
+    partition: Option<String>,
+    account: Option<String>,
+    qos: Option<String>,
     /// In seconds.
-    pub time: Option<u64>,
-    /// Its tasks are submitted as arrays.
-    pub array: bool,
+    time: Option<u64>,
 }
 
-/// Judges what Slurm said.
-pub fn judge(
-    config: &Config,
-    study: &str,
-    wanted: &[Wanted],
-    canary: Option<&str>,
-    report: &Report,
-) -> Vec<Finding> {
-    let mut findings = programs(config, report);
-    findings.extend(version(report));
-    findings.extend(queue(report));
-    findings.extend(namesake(study, report));
-    let site = match &report.config {
-        Some(Ok(text)) => site::config(text),
-        _ => Site::default(),
-    };
-    findings.extend(accounting(config, canary, report, &site));
-    findings.extend(settings(config, wanted, report, &site));
-    findings.extend(limits::partitions(wanted, report));
-    findings.extend(limits::walls(wanted, report));
-    findings.extend(submission::judge(report));
-    findings
-}
-
-/// Names the programs that cannot do without.
-fn is_needed(config: &Config, program: &str) -> bool {
-    match program {
-        "sbatch" | "squeue" | "scancel" => true,
-        "sacct" => config.slurm.accounting,
-        _ => false,
+impl Inquiry {
+    /// Makes the requests that a run would make.
+    pub fn new(site: &Site, found: Option<&Discovery>, study: Option<&Study>) -> Self {
+        let config = &site.config;
+        let procedures = config.procedures.iter();
+        let requests: Vec<JobRequest> = procedures
+            .filter_map(|(id, _)| example(config, id, found))
+            .collect();
+        let meta = study.map(|study| &study.state.meta);
+        let project = meta.and_then(|meta| meta.project.clone());
+        let state_file = study.map_or(&config.state_file, |study| &study.store.paths.state);
+        Self {
+            study: request::study_word(project.or_else(|| config.project.clone()), state_file),
+            wanted: requests
+                .iter()
+                .map(|request| wanted(site, request))
+                .collect(),
+            questions: Questions {
+                requests,
+                canary: study.and_then(|study| canary(&study.state)),
+                user: sys::user_name(),
+                home: match meta.filter(|meta| meta.cluster.is_some()) {
+                    Some(meta) => Home::of(config, meta),
+                    // Any cluster may answer.
+                    None => Home {
+                        cluster: None,
+                        is_never_meant: true,
+                    },
+                },
+                in_short: false,
+            },
+        }
     }
+
+    /// Asks Slurm, in an environment. `in_short`: only what may differ between two of them.
+    pub fn ask(
+        &self,
+        config: &Config,
+        env: Vec<(OsString, OsString)>,
+        limit: Duration,
+        in_short: bool,
+    ) -> Report {
+        let mut executor = SlurmExecutor::new(SlurmSettings {
+            bin_dir: config.slurm.bin_dir.clone(),
+            script_dir: config.script_dir.clone(),
+            config_dir: config.base_dir().map(Path::to_owned),
+            env,
+            accounting: config.slurm.accounting,
+            owner: sys::effective_uid(),
+            caller: sys::effective_uid(),
+            project: None,
+            home: self.questions.home.clone(),
+            separator: parse::separator(&config.state_file),
+            submit_timeout: ANSWER_LIMIT,
+            query_timeout: ANSWER_LIMIT,
+        });
+        executor.set_deadline(limit);
+        executor.inspect(&Questions {
+            in_short,
+            ..self.questions.clone()
+        })
+    }
+
+    /// Judges what Slurm said.
+    pub fn judge(&self, config: &Config, report: &Report) -> Vec<Finding> {
+        let settings = match &report.config {
+            Some(Ok(text)) => site::config(text),
+            _ => site::Settings::default(),
+        };
+        let mut findings = programs(config, report);
+        findings.extend(version(report));
+        findings.extend(queue(report));
+        findings.extend(namesake(&self.study, report));
+        findings.extend(accounting(config, self.canary(), report, &settings));
+        findings.extend(controller(config, report, &settings));
+        findings.extend(limits::judge(&self.wanted, report));
+        findings.extend(report.tried.iter().flat_map(submission::judge));
+        findings
+    }
+
+    fn canary(&self) -> Option<&str> {
+        self.questions.canary.as_ref().map(JobId::as_str)
+    }
+}
+
+/// Makes the request of a task that there is, or that there could be.
+fn example(config: &Config, id: ProcedureId, found: Option<&Discovery>) -> Option<JobRequest> {
+    let is_session = config.procedures.get(id).scope == Scope::Session;
+    let session = found.and_then(|found| found.sessions.first());
+    let own = session.filter(|_| is_session);
+    let subject = match session {
+        Some(session) => session.subject.clone(),
+        None => SubjectLabel::new("sub-0000").ok()?,
+    };
+    let label = own.map_or_else(SessionLabel::none, |session| session.session.clone());
+    let decision = Decision::Submit(Due::New);
+    let planned = Planned {
+        dicom_path: own.and_then(|session| match &session.dicom {
+            Dicom::At(path) => Some(path.clone()),
+            Dicom::Missing | Dicom::NotNeeded => None,
+        }),
+        ..Planned::new(&config.procedures, id, (subject, label), decision)
+    };
+    let about = Circumstances {
+        project: config.project.as_deref().unwrap_or("check"),
+        attempt: 1,
+        last_reason: None,
+        row: None,
+        script: &[],
+        now: sys::now(),
+        run_id: "check",
+    };
+    Some(request::prepare(config, &planned, &about).request)
+}
+
+fn wanted(site: &Site, request: &JobRequest) -> Wanted {
+    let path = site.find_script(&request.script, sys::env("PATH").as_ref());
+    let text = path.ok().and_then(|path| script::Script::read(&path).ok());
+    let asked = text.map_or_else(Vec::new, |script| scripts::asked(&script.text));
+    let of_script = |name: &str| {
+        let option = asked.iter().find(|option| option.name == name);
+        option.map(|option| option.value.clone())
+    };
+    let resources = &request.resources;
+    let chosen = |ours: &Option<String>, name: &str| {
+        let ours = ours.clone().filter(|text| !text.is_empty());
+        ours.or_else(|| of_script(name))
+    };
+    let time = options::time(resources).or_else(|| TimeLimit::parse(&of_script("time")?).ok());
+    Wanted {
+        procedure: request.key.procedure.to_string(),
+        partition: chosen(&resources.partition, "partition"),
+        account: chosen(&resources.account, "account"),
+        qos: chosen(&resources.qos, "qos"),
+        time: time.and_then(|time| time.bound()),
+    }
+}
+
+/// Returns the job that ended last, if that was lately: accounting must know it.
+fn canary(state: &State) -> Option<JobId> {
+    let since = sys::now() - RECENT;
+    let rows = state.rows().iter();
+    let ended = rows
+        .filter(|row| row.facts.cluster.is_none())
+        .filter_map(|row| Some((row.facts.ended_at?, row.job_id.as_ref()?)))
+        .filter(|(ended, job)| *ended >= since && parse::is_askable(job));
+    ended
+        .max_by_key(|(ended, _)| *ended)
+        .map(|(_, job)| job.clone())
 }
 
 fn programs(config: &Config, report: &Report) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut found = Vec::new();
     for (program, place) in &report.programs {
-        match place {
-            Ok(path) => found.push(path.display().to_string()),
-            Err((message, hint)) if is_needed(config, program) => {
-                findings.push(Finding::error("slurm", *program, message, hint));
-            }
-            Err((message, _)) if *program == "scontrol" => findings.push(Finding::warning(
-                "slurm",
-                *program,
+        let Err((message, hint)) = place else {
+            continue;
+        };
+        let mut found = Findings::about("slurm", program);
+        match *program {
+            // Without it nobody knows how jobs ended, unless that is meant.
+            "sacct" if !config.slurm.accounting => {}
+            "sbatch" | "squeue" | "scancel" | "sacct" => found.error(message, hint),
+            "scontrol" => found.warning(
                 format!("{message}; limits of partitions and arrays cannot be read"),
                 "have it installed beside sbatch",
-            )),
-            Err(_) => {}
+            ),
+            _ => {}
         }
+        findings.extend(found.list);
     }
-    if findings.is_empty()
-        && let Some(first) = found.first()
-    {
-        findings.push(Finding::ok(
-            "slurm",
-            "",
-            format!("its commands are there: {first} and others"),
-        ));
+    let mut places = report.programs.iter();
+    let first = places.find_map(|(_, place)| place.as_ref().ok());
+    if let (true, Some(first)) = (findings.is_empty(), first) {
+        let text = format!("its commands are there: {} and others", first.display());
+        findings.push(Finding::ok("slurm", "", text));
     }
     findings
 }
 
 fn version(report: &Report) -> Option<Finding> {
-    let topic = "slurm";
+    let warn = |text: String, advice: &str| Finding::warning("slurm", "version", text, advice);
     let said = match report.version.as_ref()? {
         Ok(said) => said.trim(),
-        Err(error) => {
-            return Some(Finding::warning(
-                topic,
-                "version",
-                error,
-                "call `sbatch --version` in a shell",
-            ));
-        }
+        Err(error) => return Some(warn(error.clone(), "call `sbatch --version` in a shell")),
     };
     Some(match site::version(said) {
-        Some(version) if KNOWN.contains(&version) => Finding::ok(topic, "version", said),
-        Some(version) if version < *KNOWN.start() => Finding::warning(
-            topic,
-            "version",
+        Some(version) if KNOWN.contains(&version) => Finding::ok("slurm", "version", said),
+        Some(version) if version < *KNOWN.start() => warn(
             format!("{said} is older than 20.11, the oldest that this program knows"),
             "try a run with few tasks (--max-jobs 1) and look at `status`",
         ),
-        Some(_) => Finding::warning(
-            topic,
-            "version",
+        Some(_) => warn(
             format!("{said} is newer than 26.05, the newest that this program knows"),
             "look for a newer snbb-scheduler; words that this one does not know count as alive",
         ),
-        None => Finding::warning(
-            topic,
-            "version",
-            format!(
-                "`sbatch --version` says nothing that is a version: '{}'",
-                shortened(said)
-            ),
-            "see whether sbatch is a wrapper of the site's, and set slurm_bin_dir to the directory of Slurm's own",
-        ),
+        None => {
+            let said: String = said.chars().filter(|c| !c.is_control()).take(60).collect();
+            warn(
+                format!("`sbatch --version` says nothing that is a version: '{said}'"),
+                "see whether sbatch is a wrapper of the site's, and set slurm_bin_dir to the directory of Slurm's own",
+            )
+        }
     })
 }
 
-fn shortened(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(60).collect()
-}
-
-fn queue(report: &Report) -> Option<Finding> {
-    let topic = "queue";
-    Some(match report.queue.as_ref()? {
-        Ok(jobs) => Finding::ok(
-            topic,
-            "",
-            format!(
-                "squeue answers; jobs of this user: {}",
-                living(jobs).count()
-            ),
-        ),
-        Err(error) => Finding::error(
-            topic,
-            "",
+fn queue(report: &Report) -> Vec<Finding> {
+    let mut findings = Findings::about("queue", "");
+    match &report.queue {
+        Some(Ok(jobs)) => {
+            let count = living(jobs).count();
+            findings.ok(format!("squeue answers; jobs of this user: {count}"));
+        }
+        Some(Err(error)) => findings.error(
             format!("the queue does not answer: {error}"),
             "see whether slurmctld and munge run (scontrol ping); while it is so, nothing is submitted and nothing changes",
         ),
-    })
+        None => {}
+    }
+    findings.list
 }
 
 fn living(jobs: &[JobReport]) -> impl Iterator<Item = &JobReport> {
@@ -174,68 +293,60 @@ fn namesake(study: &str, report: &Report) -> Option<Finding> {
             !is_same_study(&tag.project, study) && name_of_study(&tag.project) == name
         })
     })?;
+    let id = &job.id;
     Some(Finding::warning(
         "queue",
         "project",
-        format!(
-            "another study of this user also has `project: {name}` (job {})",
-            job.id
-        ),
+        format!("another study of this user also has `project: {name}` (job {id})"),
         "set another `project` in one of the two: only a mark in their jobs' comments tells them apart",
     ))
 }
 
-/// True if Slurm says that there is no accounting.
-fn is_disabled(error: &str) -> bool {
-    error.contains("accounting storage is disabled")
-}
-
-fn accounting(config: &Config, canary: Option<&str>, report: &Report, site: &Site) -> Vec<Finding> {
-    let topic = "accounting";
-    let mut findings = Vec::new();
+fn accounting(
+    config: &Config,
+    canary: Option<&str>,
+    report: &Report,
+    settings: &site::Settings,
+) -> Vec<Finding> {
+    const TOPIC: &str = "accounting";
+    let mut findings = Findings::about(TOPIC, "");
     let is_on = config.slurm.accounting;
+    // Slurm says so itself.
+    let is_disabled = matches!(&report.accounting, Some(Err(error)) if error.contains("accounting storage is disabled"));
     match (&report.accounting, is_on) {
         (Some(Ok(said)), true) => {
             let knows = |job: &&str| said.lines().any(|line| line.trim() == *job);
-            findings.push(match canary {
-                Some(job) if !knows(&job) => Finding::warning(
-                    topic,
-                    "",
+            match canary.filter(|job| !knows(job)) {
+                Some(job) => findings.warning(
                     format!("sacct answers and does not know job {job}, which ended lately"),
                     "ask the administrator whether slurmdbd is well; until then nothing is concluded from its silence",
                 ),
-                _ => Finding::ok(topic, "", "sacct answers"),
-            });
+                None => findings.ok("sacct answers"),
+            }
         }
-        (Some(Err(error)), true) if is_disabled(error) => findings.push(Finding::warning(
-            topic,
-            "",
+        (Some(Err(_)), true) if is_disabled => findings.warning(
             "this Slurm has no accounting",
             "set accounting: off, so that it is not asked for each time",
-        )),
-        (Some(Err(error)), true) => findings.push(Finding::error(
-            topic,
-            "",
+        ),
+        (Some(Err(error)), true) => findings.error(
             format!("accounting does not answer: {error}"),
             "see whether slurmdbd and its database run; jobs are submitted meanwhile, but nobody learns how they ended. \
              Without accounting at this site: accounting: off",
-        )),
-        (Some(Ok(_)), false) => findings.push(Finding::warning(
-            topic,
-            "",
+        ),
+        (Some(Ok(_)), false) => findings.warning(
             "accounting is off in the configuration although sacct answers",
             "take `accounting: off` out: without it, how a job ended is known only while the queue remembers it",
-        )),
-        (_, false) => findings.push(Finding::ok(topic, "", "is off: the queue and the markers decide")),
+        ),
+        (_, false) => findings.ok("is off: the queue and the markers decide"),
         (None, true) => {}
     }
-    let is_there = is_on && !matches!(&report.accounting, Some(Err(error)) if is_disabled(error));
-    if let Some(age) = site.min_job_age
-        && !is_there
+    let mut findings = findings.list;
+    if let Some(age) = settings.min_job_age
+        && (!is_on || is_disabled)
         && age < USUAL_INTERVAL
     {
         findings.push(Finding::warning(
-            topic,
+            TOPIC,
             "MinJobAge",
             format!("without accounting, how a job ended is known for {age} s only (MinJobAge)"),
             format!("call run or monitor more often than every {age} s, or have MinJobAge raised"),
@@ -245,7 +356,7 @@ fn accounting(config: &Config, canary: Option<&str>, report: &Report, site: &Sit
 }
 
 /// The controller's settings against ours, and its clock against the host's.
-fn settings(config: &Config, wanted: &[Wanted], report: &Report, site: &Site) -> Vec<Finding> {
+fn controller(config: &Config, report: &Report, settings: &site::Settings) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(Err(error)) = &report.config {
         findings.push(Finding::warning(
@@ -257,48 +368,27 @@ fn settings(config: &Config, wanted: &[Wanted], report: &Report, site: &Site) ->
     }
     // As the executor takes it where nothing is configured.
     let settle = config.settle_time.map_or(5 * 60, |time| time.as_secs());
-    if let Some(timeout) = site.message_timeout
+    if let Some(timeout) = settings.message_timeout
         && settle < timeout.saturating_mul(3)
     {
+        let enough = timeout * 3;
         findings.push(Finding::warning(
             "slurm",
             "settle_time",
             format!("a submission in doubt is given up after {settle} s, and Slurm's MessageTimeout is {timeout} s"),
-            format!("set settle_time to {} s or more: a slow controller may take a job later", timeout * 3),
+            format!("set settle_time to {enough} s or more: a slow controller may take a job later"),
         ));
     }
-    let arrays: Vec<&str> = wanted
-        .iter()
-        .filter(|wanted| wanted.array)
-        .map(|wanted| wanted.procedure.as_str())
-        .collect();
-    if site.max_array_size.is_some_and(|size| size < 2) && !arrays.is_empty() {
-        findings.push(Finding::warning(
-            "slurm",
-            "array",
-            format!(
-                "this Slurm takes no job arrays (MaxArraySize), which are configured for {}",
-                few(&arrays)
-            ),
-            "set array: never; until then each task is a job of its own",
-        ));
-    }
-    if let (Some(clock), Some((before, after))) = (site.clock, report.asked_at) {
+    if let (Some(other), Some((before, after))) = (settings.clock, report.asked_at) {
         // Its time is cut to whole seconds.
-        let late = before - clock - TimeDelta::seconds(1);
-        let early = clock - after;
-        let skew = late.max(early);
-        findings.push(if skew < SKEW {
-            Finding::ok("clock", "slurmctld", "Slurm's clock and this host's agree")
-        } else {
-            let way = if late > early { "behind" } else { "ahead of" };
-            Finding::warning(
-                "clock",
-                "slurmctld",
-                format!("Slurm's clock is {} s {way} this host's", skew.num_seconds()),
-                "have both follow the same time server (chrony, ntp): a job's record is known by its time of submission",
-            )
-        });
+        let before = before - TimeDelta::seconds(1);
+        let reading = Reading {
+            before,
+            after,
+            other,
+        };
+        let why = "a job's record is known by its time of submission";
+        findings.extend(clock::judge("slurmctld", "Slurm's", reading, why));
     }
     findings
 }

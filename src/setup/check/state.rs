@@ -1,18 +1,22 @@
 //! The state: is it sound, this user's, readable for those who are meant to read it, and does the configuration know
-//! its rows. Pure.
+//! its rows.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
-use std::sync::Arc;
 
-use super::{Finding, few};
-use crate::decide::safety;
+use super::{Finding, Findings, Level, Site, few};
+use crate::base::sys;
+use crate::decide::{request, safety};
 use crate::executor::OtherExecutor;
+use crate::gather::sessions::discover::Discovery;
 use crate::model::job::ExecutorKind;
 use crate::model::procedure::ProcedureDag;
 use crate::model::state::table::Metadata;
-use crate::model::state::{Reason, TaskRow, TaskStatus};
-use crate::store::lock::LockStanding;
+use crate::model::state::{Reason, State, TaskRow, TaskStatus};
+use crate::setup::place;
+use crate::store::lock::{Lock, LockStanding};
+use crate::store::sources::{Found, Sources};
+use crate::store::state_file::{StateError, Store, check_owner};
 use crate::store::verify;
 use crate::store::verify::Level as Verified;
 
@@ -20,144 +24,177 @@ const TOPIC: &str = "state";
 /// Jobs that ended well without outputs, before anything is said of a procedure.
 const LEAST: usize = 3;
 
-/// Holds what is known of the state.
-pub struct Facts<'a> {
-    pub path: &'a Path,
-    /// What `state verify` finds.
-    pub verified: Vec<verify::Finding>,
-    /// Why this user may not write it, and the way out.
-    pub other_owner: Option<(String, String)>,
-    /// Permission bits of the file, if there is one, and of its directory.
-    pub modes: (Option<u32>, Option<u32>),
-    pub umask: u32,
-    /// None: it cannot be looked at; the trial of the lock tells.
-    pub lock: Option<LockStanding>,
-    pub journal_entries: usize,
-    pub meta: Metadata,
-    pub rows: &'a [TaskRow],
-    pub attempts: &'a [TaskRow],
-    pub procedures: &'a ProcedureDag,
-    pub executor: ExecutorKind,
-    /// Subject and session of all sessions; none: not known.
-    pub sessions: Option<HashSet<(&'a str, &'a str)>>,
+/// The state and the files beside it, read once.
+pub struct Study {
+    pub state: State,
+    pub store: Store,
+    attempts: Vec<TaskRow>,
+    verified: Vec<verify::Finding>,
+    journal_entries: usize,
 }
 
-/// Judges it.
-pub fn judge(facts: &Facts<'_>) -> Vec<Finding> {
-    let about = facts.path.display().to_string();
-    let mut findings: Vec<Finding> = facts
-        .verified
-        .iter()
-        .filter(|finding| finding.level != Verified::Ok)
-        .map(|finding| {
-            let advice = finding
-                .todo
-                .clone()
-                .unwrap_or_else(|| "`snbb-scheduler state verify` tells more".to_owned());
-            let text = format!("{}: {}", finding.part, finding.text);
-            match finding.level {
-                Verified::Error => Finding::error(TOPIC, about.clone(), text, advice),
-                _ => Finding::warning(TOPIC, about.clone(), text, advice),
-            }
-        })
-        .collect();
-    if findings.is_empty() {
-        let text = match facts
-            .verified
-            .iter()
-            .find(|finding| finding.part == "state file")
-        {
-            Some(finding) => match finding.text.strip_prefix(&format!("{about} ")) {
-                Some(rest) => rest.to_owned(),
-                None => format!("is sound: {}", finding.text),
-            },
-            None => "is sound".to_owned(),
-        };
-        findings.push(Finding::ok(TOPIC, about.clone(), text));
+pub fn read(site: &Site) -> Result<Study, Vec<Finding>> {
+    let config = &site.config;
+    let store = Store::at(&config.state_file).map_err(|error| {
+        let (message, hint) = told(&error);
+        vec![Finding::error(TOPIC, "", message, hint)]
+    })?;
+    let project = request::study_word(config.project.clone(), &store.paths.state);
+    let sources = Sources::read(&store, &config.log_file).of_study(&project);
+    Ok(Study {
+        // What cannot be read is told by what `state verify` finds.
+        state: store.read().unwrap_or_default(),
+        attempts: store.read_attempts().unwrap_or_default(),
+        verified: verify::verify(&sources),
+        journal_entries: match &sources.journal {
+            Found::Read(salvaged) => salvaged.entries.len(),
+            _ => 0,
+        },
+        store,
+    })
+}
+
+/// An error and the way out.
+fn told(error: &StateError) -> (String, String) {
+    (error.to_string(), error.hint().unwrap_or_default())
+}
+
+pub fn check(site: &Site, study: &Study, found: Option<&Discovery>) -> Vec<Finding> {
+    let paths = &study.store.paths;
+    // With a part that could not be read, sessions are unknown, not gone.
+    let whole = found.filter(|found| found.unreadable.is_empty());
+    let owner = check_owner(paths, &study.state.meta, sys::effective_uid());
+    judge(&Seen {
+        path: &paths.state,
+        verified: study.verified.clone(),
+        other_owner: owner.err().map(|error| told(&error)),
+        modes: (
+            place::mode(&paths.state),
+            place::mode(&place::parent(&paths.state)),
+        ),
+        lock: Lock::standing(&paths.lock, sys::now()).ok(),
+        journal_entries: study.journal_entries,
+        meta: study.state.meta.clone(),
+        rows: study.state.rows(),
+        attempts: &study.attempts,
+        procedures: &site.config.procedures,
+        executor: site.config.executor,
+        sessions: whole.map(|found| {
+            let sessions = found.sessions.iter();
+            sessions
+                .map(|session| (session.subject.as_str(), session.session.as_str()))
+                .collect()
+        }),
+    })
+}
+
+/// What there is to see of the state.
+struct Seen<'a> {
+    path: &'a Path,
+    /// What `state verify` finds.
+    verified: Vec<verify::Finding>,
+    /// Why this user may not write it, and the way out.
+    other_owner: Option<(String, String)>,
+    /// Permission bits of the file, if there is one, and of its directory.
+    modes: (Option<u32>, Option<u32>),
+    /// None: it cannot be looked at; the trial of the lock tells.
+    lock: Option<LockStanding>,
+    journal_entries: usize,
+    meta: Metadata,
+    rows: &'a [TaskRow],
+    attempts: &'a [TaskRow],
+    procedures: &'a ProcedureDag,
+    executor: ExecutorKind,
+    /// Subject and session of all sessions; none: not known.
+    sessions: Option<HashSet<(&'a str, &'a str)>>,
+}
+
+fn judge(seen: &Seen<'_>) -> Vec<Finding> {
+    let mut findings = Findings::about(TOPIC, seen.path.display());
+    verified(seen, &mut findings);
+    if let Some((message, hint)) = &seen.other_owner {
+        findings.error(message, hint);
     }
-    if let Some((message, hint)) = &facts.other_owner {
-        findings.push(Finding::error(TOPIC, about.clone(), message, hint));
-    }
-    findings.extend(access(facts, &about));
-    findings.extend(left_over(facts));
-    let stopped = safety::stopped_by(&facts.meta.baselines);
+    access(seen, &mut findings);
+    let stopped = safety::stopped_by(&seen.meta.baselines);
     if !stopped.is_empty() {
-        findings.push(Finding::error(
-            TOPIC,
-            about.clone(),
+        findings.error(
             format!("the last run was stopped (safety stop): {}", few(&stopped)),
             "`snbb-scheduler run --dry-run` says why; `run --accept-drop` goes on if the numbers are right",
-        ));
+        );
     }
-    findings.extend(of_other_executor(facts));
-    findings.extend(unknown_rows(facts));
-    findings.extend(never_complete(facts));
+    let mut findings = findings.list;
+    findings.extend(left_over(seen));
+    findings.extend(of_other_executor(seen));
+    findings.extend(unknown_rows(seen));
+    findings.extend(never_complete(seen));
     findings
 }
 
-fn access(facts: &Facts<'_>, about: &str) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let (file, dir) = facts.modes;
+/// Reports what `state verify` finds.
+fn verified(seen: &Seen<'_>, findings: &mut Findings) {
+    for found in &seen.verified {
+        let level = match found.level {
+            Verified::Ok => continue,
+            Verified::Warning => Level::Warning,
+            Verified::Error => Level::Error,
+        };
+        let todo = found.todo.as_deref();
+        let advice = todo.unwrap_or("`snbb-scheduler state verify` tells more");
+        findings.add(level, format!("{}: {}", found.part, found.text), advice);
+    }
+    if findings.list.is_empty() {
+        let mut parts = seen.verified.iter();
+        let file = parts.find(|found| found.part == "state file");
+        let about = format!("{} ", seen.path.display());
+        findings.ok(match file.map(|found| found.text.strip_prefix(&about)) {
+            Some(Some(rest)) => rest.to_owned(),
+            Some(None) => format!("is sound: {}", file.map_or("", |found| &found.text)),
+            None => "is sound".to_owned(),
+        });
+    }
+}
+
+fn access(seen: &Seen<'_>, findings: &mut Findings) {
+    let about = seen.path.display();
+    let (Some(file), Some(dir)) = seen.modes else {
+        return;
+    };
     // Whoever may not enter the directory is not meant to read the file.
-    let group_may_enter = dir.is_some_and(|mode| mode & 0o050 == 0o050);
-    if file.is_some_and(|mode| mode & 0o040 == 0) && group_may_enter {
-        findings.push(Finding::warning(
-            TOPIC,
-            about,
+    if file & 0o040 == 0 && dir & 0o050 == 0o050 {
+        findings.warning(
             "the group can enter its directory and cannot read it",
             format!("chmod g+r {about}, if the group is to read it (pandas, `status`); the mode stays from then on"),
-        ));
+        );
     }
-    let is_shared = dir.is_some_and(|mode| mode & 0o2000 != 0) && group_may_enter;
-    if file.is_none() && is_shared && facts.umask & 0o040 != 0 {
-        findings.push(Finding::warning(
-            TOPIC,
-            about,
-            format!("will be made with umask {:03o}, so that the group cannot read it", facts.umask),
-            "call the first run with umask 027 (a line before it in the crontab's command), or chmod g+r afterwards",
-        ));
+    if file & 0o002 != 0 {
+        let advice = format!("chmod o-w {about}");
+        findings.warning("every user of the machine can change it", advice);
     }
-    if file.is_some_and(|mode| mode & 0o002 != 0) {
-        findings.push(Finding::warning(
-            TOPIC,
-            about,
-            "every user of the machine can change it",
-            format!("chmod o-w {about}"),
-        ));
-    }
-    findings
 }
 
-fn left_over(facts: &Facts<'_>) -> Vec<Finding> {
+fn left_over(seen: &Seen<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let is_held = match &facts.lock {
-        Some(LockStanding::LeftOver(holder)) => {
-            findings.push(Finding::warning(
-                "lock",
-                "",
-                format!("a call that has died has left its lock: {holder}"),
-                "nothing: the next call takes it over by itself",
-            ));
-            false
-        }
+    match &seen.lock {
         Some(LockStanding::Held(holder)) => {
-            findings.push(Finding::ok(
-                "lock",
-                "",
-                format!("is held at this moment: {holder}"),
-            ));
-            true
+            let text = format!("is held at this moment: {holder}");
+            // Its journal is at work, too.
+            return vec![Finding::ok("lock", "", text)];
         }
-        Some(LockStanding::Free) | None => false,
-    };
-    if facts.journal_entries > 0 && !is_held {
+        Some(LockStanding::LeftOver(holder)) => findings.push(Finding::warning(
+            "lock",
+            "",
+            format!("a call that has died has left its lock: {holder}"),
+            "nothing: the next call takes it over by itself",
+        )),
+        Some(LockStanding::Free) | None => {}
+    }
+    let entries = seen.journal_entries;
+    if entries > 0 {
         findings.push(Finding::warning(
             TOPIC,
             "journal",
-            format!(
-                "a call was broken off in its work and has left {} entries",
-                facts.journal_entries
-            ),
+            format!("a call was broken off in its work and has left {entries} entries"),
             "nothing: the next run or monitor finishes it",
         ));
     }
@@ -165,111 +202,94 @@ fn left_over(facts: &Facts<'_>) -> Vec<Finding> {
 }
 
 /// Jobs that nothing can be learned about: the first one is told, and how many there are.
-fn of_other_executor(facts: &Facts<'_>) -> Option<Finding> {
-    let rows = facts.rows.iter();
-    let mut others = rows.filter_map(|row| OtherExecutor::of(row, facts.executor));
+fn of_other_executor(seen: &Seen<'_>) -> Option<Finding> {
+    let rows = seen.rows.iter();
+    let mut others = rows.filter_map(|row| OtherExecutor::of(row, seen.executor));
     let first = others.next()?;
     let about = match others.count() {
         0 => first.name(),
         count => format!("{} and {count} more", first.name()),
     };
-    Some(Finding::warning(
-        TOPIC,
-        about,
-        first.to_string(),
-        first.remedy(),
-    ))
+    let (text, remedy) = (first.to_string(), first.remedy());
+    Some(Finding::warning(TOPIC, about, text, remedy))
 }
 
 /// Rows that today's configuration or the sessions of today do not know.
-fn unknown_rows(facts: &Facts<'_>) -> Vec<Finding> {
-    let mut findings = Vec::new();
+fn unknown_rows(seen: &Seen<'_>) -> Vec<Finding> {
+    let mut findings = Findings::about(TOPIC, "rows");
     let mut gone: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut without_session = Vec::new();
-    let subjects: Option<HashSet<&str>> = facts
-        .sessions
-        .as_ref()
-        .map(|sessions| sessions.iter().map(|(subject, _)| *subject).collect());
-    for row in facts.rows {
+    let sessions = seen.sessions.iter().flatten();
+    let subjects: HashSet<&str> = sessions.map(|(subject, _)| *subject).collect();
+    for row in seen.rows {
         let key = &row.key;
-        if facts.procedures.find(&key.procedure).is_none() {
+        if seen.procedures.find(&key.procedure).is_none() {
             let counts = gone.entry(&key.procedure).or_default();
             counts.0 += 1;
             counts.1 += usize::from(row.is_in_flight());
             continue;
         }
-        let is_known = match (&facts.sessions, &subjects) {
-            (Some(sessions), Some(subjects)) if key.session.is_empty() => {
-                subjects.contains(&*key.subject) || sessions.contains(&(&*key.subject, ""))
-            }
-            (Some(sessions), _) => sessions.contains(&(&*key.subject, &*key.session)),
-            _ => true,
-        };
+        let is_known = seen.sessions.as_ref().is_none_or(|sessions| {
+            sessions.contains(&(&*key.subject, &*key.session))
+                || key.session.is_empty() && subjects.contains(&*key.subject)
+        });
         if !is_known {
             without_session.push(key.to_string());
         }
     }
     if !gone.is_empty() {
-        let names: Vec<String> = gone
-            .iter()
-            .map(|(name, (rows, live))| match live {
-                0 => format!("{name} ({rows})"),
-                live => format!("{name} ({rows}, {live} in flight)"),
-            })
-            .collect();
-        findings.push(Finding::warning(
-            TOPIC,
-            "rows",
-            format!("rows of procedures that are not in the configuration: {}", few(&names)),
+        let names = gone.iter().map(|(name, (rows, live))| match live {
+            0 => format!("{name} ({rows})"),
+            live => format!("{name} ({rows}, {live} in flight)"),
+        });
+        let names = few(&names.collect::<Vec<_>>());
+        findings.warning(
+            format!("rows of procedures that are not in the configuration: {names}"),
             "correct the name in the configuration if it is a slip; `snbb-scheduler clean --rows --older-than 90d` puts old ones aside",
-        ));
+        );
     }
-    if !without_session.is_empty() {
-        findings.push(Finding::warning(
-            TOPIC,
-            "rows",
-            format!(
-                "{} row(s) of sessions that are not found: {}",
-                without_session.len(),
-                few(&without_session)
-            ),
+    let count = without_session.len();
+    if count > 0 {
+        let tasks = few(&without_session);
+        findings.warning(
+            format!("{count} row(s) of sessions that are not found: {tasks}"),
             "see that all data is mounted; `snbb-scheduler clean --rows --older-than 90d` puts old ones aside",
-        ));
+        );
     }
-    findings
+    findings.list
 }
 
 /// Procedures whose jobs end well and whose outputs are never what the markers say.
-fn never_complete(facts: &Facts<'_>) -> Vec<Finding> {
-    let mut counts: BTreeMap<&Arc<str>, (usize, usize)> = BTreeMap::new();
-    for row in facts.rows.iter().chain(facts.attempts) {
+fn never_complete(seen: &Seen<'_>) -> Vec<Finding> {
+    let is_without = |row: &TaskRow| row.reason == Some(Reason::NoOutput);
+    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for row in seen.rows.iter().chain(seen.attempts) {
         let counts = counts.entry(&row.key.procedure).or_default();
         counts.0 += usize::from(row.status == TaskStatus::Complete);
-        counts.1 += usize::from(row.reason == Some(Reason::NoOutput));
+        counts.1 += usize::from(is_without(row));
     }
-    counts
-        .into_iter()
-        .filter(|(name, (complete, without))| {
-            *complete == 0 && *without >= LEAST && facts.procedures.find(name).is_some()
-        })
-        .map(|(name, (_, without))| {
-            let is_one = |row: &&TaskRow| {
-                row.key.procedure == *name && row.reason == Some(Reason::NoOutput)
-            };
-            let one = facts.rows.iter().find(is_one).map(|row| &row.key);
-            let one = one.map_or_else(String::new, |key| {
-                format!(", `snbb-scheduler explain {}` what is there instead", key.words())
-            });
-            Finding::warning(
-                "procedure",
-                name.to_string(),
-                format!("{without} jobs ended well without the outputs that prove it, and none ever had them"),
-                format!(
-                    "its markers or its output_dir are wrong, or the script hides its errors (set -euo pipefail); `snbb-scheduler status --failed --procedure {name}` names what is missing{one}"
-                ),
-            )
-        })
-        .collect()
+    counts.retain(|name, (complete, without)| {
+        *complete == 0 && *without >= LEAST && seen.procedures.find(name).is_some()
+    });
+    let finding = |(name, (_, without)): (&str, (usize, usize))| {
+        let mut rows = seen.rows.iter();
+        let one = rows.find(|row| &*row.key.procedure == name && is_without(row));
+        let one = one.map_or_else(String::new, |row| {
+            let task = row.key.words();
+            format!(", `snbb-scheduler explain {task}` what is there instead")
+        });
+        Finding::warning(
+            "procedure",
+            name,
+            format!(
+                "{without} jobs ended well without the outputs that prove it, and none ever had them"
+            ),
+            format!(
+                "its markers or its output_dir are wrong, or the script hides its errors (set -euo pipefail); `snbb-scheduler status --failed --procedure {name}` names what is missing{one}"
+            ),
+        )
+    };
+    counts.into_iter().map(finding).collect()
 }
 
 #[cfg(test)]

@@ -6,193 +6,111 @@
 )]
 
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::DateTime;
 
-use super::Finding;
+use super::clock::Reading;
+use super::{Finding, Findings};
+use crate::base::durable::sync_directory_of;
 use crate::base::regular::words;
 use crate::base::sys;
 use crate::store::lock::{Lock, LockError};
 
-/// Holds what a trial showed.
-#[derive(Debug)]
+/// What a trial showed.
+#[derive(Debug, Default)]
 pub struct Trial {
-    pub dir: PathBuf,
-    /// The step that failed, and why; none: all went well.
-    pub failed: Option<(Step, io::Error)>,
-    /// The time of a file that was just written. None: it was not written.
-    pub written: Option<Written>,
+    /// What could not be done, and why; none: all went well.
+    failed: Option<Failed>,
+    /// The file server's time, by a file that was just written.
+    pub written: Option<Reading>,
     /// How long the slowest sync took.
-    pub sync: Duration,
+    sync: Duration,
 }
 
-/// Compares the clocks of host and file server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
-    /// The host's clock before and after.
-    pub before: DateTime<Utc>,
-    pub after: DateTime<Utc>,
-    /// The file's time of modification.
-    pub server: DateTime<Utc>,
-}
+/// What could not be done, in words, and why.
+type Failed = (&'static str, io::Error);
 
-/// Names what is tried, in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    MakeDirectory,
-    Write,
-    Sync,
-    SyncDirectory,
-    Link,
-    /// A link onto a name that is taken must fail.
-    LinkTwice,
-    Rename,
-    ReadBack,
-    Lock,
-    Remove,
-}
+const WRITE: &str = "a file cannot be written";
+const SYNC: &str = "a file cannot be synced";
+const LINK: &str = "a hard link cannot be made";
+const LINK_TWICE: &str = "a hard link onto a name that is taken did not fail as it must";
+const READ_BACK: &str = "what was written is not what is read";
+const LOCK: &str = "the lock cannot be taken, kept and released";
 
 /// Beginning of the names of trial directories.
 const PREFIX: &str = ".snbb-check-";
 /// A trial takes seconds.
 const LEFTOVER: Duration = Duration::from_secs(3600);
-/// File systems keep times in steps of up to two seconds.
-const SKEW: TimeDelta = TimeDelta::seconds(5);
-const GREAT_SKEW: TimeDelta = TimeDelta::minutes(10);
 /// Each submission waits for a sync.
 const SLOW_SYNC: Duration = Duration::from_secs(3);
-
-impl Step {
-    pub const ALL: [Self; 10] = [
-        Self::MakeDirectory,
-        Self::Write,
-        Self::Sync,
-        Self::SyncDirectory,
-        Self::Link,
-        Self::LinkTwice,
-        Self::Rename,
-        Self::ReadBack,
-        Self::Lock,
-        Self::Remove,
-    ];
-
-    fn words(self) -> &'static str {
-        match self {
-            Self::MakeDirectory => "nothing can be made in it",
-            Self::Write => "a file cannot be written",
-            Self::Sync => "a file cannot be synced",
-            Self::SyncDirectory => "a directory cannot be synced",
-            Self::Link => "a hard link cannot be made",
-            Self::LinkTwice => "a hard link onto a name that is taken did not fail as it must",
-            Self::Rename => "a file cannot be replaced by renaming",
-            Self::ReadBack => "what was written is not what is read",
-            Self::Lock => "the lock cannot be taken, kept and released",
-            Self::Remove => "what was made cannot be removed",
-        }
-    }
-
-    fn advice(self, error: &io::Error) -> &'static str {
-        match (self, error.kind()) {
-            (_, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
-                "make room there, or raise the quota"
-            }
-            (_, io::ErrorKind::ReadOnlyFilesystem) => "its file system is mounted read-only",
-            (_, io::ErrorKind::PermissionDenied)
-                if !matches!(self, Self::Link | Self::LinkTwice) =>
-            {
-                "this user needs write permission on the directory; commands that only read do without"
-            }
-            (Self::Link | Self::LinkTwice | Self::Lock, _) => {
-                "the lock is a hard link: keep the state file on a file system that has them (local disk, NFS, Lustre, GPFS)"
-            }
-            _ => "keep the state file on another file system",
-        }
-    }
-}
 
 /// Tries a directory. What it makes is gone when this returns; a trial that was killed leaves a directory that the
 /// next one removes.
 pub fn run(dir: &Path) -> Trial {
-    let mut trial = Trial {
-        dir: dir.to_owned(),
-        failed: None,
-        written: None,
-        sync: Duration::ZERO,
-    };
+    let mut trial = Trial::default();
     sweep(dir);
     let own = match tempfile::Builder::new().prefix(PREFIX).tempdir_in(dir) {
         Ok(own) => own,
         Err(error) => {
-            trial.failed = Some((Step::MakeDirectory, plain(error)));
+            // tempfile wraps the error and names a path that is of no use to anybody.
+            let plain = error.raw_os_error().map(io::Error::from_raw_os_error);
+            let plain = plain.unwrap_or_else(|| error.kind().into());
+            trial.failed = Some(("nothing can be made in it", plain));
             return trial;
         }
     };
     let tried = steps(own.path(), &mut trial);
-    let removed = own.close().map_err(|error| (Step::Remove, error));
+    let removed = own.close();
+    let removed = removed.map_err(|error| ("what was made cannot be removed", error));
     trial.failed = tried.and(removed).err();
     trial
 }
 
-/// tempfile wraps the error and names a path that is of no use to anybody.
-fn plain(error: io::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(code) => io::Error::from_raw_os_error(code),
-        None => io::Error::from(error.kind()),
-    }
-}
-
-fn steps(own: &Path, trial: &mut Trial) -> Result<(), (Step, io::Error)> {
-    let at = |step: Step| move |error: io::Error| (step, error);
+fn steps(own: &Path, trial: &mut Trial) -> Result<(), Failed> {
+    let at = |step: &'static str| move |error: io::Error| (step, error);
     let [first, second, third] = ["first", "second", "third"].map(|name| own.join(name));
-    let text = b"the state of a study";
+    let (text, newer) = (b"the state of a study", b"a newer state of a study");
     let before = sys::now();
-    let file = write(&first, text).map_err(at(Step::Write))?;
-    trial.sync = timed(|| file.sync_all()).map_err(at(Step::Sync))?;
+    let file = write(&first, text).map_err(at(WRITE))?;
+    trial.sync = timed(|| file.sync_all()).map_err(at(SYNC))?;
     let after = sys::now();
-    let metadata = file.metadata().map_err(at(Step::Write))?;
+    let metadata = file.metadata().map_err(at(WRITE))?;
     let nanos = u32::try_from(metadata.mtime_nsec()).unwrap_or_default();
-    trial.written = DateTime::from_timestamp(metadata.mtime(), nanos).map(|server| Written {
+    let modified = DateTime::from_timestamp(metadata.mtime(), nanos);
+    trial.written = modified.map(|other| Reading {
         before,
         after,
-        server,
+        other,
     });
-    drop(file);
-    let took = timed(|| crate::base::durable::sync_directory_of(&first))
-        .map_err(at(Step::SyncDirectory))?;
+    let took = timed(|| sync_directory_of(&first)).map_err(at("a directory cannot be synced"))?;
     trial.sync = trial.sync.max(took);
 
-    fs::hard_link(&first, &second).map_err(at(Step::Link))?;
-    let links = fs::metadata(&second).map_err(at(Step::Link))?.nlink();
+    fs::hard_link(&first, &second).map_err(at(LINK))?;
+    let links = fs::metadata(&second).map_err(at(LINK))?.nlink();
     if links != 2 {
         return Err((
-            Step::Link,
+            LINK,
             io::Error::other(format!("the file has {links} names, not 2")),
         ));
     }
     match fs::hard_link(&first, &second) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err((Step::LinkTwice, error)),
-        Ok(()) => return Err((Step::LinkTwice, io::Error::other("it was made"))),
+        Err(error) => return Err((LINK_TWICE, error)),
+        Ok(()) => return Err((LINK_TWICE, io::Error::other("it was made"))),
     }
-    let newer = b"a newer state of a study";
-    let file = write(&third, newer).map_err(at(Step::Write))?;
-    file.sync_all().map_err(at(Step::Sync))?;
-    drop(file);
-    fs::rename(&third, &first).map_err(at(Step::Rename))?;
+    let file = write(&third, newer).map_err(at(WRITE))?;
+    file.sync_all().map_err(at(SYNC))?;
+    fs::rename(&third, &first).map_err(at("a file cannot be replaced by renaming"))?;
     for (path, expected) in [(&first, &newer[..]), (&second, text)] {
-        let mut found = Vec::new();
-        File::open(path)
-            .and_then(|mut file| file.read_to_end(&mut found))
-            .map_err(at(Step::ReadBack))?;
-        if found != expected {
-            return Err((Step::ReadBack, io::Error::other("other bytes came back")));
+        if fs::read(path).map_err(at(READ_BACK))? != expected {
+            return Err((READ_BACK, io::Error::other("other bytes came back")));
         }
     }
-    lock(&own.join("lock")).map_err(at(Step::Lock))
+    lock(&own.join("lock")).map_err(at(LOCK))
 }
 
 fn lock(path: &Path) -> io::Result<()> {
@@ -231,77 +149,45 @@ fn timed(work: impl FnOnce() -> io::Result<()>) -> io::Result<Duration> {
 /// Removes what trials left that were killed.
 fn sweep(dir: &Path) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let is_trial = entry
-            .file_name()
-            .as_encoded_bytes()
-            .starts_with(PREFIX.as_bytes())
-            && entry.file_type().is_ok_and(|kind| kind.is_dir());
-        let is_old = || {
-            let modified = entry.metadata().and_then(|metadata| metadata.modified());
-            modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > LEFTOVER))
-        };
-        if is_trial && is_old() {
+        let name = entry.file_name();
+        let modified = entry.metadata().and_then(|metadata| metadata.modified());
+        let is_old = modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > LEFTOVER));
+        if name.as_encoded_bytes().starts_with(PREFIX.as_bytes()) && is_old {
             // Of another user, perhaps; it does no harm.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// Judges a trial. `topic`: the lock's, or that of a directory that is only written to.
-pub fn judge(topic: &'static str, trial: &Trial) -> Vec<Finding> {
-    let about = trial.dir.display().to_string();
+/// Judges a trial.
+pub fn judge(dir: &Path, trial: &Trial) -> Vec<Finding> {
+    let mut findings = Findings::about("lock", dir.display());
     if let Some((step, error)) = &trial.failed {
-        return vec![Finding::error(
-            topic,
-            about,
-            format!("{}: {}", step.words(), words(error)),
-            step.advice(error),
-        )];
-    }
-    if trial.sync > SLOW_SYNC {
-        return vec![Finding::warning(
-            topic,
-            about,
-            format!(
-                "to sync a small file took {:.1} s, and each submission waits for that",
-                trial.sync.as_secs_f64()
-            ),
+        findings.error(format!("{step}: {}", words(error)), advice(step, error));
+    } else if trial.sync > SLOW_SYNC {
+        let seconds = trial.sync.as_secs_f64();
+        findings.warning(
+            format!("to sync a small file took {seconds:.1} s, and each submission waits for that"),
             "keep the state file on a faster file system, or ask what the server is busy with",
-        )];
-    }
-    vec![Finding::ok(
-        topic,
-        about,
-        "hard link, rename and sync work, and the lock was taken and released",
-    )]
-}
-
-/// Judges the clocks of host and file server.
-pub fn judge_clock(dir: &Path, written: &Written) -> Finding {
-    let about = dir.display().to_string();
-    let (skew, way) = if written.server > written.after {
-        (written.server - written.after, "ahead of")
-    } else if written.server < written.before {
-        (written.before - written.server, "behind")
-    } else {
-        (TimeDelta::zero(), "")
-    };
-    if skew < SKEW {
-        return Finding::ok(
-            "clock",
-            about,
-            "the file server's clock and this host's agree",
         );
     }
-    let text = format!(
-        "the file server's clock is {} s {way} this host's",
-        skew.num_seconds()
-    );
-    let advice = "have both follow the same time server (chrony, ntp): whether outputs and DICOM files are new is judged by their times";
-    if skew < GREAT_SKEW {
-        Finding::warning("clock", about, text, advice)
-    } else {
-        Finding::error("clock", about, text, advice)
+    findings.or_ok("hard link, rename and sync work, and the lock was taken and released")
+}
+
+fn advice(step: &str, error: &io::Error) -> &'static str {
+    let is_link = [LINK, LINK_TWICE].contains(&step);
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "make room there, or raise the quota"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => "its file system is mounted read-only",
+        io::ErrorKind::PermissionDenied if !is_link => {
+            "this user needs write permission on the directory; commands that only read do without"
+        }
+        _ if is_link || step == LOCK => {
+            "the lock is a hard link: keep the state file on a file system that has them (local disk, NFS, Lustre, GPFS)"
+        }
+        _ => "keep the state file on another file system",
     }
 }
 

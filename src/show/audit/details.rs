@@ -12,7 +12,7 @@ use crate::gather::logs::log_path;
 use crate::model::bids::SubjectLabel;
 use crate::model::config::Config;
 use crate::model::state::{State, TaskRow};
-use crate::show::tables::{decision_text, decision_word, failure_text};
+use crate::show::tables::{Standing, decision_text, failure_text};
 
 /// Says what is needed to tell of tasks.
 pub struct Details<'a> {
@@ -92,7 +92,7 @@ impl Details<'_> {
         );
         TaskDetail {
             key: task.key.clone(),
-            decision: decision_word(&task.decision),
+            decision: Standing::of(&task.decision),
             reason: reason(&task.decision),
             text: decision_text(&task.decision),
             output_dir: output.to_string_lossy().into_owned(),
@@ -109,7 +109,7 @@ pub fn job_detail(row: &TaskRow, log_dir: Option<&Path>) -> JobDetail {
     let logs = log_files(row, log_dir);
     JobDetail {
         job_id: row.job_id.as_ref().map(|id| id.as_str().into()),
-        status: row.status.as_str(),
+        status: row.status,
         attempt: row.attempt,
         slurm_state: facts.slurm_state.clone(),
         exit_code: facts.exit_code.clone(),

@@ -2,7 +2,7 @@
 
 use super::report::{Band, Health, HealthSummary};
 use crate::decide::manifest::{Decision, Skip};
-use crate::show::tables::decision_word;
+use crate::show::tables::Standing;
 
 /// Rates a share, in whole numbers so that 4 of 5 is exactly 0.8.
 pub fn band(complete: usize, of: usize) -> Band {
@@ -20,7 +20,7 @@ pub fn band(complete: usize, of: usize) -> Band {
 pub fn of<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Option<Health> {
     let (mut complete, mut of, mut has_stuck) = (0, 0, false);
     for decision in decisions {
-        has_stuck |= is_stuck(decision_word(decision));
+        has_stuck |= Standing::of(decision).is_stuck();
         match decision {
             Decision::Skip(
                 Skip::NotApplicable | Skip::NotSelected | Skip::Excluded | Skip::InFlight { .. },
@@ -41,11 +41,6 @@ pub fn of<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Option<Health> {
             band => band,
         },
     })
-}
-
-/// True for the word of a task that does not go on without a person.
-pub fn is_stuck(word: &str) -> bool {
-    matches!(word, "failed" | "blocked" | "unreadable")
 }
 
 /// Prints a share; rounds down, so that only all is 100 %.

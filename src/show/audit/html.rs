@@ -6,7 +6,6 @@
 mod charts;
 mod data;
 mod figures;
-mod looks;
 mod overview;
 mod safe;
 

@@ -31,7 +31,7 @@ pub fn stale<'a>(
             is_stale.then(|| StaleJob {
                 key: row.key.clone(),
                 job_id: row.job_id.as_ref().map(|id| id.as_str().into()),
-                status: row.status.as_str(),
+                status: row.status,
                 reason: row.reason.map(Reason::as_str),
                 submitted_at,
                 hours: age.num_hours(),
@@ -75,7 +75,7 @@ pub fn orphan_rows<'a>(
             Some(OrphanRow {
                 cause: cause(row)?,
                 key: row.key.clone(),
-                status: row.status.as_str(),
+                status: row.status,
                 job_id: row.job_id.as_ref().map(|id| id.as_str().into()),
             })
         })

@@ -15,7 +15,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::Part;
-use crate::show::tables::utc_time;
+use crate::base::words::words;
+use crate::show::tables::{Group, Standing, utc_time};
 
 pub use figures::{
     Backlog, CpuUse, Day, Efficiency, MatterTrend, Percentiles, ProcedureProgress, ProcedureTrend,
@@ -109,7 +110,7 @@ pub struct Totals {
     pub sessions: usize,
     /// Tasks of the sessions that were found: the sum of `decisions`.
     pub tasks: usize,
-    /// By word of the decision, in the order of `tables::words::WORDS`; only words that occur.
+    /// By word of the decision, in the order of [`Standing`]; only words that occur.
     pub decisions: Vec<Count>,
     /// The rows of the state, orphans included.
     pub rows: StatusCounts,
@@ -151,15 +152,13 @@ pub struct ProcedureCounts {
     pub rows: StatusCounts,
 }
 
-/// Rates a share of complete procedures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Band {
-    /// From 0.8.
-    Good,
-    /// From 0.4.
-    Fair,
-    Poor,
+words! {
+    /// How healthy a session is.
+    pub enum Band {
+        Good = "good",
+        Fair = "fair",
+        Poor = "poor",
+    }
 }
 
 /// Says how much of one session is done.
@@ -209,8 +208,7 @@ pub struct MatrixRow {
 /// Is one task in one session's row.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cell {
-    /// One of `tables::words::WORDS`: `complete`, `running`, `failed`, ...
-    pub decision: &'static str,
+    pub decision: Standing,
     /// Why it failed, or where its job stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
@@ -242,20 +240,18 @@ impl Report {
     }
 }
 
-impl Band {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Good => "good",
-            Self::Fair => "fair",
-            Self::Poor => "poor",
-        }
-    }
-}
-
 /// Returns the count of a word; 0 if it is not listed.
 pub fn count_of(counts: &[Count], word: &str) -> usize {
     let found = counts.iter().find(|count| &*count.word == word);
     found.map_or(0, |count| count.count)
+}
+
+/// How many tasks a group of standings has.
+pub fn count_of_group(counts: &[Count], group: Group) -> usize {
+    let standings = group.standings();
+    standings
+        .map(|standing| count_of(counts, standing.as_str()))
+        .sum()
 }
 
 /// Prints a change: `+3`, `-3`, `0`.

@@ -1,6 +1,6 @@
 //! Totals, counts per procedure, and the matrix of sessions and procedures. Pure.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::health;
@@ -10,8 +10,7 @@ use crate::model::bids::{Session, SubjectLabel};
 use crate::model::job::JobId;
 use crate::model::procedure::{Procedure, ProcedureDag, ProcedureId, Scope};
 use crate::model::state::{Reason, TaskRow, TaskStatus};
-use crate::show::tables::words::WORDS;
-use crate::show::tables::{decision_text, decision_word};
+use crate::show::tables::{Standing, decision_text, reason_of};
 
 /// Is what a report is about: everything that was selected, and nothing else.
 pub struct Selected<'a> {
@@ -184,7 +183,7 @@ fn cell_of(task: &Planned, detail: Option<usize>, job: &dyn Fn(&Planned) -> Opti
         Decision::Skip(Skip::Complete | Skip::NotApplicable)
     );
     Cell {
-        decision: decision_word(&task.decision),
+        decision: Standing::of(&task.decision),
         reason: reason(&task.decision),
         job_id: (!is_silent)
             .then(|| job(task))
@@ -199,23 +198,19 @@ fn cell_of(task: &Planned, detail: Option<usize>, job: &dyn Fn(&Planned) -> Opti
 pub fn reason(decision: &Decision) -> Option<&'static str> {
     match decision {
         Decision::Submit(Due::Retry { reason, .. }) => Some(reason.as_str()),
-        Decision::Skip(Skip::Failed { reason, .. } | Skip::InFlight { reason, .. }) => {
-            reason.map(Reason::as_str)
-        }
-        _ => None,
+        other => reason_of(other).map(Reason::as_str),
     }
 }
 
 fn decisions<'a>(tasks: impl Iterator<Item = &'a Planned>) -> Vec<Count> {
-    let mut counts: HashMap<&str, usize> = HashMap::new();
+    let mut counts: BTreeMap<Standing, usize> = BTreeMap::new();
     for task in tasks {
-        *counts.entry(decision_word(&task.decision)).or_default() += 1;
+        *counts.entry(Standing::of(&task.decision)).or_default() += 1;
     }
-    let counted = WORDS.iter().filter_map(|word| {
-        let count = counts.get(word)?;
-        Some(Count::new(word, *count))
-    });
-    counted.collect()
+    let counts = counts.into_iter();
+    counts
+        .map(|(standing, count)| Count::new(standing.as_str(), count))
+        .collect()
 }
 
 fn statuses<'a>(rows: impl Iterator<Item = &'a TaskRow>) -> StatusCounts {

@@ -7,8 +7,9 @@ use flate2::read::GzDecoder;
 use serde_json::Value;
 
 use super::report::*;
-use crate::model::state::TaskKey;
 use crate::model::state::testing::at;
+use crate::model::state::{TaskKey, TaskStatus};
+use crate::show::tables::Standing;
 
 /// Returns a report of two sessions with something in every part.
 pub fn report() -> Report {
@@ -53,14 +54,14 @@ pub fn report() -> Report {
         cells,
     };
     let failed = Some(Cell {
-        decision: "failed",
+        decision: Standing::Failed,
         reason: Some("out_of_memory"),
         job_id: Some("4812".into()),
         text: None,
         detail: Some(0),
     });
     let waiting = Some(Cell {
-        decision: "blocked",
+        decision: Standing::Blocked,
         reason: None,
         job_id: None,
         text: Some("waiting for bids (failed: out_of_memory)".into()),
@@ -74,7 +75,7 @@ pub fn report() -> Report {
             project: "demo".to_owned(),
             created_at: at(60 * 24 * 30),
             version: "0.0.0",
-            parts: super::Part::ALL,
+            parts: &super::Part::ALL,
             config: Some("/study/config.yaml".to_owned()),
             dicom_root: "/study/dicom".to_owned(),
             bids_root: "/study/bids".to_owned(),
@@ -127,13 +128,17 @@ pub fn report() -> Report {
         matrix: Matrix {
             procedures: vec!["bids".into(), "qsiprep".into()],
             sessions: vec![
-                row("sub-0001", vec![cell("complete"), cell("complete")], 2),
+                row(
+                    "sub-0001",
+                    vec![cell(Standing::Complete), cell(Standing::Complete)],
+                    2,
+                ),
                 row("sub-0002", vec![failed, waiting], 0),
             ],
         },
         tasks: vec![TaskDetail {
             key: TaskKey::new(&subject, &session, "bids"),
-            decision: "failed",
+            decision: Standing::Failed,
             reason: Some("out_of_memory"),
             text: "failed (out_of_memory) in attempt 1".to_owned(),
             output_dir: "/study/bids/sub-0002/ses-01".to_owned(),
@@ -153,7 +158,7 @@ pub fn report() -> Report {
             ],
             job: Some(JobDetail {
                 job_id: Some("4812".into()),
-                status: "failed",
+                status: TaskStatus::Failed,
                 attempt: Some(1),
                 slurm_state: Some("OUT_OF_MEMORY".into()),
                 exit_code: Some("0:125".into()),
@@ -206,7 +211,7 @@ pub fn report() -> Report {
         stale: vec![StaleJob {
             key: TaskKey::new(&subject, &session, "mriqc"),
             job_id: Some("311".into()),
-            status: "running",
+            status: TaskStatus::Running,
             reason: Some("running"),
             submitted_at: at(0),
             hours: 720,
@@ -214,7 +219,7 @@ pub fn report() -> Report {
         orphans: Orphans {
             rows: vec![OrphanRow {
                 key: TaskKey::new(&subject, &session, "mriqc"),
-                status: "running",
+                status: TaskStatus::Running,
                 job_id: Some("311".into()),
                 cause: OrphanCause::Procedure,
             }],

@@ -1,14 +1,17 @@
 //! Rows that nothing in the study stands behind any more: their session was renamed or moved away, or their
 //! procedure left the configuration. Nothing is decided about them, so they are told from what is on record.
 
+use serde::Serializer;
+
 use super::{Explanation, View, silence};
 use crate::gather::completion::explain::{Findings, Verdict};
 use crate::gather::logs;
 use crate::model::procedure::Scope;
 use crate::model::state::{TaskKey, TaskRow};
+use crate::show::tables::Standing;
 
 /// Stands where tasks have a word of `session-status`.
-pub const GONE: &str = "gone";
+const GONE: &str = "gone";
 
 /// Says what is not there any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +47,7 @@ impl View<'_> {
             subject: key.subject.to_string(),
             session: key.session.to_string(),
             procedure: key.procedure.to_string(),
-            decision: GONE,
+            decision: None,
             headline: GONE.into(),
             text,
             because: Vec::new(),
@@ -124,4 +127,11 @@ impl View<'_> {
             },
         }
     }
+}
+
+pub(super) fn standing<S: Serializer>(
+    standing: &Option<Standing>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(standing.map_or(GONE, Standing::as_str))
 }

@@ -58,10 +58,10 @@ fn text(digest: &Digest<'_>) -> String {
     let _ = writeln!(
         out,
         "snbb-scheduler {} on {}, {}, exit code {}",
-        call.command.as_str(),
+        call.command,
         digest.host,
         local_time(call.ended_at),
-        call.exit
+        call.exit.code()
     );
     match digest.config {
         Some(file) => _ = writeln!(out, "configuration: {}", file.display()),

@@ -49,17 +49,11 @@ const LOCKED_RUNS: u32 = 4;
 /// A submission is usually found or given up within minutes.
 const LONG_DOUBT: TimeDelta = TimeDelta::hours(1);
 
-const EXIT_DONE: u8 = Exit::Done.code();
-const EXIT_REFUSED: u8 = Exit::Refused.code();
-const EXIT_LOCKED: u8 = Exit::Locked.code();
-const EXIT_UNREACHABLE: u8 = Exit::Unreachable.code();
-const EXIT_SAFETY: u8 = Exit::Safety.code();
-
 /// Lists what is wrong, the worst first.
 pub fn matters(world: &World<'_>) -> Vec<Matter> {
     let mut list = Vec::new();
     of_call(world, &mut list);
-    if world.call.exit != EXIT_LOCKED {
+    if world.call.exit != Exit::Locked {
         of_state(world, &mut list);
     }
     list.sort_by(|a, b| (a.occasion, &a.procedure).cmp(&(b.occasion, &b.procedure)));
@@ -83,14 +77,11 @@ pub fn standing<'a>(
 /// True if the call would have found a matter of this name if it still were one.
 fn is_seen(world: &World<'_>, name: &str) -> bool {
     let call = world.call;
-    if call.exit == EXIT_LOCKED {
+    if call.exit == Exit::Locked {
         return false;
     }
     let word = name.split(':').next().unwrap_or_default();
-    let occasion = Occasion::ALL
-        .into_iter()
-        .find(|occasion| occasion.as_str() == word);
-    match occasion {
+    match word.parse().ok() {
         Some(Occasion::Error) => name.starts_with(&error_prefix(call.command)),
         Some(Occasion::Unreachable) => true,
         Some(Occasion::Paused) => world.control.is_some(),
@@ -112,25 +103,25 @@ fn of_call(world: &World<'_>, list: &mut Vec<Matter>) {
     let says = |otherwise: &str| call.error.clone().unwrap_or_else(|| otherwise.to_owned());
     let one = |occasion: Occasion, name: String, text: String| Matter {
         occasion,
-        name: format!("{occasion}:{name}", occasion = occasion.as_str()),
+        name: format!("{occasion}:{name}"),
         procedure: String::new(),
         reason: "",
         text,
     };
     match call.exit {
-        EXIT_DONE => {}
-        EXIT_LOCKED => {
+        Exit::Done => {}
+        Exit::Locked => {
             if world.memory.locked_in_a_row >= LOCKED_RUNS {
                 let text = format!(
                     "{} runs in a row found another call at work: {}",
                     world.memory.locked_in_a_row,
                     says("it holds the lock")
                 );
-                let name = format!("{}:locked", call.command.as_str());
+                let name = format!("{}:locked", call.command);
                 list.push(one(Occasion::Error, name, text));
             }
         }
-        EXIT_UNREACHABLE => {
+        Exit::Unreachable => {
             let count = world.memory.unreachable_in_a_row;
             if count >= UNREACHABLE_CALLS {
                 let text = format!(
@@ -141,22 +132,19 @@ fn of_call(world: &World<'_>, list: &mut Vec<Matter>) {
             }
         }
         // The state tells which one; see below.
-        EXIT_SAFETY => {}
-        EXIT_REFUSED if call.error.is_none() => {}
-        code => {
+        Exit::Safety => {}
+        Exit::Refused if call.error.is_none() => {}
+        exit => {
             let text = says(&format!(
-                "'{}' ended with exit code {code}; its output says why",
-                call.command.as_str()
+                "'{}' ended with exit code {}; its output says why",
+                call.command,
+                exit.code()
             ));
-            let occasion = match code {
-                EXIT_REFUSED => Occasion::Refused,
+            let occasion = match exit {
+                Exit::Refused => Occasion::Refused,
                 _ => Occasion::Error,
             };
-            let name = format!(
-                "{}:{}",
-                call.command.as_str(),
-                short(&without_numbers(&text))
-            );
+            let name = format!("{}:{}", call.command, short(&without_numbers(&text)));
             list.push(one(occasion, name, text));
         }
     }
@@ -172,7 +160,7 @@ fn of_call(world: &World<'_>, list: &mut Vec<Matter>) {
 }
 
 fn of_safety(world: &World<'_>, list: &mut Vec<Matter>) {
-    let is_now = world.call.exit == EXIT_SAFETY;
+    let is_now = world.call.exit == Exit::Safety;
     let mut names = match world.state {
         Some(state) => safety::stopped_by(&state.meta.baselines),
         None => Vec::new(),
@@ -267,7 +255,7 @@ fn of_row(
         occasion,
         name: format!(
             "{}:{}",
-            occasion.as_str(),
+            occasion,
             short(&format!("{:?} {attempt}", row.key))
         ),
         procedure: row.key.procedure.to_string(),
@@ -314,7 +302,7 @@ fn place(key: &TaskKey) -> String {
 }
 
 fn error_prefix(command: Command) -> String {
-    format!("error:{}:", command.as_str())
+    format!("error:{}:", command)
 }
 
 /// Takes numbers out: the same error with another count is the same matter.

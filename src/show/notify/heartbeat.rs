@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Call, Memory};
+use super::{Call, Command, Memory};
 use crate::model::state::{State, TaskStatus};
 use crate::show::tables::utc_time;
 
@@ -16,7 +16,7 @@ struct Heartbeat<'a> {
     time: String,
     /// The same, for shells.
     time_s: i64,
-    command: &'static str,
+    command: Command,
     exit_code: u8,
     error: Option<&'a str>,
     started_at: String,
@@ -70,8 +70,8 @@ pub fn render(
         format: FORMAT,
         time: utc_time(call.ended_at),
         time_s: call.ended_at.timestamp(),
-        command: call.command.as_str(),
-        exit_code: call.exit,
+        command: call.command,
+        exit_code: call.exit.code(),
         error: call.error.as_deref(),
         started_at: utc_time(call.started_at),
         duration_s: call.seconds(),

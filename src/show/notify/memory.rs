@@ -7,7 +7,7 @@ use std::path::Path;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Command, Figures, Scan};
+use super::{Call, Command, Figures};
 use crate::base::durable;
 use crate::base::durable::ReplaceError;
 use crate::base::exit::Exit;
@@ -49,8 +49,6 @@ pub struct LastRun {
 pub struct Survey {
     pub at: DateTime<Utc>,
     pub figures: Figures,
-    #[serde(default)]
-    pub scan: Vec<Scan>,
 }
 
 /// Counts since the file was made.
@@ -70,8 +68,6 @@ pub struct Sums {
 const MARK: &[u8] = b"\"sums\"";
 
 /// Exit codes that matter here.
-const LOCKED: u8 = Exit::Locked.code();
-const UNREACHABLE: u8 = Exit::Unreachable.code();
 
 impl Memory {
     /// Reads the file. What cannot be read is told and begins anew.
@@ -125,27 +121,27 @@ impl Memory {
             return;
         }
         self.unreachable_in_a_row = match call.exit {
-            UNREACHABLE => self.unreachable_in_a_row.saturating_add(1),
+            Exit::Unreachable => self.unreachable_in_a_row.saturating_add(1),
             // It was not asked.
-            LOCKED => self.unreachable_in_a_row,
+            Exit::Locked => self.unreachable_in_a_row,
             _ => 0,
         };
         if call.command != Command::Run {
             return;
         }
         self.locked_in_a_row = match call.exit {
-            LOCKED => self.locked_in_a_row.saturating_add(1),
+            Exit::Locked => self.locked_in_a_row.saturating_add(1),
             _ => 0,
         };
         self.last_run = Some(LastRun {
             ended_at: call.ended_at,
             seconds: call.seconds(),
-            exit: call.exit,
+            exit: call.exit.code(),
         });
-        if call.exit == Exit::Done.code() {
+        if call.exit == Exit::Done {
             self.last_good_run = Some(call.ended_at);
         }
-        *self.sums.runs.entry(call.exit).or_default() += 1;
+        *self.sums.runs.entry(call.exit.code()).or_default() += 1;
         if let Some(figures) = &call.figures {
             self.sums.submitted += figures.submitted as u64;
             self.sums.refused += figures.refused() as u64;
@@ -154,7 +150,6 @@ impl Memory {
                 self.survey = Some(Survey {
                     at: call.ended_at,
                     figures: figures.clone(),
-                    scan: call.scan.clone(),
                 });
             }
         }
@@ -176,7 +171,7 @@ mod tests {
     use super::*;
     use crate::model::state::testing::at;
 
-    fn call(command: Command, exit: u8) -> Call {
+    fn call(command: Command, exit: Exit) -> Call {
         Call {
             ended_at: at(3),
             exit,
@@ -193,10 +188,10 @@ mod tests {
     #[test]
     fn calls_are_counted_by_what_they_were() {
         let mut memory = Memory::default();
-        memory.add(&call(Command::Run, 0));
-        memory.add(&call(Command::Run, 5));
-        memory.add(&call(Command::Monitor, 5));
-        memory.add(&call(Command::Run, 4));
+        memory.add(&call(Command::Run, Exit::Done));
+        memory.add(&call(Command::Run, Exit::Unreachable));
+        memory.add(&call(Command::Monitor, Exit::Unreachable));
+        memory.add(&call(Command::Run, Exit::Locked));
         assert_eq!(
             (memory.unreachable_in_a_row, memory.locked_in_a_row),
             (2, 1)
@@ -205,8 +200,8 @@ mod tests {
         assert_eq!((memory.sums.submitted, memory.sums.refused), (6, 9));
         assert_eq!(memory.last_good_run, Some(at(3)));
         assert_eq!(memory.last_run.as_ref().map(|run| run.seconds), Some(120.0));
-        memory.add(&call(Command::Retry, 1));
-        memory.add(&call(Command::Monitor, 0));
+        memory.add(&call(Command::Retry, Exit::Error));
+        memory.add(&call(Command::Monitor, Exit::Done));
         assert_eq!(
             (memory.unreachable_in_a_row, memory.locked_in_a_row),
             (0, 1)
@@ -220,13 +215,13 @@ mod tests {
         let (mut one, warning) = Memory::read(&path);
         assert_eq!(warning, None);
         let (mut other, _) = Memory::read(&path);
-        one.add(&call(Command::Run, 3));
+        one.add(&call(Command::Run, Exit::Refused));
         one.told
             .entry("email".to_owned())
             .or_default()
             .insert("failed:x".to_owned());
         one.save(&path).unwrap();
-        other.add(&call(Command::Run, 0));
+        other.add(&call(Command::Run, Exit::Done));
         assert_eq!(other.save(&path), Err(SaveError::Changed));
         let (read, _) = Memory::read(&path);
         assert_eq!(read.sums, one.sums);
@@ -242,7 +237,7 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             let (mut memory, warning) = Memory::read(&path);
             assert!(warning.unwrap().contains("begins anew"), "{text}");
-            memory.add(&call(Command::Run, 0));
+            memory.add(&call(Command::Run, Exit::Done));
             memory.save(&path).unwrap();
             assert_eq!(Memory::read(&path).1, None);
         }
@@ -250,7 +245,7 @@ mod tests {
         std::fs::write(&path, "3").unwrap();
         let (mut memory, warning) = Memory::read(&path);
         assert!(warning.is_some());
-        memory.add(&call(Command::Run, 0));
+        memory.add(&call(Command::Run, Exit::Done));
         assert_eq!(memory.save(&path), Err(SaveError::Changed));
         // Keys of a later version are no reason to begin anew.
         std::fs::write(&path, r#"{"later": 1, "locked_in_a_row": 3}"#).unwrap();

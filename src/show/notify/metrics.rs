@@ -14,7 +14,7 @@ use crate::decide::safety;
 use crate::model::job::name_of_study;
 use crate::model::procedure::ProcedureDag;
 use crate::model::state::{State, TaskRow, TaskStatus};
-use crate::show::tables::words::WORDS;
+use crate::show::tables::Standing;
 use crate::store::control::Control;
 use text::{Kind, Text};
 
@@ -261,38 +261,14 @@ fn of_survey(text: &mut Text, memory: &Memory) {
         Kind::Gauge,
         "Tasks by what that run decided about them",
         decisions.flat_map(|(procedure, counts)| {
-            WORDS.iter().filter_map(move |word| {
-                let count = *counts.get(*word)?;
-                let labels = vec![("procedure", procedure.as_str()), ("decision", *word)];
+            Standing::ALL.into_iter().filter_map(move |standing| {
+                let word = standing.as_str();
+                let count = *counts.get(word)?;
+                let labels = vec![("procedure", procedure.as_str()), ("decision", word)];
                 Some((labels, number(count)))
             })
         }),
     );
-    for (name, help, value) in [
-        (
-            "scan_directories",
-            "Directories that that run has read, by root",
-            (|scan| number_of(scan.directories)) as fn(&super::Scan) -> f64,
-        ),
-        (
-            "scan_calls",
-            "System calls of that run about files and directories, by root",
-            |scan| number_of(scan.calls),
-        ),
-        (
-            "scan_seconds",
-            "Time in these calls, added up over all threads, by root",
-            |scan| scan.seconds,
-        ),
-    ] {
-        let samples = survey.scan.iter();
-        text.family(
-            name,
-            Kind::Gauge,
-            help,
-            samples.map(|scan| (vec![("root", scan.root.as_str())], value(scan))),
-        );
-    }
 }
 
 fn seconds(at: DateTime<Utc>) -> f64 {
@@ -304,10 +280,5 @@ fn seconds(at: DateTime<Utc>) -> f64 {
 fn number(count: usize) -> f64 {
     count as f64
 }
-
-fn number_of(count: u64) -> f64 {
-    count as f64
-}
-
 #[cfg(test)]
 mod tests;

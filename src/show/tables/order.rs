@@ -6,10 +6,10 @@ use crate::base::words::words;
 use crate::decide::manifest::Manifest;
 use crate::model::bids::Session;
 use crate::model::procedure::ProcedureDag;
-use crate::model::state::{TaskRow, TaskStatus};
+use crate::model::state::TaskRow;
 
 use super::sessions::places;
-use super::words::decision_word;
+use super::standing::Standing;
 
 words! {
     /// The orders of rows.
@@ -47,27 +47,6 @@ words! {
     }
 }
 
-/// The words of decisions, those that a person should look at first.
-const BY_URGENCY: [&str; 17] = [
-    "failed",
-    "unreadable",
-    "blocked",
-    "foreign-job",
-    "few-dicom",
-    "paused",
-    "limit",
-    "due",
-    "running",
-    "pending",
-    "settling",
-    "waiting",
-    "no-dicom",
-    "complete",
-    "not-applicable",
-    "excluded",
-    "not-selected",
-];
-
 /// Sorts rows. Rows that are equal in an order stand in that of [`RowOrder::Procedure`], so that
 /// the same rows always come out in the same order.
 pub fn sort_rows(rows: &mut [&TaskRow], dag: &ProcedureDag, order: RowOrder) {
@@ -100,7 +79,8 @@ pub fn sort_rows(rows: &mut [&TaskRow], dag: &ProcedureDag, order: RowOrder) {
             by_session.then_with(|| a.key.subject.cmp(&b.key.subject))
         }),
         RowOrder::Status => {
-            rows.sort_by_key(|row| (urgency(row.status), Reverse(row.updated_at)));
+            let urgency = |row: &TaskRow| Standing::of_status(row.status).look().urgency;
+            rows.sort_by_key(|row| (urgency(row), Reverse(row.updated_at)));
         }
         RowOrder::Submitted => rows.sort_by_key(|row| Reverse(row.submitted_at)),
         RowOrder::Updated => rows.sort_by_key(|row| Reverse(row.updated_at)),
@@ -119,15 +99,13 @@ pub fn sort_sessions(
         SessionOrder::Subject => {}
         SessionOrder::Session => sessions.sort_by(|a, b| a.session.cmp(&b.session)),
         SessionOrder::Status => {
-            let mut ranks = vec![BY_URGENCY.len(); sessions.len()];
+            let mut ranks = vec![u8::MAX; sessions.len()];
             for (at, task) in places(sessions, manifest, dag) {
-                let word = decision_word(&task.decision);
-                let rank = BY_URGENCY.iter().position(|known| *known == word);
-                if let (Some(least), Some(rank)) = (ranks.get_mut(at), rank) {
-                    *least = rank.min(*least);
+                if let Some(least) = ranks.get_mut(at) {
+                    *least = Standing::of(&task.decision).look().urgency.min(*least);
                 }
             }
-            let mut ranked: Vec<(usize, Session)> =
+            let mut ranked: Vec<(u8, Session)> =
                 ranks.into_iter().zip(sessions.iter().cloned()).collect();
             ranked.sort_by_key(|(rank, _)| *rank);
             for (place, (_, session)) in sessions.iter_mut().zip(ranked) {
@@ -137,28 +115,9 @@ pub fn sort_sessions(
     }
 }
 
-fn urgency(status: TaskStatus) -> u8 {
-    match status {
-        TaskStatus::Failed => 0,
-        TaskStatus::Running => 1,
-        TaskStatus::Pending => 2,
-        TaskStatus::Complete => 3,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::show::tables::words::WORDS;
-
-    #[test]
-    fn every_word_has_an_urgency() {
-        let mut words = WORDS;
-        let mut ordered = BY_URGENCY;
-        words.sort_unstable();
-        ordered.sort_unstable();
-        assert_eq!(words, ordered);
-    }
 
     #[test]
     fn names_of_orders_are_read_back() {

@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use polars::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::words::{WORDS, decision_cell, decision_text, decision_word};
-use super::{TableError, counts, json_array, texts};
-use crate::decide::manifest::{Decision, Manifest, Planned, Selection, Skip};
+use super::words::{decision_cell, decision_text, job_of, reason_of};
+use super::{Standing, TableError, counts, json_array, texts};
+use crate::decide::manifest::{Decision, Manifest, Planned, Selection};
 use crate::model::bids::{Session, SessionLabel, SubjectLabel};
 use crate::model::job::JobId;
 use crate::model::procedure::{ProcedureDag, Scope};
@@ -70,21 +70,19 @@ pub fn session_status_json(
     Ok(json_array(lines.iter().map(Vec::as_slice)))
 }
 
-/// Counts tasks: a row per word of [`WORDS`] that occurs, in the column `decision`, then a column
+/// Counts tasks: a row per [`Standing`] that occurs, in the column `decision`, then a column
 /// per procedure, then `total`.
 pub fn decision_counts(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFrame, TableError> {
     let titles = column_titles(dag);
-    let tasks = &manifest.tasks;
-    let words = || tasks.iter().map(|task| decision_word(&task.decision));
-    let names = tasks.iter().map(|task| {
-        titles
-            .get(task.procedure.index())
-            .map_or("", String::as_str)
+    let pairs = manifest.tasks.iter().map(|task| {
+        let title = titles.get(task.procedure.index());
+        let word = Standing::of(&task.decision).as_str();
+        (word, title.map_or("", String::as_str))
     });
-    let occurring: HashSet<&str> = words().collect();
-    let mut present = WORDS.to_vec();
-    present.retain(|word| occurring.contains(word));
-    counts(words().zip(names), "decision", &present, &titles)
+    let pairs: Vec<(&str, &str)> = pairs.collect();
+    let mut present = Standing::ALL.map(Standing::as_str).to_vec();
+    present.retain(|word| pairs.iter().any(|(known, _)| known == word));
+    counts(pairs.into_iter(), "decision", &present, &titles)
 }
 
 /// The tasks of the selected procedures, and the columns of the others.
@@ -126,12 +124,12 @@ pub fn with_words(
     sessions: &[Session],
     manifest: &Manifest,
     dag: &ProcedureDag,
-    words: &[&str],
+    words: &[Standing],
 ) -> Vec<Session> {
     let mut has_word = vec![false; sessions.len()];
     for (at, task) in places(sessions, manifest, dag) {
         if let Some(has_word) = has_word.get_mut(at) {
-            *has_word |= words.contains(&decision_word(&task.decision));
+            *has_word |= words.contains(&Standing::of(&task.decision));
         }
     }
     let chosen = sessions.iter().zip(has_word);
@@ -180,32 +178,10 @@ fn column_titles(dag: &ProcedureDag) -> Vec<String> {
 }
 
 fn decision_json(decision: &Decision) -> Value {
-    let (reason, job_id) = match decision {
-        Decision::Submit(_) => (None, None),
-        Decision::Skip(skip) => match skip {
-            Skip::InFlight { job_id, reason, .. } => (*reason, job_id.as_ref()),
-            Skip::Failed { reason, .. } => (*reason, None),
-            Skip::JobWithoutRow(id) => (None, Some(id)),
-            Skip::Renamed(former) => (None, former.job_id.as_ref()),
-            Skip::Complete
-            | Skip::Stale(_)
-            | Skip::Excluded
-            | Skip::TooFewSessions { .. }
-            | Skip::NotApplicable
-            | Skip::NoDicom
-            | Skip::Settling { .. }
-            | Skip::TooFewFiles { .. }
-            | Skip::WaitingFor(_)
-            | Skip::Unreadable(_)
-            | Skip::OverLimit(_)
-            | Skip::Paused(_)
-            | Skip::NotSelected => (None, None),
-        },
-    };
     json!({
-        "decision": decision_word(decision),
-        "reason": reason.map(Reason::as_str),
-        "job_id": job_id.map(JobId::as_str),
+        "decision": Standing::of(decision),
+        "reason": reason_of(decision).map(Reason::as_str),
+        "job_id": job_of(decision).map(JobId::as_str),
         "text": decision_text(decision),
     })
 }

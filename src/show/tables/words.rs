@@ -1,7 +1,6 @@
 //! Decisions in words: short and stable for scripts, in plain sentences for people.
 //!
-//! This is the only place that does it. All matches are exhaustive, so that a new decision cannot
-//! be forgotten here.
+//! This is the only place that does it; a new decision cannot be forgotten here, nor in [`Standing`].
 
 mod outlook;
 
@@ -9,92 +8,46 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::Standing;
 use crate::base::sys::local_time;
 use crate::decide::manifest::{
     Blocked, Decision, Due, Former, Limit, Manifest, Outlook, Skip, Waiting,
 };
 use crate::model::bids::SessionLabel;
+use crate::model::job::JobId;
 use crate::model::state::{Reason, TaskStatus};
 use crate::store::control::{Pause, PauseCause};
 pub use outlook::{outlook_text, outlook_text_of};
 
-/// All words of [`decision_word`], in the order in which summaries list them.
-pub const WORDS: [&str; 17] = [
-    "complete",
-    "running",
-    "pending",
-    "foreign-job",
-    "due",
-    "limit",
-    "paused",
-    "waiting",
-    "blocked",
-    "failed",
-    "unreadable",
-    "no-dicom",
-    "settling",
-    "few-dicom",
-    "not-applicable",
-    "excluded",
-    "not-selected",
-];
-
-/// Shortens the word at the beginning of a cell to five letters at most, where there is no room for
-/// more; what follows it goes. Other texts stay as they are.
-pub fn short_cell(cell: &str) -> &str {
-    match first_word(cell) {
-        "complete" => "done",
-        "running" => "run",
-        "pending" => "pend",
-        "waiting" => "wait",
-        "blocked" => "block",
-        "failed" => "fail",
-        "unreadable" => "unrd",
-        "no-dicom" => "nodcm",
-        "settling" => "settl",
-        "few-dicom" => "few",
-        "not-applicable" => "n/a",
-        "foreign-job" => "fgn",
-        "not-selected" => "nsel",
-        "paused" => "pause",
-        "excluded" => "excl",
-        _ => cell,
+impl Standing {
+    pub fn of(decision: &Decision) -> Self {
+        match decision {
+            Decision::Submit(_) => Self::Due,
+            Decision::Skip(skip) => match skip {
+                Skip::Complete | Skip::Stale(_) => Self::Complete,
+                Skip::NotApplicable => Self::NotApplicable,
+                Skip::InFlight { status, .. } => Self::of_status(*status),
+                Skip::Failed { .. } => Self::Failed,
+                Skip::JobWithoutRow(_) => Self::ForeignJob,
+                Skip::NoDicom => Self::NoDicom,
+                Skip::Settling { .. } => Self::Settling,
+                Skip::TooFewFiles { .. } => Self::FewDicom,
+                Skip::WaitingFor(waiting) if waiting.blocked.is_some() => Self::Blocked,
+                Skip::WaitingFor(_) | Skip::TooFewSessions { .. } | Skip::Renamed(_) => {
+                    Self::Waiting
+                }
+                Skip::Unreadable(_) => Self::Unreadable,
+                Skip::OverLimit(_) => Self::Limit,
+                Skip::Paused(_) => Self::Paused,
+                Skip::NotSelected => Self::NotSelected,
+                Skip::Excluded => Self::Excluded,
+            },
+        }
     }
 }
 
-/// Returns a cell without its reason.
-pub fn first_word(cell: &str) -> &str {
-    cell.split_once(' ').map_or(cell, |(word, _)| word)
-}
-
-/// Returns one stable word, one of [`WORDS`]. `waiting` gets ready by itself, `blocked` does not:
-/// what it waits for has failed, cannot be read or applies to no session.
-pub fn decision_word(decision: &Decision) -> &'static str {
-    match decision {
-        Decision::Submit(_) => "due",
-        Decision::Skip(skip) => match skip {
-            Skip::Complete | Skip::Stale(_) => "complete",
-            Skip::NotApplicable => "not-applicable",
-            Skip::InFlight { status, .. } => status.as_str(),
-            Skip::Failed { .. } => "failed",
-            Skip::JobWithoutRow(_) => "foreign-job",
-            Skip::NoDicom => "no-dicom",
-            Skip::Settling { .. } => "settling",
-            Skip::TooFewFiles { .. } => "few-dicom",
-            Skip::WaitingFor(waiting) if waiting.blocked.is_some() => "blocked",
-            Skip::WaitingFor(_) | Skip::TooFewSessions { .. } | Skip::Renamed(_) => "waiting",
-            Skip::Unreadable(_) => "unreadable",
-            Skip::OverLimit(_) => "limit",
-            Skip::Paused(_) => "paused",
-            Skip::NotSelected => "not-selected",
-            Skip::Excluded => "excluded",
-        },
-    }
-}
-
-/// Returns the word of a cell of the session table: as [`decision_word`], and in brackets the
-/// reason of a failed task, if it is known, `stale` for a complete one that a session came after, and `awaiting output`
-/// for one whose job has ended.
+/// The cell of the session table: the standing, and in brackets the reason of a failed task, if it is known, `stale`
+/// for a complete one that a session came after, and `awaiting output` for one whose job has ended.
 pub fn decision_cell(decision: &Decision) -> Cow<'static, str> {
     match decision {
         Decision::Skip(Skip::Stale(_)) => "complete (stale)".into(),
@@ -107,7 +60,7 @@ pub fn decision_cell(decision: &Decision) -> Cow<'static, str> {
             reason: Some(reason),
             ..
         }) => format!("failed ({reason})").into(),
-        _ => decision_word(decision).into(),
+        _ => Standing::of(decision).as_str().into(),
     }
 }
 
@@ -115,84 +68,100 @@ pub fn decision_cell(decision: &Decision) -> Cow<'static, str> {
 pub fn decision_text(decision: &Decision) -> String {
     match decision {
         Decision::Submit(due) => due_text(*due).into_owned(),
-        Decision::Skip(skip) => match skip {
-            Skip::Complete => "complete".to_owned(),
-            Skip::Stale(sessions) => stale_text(sessions),
-            Skip::NotApplicable => "not applicable: the session lacks the input".to_owned(),
-            Skip::InFlight {
-                job_id,
-                status,
-                reason,
-            } => {
-                let standing = standing(*status, *reason);
-                match job_id {
-                    Some(id) => format!("in flight (job {id}, {standing})"),
-                    None => format!("in flight ({standing})"),
-                }
-            }
-            Skip::Failed {
-                reason,
-                attempt,
-                outlook,
-            } => format!(
-                "failed ({}, attempt {attempt}); {}",
-                reason_word(*reason),
-                outlook_text_of(*outlook, *attempt)
-            ),
-            Skip::JobWithoutRow(id) => {
-                format!("job {id} may be this task's and has no row; waits until it ends")
-            }
-            Skip::Renamed(former) => renamed_text(former),
-            Skip::NoDicom => "no DICOM files".to_owned(),
-            Skip::Settling { until } => {
-                format!("files still arrive; settled at {}", local_time(*until))
-            }
-            Skip::TooFewFiles { files, needed } => {
-                format!("{files} DICOM file(s), at least {needed} are needed")
-            }
-            Skip::WaitingFor(waiting) => waiting_text(waiting),
-            Skip::TooFewSessions { needed, ready } => {
-                format!("waiting for {needed} sessions, {ready} so far")
-            }
-            Skip::Unreadable(what) => {
-                format!("unreadable: {}: {}", what.path.display(), what.error)
-            }
-            Skip::OverLimit(limit) => limit_text(limit),
-            Skip::Paused(pause) => pause_text(pause),
-            Skip::NotSelected => "not selected".to_owned(),
-            Skip::Excluded => "excluded by the configuration".to_owned(),
-        },
+        Decision::Skip(skip) => skip_text(skip),
     }
 }
 
-/// Counts the tasks that are held back, by reason, in the order of [`WORDS`]. With the tasks that
+fn skip_text(skip: &Skip) -> String {
+    match skip {
+        Skip::Complete => "complete".to_owned(),
+        Skip::Stale(sessions) => stale_text(sessions),
+        Skip::NotApplicable => "not applicable: the session lacks the input".to_owned(),
+        Skip::InFlight {
+            job_id,
+            status,
+            reason,
+        } => {
+            let progress = progress(*status, *reason);
+            match job_id {
+                Some(id) => format!("in flight (job {id}, {progress})"),
+                None => format!("in flight ({progress})"),
+            }
+        }
+        Skip::Failed {
+            reason,
+            attempt,
+            outlook,
+        } => format!(
+            "failed ({}, attempt {attempt}); {}",
+            reason_word(*reason),
+            outlook_text_of(*outlook, *attempt)
+        ),
+        Skip::JobWithoutRow(id) => {
+            format!("job {id} may be this task's and has no row; waits until it ends")
+        }
+        Skip::Renamed(former) => renamed_text(former),
+        Skip::NoDicom => "no DICOM files".to_owned(),
+        Skip::Settling { until } => {
+            format!("files still arrive; settled at {}", local_time(*until))
+        }
+        Skip::TooFewFiles { files, needed } => {
+            format!("{files} DICOM file(s), at least {needed} are needed")
+        }
+        Skip::WaitingFor(waiting) => waiting_text(waiting),
+        Skip::TooFewSessions { needed, ready } => {
+            format!("waiting for {needed} sessions, {ready} so far")
+        }
+        Skip::Unreadable(what) => {
+            format!("unreadable: {}: {}", what.path.display(), what.error)
+        }
+        Skip::OverLimit(limit) => limit_text(limit),
+        Skip::Paused(pause) => pause_text(pause),
+        Skip::NotSelected => "not selected".to_owned(),
+        Skip::Excluded => "excluded by the configuration".to_owned(),
+    }
+}
+
+/// The reason of a skipped task's row.
+pub fn reason_of(decision: &Decision) -> Option<Reason> {
+    match decision {
+        Decision::Skip(Skip::Failed { reason, .. } | Skip::InFlight { reason, .. }) => *reason,
+        _ => None,
+    }
+}
+
+/// The job that a skipped task waits for.
+pub fn job_of(decision: &Decision) -> Option<&JobId> {
+    match decision {
+        Decision::Skip(Skip::InFlight { job_id, .. }) => job_id.as_ref(),
+        Decision::Skip(Skip::JobWithoutRow(id)) => Some(id),
+        Decision::Skip(Skip::Renamed(former)) => former.job_id.as_ref(),
+        _ => None,
+    }
+}
+
+/// Counts the tasks that are held back, by reason, in the order of [`Standing`]. With the tasks that
 /// are complete and those to be submitted the counts add up to all selected tasks.
 pub fn reason_summary(manifest: &Manifest) -> Vec<(String, usize)> {
-    let mut groups: BTreeMap<(usize, String), usize> = BTreeMap::new();
+    let mut groups: BTreeMap<(Standing, String), usize> = BTreeMap::new();
     for task in &manifest.tasks {
+        let standing = Standing::of(&task.decision);
+        let is_shown = !matches!(standing, Standing::Complete | Standing::NotSelected);
         if let Decision::Skip(skip) = &task.decision
-            && !matches!(skip, Skip::Complete | Skip::Stale(_) | Skip::NotSelected)
+            && is_shown
         {
-            let word = decision_word(&task.decision);
-            let rank = WORDS.iter().position(|known| *known == word);
-            *groups
-                .entry((rank.unwrap_or(WORDS.len()), group(skip)))
-                .or_default() += 1;
+            *groups.entry((standing, group(skip))).or_default() += 1;
         }
     }
-    groups
-        .into_iter()
-        .map(|((_, text), count)| (text, count))
-        .collect()
+    let groups = groups.into_iter();
+    groups.map(|((_, text), count)| (text, count)).collect()
 }
 
 /// Returns what several tasks have in common: no job ids, no sessions, no paths.
 fn group(skip: &Skip) -> String {
     match skip {
-        Skip::Complete | Skip::Stale(_) => "complete".to_owned(),
-        Skip::NotApplicable => "not applicable".to_owned(),
         Skip::InFlight { status, reason, .. } => {
-            format!("in flight ({})", standing(*status, *reason))
+            format!("in flight ({})", progress(*status, *reason))
         }
         Skip::Failed {
             reason, outlook, ..
@@ -205,35 +174,31 @@ fn group(skip: &Skip) -> String {
             }
         }
         Skip::JobWithoutRow(_) => "a job without a row may be this task's".to_owned(),
-        Skip::Renamed(former) => match former.is_old_scope {
-            true => format!(
-                "waiting for jobs of {} from before its scope was changed",
-                former.procedure
-            ),
-            false => format!(
-                "waiting for jobs of {}, which is no longer in the configuration",
-                former.procedure
-            ),
-        },
-        Skip::NoDicom => "no DICOM files".to_owned(),
+        Skip::Renamed(former) if former.is_old_scope => format!(
+            "waiting for jobs of {} from before its scope was changed",
+            former.procedure
+        ),
+        Skip::Renamed(former) => format!(
+            "waiting for jobs of {}, which is no longer in the configuration",
+            former.procedure
+        ),
         Skip::Settling { .. } => "files still arrive".to_owned(),
         Skip::TooFewFiles { .. } => "too few DICOM files".to_owned(),
-        Skip::WaitingFor(waiting) => match &waiting.blocked {
-            None => format!("waiting for {}", waiting.procedure),
-            Some(Blocked::Failed(_)) => format!("blocked: {} failed", waiting.procedure),
-            Some(Blocked::Unreadable(_)) => {
-                format!("blocked: {} cannot be read", waiting.procedure)
+        Skip::WaitingFor(waiting) => {
+            let procedure = &waiting.procedure;
+            match &waiting.blocked {
+                None => format!("waiting for {procedure}"),
+                Some(Blocked::Failed(_)) => format!("blocked: {procedure} failed"),
+                Some(Blocked::Unreadable(_)) => format!("blocked: {procedure} cannot be read"),
+                Some(Blocked::NotApplicable) => {
+                    format!("blocked: {procedure} applies to no session")
+                }
             }
-            Some(Blocked::NotApplicable) => {
-                format!("blocked: {} applies to no session", waiting.procedure)
-            }
-        },
+        }
         Skip::TooFewSessions { needed, .. } => format!("waiting for {needed} sessions"),
         Skip::Unreadable(_) => "unreadable".to_owned(),
-        Skip::OverLimit(limit) => limit_text(limit),
         Skip::Paused(_) => "paused".to_owned(),
-        Skip::NotSelected => "not selected".to_owned(),
-        Skip::Excluded => "excluded".to_owned(),
+        other => skip_text(other),
     }
 }
 
@@ -262,8 +227,8 @@ fn due_text(due: Due) -> Cow<'static, str> {
     }
 }
 
-/// Says where a job stands: `running`, `pending: held`.
-fn standing(status: TaskStatus, reason: Option<Reason>) -> Cow<'static, str> {
+/// How far a job has come: `running`, `pending: held`.
+fn progress(status: TaskStatus, reason: Option<Reason>) -> Cow<'static, str> {
     match reason {
         None | Some(Reason::Running) => status.as_str().into(),
         Some(Reason::Submitting) => "submission in doubt".into(),

@@ -108,32 +108,7 @@ impl OldEvents {
             self.add(&archive_of(&self.log, month), lines)?;
         }
         check()?;
-        let read = StateError::io("read", &self.log);
-        let mut old = durable::open_again(&self.log).map_err(&read)?;
-        Replacement {
-            target: &self.log,
-            backup: None,
-            bytes: &self.kept,
-            before: Some(&self.before),
-            after: &mark_of(&self.kept),
-            identify: &identify,
-        }
-        .run()
-        .map_err(|error| StateError::from_replacement(&self.log, error))?;
-        // Where the lock lies, somebody may have written to the old file in the last moment.
-        let mut late = Vec::new();
-        old.seek(SeekFrom::Start(self.before.0))
-            .and_then(|_| old.read_to_end(&mut late))
-            .map_err(&read)?;
-        if !late.is_empty() {
-            let append = || {
-                let mut log = std::fs::OpenOptions::new().append(true).open(&self.log)?;
-                log.write_all(&late)?;
-                log.sync_all()
-            };
-            append().map_err(StateError::io("append to", &self.log))?;
-        }
-        Ok(())
+        put(&self.log, &self.before, &self.kept)
     }
 
     /// Adds lines to an archive, those that it does not hold yet.
@@ -179,6 +154,40 @@ impl OldEvents {
             Err(StateError::io("read back", path)(source))
         }
     }
+}
+
+/// Replaces a log that held `before`.
+pub(super) fn rewrite(log: &Path, before: &[u8], after: &[u8]) -> Result<(), StateError> {
+    put(log, &mark_of(before), after)
+}
+
+fn put(log: &Path, before: &Mark, after: &[u8]) -> Result<(), StateError> {
+    let read = StateError::io("read", log);
+    let mut old = durable::open_again(log).map_err(&read)?;
+    Replacement {
+        target: log,
+        backup: None,
+        bytes: after,
+        before: Some(before),
+        after: &mark_of(after),
+        identify: &identify,
+    }
+    .run()
+    .map_err(|error| StateError::from_replacement(log, error))?;
+    // Where the lock lies, somebody may have written to the old file in the last moment.
+    let mut late = Vec::new();
+    old.seek(SeekFrom::Start(before.0))
+        .and_then(|_| old.read_to_end(&mut late))
+        .map_err(&read)?;
+    if !late.is_empty() {
+        let append = || {
+            let mut log = std::fs::OpenOptions::new().append(true).open(log)?;
+            log.write_all(&late)?;
+            log.sync_all()
+        };
+        append().map_err(StateError::io("append to", log))?;
+    }
+    Ok(())
 }
 
 /// Lists the archives of a log, the oldest month first.
@@ -248,13 +257,13 @@ fn time_of(line: &[u8]) -> Option<DateTime<Utc>> {
     parse_time(event.get("timestamp")?.as_str()?)
 }
 
-fn pack(text: &[u8]) -> io::Result<Vec<u8>> {
+pub(super) fn pack(text: &[u8]) -> io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(text)?;
     encoder.finish()
 }
 
-fn unpack(packed: &[u8]) -> io::Result<Vec<u8>> {
+pub(super) fn unpack(packed: &[u8]) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     MultiGzDecoder::new(packed).read_to_end(&mut text)?;
     Ok(text)

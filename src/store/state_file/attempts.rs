@@ -88,3 +88,22 @@ fn add(
     replace(path, None, &bytes, identity, &after)
         .map_err(|error| StateError::from_replacement(path, error))
 }
+
+/// Takes attempts out for good.
+pub(super) fn forget(store: &Store, is_its: &dyn Fn(&TaskRow) -> bool) -> Result<(), StateError> {
+    let path = &store.paths.attempts;
+    let Some(mut before) = store.load(path)? else {
+        return Ok(());
+    };
+    let count = before.rows.len();
+    before.rows.retain(|row| !is_its(row));
+    if before.rows.len() == count {
+        return Ok(());
+    }
+    refuse_newer(path, &before.meta)?;
+    before.meta.generation += 1;
+    let rows: Vec<&TaskRow> = before.rows.iter().collect();
+    let (bytes, after) = encode(path, &rows, before.other_columns.as_ref(), &before.meta)?;
+    replace(path, None, &bytes, Some(&before.identity), &after)
+        .map_err(|error| StateError::from_replacement(path, error))
+}

@@ -101,6 +101,22 @@ impl LockedStore {
         }
     }
 
+    /// Takes earlier attempts out for good. The copy of the state before the last save becomes one of
+    /// the state as it is.
+    ///
+    /// # Errors
+    /// A file that cannot be read or replaced, or a lock that is lost.
+    pub fn forget_earlier(&self, is_its: &dyn Fn(&TaskRow) -> bool) -> Result<(), StateError> {
+        let paths = &self.store.paths;
+        self.lock.check()?;
+        attempts::forget(&self.store, is_its)?;
+        match durable::read(&paths.state).map_err(StateError::io("read", &paths.state))? {
+            Some(bytes) => durable::overwrite(&paths.backup, &bytes, "PAR1")
+                .map_err(|error| StateError::from_replacement(&paths.backup, error)),
+            None => Ok(()),
+        }
+    }
+
     /// Looks whether the lock is still this process's own.
     pub fn check_lock(&self) -> Result<(), LockError> {
         self.lock.check()

@@ -109,11 +109,11 @@ fn every_decision_has_a_word_a_cell_and_a_sentence() {
     ]
     .iter()
     .map(|decision| {
-        let word = tables::decision_word(decision);
+        let word = tables::Standing::of(decision).as_str();
         let cell = tables::decision_cell(decision);
         assert!(cell == word || cell.starts_with(&format!("{word} (")));
-        assert_eq!(tables::words::first_word(&cell), word);
-        assert!(tables::words::short_cell(&cell).len() <= 5);
+        assert_eq!(tables::first_word(&cell), word);
+        assert!(tables::short_cell(&cell).len() <= 5);
         format!("{word:<15} {cell:<23} {}", tables::decision_text(decision))
     })
     .collect();

@@ -91,8 +91,8 @@ fn rows_have_the_documented_columns_and_log_paths() {
 #[test]
 fn every_word_is_documented() {
     let documented = include_str!("../../../docs/output.md");
-    for word in tables::words::WORDS {
-        let short = tables::words::short_cell(word);
+    for word in tables::Standing::ALL {
+        let short = word.look().short;
         assert!(
             documented.contains(&format!("| `{word}` | `{short}` |")),
             "{word}"
@@ -315,11 +315,11 @@ proptest! {
         prop_assert_eq!(total, manifest.tasks.len());
 
         // A filter shows the sessions with a word and no others; what it leaves adds up as well.
-        for word in tables::words::WORDS {
+        for word in tables::Standing::ALL {
             let chosen = tables::with_words(&sessions, &manifest, &dag, &[word]);
             let cells = |s: usize| expected[s].iter().flatten();
             let with_word = (0..sessions.len())
-                .filter(|&s| cells(s).any(|cell| cell.split(' ').next() == Some(word)))
+                .filter(|&s| cells(s).any(|cell| cell.split(' ').next() == Some(word.as_str())))
                 .map(|s| sessions[s].clone());
             prop_assert_eq!(&chosen, &with_word.collect::<Vec<_>>());
             let part = tables::in_sessions(&chosen, &manifest, &dag);

@@ -5,9 +5,10 @@ mod figures;
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use snbb_scheduler::model::state::TaskKey;
+use snbb_scheduler::model::state::{TaskKey, TaskStatus};
 use snbb_scheduler::show::audit::Part;
 use snbb_scheduler::show::audit::report::*;
+use snbb_scheduler::show::tables::Standing;
 
 pub const PROCEDURES: [&str; 6] = [
     "bids",
@@ -110,7 +111,7 @@ pub fn report(sessions: usize) -> Report {
             }
             let is_blocked = decision == "blocked";
             cells.push(Some(Cell {
-                decision,
+                decision: decision.parse().unwrap(),
                 reason,
                 job_id: (is_failed || is_live || decision == "complete").then_some(job),
                 text: is_blocked.then(|| "waiting for an earlier step (failed)".into()),
@@ -194,7 +195,7 @@ pub fn spoil(report: &mut Report) {
     let row = &mut report.matrix.sessions[0];
     row.subject = HOSTILE.into();
     row.cells[0] = Some(Cell {
-        decision: "failed",
+        decision: Standing::Failed,
         reason: Some("exit_code"),
         job_id: Some(HOSTILE.into()),
         text: Some(HOSTILE.into()),
@@ -203,7 +204,8 @@ pub fn spoil(report: &mut Report) {
 }
 
 fn row(subject: Arc<str>, session: Arc<str>, cells: Vec<Option<Cell>>) -> MatrixRow {
-    let is = |cell: &&Option<Cell>, word| cell.as_ref().is_some_and(|c| c.decision == word);
+    let is =
+        |cell: &&Option<Cell>, word| cell.as_ref().is_some_and(|c| c.decision.as_str() == word);
     let complete = cells.iter().filter(|cell| is(cell, "complete")).count();
     let of = cells
         .iter()
@@ -250,7 +252,7 @@ fn task(
     let asked = 32_768;
     TaskDetail {
         key: TaskKey::new(subject, session, procedure),
-        decision,
+        decision: decision.parse().unwrap(),
         reason,
         text,
         markers: [
@@ -274,7 +276,7 @@ fn task(
         output_dir: dir,
         job: Some(JobDetail {
             job_id: Some(job.clone()),
-            status: decision,
+            status: decision.parse().unwrap(),
             attempt: Some(1),
             slurm_state: Some(
                 if is_failed {
@@ -350,7 +352,10 @@ fn summed(sessions: Vec<MatrixRow>, tasks: Vec<TaskDetail>) -> Report {
             let cells = sessions.iter().flat_map(|row| row.cells.iter().enumerate());
             cells
                 .filter(|(at, _)| only.is_none_or(|only| only == *at))
-                .filter(|(_, cell)| cell.as_ref().is_some_and(|cell| cell.decision == word))
+                .filter(|(_, cell)| {
+                    cell.as_ref()
+                        .is_some_and(|cell| cell.decision.as_str() == word)
+                })
                 .count()
         };
         words
@@ -393,7 +398,7 @@ fn summed(sessions: Vec<MatrixRow>, tasks: Vec<TaskDetail>) -> Report {
         .sum();
     let failed: Vec<&TaskDetail> = tasks
         .iter()
-        .filter(|task| task.decision == "failed")
+        .filter(|task| task.decision == Standing::Failed)
         .collect();
     let (subject, session): (Arc<str>, Arc<str>) = ("sub-0007".into(), "ses-01".into());
     Report {
@@ -402,7 +407,7 @@ fn summed(sessions: Vec<MatrixRow>, tasks: Vec<TaskDetail>) -> Report {
             project: "Connectome study".to_owned(),
             created_at: now(),
             version: "0.1.0",
-            parts: Part::ALL,
+            parts: &Part::ALL,
             config: Some("/data/study/config.yaml".to_owned()),
             dicom_root: "/data/study/dicom".to_owned(),
             bids_root: "/data/study/bids".to_owned(),
@@ -452,7 +457,7 @@ fn summed(sessions: Vec<MatrixRow>, tasks: Vec<TaskDetail>) -> Report {
         stale: vec![StaleJob {
             key: TaskKey::new(&subject, &session, "qsiprep"),
             job_id: Some("4801977".into()),
-            status: "running",
+            status: TaskStatus::Running,
             reason: Some("running"),
             submitted_at: now() - TimeDelta::hours(211),
             hours: 211,
@@ -460,7 +465,7 @@ fn summed(sessions: Vec<MatrixRow>, tasks: Vec<TaskDetail>) -> Report {
         orphans: Orphans {
             rows: vec![OrphanRow {
                 key: TaskKey::new(&subject, &session, "mriqc"),
-                status: "complete",
+                status: TaskStatus::Complete,
                 job_id: Some("3110021".into()),
                 cause: OrphanCause::Procedure,
             }],

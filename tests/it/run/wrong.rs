@@ -228,13 +228,13 @@ fn a_trace_is_written_neither_below_the_data_nor_over_the_programs_own_files() {
         ("state.journal.jsonl", "is a file of the study"),
     ] {
         let path = study.at(place);
-        let said = study.call(&["manifest", "--trace-scan", &path.display().to_string()]);
+        let said = study.call(&["metrics", "--output", &path.display().to_string()]);
         assert_eq!(said.code, 2, "{}", said.err);
         assert!(said.err.contains(why), "{}", said.err);
         assert!(!path.exists(), "{place}");
     }
     let fine = study.at("trace").display().to_string();
-    study.ok(&["manifest", "--trace-scan", &fine]);
+    study.ok(&["metrics", "--output", &fine]);
 }
 
 #[test]

@@ -9,12 +9,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use rustix::fs::{AtFlags, CWD, FileType, Stat, readlinkat, statat};
 use rustix::io::Errno;
 
-use super::{File, Reader, classify, list, unreadable};
+use super::{File, Reader, attempt, classify, list, unreadable};
 use crate::gather::disk::{Unreadable, is_absence};
 use crate::model::annex;
 use crate::model::annex::{Annex, Elsewhere};
@@ -39,50 +38,44 @@ impl Reader {
     /// # Errors
     /// The path is not known to be absent: a link on the way leads nowhere, or a subdataset is not installed.
     pub(super) fn behind(&self, path: &Path) -> Result<Option<Elsewhere>, Unreadable> {
-        self.accounted(path, |calls| {
-            *calls += 1;
-            match readlinkat(CWD, path, Vec::new()) {
-                Ok(target) => match annex::elsewhere(target.as_bytes()) {
-                    Some(file) => Ok(Some(file)),
-                    None => leads_somewhere(path, target.as_bytes(), calls).map(|()| None),
-                },
-                // It is no link.
-                Err(Errno::INVAL) => Ok(None),
-                Err(errno) if is_absence(errno) => match path.parent() {
-                    Some(parent) => self.is_open(parent, calls).map(|()| None),
-                    None => Ok(None),
-                },
-                Err(errno) => Err(unreadable(path, errno)),
-            }
-        })
+        match readlinkat(CWD, path, Vec::new()) {
+            Ok(target) => match annex::elsewhere(target.as_bytes()) {
+                Some(file) => Ok(Some(file)),
+                None => leads_somewhere(path, target.as_bytes()).map(|()| None),
+            },
+            // It is no link.
+            Err(Errno::INVAL) => Ok(None),
+            Err(errno) if is_absence(errno) => match path.parent() {
+                Some(parent) => self.is_open(parent).map(|()| None),
+                None => Ok(None),
+            },
+            Err(errno) => Err(unreadable(path, errno)),
+        }
     }
 
     /// Checks that an empty directory is no subdataset without its content.
     pub(super) fn check_empty(&self, dir: &Path) -> Result<(), Unreadable> {
-        self.accounted(dir, |calls| {
-            if self.annex == Annex::Present && self.is_module(dir, calls)? {
-                return Err(not_installed(dir));
-            }
-            Ok(())
-        })
+        if self.annex == Annex::Present && self.is_module(dir)? {
+            return Err(not_installed(dir));
+        }
+        Ok(())
     }
 
     /// Checks that what is missing below a directory is truly missing.
-    fn is_open(&self, dir: &Path, calls: &mut u64) -> Result<(), Unreadable> {
+    fn is_open(&self, dir: &Path) -> Result<(), Unreadable> {
         let directories = &self.hidden.directories;
         let known = directories.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get(dir) {
             return known.clone();
         }
         drop(known);
-        *calls += 1;
         let answer = match readlinkat(CWD, dir, Vec::new()) {
             // A file of git-annex holds no directories.
             Ok(target) if annex::elsewhere(target.as_bytes()).is_some() => Ok(()),
-            Ok(target) => leads_somewhere(dir, target.as_bytes(), calls),
-            Err(Errno::INVAL) => self.is_installed(dir, calls),
+            Ok(target) => leads_somewhere(dir, target.as_bytes()),
+            Err(Errno::INVAL) => self.is_installed(dir),
             Err(errno) if is_absence(errno) => match dir.parent() {
-                Some(parent) => self.is_open(parent, calls),
+                Some(parent) => self.is_open(parent),
                 None => Ok(()),
             },
             Err(errno) => Err(unreadable(dir, errno)),
@@ -92,20 +85,20 @@ impl Reader {
         answer
     }
 
-    fn is_installed(&self, dir: &Path, calls: &mut u64) -> Result<(), Unreadable> {
-        if self.annex != Annex::Present || !self.is_module(dir, calls)? {
+    fn is_installed(&self, dir: &Path) -> Result<(), Unreadable> {
+        if self.annex != Annex::Present || !self.is_module(dir)? {
             return Ok(());
         }
-        match list(dir, calls) {
+        match list(dir) {
             Ok(listing) if listing.is_empty() => Err(not_installed(dir)),
             _ => Ok(()),
         }
     }
 
     /// True if the nearest dataset above a directory names it as a submodule.
-    fn is_module(&self, dir: &Path, calls: &mut u64) -> Result<bool, Unreadable> {
+    fn is_module(&self, dir: &Path) -> Result<bool, Unreadable> {
         for above in dir.ancestors().skip(1) {
-            if let Some(modules) = self.modules_of(above, calls)? {
+            if let Some(modules) = self.modules_of(above)? {
                 let below = dir.strip_prefix(above).unwrap_or(dir);
                 return Ok(modules.contains(below));
             }
@@ -113,11 +106,7 @@ impl Reader {
         Ok(false)
     }
 
-    fn modules_of(
-        &self,
-        dataset: &Path,
-        calls: &mut u64,
-    ) -> Result<Option<Arc<Modules>>, Unreadable> {
+    fn modules_of(&self, dataset: &Path) -> Result<Option<Arc<Modules>>, Unreadable> {
         let modules = &self.hidden.modules;
         let known = modules.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get(dataset) {
@@ -125,7 +114,7 @@ impl Reader {
         }
         drop(known);
         let path = dataset.join(".gitmodules");
-        let found = match read(&path, calls) {
+        let found = match read(&path) {
             Ok(text) => Some(Arc::new(paths(&text))),
             Err(errno) if is_absence(errno) => None,
             Err(errno) => return Err(unreadable(&path, errno)),
@@ -141,10 +130,7 @@ impl Reader {
         path: &Path,
         file: Elsewhere,
     ) -> Result<Option<Stat>, Unreadable> {
-        let stat = self.file(path, |calls| {
-            *calls += 1;
-            statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
-        });
+        let stat = attempt(path, || statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW));
         let size = file.size.and_then(|size| i64::try_from(size).ok());
         Ok(classify(path, stat)?.map(|mut stat| {
             stat.st_mode = FileType::RegularFile.as_raw_mode() | 0o444;
@@ -170,19 +156,9 @@ impl Reader {
             other => classify(path, other),
         }
     }
-
-    fn accounted<T>(&self, path: &Path, look: impl FnOnce(&mut u64) -> T) -> T {
-        let (mut calls, started) = (0, Instant::now());
-        let found = look(&mut calls);
-        if let Some(cost) = &self.cost {
-            cost.file(path, calls, started.elapsed());
-        }
-        found
-    }
 }
 
-fn leads_somewhere(link: &Path, target: &[u8], calls: &mut u64) -> Result<(), Unreadable> {
-    *calls += 1;
+fn leads_somewhere(link: &Path, target: &[u8]) -> Result<(), Unreadable> {
     match statat(CWD, link, AtFlags::empty()) {
         Ok(_) => Ok(()),
         Err(errno) if is_absence(errno) => Err(Unreadable {
@@ -203,10 +179,10 @@ fn not_installed(dir: &Path) -> Unreadable {
     }
 }
 
-fn read(path: &Path, calls: &mut u64) -> Result<Vec<u8>, Errno> {
-    let file = File::open(path, calls)?;
+fn read(path: &Path) -> Result<Vec<u8>, Errno> {
+    let file = File::open(path)?;
     let mut text = Vec::new();
-    while text.len() < MAX_MODULES && file.read_more(&mut text, 64 * 1024, calls)? {}
+    while text.len() < MAX_MODULES && file.read_more(&mut text, 64 * 1024)? {}
     Ok(text)
 }
 

@@ -62,31 +62,3 @@ fn a_stale_handle_is_tried_once_more() {
     spy::fail(tmp.path(), Errno::STALE, 2);
     assert!(stat(tmp.path()).is_err());
 }
-
-#[test]
-fn calls_are_counted_as_they_are_made() {
-    let tmp = tempfile::tempdir().unwrap();
-    let at = |name: &str| tmp.path().join(name);
-    std::fs::write(at("text"), "line\nmore").unwrap();
-    let kept = Arc::new(ScanCost::of(&[("bids_root", tmp.path())]));
-    let reader = Reader::new(Some(Arc::clone(&kept)));
-    let mut before = 0;
-    let mut cost = || {
-        let calls = kept.spent()[0].calls;
-        calls - std::mem::replace(&mut before, calls)
-    };
-    reader.dir(tmp.path());
-    assert_eq!(cost(), 4, "open, two reads, close");
-    reader.dir(&at("nothing"));
-    assert!(cost() > 1, "also what may hide it, which is kept");
-    reader.dir(&at("nothing"));
-    assert_eq!(cost(), 2);
-    reader.stat(&at("text")).unwrap();
-    assert_eq!(cost(), 1);
-    assert!(reader.first_line(&at("text"), 100).unwrap().is_some());
-    assert_eq!(cost(), 3, "open, read, close");
-    reader.head(&at("text"), 100).unwrap();
-    assert_eq!(cost(), 4, "the end must be seen");
-    let spent = &kept.spent()[0];
-    assert_eq!((spent.directories, spent.absent), (1, 2));
-}

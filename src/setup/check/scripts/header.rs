@@ -218,11 +218,8 @@ fn is_same(name: &str, one: &str, other: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::super::super::Level;
     use super::*;
-    use crate::model::job::ExecutorKind;
     use crate::model::procedure::Resources;
 
     #[test]
@@ -299,20 +296,9 @@ mod tests {
 
     fn facts(resources: &Resources, has_log_dir: bool) -> Facts<'_> {
         Facts {
-            procedure: "p",
-            place: Ok(PathBuf::from("/s")),
-            by_path_only: false,
-            text: None,
-            byte_order_mark: false,
-            mode: None,
-            missing: Vec::new(),
-            missing_interpreter: None,
-            helpers: Vec::new(),
-            is_wheel: false,
-            executor: ExecutorKind::Slurm,
             resources,
             has_log_dir,
-            array: ArrayMode::Never,
+            ..super::super::tests::facts(Ok(b""))
         }
     }
 

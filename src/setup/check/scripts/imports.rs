@@ -1,10 +1,11 @@
-//! Job scripts that import modules of the earlier Python program, which our wheel replaces. Pure.
+//! Job scripts that import modules of the earlier Python program, which our wheel replaces.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::super::Finding;
-use super::{Facts, TOPIC};
+use super::Facts;
+use crate::setup::check::Findings;
+use crate::setup::place;
 
 /// Modules of that program which our Python package does not have. It has `freesurfer`, which job scripts used.
 const GONE: [&str; 12] = [
@@ -23,46 +24,62 @@ const GONE: [&str; 12] = [
 ];
 const PACKAGE: &str = "snbb_scheduler";
 
-/// Where the Python files may be that a script names: at the path itself, or beside the script (`$DIR/helper.py`).
-pub fn helpers(script: &Path, text: &[u8]) -> BTreeSet<PathBuf> {
+/// Reads the Python files that a script names: at the path itself, or beside the script (`$DIR/helper.py`).
+pub fn helpers(script: &Path, text: &[u8]) -> Vec<(PathBuf, Vec<u8>)> {
+    let is_small = |path: &PathBuf| {
+        let metadata = path.metadata();
+        metadata.is_ok_and(|file| file.is_file() && file.len() < 1 << 20)
+    };
+    let files = named(script, text).into_iter().filter(is_small);
+    let read = files.map(|path| Some((path.clone(), std::fs::read(&path).ok()?)));
+    read.flatten().collect()
+}
+
+fn named(script: &Path, text: &[u8]) -> BTreeSet<PathBuf> {
     let text = String::from_utf8_lossy(text);
     let words = text.split(|c: char| !c.is_alphanumeric() && !"/._-+~".contains(c));
-    let files = words
-        .map(Path::new)
-        .filter(|word| word.extension().is_some_and(|end| end == "py"));
+    let words = words.map(Path::new);
+    let files = words.filter(|word| word.extension().is_some_and(|end| end == "py"));
     let places = files.flat_map(|file| {
-        let beside = script
-            .parent()
-            .zip(file.file_name())
-            .map(|(dir, name)| dir.join(name));
+        let beside = script.parent().zip(file.file_name());
+        let beside = beside.map(|(dir, name)| dir.join(name));
         [file.is_absolute().then(|| file.to_owned()), beside]
     });
     places.flatten().collect()
 }
 
+/// True if this program is in an environment of Python that has its package.
+pub fn is_wheel() -> bool {
+    let program = std::env::current_exe().unwrap_or_default();
+    let lib = program
+        .parent()
+        .and_then(Path::parent)
+        .map(|prefix| prefix.join("lib"));
+    let versions = lib.and_then(|lib| place::entries(&lib).ok());
+    versions.into_iter().flatten().any(|version| {
+        let package = version.join("site-packages").join(PACKAGE);
+        place::is_there(&package.join("_program.py"))
+    })
+}
+
 /// Judges a script or one of its helpers.
-pub fn judge(facts: &Facts<'_>, path: &Path, text: &[u8]) -> Option<Finding> {
+pub fn judge(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Findings) {
     let text = String::from_utf8_lossy(text);
-    let mut lines = text.lines().enumerate();
-    let (line, module) = lines.find_map(|(line, text)| Some((line + 1, gone(text)?)))?;
+    let mut lines = (1..).zip(text.lines());
+    let Some((line, module)) = lines.find_map(|(line, text)| Some((line, gone(text)?))) else {
+        return;
+    };
     let message = format!(
         "{} imports {PACKAGE}.{module} in line {line}, a module of the earlier Python program",
         path.display()
     );
-    Some(match facts.is_wheel {
-        true => Finding::error(
-            TOPIC,
-            facts.procedure,
+    match facts.is_wheel {
+        true => findings.error(
             format!("{message}, which this program's wheel has replaced"),
             "run the script in an environment that still has the Python program, or take the import out",
         ),
-        false => Finding::warning(
-            TOPIC,
-            facts.procedure,
-            message,
-            "nothing if the script's Python still has that program",
-        ),
-    })
+        false => findings.warning(message, "nothing if the script's Python still has that program"),
+    }
 }
 
 /// The module that a line imports, if we do not have it.
@@ -116,7 +133,7 @@ mod tests {
     #[test]
     fn c3_helpers_are_the_python_files_that_a_script_names() {
         let text = b"python3 \"/opt/a/one.py\" x\npython3 ${DIR}/two.py; python3 $(dirname $0)/x/three.py\n";
-        let found = helpers(Path::new("/s/job.sh"), text);
+        let found = named(Path::new("/s/job.sh"), text);
         for path in ["/opt/a/one.py", "/s/one.py", "/s/two.py", "/s/three.py"] {
             assert!(found.contains(Path::new(path)), "{path}: {found:?}");
         }

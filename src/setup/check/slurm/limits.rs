@@ -1,133 +1,82 @@
 //! What would keep jobs from ever starting although Slurm takes them: closed partitions, limits of time. Pure.
 
 use super::Wanted;
-use super::site::{self, Partition, Wall};
+use super::site::{self, Limit};
 use crate::executor::slurm::inspect::Report;
-use crate::setup::check::Finding;
+use crate::setup::check::{Finding, Findings};
 
-pub(super) fn partitions(wanted: &[Wanted], report: &Report) -> Vec<Finding> {
-    let topic = "partition";
-    let text = match &report.partitions {
-        Some(Ok(text)) => text,
-        _ => return Vec::new(),
+const TOPIC: &str = "partition";
+
+pub(super) fn judge(wanted: &[Wanted], report: &Report) -> Vec<Finding> {
+    let read = |said: &Option<Result<String, String>>, parse: fn(&str) -> Vec<Limit>| match said {
+        Some(Ok(text)) => parse(text),
+        _ => Vec::new(),
     };
-    let all = site::partitions(text);
+    let partitions = read(&report.partitions, site::partitions);
+    let associations = read(&report.associations, site::associations);
+    let qualities = read(&report.qos, site::qos);
     let mut findings = Vec::new();
-    let mut used: Vec<&Partition> = Vec::new();
+    let mut used: Vec<&Limit> = Vec::new();
     for wanted in wanted {
-        let names: Vec<&str> = wanted
-            .partition
-            .iter()
-            .flat_map(|list| list.split(','))
-            .collect();
-        let chosen: Vec<&Partition> = all
+        let names = wanted.partition.iter().flat_map(|list| list.split(','));
+        let names: Vec<&str> = names.collect();
+        let chosen = partitions
             .iter()
             .filter(|partition| match names.as_slice() {
                 [] => partition.is_default,
                 names => names.contains(&partition.name.as_str()),
-            })
-            .collect();
-        for partition in &chosen {
-            if !used.contains(partition) {
-                used.push(partition);
-            }
-        }
-        // Where there are several, one that has room is enough.
-        let longest = chosen
-            .iter()
-            .map(|partition| partition.max_time)
-            .reduce(longer)
-            .flatten();
-        if let (Some(time), Some(longest)) = (wanted.time, longest)
-            && time > longest
-        {
-            let names: Vec<&str> = chosen
-                .iter()
-                .map(|partition| partition.name.as_str())
-                .collect();
-            findings.push(Finding::error(
-                topic,
-                wanted.procedure.clone(),
-                format!(
-                    "asks for {} min, and partition {} allows {} min: the jobs would wait for ever",
-                    time / 60,
-                    names.join(","),
-                    longest / 60
-                ),
-                "lower the procedure's time, or choose another partition",
-            ));
-        }
+            });
+        let chosen: Vec<&Limit> = chosen.collect();
+        let of_account = associations.iter().filter(|limit| {
+            let is_it = |account: &String| limit.name == *account;
+            wanted.account.as_ref().is_none_or(is_it)
+                && (limit.partition.is_empty() || names.contains(&limit.partition.as_str()))
+        });
+        let of_account: Vec<&Limit> = of_account.collect();
+        let is_it = |limit: &&Limit| wanted.qos.as_ref() == Some(&limit.name);
+        let of_qos: Vec<&Limit> = qualities.iter().filter(is_it).collect();
+        findings.extend(too_long(wanted, "partition", &chosen, ""));
+        findings.extend(too_long(wanted, "account", &of_account, " (MaxWall)"));
+        findings.extend(too_long(wanted, "qos", &of_qos, " (MaxWall)"));
+        let others = chosen.iter().filter(|partition| !used.contains(*partition));
+        let others: Vec<&Limit> = others.copied().collect();
+        used.extend(others);
     }
     for partition in used {
-        findings.push(match partition.state.as_str() {
-            "UP" | "" => Finding::ok(topic, partition.name.clone(), "is up"),
-            state => Finding::warning(
-                topic,
-                partition.name.clone(),
+        let mut found = Findings::about(TOPIC, &partition.name);
+        let state = &partition.state;
+        if !["UP", ""].contains(&state.as_str()) {
+            found.warning(
                 format!("is {state}: jobs wait until the administrator opens it"),
                 "wait, or choose another partition",
-            ),
-        });
-    }
-    findings
-}
-
-/// None is unlimited.
-fn longer(one: Option<u64>, other: Option<u64>) -> Option<u64> {
-    Some(one?.max(other?))
-}
-
-/// Limits of the user's associations and of qualities of service.
-pub(super) fn walls(wanted: &[Wanted], report: &Report) -> Vec<Finding> {
-    let read = |said: &Option<Result<String, String>>, parse: fn(&str) -> Vec<Wall>| match said {
-        Some(Ok(text)) => parse(text),
-        _ => Vec::new(),
-    };
-    let associations = read(&report.associations, site::associations);
-    let qualities = read(&report.qos, site::qos);
-    let mut findings = Vec::new();
-    for wanted in wanted {
-        let Some(time) = wanted.time else { continue };
-        let mut judge = |what: &str, matching: Vec<&Wall>| {
-            let longest = matching
-                .iter()
-                .map(|wall| wall.max)
-                .reduce(longer)
-                .flatten();
-            let Some(longest) = longest.filter(|longest| time > *longest) else {
-                return;
-            };
-            let name = matching.first().map_or("", |wall| wall.name.as_str());
-            findings.push(Finding::error(
-                "partition",
-                wanted.procedure.clone(),
-                format!(
-                    "asks for {} min, and {what} {name} allows {} min (MaxWall): the jobs would wait for ever",
-                    time / 60,
-                    longest / 60
-                ),
-                format!("lower the procedure's time, or choose another {what}"),
-            ));
-        };
-        let partitions: Vec<&str> = wanted
-            .partition
-            .iter()
-            .flat_map(|list| list.split(','))
-            .collect();
-        let of_account = associations.iter().filter(|wall| {
-            wanted
-                .account
-                .as_ref()
-                .is_none_or(|account| wall.name == *account)
-                && (wall.partition.is_empty() || partitions.contains(&wall.partition.as_str()))
-        });
-        judge("account", of_account.collect());
-        if let Some(name) = &wanted.qos {
-            judge(
-                "qos",
-                qualities.iter().filter(|wall| wall.name == *name).collect(),
             );
         }
+        findings.extend(found.or_ok("is up"));
     }
     findings
+}
+
+/// Reports that all of several limits are shorter than what a procedure asks for: where one has room, that is enough.
+fn too_long(wanted: &Wanted, what: &str, limits: &[&Limit], note: &str) -> Option<Finding> {
+    let time = wanted.time?;
+    let mut longest = 0;
+    for limit in limits {
+        longest = longest.max(limit.max?);
+    }
+    if limits.is_empty() || time <= longest {
+        return None;
+    }
+    let mut names: Vec<&str> = limits.iter().map(|limit| limit.name.as_str()).collect();
+    names.dedup();
+    Some(Finding::error(
+        TOPIC,
+        &wanted.procedure,
+        format!(
+            "asks for {} min, and {what} {} allows {} min{note}: the jobs would wait for ever",
+            time / 60,
+            names.join(","),
+            longest / 60
+        ),
+        format!("lower the procedure's time, or choose another {what}"),
+    ))
 }

@@ -4,43 +4,32 @@ use chrono::{DateTime, Utc};
 
 use crate::model::procedure::TimeLimit;
 
-/// Holds what of `scontrol show config` matters here.
+/// What of `scontrol show config` matters here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Site {
+pub struct Settings {
     /// The controller's clock, in whole seconds.
     pub clock: Option<DateTime<Utc>>,
-    /// One more than the greatest index of an array; 0: there are no arrays.
-    pub max_array_size: Option<u64>,
     /// How long the queue remembers an ended job, in seconds.
     pub min_job_age: Option<u64>,
     /// In seconds.
     pub message_timeout: Option<u64>,
 }
 
-/// Holds one partition.
+/// How long jobs may take in a partition, of an account of the user's, or in a quality of service.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Partition {
+pub struct Limit {
     pub name: String,
-    pub is_default: bool,
-    /// `UP`, `DOWN`, `DRAIN`, `INACTIVE`.
-    pub state: String,
-    /// In seconds; none: unlimited.
-    pub max_time: Option<u64>,
-}
-
-/// Holds a limit of an association of the user's, or of a quality of service.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wall {
-    /// The account, or the quality of service.
-    pub name: String,
-    /// Empty: in all.
+    /// Of an account: where it holds; empty: everywhere.
     pub partition: String,
+    pub is_default: bool,
+    /// Of a partition: `UP`, `DOWN`, `DRAIN`, `INACTIVE`.
+    pub state: String,
     /// In seconds; none: unlimited.
     pub max: Option<u64>,
 }
 
 /// Reads `scontrol show config`. With `SLURM_TIME_FORMAT=%s` its first line has the controller's clock.
-pub fn config(text: &str) -> Site {
+pub fn config(text: &str) -> Settings {
     let value = |key: &str| {
         text.lines().find_map(|line| {
             let (name, value) = line.split_once('=')?;
@@ -55,58 +44,56 @@ pub fn config(text: &str) -> Site {
         let seconds = line.strip_prefix("Configuration data as of ")?;
         DateTime::from_timestamp(seconds.trim().parse().ok()?, 0)
     });
-    Site {
+    Settings {
         clock,
-        max_array_size: number("MaxArraySize"),
         min_job_age: number("MinJobAge"),
         message_timeout: number("MessageTimeout"),
     }
 }
 
 /// Reads `scontrol --oneliner show partition`.
-pub fn partitions(text: &str) -> Vec<Partition> {
-    text.lines()
-        .filter_map(|line| {
-            let value = |key: &str| {
-                line.split_ascii_whitespace()
-                    .find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
-            };
-            Some(Partition {
-                name: value("PartitionName")?.to_owned(),
-                is_default: value("Default") == Some("YES"),
-                state: value("State").unwrap_or_default().to_owned(),
-                max_time: value("MaxTime").and_then(seconds),
-            })
+pub fn partitions(text: &str) -> Vec<Limit> {
+    let partition = |line: &str| {
+        let value = |key: &str| {
+            let mut words = line.split_ascii_whitespace();
+            words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+        };
+        Some(Limit {
+            name: value("PartitionName")?.to_owned(),
+            is_default: value("Default") == Some("YES"),
+            state: value("State").unwrap_or_default().to_owned(),
+            max: value("MaxTime").and_then(seconds),
+            ..Limit::default()
         })
-        .collect()
+    };
+    text.lines().filter_map(partition).collect()
 }
 
 /// Reads `sacctmgr -n -P show assoc format=account,partition,maxwall`.
-pub fn associations(text: &str) -> Vec<Wall> {
-    text.lines()
-        .filter_map(|line| {
-            let mut fields = line.split('|');
-            Some(Wall {
-                name: fields.next().filter(|name| !name.is_empty())?.to_owned(),
-                partition: fields.next()?.to_owned(),
-                max: seconds(fields.next()?),
-            })
+pub fn associations(text: &str) -> Vec<Limit> {
+    let association = |line: &str| {
+        let mut fields = line.split('|');
+        Some(Limit {
+            name: fields.next().filter(|name| !name.is_empty())?.to_owned(),
+            partition: fields.next()?.to_owned(),
+            max: seconds(fields.next()?),
+            ..Limit::default()
         })
-        .collect()
+    };
+    text.lines().filter_map(association).collect()
 }
 
 /// Reads `sacctmgr -n -P show qos format=name,maxwall`.
-pub fn qos(text: &str) -> Vec<Wall> {
-    text.lines()
-        .filter_map(|line| {
-            let (name, max) = line.split_once('|')?;
-            Some(Wall {
-                name: name.to_owned(),
-                partition: String::new(),
-                max: seconds(max),
-            })
+pub fn qos(text: &str) -> Vec<Limit> {
+    let quality = |line: &str| {
+        let (name, max) = line.split_once('|')?;
+        Some(Limit {
+            name: name.to_owned(),
+            max: seconds(max),
+            ..Limit::default()
         })
-        .collect()
+    };
+    text.lines().filter_map(quality).collect()
 }
 
 /// Reads `slurm 22.05.8`, `slurm-wlm 22.05.8`: year and month.
@@ -136,9 +123,8 @@ mod tests {
         );
         assert_eq!(
             site,
-            Site {
+            Settings {
                 clock: DateTime::from_timestamp(1_795_839_982, 0),
-                max_array_size: Some(10001),
                 min_job_age: Some(300),
                 message_timeout: Some(5),
             }
@@ -152,11 +138,12 @@ mod tests {
             "PartitionName=debug AllowGroups=ALL Default=YES DefaultTime=NONE MaxTime=UNLIMITED State=UP TotalCPUs=64\n\
              PartitionName=short Default=NO MaxTime=1-00:00:00 State=DOWN\n\n",
         );
-        let partition = |name: &str, is_default, state: &str, max_time| Partition {
+        let partition = |name: &str, is_default, state: &str, max| Limit {
             name: name.to_owned(),
             is_default,
             state: state.to_owned(),
-            max_time,
+            max,
+            ..Limit::default()
         };
         assert_eq!(
             found,
@@ -167,7 +154,7 @@ mod tests {
         );
         let walls: Vec<_> = associations("snbb||00:10:00\nroot||\nother|gpu|2-00:00:00\n|x|\n")
             .into_iter()
-            .map(|wall| (wall.name, wall.partition, wall.max))
+            .map(|limit| (limit.name, limit.partition, limit.max))
             .collect();
         let text = |text: &str| text.to_owned();
         assert_eq!(

@@ -1,60 +1,43 @@
 //! What Slurm would say to a job of each procedure. Pure.
 
 use crate::executor::Refusal;
-use crate::executor::slurm::inspect::{Report, Tried};
-use crate::setup::check::Finding;
+use crate::executor::slurm::inspect::Tried;
 use crate::setup::check::scripts::DOS;
+use crate::setup::check::{Finding, Findings};
 
-pub(super) fn judge(report: &Report) -> Vec<Finding> {
-    let topic = "submission";
-    report
-        .tried
-        .iter()
-        .filter_map(|(procedure, tried)| {
-            let about = procedure.as_str();
-            Some(match tried {
-                Tried::Fine(_) => Finding::ok(topic, about, "Slurm would take a job of it (sbatch --test-only)"),
-                Tried::Refused {
-                    kind: Refusal::Limit,
-                    message,
-                } => Finding::warning(
-                    topic,
-                    about,
-                    format!("Slurm would take no job of it now: {message}"),
-                    "nothing if it is a limit on jobs that are in the queue; else ask the administrator",
+const GRES: &str = "correct the procedure's gres; `sinfo -o %G` lists what there is";
+const LATER: &str = "try again later; if it stays so, ask the administrator";
+
+/// Judges what sbatch said of a procedure.
+pub(super) fn judge((procedure, tried): &(String, Tried)) -> Vec<Finding> {
+    let mut findings = Findings::about("submission", procedure);
+    let unknown = |why: &str| format!("Slurm could not say whether it would take a job: {why}");
+    match tried {
+        Tried::Fine(_) => findings.ok("Slurm would take a job of it (sbatch --test-only)"),
+        Tried::Refused { kind, message } => match kind {
+            Refusal::Limit => findings.warning(
+                format!("Slurm would take no job of it now: {message}"),
+                "nothing if it is a limit on jobs that are in the queue; else ask the administrator",
+            ),
+            Refusal::Transient => findings.warning(unknown(message), LATER),
+            _ => findings.error(
+                format!("Slurm would refuse a job of it: {message}"),
+                way_out(message).unwrap_or(
+                    "correct the procedure's options; nothing of it is submitted until then",
                 ),
-                Tried::Refused {
-                    kind: Refusal::Transient,
-                    message,
-                } => Finding::warning(
-                    topic,
-                    about,
-                    format!("Slurm could not say whether it would take a job: {message}"),
-                    "try again later; if it stays so, ask the administrator",
-                ),
-                Tried::Refused { message, .. } => Finding::error(
-                    topic,
-                    about,
-                    format!("Slurm would refuse a job of it: {message}"),
-                    way_out(message)
-                        .unwrap_or("correct the procedure's options; nothing of it is submitted until then"),
-                ),
-                Tried::Unclear(message) => Finding::warning(
-                    topic,
-                    about,
-                    format!("Slurm could not say whether it would take a job: {message}"),
-                    "see whether slurmctld answers (scontrol ping), then check again",
-                ),
-                Tried::Submitted(job) => Finding::error(
-                    topic,
-                    about,
-                    format!("the sbatch of this site does not know --test-only and has submitted job {job}"),
-                    format!("scancel {job}, and set slurm_bin_dir to the directory of Slurm's own sbatch"),
-                ),
-                Tried::NoScript => return None,
-            })
-        })
-        .collect()
+            ),
+        },
+        Tried::Unclear(message) => findings.warning(
+            unknown(message),
+            "see whether slurmctld answers (scontrol ping), then check again",
+        ),
+        Tried::Submitted(job) => findings.error(
+            format!("the sbatch of this site does not know --test-only and has submitted job {job}"),
+            format!("scancel {job}, and set slurm_bin_dir to the directory of Slurm's own sbatch"),
+        ),
+        Tried::NoScript => {}
+    }
+    findings.list
 }
 
 /// Names the key that a refusal is about. None: sbatch's words are not known.
@@ -77,14 +60,8 @@ pub fn way_out(message: &str) -> Option<&'static str> {
             "feature",
             "correct --constraint in sbatch_args or in the script; `sinfo -o %f` lists what there is",
         ),
-        (
-            "gres",
-            "correct the procedure's gres; `sinfo -o %G` lists what there is",
-        ),
-        (
-            "generic resource",
-            "correct the procedure's gres; `sinfo -o %G` lists what there is",
-        ),
+        ("gres", GRES),
+        ("generic resource", GRES),
         (
             "node configuration",
             "ask for less memory, fewer CPUs or another constraint: no node of the partition has that much",

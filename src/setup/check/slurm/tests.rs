@@ -2,30 +2,15 @@ use std::path::Path;
 
 use chrono::{DateTime, Utc};
 
-use super::super::Level;
+use super::super::{Level, testing};
 use super::*;
-use crate::config::{Overrides, load::interpret};
 use crate::executor::slurm::inspect::Tried;
 use crate::executor::{Phase, Refusal};
-use crate::model::job::{JobId, JobTag};
+use crate::model::job::JobTag;
 use crate::model::state::JobFacts;
 
-const CONFIG: &str = "Configuration data as of 1800000000\nMaxArraySize = 1001\nMessageTimeout = 10 sec\nMinJobAge = 300 sec\n";
-
-fn config(text: &str) -> Config {
-    let file = Some(Path::new("/c.yaml"));
-    // Nothing at all is an error.
-    let text = if text.is_empty() { "{}" } else { text };
-    interpret(
-        text.as_bytes(),
-        file,
-        false,
-        &|_| None,
-        &Overrides::default(),
-        Path::new("/"),
-    )
-    .unwrap()
-}
+const CONFIG: &str =
+    "Configuration data as of 1800000000\nMessageTimeout = 10 sec\nMinJobAge = 300 sec\n";
 
 fn time(seconds: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(1_800_000_000 + seconds, 0).unwrap()
@@ -60,12 +45,22 @@ fn wanted() -> Wanted {
         account: Some("snbb".into()),
         qos: None,
         time: Some(24 * 3600),
-        array: false,
+    }
+}
+
+fn inquiry(canary: Option<&str>, wanted: Wanted) -> Inquiry {
+    Inquiry {
+        study: "memory@1".to_owned(),
+        wanted: vec![wanted],
+        questions: Questions {
+            canary: canary.map(JobId::new),
+            ..Questions::default()
+        },
     }
 }
 
 fn judged(text: &str, wanted: Wanted, report: &Report) -> Vec<Finding> {
-    judge(&config(text), "memory@1", &[wanted], Some("99"), report)
+    inquiry(Some("99"), wanted).judge(&testing::config(text), report)
 }
 
 fn trouble(text: &str, wanted: Wanted, report: &Report) -> (Level, &'static str, String) {
@@ -198,13 +193,7 @@ fn queue_and_accounting() {
         assert_eq!((found, topic), (level, "accounting"), "{said}");
         assert!(said.contains(part), "{said}");
     }
-    let none = judge(
-        &config(""),
-        "memory@1",
-        &[wanted()],
-        None,
-        &with(Ok(""), "300"),
-    );
+    let none = inquiry(None, wanted()).judge(&testing::config(""), &with(Ok(""), "300"));
     assert!(
         none.iter().all(|f| f.level == Level::Ok),
         "no job is known yet"
@@ -222,20 +211,6 @@ fn settings_of_the_controller() {
     assert!(
         text.contains("after 300 s, and Slurm's MessageTimeout is 101 s"),
         "{text}"
-    );
-    let array = || Wanted {
-        array: true,
-        ..wanted()
-    };
-    assert!(
-        trouble("", array(), &with("1001", "0"))
-            .2
-            .contains("no job arrays")
-    );
-    assert!(
-        judged("", wanted(), &with("1001", "0"))
-            .iter()
-            .all(|f| f.level == Level::Ok)
     );
     let unreadable = Report {
         config: Some(Err("scontrol ended with exit code 1".into())),
@@ -440,7 +415,7 @@ fn e15_another_study_of_the_same_name_is_named() {
             queue: Some(Ok(vec![job])),
             ..sound()
         };
-        let findings = judge(&config(""), "memory@1", &[wanted()], Some("99"), &report);
+        let findings = judged("", wanted(), &report);
         findings.iter().any(|finding| finding.about == "project")
     };
     assert!(warned("memory@2", Phase::Running));

@@ -1,18 +1,19 @@
 //! One finding per trouble of a state, and none for a sound one.
 
-use super::super::Level;
+use super::super::testing;
 use super::*;
-use crate::model::procedure::{Scope, testing};
+use crate::model::procedure::Scope;
+use crate::model::procedure::testing::procedure;
 use crate::model::state::testing::row;
 
 fn dag(names: &[&str]) -> ProcedureDag {
     let procedures = names.iter();
-    let procedures = procedures.map(|name| testing::procedure(name, Scope::Session, &[]));
+    let procedures = procedures.map(|name| procedure(name, Scope::Session, &[]));
     ProcedureDag::new(procedures.collect()).unwrap()
 }
 
-fn facts<'a>(procedures: &'a ProcedureDag, rows: &'a [TaskRow]) -> Facts<'a> {
-    Facts {
+fn seen<'a>(procedures: &'a ProcedureDag, rows: &'a [TaskRow]) -> Seen<'a> {
+    Seen {
         path: Path::new("/s/state.parquet"),
         verified: vec![verify::Finding {
             level: Verified::Ok,
@@ -22,7 +23,6 @@ fn facts<'a>(procedures: &'a ProcedureDag, rows: &'a [TaskRow]) -> Facts<'a> {
         }],
         other_owner: None,
         modes: (Some(0o640), Some(0o2770)),
-        umask: 0o022,
         lock: Some(LockStanding::Free),
         journal_entries: 0,
         meta: Metadata::default(),
@@ -42,79 +42,64 @@ fn without_output(procedure: &str) -> TaskRow {
     row(procedure, TaskStatus::Failed, Reason::NoOutput)
 }
 
-fn one(facts: &Facts<'_>, level: Level, part: &str) {
-    let findings = judge(facts);
-    let told: Vec<&Finding> = findings.iter().filter(|f| f.level != Level::Ok).collect();
-    assert_eq!(told.len(), 1, "{findings:#?}");
-    assert_eq!(told[0].level, level);
-    assert!(told[0].text.contains(part), "{part}: {told:#?}");
+fn one(seen: &Seen<'_>, level: Level, part: &str) {
+    testing::one(&judge(seen), level, part);
 }
 
 #[test]
 fn a_sound_state_is_one_line() {
     let dag = dag(&["bids"]);
     let rows = [complete("bids")];
-    let findings = judge(&facts(&dag, &rows));
+    let findings = judge(&seen(&dag, &rows));
     assert_eq!(findings.len(), 1, "{findings:#?}");
     assert!(findings[0].text.contains("rows: 3"));
-    let held = Facts {
+    let held = Seen {
         lock: Some(LockStanding::Held("run by alice".to_owned())),
         journal_entries: 3,
-        ..facts(&dag, &rows)
+        ..seen(&dag, &rows)
     };
     assert!(judge(&held).iter().all(|f| f.level == Level::Ok));
-    let private = Facts {
+    let private = Seen {
         modes: (Some(0o600), Some(0o700)),
-        ..facts(&dag, &rows)
+        ..seen(&dag, &rows)
     };
     assert_eq!(judge(&private).len(), 1);
-    let first = Facts {
-        modes: (None, Some(0o2770)),
-        ..facts(&dag, &rows)
-    };
-    assert_eq!(judge(&first).len(), 1);
 }
 
 #[test]
 fn each_trouble_is_a_finding() {
     let dag = dag(&["bids"]);
     let rows = [complete("bids")];
-    let sound = || facts(&dag, &rows);
+    let sound = || seen(&dag, &rows);
     for (verified, level) in [
         (Verified::Warning, Level::Warning),
         (Verified::Error, Level::Error),
     ] {
-        let mut facts = sound();
-        facts.verified[0].level = verified;
-        one(&facts, level, "state file: rows: 3");
+        let mut seen = sound();
+        seen.verified[0].level = verified;
+        one(&seen, level, "state file: rows: 3");
     }
     let other = Some((
         "belongs to user 7".to_owned(),
         "run it as that user".to_owned(),
     ));
-    let other = Facts {
+    let other = Seen {
         other_owner: other,
         ..sound()
     };
     one(&other, Level::Error, "belongs to user 7");
-    for (modes, umask, part) in [
-        ((Some(0o600), Some(0o750)), 0o022, "cannot read it"),
-        ((None, Some(0o2770)), 0o077, "umask 077"),
-        ((Some(0o646), Some(0o700)), 0o022, "can change it"),
+    for (modes, part) in [
+        ((Some(0o600), Some(0o750)), "cannot read it"),
+        ((Some(0o646), Some(0o700)), "can change it"),
     ] {
-        let facts = Facts {
-            modes,
-            umask,
-            ..sound()
-        };
-        one(&facts, Level::Warning, part);
+        one(&Seen { modes, ..sound() }, Level::Warning, part);
     }
-    let lock = Facts {
+    let lock = Seen {
         lock: Some(LockStanding::LeftOver("run by alice".to_owned())),
         ..sound()
     };
     one(&lock, Level::Warning, "run by alice");
-    let journal = Facts {
+    let journal = Seen {
         journal_entries: 2,
         ..sound()
     };
@@ -131,22 +116,22 @@ fn each_trouble_is_a_finding() {
 fn rows_that_nobody_knows_any_more_are_told() {
     let dag = dag(&["bids"]);
     let old = [complete("old"), complete("bids")];
-    one(&facts(&dag, &old), Level::Warning, "old (1)");
+    one(&seen(&dag, &old), Level::Warning, "old (1)");
     let rows = [complete("bids")];
-    let elsewhere = Facts {
+    let elsewhere = Seen {
         sessions: Some(HashSet::from([("sub-02", "ses-01")])),
-        ..facts(&dag, &rows)
+        ..seen(&dag, &rows)
     };
     one(&elsewhere, Level::Warning, "1 row(s) of sessions");
-    let unknown = Facts {
+    let unknown = Seen {
         sessions: None,
-        ..facts(&dag, &rows)
+        ..seen(&dag, &rows)
     };
     assert_eq!(judge(&unknown).len(), 1);
     // A row of subject scope belongs to the subject.
     let mut subject = complete("bids");
     subject.key.session = "".into();
-    assert_eq!(judge(&facts(&dag, &[subject])).len(), 1);
+    assert_eq!(judge(&seen(&dag, &[subject])).len(), 1);
 }
 
 #[test]
@@ -154,20 +139,16 @@ fn a_procedure_that_never_completes_is_told() {
     let dag = dag(&["bids"]);
     let attempts = [without_output("bids"), without_output("bids")];
     let rows = [without_output("bids")];
-    let never = Facts {
+    let never = Seen {
         attempts: &attempts,
-        ..facts(&dag, &rows)
+        ..seen(&dag, &rows)
     };
     one(&never, Level::Warning, "3 jobs ended well");
-    assert_eq!(
-        judge(&facts(&dag, &rows)).len(),
-        1,
-        "one alone says nothing"
-    );
+    assert_eq!(judge(&seen(&dag, &rows)).len(), 1, "one alone says nothing");
     let good = [complete("bids")];
-    let some = Facts {
+    let some = Seen {
         attempts: &attempts,
-        ..facts(&dag, &good)
+        ..seen(&dag, &good)
     };
     assert_eq!(judge(&some).len(), 1);
 }

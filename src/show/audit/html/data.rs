@@ -10,10 +10,9 @@ use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::looks::{group_of, symbol};
 use crate::model::state::TaskKey;
 use crate::show::audit::report::{LogFinding, Matrix, Report, TaskDetail};
-use crate::show::tables::words::WORDS;
+use crate::show::tables::Standing;
 
 /// So many tasks are unpacked together, when one of them is looked at; `page.js` has the same number.
 const TOGETHER: usize = 1000;
@@ -34,10 +33,9 @@ struct Detail<'a> {
 
 /// Returns the data of the heat map.
 pub fn grid(report: &Report) -> String {
-    let words = WORDS.iter();
-    let words = words.map(|word| {
-        let look = json!([symbol(word), group_of(word).name]);
-        ((*word).to_owned(), look)
+    let words = Standing::ALL.into_iter().map(|standing| {
+        let look = standing.look();
+        (standing.to_string(), json!([look.symbol, look.group]))
     });
     packed(&Grid {
         words: words.collect(),

@@ -6,15 +6,14 @@ use chrono::{Days, NaiveDate};
 use maud::{Markup, html};
 
 use super::charts::{self, Bar};
-use super::looks::GROUPS;
 use super::safe::{plural, safe, spaced, thousands};
 use super::table;
 use crate::show::audit::Part;
 use crate::show::audit::health::percent;
-use crate::show::audit::report::{Efficiency, Progress, Report, Usage, count_of};
+use crate::show::audit::report::{Efficiency, Progress, Report, Usage, count_of, count_of_group};
 use crate::show::audit::text::sections::figures::{self as lists, so_far};
 use crate::show::audit::text::sections::{List, tasks};
-use crate::show::tables::utc_time;
+use crate::show::tables::{Group, utc_time};
 
 /// So many days are in the chart of the throughput.
 const DAYS: u64 = 60;
@@ -34,7 +33,8 @@ fn figure(chart: Markup, list: &List) -> Markup {
 /// Renders the counts of each procedure.
 pub fn procedures(report: &Report) -> Markup {
     let bars = report.procedures.iter().filter(|p| p.tasks > 0).map(|p| {
-        let parts = GROUPS.iter().map(|g| (g.name, g.count(&p.decisions)));
+        let parts = Group::ALL.into_iter();
+        let parts = parts.map(|group| (group.as_str(), count_of_group(&p.decisions, group)));
         let share = count_of(&p.decisions, "complete") as f64 / p.tasks as f64;
         Bar {
             name: &p.name,

@@ -3,16 +3,14 @@
 use maud::{Markup, html};
 
 use super::charts::parts_of;
-use super::looks::{GROUPS, group_of, symbol};
 use super::safe::{plural, safe, spaced, thousands};
 use super::table;
 use crate::base::sys::local_time;
 use crate::show::audit::Part;
 use crate::show::audit::health::percent;
-use crate::show::audit::report::{Count, Report, count_of};
+use crate::show::audit::report::{Count, Report, count_of, count_of_group};
 use crate::show::audit::text::sections::{List, head};
-use crate::show::tables::utc_time;
-use crate::show::tables::words::WORDS;
+use crate::show::tables::{Group, Standing, utc_time};
 
 /// Renders the banner with what was looked at, and when.
 pub fn header(report: &Report) -> Markup {
@@ -64,10 +62,9 @@ fn tile(class: &str, group: &str, label: Markup, count: usize, remark: Markup) -
 /// Renders the tiles.
 pub fn tiles(report: &Report) -> Markup {
     let totals = &report.totals;
-    let counts = GROUPS
-        .iter()
-        .map(|group| (group, group.count(&totals.decisions)));
-    let shown = counts.filter(|(group, count)| group.always || *count > 0);
+    let counts = Group::ALL.into_iter();
+    let counts = counts.map(|group| (group, count_of_group(&totals.decisions, group)));
+    let shown = counts.filter(|(group, count)| group.is_always_shown() || *count > 0);
     let alert = |count: usize| if count > 0 { "alert" } else { "" };
     let stale = report.stale.len();
     let (warnings, kinds) = warnings(report);
@@ -75,9 +72,9 @@ pub fn tiles(report: &Report) -> Markup {
         ul.tiles {
             @if report.study.has(Part::Tasks) {
                 @for (group, count) in shown {
-                    (tile(&format!("g-{}", group.name), group.name,
-                        html! { span.symbol aria-hidden="true" { (group.symbol) } (group.title) }, count,
-                        parts(group.words, &totals.decisions, group.name, totals.tasks)))
+                    (tile(&format!("g-{group}"), group.as_str(),
+                        html! { span.symbol aria-hidden="true" { (symbol(group)) } (group.title()) }, count,
+                        parts(group, &totals.decisions, totals.tasks)))
                 }
                 (tile("", "sessions", html! { "Sessions" }, totals.sessions,
                     html! { (plural(totals.subjects, "subject")) ", " (plural(totals.tasks, "task")) }))
@@ -89,19 +86,26 @@ pub fn tiles(report: &Report) -> Markup {
     }
 }
 
-/// Says what a group is made of.
-fn parts(words: &[&str], counts: &[Count], name: &str, tasks: usize) -> Markup {
-    let there = words.iter().filter_map(|word| {
-        let count = count_of(counts, word);
-        (count > 0).then(|| format!("{} {word}", thousands(count)))
+/// The symbol of the first of its standings.
+fn symbol(group: Group) -> char {
+    group
+        .standings()
+        .next()
+        .map_or(' ', |one| one.look().symbol)
+}
+
+fn parts(group: Group, counts: &[Count], tasks: usize) -> Markup {
+    let there = group.standings().filter_map(|standing| {
+        let count = count_of(counts, standing.as_str());
+        (count > 0).then(|| format!("{} {standing}", thousands(count)))
     });
     let there: Vec<String> = there.collect();
     html! {
-        @if name == "complete" && tasks > 0 {
-            (percent(count_of(counts, "complete") as f64 / tasks as f64)) " of " (plural(tasks, "task"))
-        } @else if words.len() > 1 {
+        @if group == Group::Complete && tasks > 0 {
+            (percent(count_of_group(counts, group) as f64 / tasks as f64)) " of " (plural(tasks, "task"))
+        } @else if group.standings().nth(1).is_some() {
             (there.join(", "))
-        } @else if tasks > 0 && !there.is_empty() && name == "blocked" {
+        } @else if tasks > 0 && !there.is_empty() && group == Group::Blocked {
             "by a failed step"
         }
     }
@@ -168,15 +172,15 @@ pub fn matrix(report: &Report, lists: Markup) -> Markup {
     if matrix.sessions.is_empty() || matrix.procedures.is_empty() {
         return html! {};
     }
-    let words = WORDS.iter();
-    let words = words.filter(|word| count_of(&report.totals.decisions, word) > 0);
+    let words = Standing::ALL.into_iter();
+    let words = words.filter(|word| count_of(&report.totals.decisions, word.as_str()) > 0);
     html! {
         form #filters role="search" aria-label="Filter sessions" {
             label { "Text " input #text type="search" autocomplete="off" spellcheck="false"
                 placeholder="sub-0001, job, reason"; }
             label { "Status " select #status {
                 option value="" { "any" }
-                @for word in words.clone() { option value=(word) { (spaced(word)) } }
+                @for word in words.clone() { option value=(word) { (spaced(word.as_str())) } }
             } }
             label { "Procedure " select #procedure {
                 option value="" { "any" }
@@ -202,7 +206,7 @@ pub fn matrix(report: &Report, lists: Markup) -> Markup {
         p #print-more .more hidden {}
         ul.legend aria-label="Symbols" {
             @for word in words {
-                li { span class={ "chip g-" (group_of(word).name) } aria-hidden="true" { (symbol(word)) } (spaced(word)) }
+                li { span class={ "chip g-" (word.look().group) } aria-hidden="true" { (word.look().symbol) } (spaced(word.as_str())) }
             }
         }
     }

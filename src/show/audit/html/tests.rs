@@ -2,15 +2,14 @@
 
 use serde_json::Value;
 
-use super::looks::GROUPS;
 use super::render;
 use super::safe::{plural, safe, thousands};
 use crate::show::audit::Part;
 use crate::show::audit::health::percent;
-use crate::show::audit::report::{Cell, Report};
+use crate::show::audit::report::{Cell, Report, count_of_group};
 use crate::show::audit::testing::{bare, report, unpacked};
 use crate::show::audit::trend::{Snapshot, trend};
-use crate::show::tables::words::WORDS;
+use crate::show::tables::{Group, Standing};
 
 const HOSTILE: &str =
     "</script><script>alert(1)</script>\"' onload=x <b>\u{202e}\u{1b}[0m\u{0}\u{2028}&lt;";
@@ -40,9 +39,9 @@ fn all_numbers_are_the_reports() {
     let page = render(&report);
     let totals = &report.totals;
     let mut sum = 0;
-    for group in GROUPS.iter().filter(|g| g.always) {
-        let count = tile(&page, group.name);
-        assert_eq!(count, group.count(&totals.decisions), "{}", group.name);
+    for group in Group::ALL.into_iter().filter(|g| g.is_always_shown()) {
+        let count = tile(&page, group.as_str());
+        assert_eq!(count, count_of_group(&totals.decisions, group), "{group}");
         sum += count;
     }
     assert_eq!(sum, totals.tasks);
@@ -53,8 +52,8 @@ fn all_numbers_are_the_reports() {
 
     let data = grid(&page);
     assert_eq!(data["matrix"], serde_json::json!(report.matrix));
-    for word in WORDS {
-        assert!(data["words"][word][0].is_string(), "{word}");
+    for word in Standing::ALL {
+        assert!(data["words"][word.as_str()][0].is_string(), "{word}");
     }
     let details = details(&page);
     for (number, task) in report.tasks.iter().enumerate() {
@@ -100,7 +99,7 @@ fn spoil(report: &mut Report) {
     report.matrix.procedures[0] = HOSTILE.into();
     report.matrix.sessions[0].subject = HOSTILE.into();
     report.matrix.sessions[0].cells[0] = Some(Cell {
-        decision: "failed",
+        decision: Standing::Failed,
         reason: None,
         job_id: Some(HOSTILE.into()),
         text: Some(HOSTILE.into()),

@@ -7,7 +7,8 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::{Count, MarkerResult, maybe_time, time};
-use crate::model::state::TaskKey;
+use crate::model::state::{TaskKey, TaskStatus};
+use crate::show::tables::Standing;
 
 /// Tells all about one task: of those that failed, are in flight, cannot be read, were complete and lost
 /// their outputs, or are due with part of their outputs there. With `--markers`, of every task.
@@ -15,7 +16,7 @@ use crate::model::state::TaskKey;
 pub struct TaskDetail {
     #[serde(flatten)]
     pub key: TaskKey,
-    pub decision: &'static str,
+    pub decision: Standing,
     pub reason: Option<&'static str>,
     /// A sentence for people.
     pub text: String,
@@ -32,7 +33,7 @@ pub struct TaskDetail {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JobDetail {
     pub job_id: Option<Arc<str>>,
-    pub status: &'static str,
+    pub status: TaskStatus,
     pub attempt: Option<i32>,
     /// Slurm's word as it came.
     pub slurm_state: Option<Arc<str>>,
@@ -135,7 +136,7 @@ pub struct StaleJob {
     #[serde(flatten)]
     pub key: TaskKey,
     pub job_id: Option<Arc<str>>,
-    pub status: &'static str,
+    pub status: TaskStatus,
     pub reason: Option<&'static str>,
     #[serde(serialize_with = "time")]
     pub submitted_at: DateTime<Utc>,
@@ -155,7 +156,7 @@ pub struct Orphans {
 pub struct OrphanRow {
     #[serde(flatten)]
     pub key: TaskKey,
-    pub status: &'static str,
+    pub status: TaskStatus,
     pub job_id: Option<Arc<str>>,
     pub cause: OrphanCause,
 }

@@ -7,6 +7,7 @@ use maud::{DOCTYPE, html};
 use super::sections::{Kind, counts, head};
 use super::{capital, clean, lists};
 use crate::show::audit::report::Report;
+use crate::show::tables::Standing;
 
 /// So many rows of a list are shown.
 const ROWS: usize = 50;
@@ -15,9 +16,9 @@ const CELL: &str = "padding:2px 8px;border-bottom:1px solid #ccc;vertical-align:
 /// Returns one line for the subject of a mail.
 pub fn subject(report: &Report) -> String {
     let totals = &report.totals;
-    let told = ["complete", "failed", "blocked", "unreadable"];
+    let is_shown = |standing: Standing| standing == Standing::Complete || standing.is_stuck();
     let mut decisions = totals.decisions.clone();
-    decisions.retain(|count| told.contains(&&*count.word));
+    decisions.retain(|count| count.word.parse().is_ok_and(is_shown));
     let study = report.study.config.as_deref();
     let study = study.unwrap_or(&report.study.state_file);
     clean(&format!(

@@ -53,7 +53,7 @@ fn found(
         .collect()
 }
 
-fn run(exit: u8, error: Option<&str>) -> Call {
+fn run(exit: Exit, error: Option<&str>) -> Call {
     Call {
         exit,
         error: error.map(str::to_owned),
@@ -84,11 +84,15 @@ fn each_bad_row_is_one_matter_and_good_ones_are_none() {
         numbered(8, TaskStatus::Running, Reason::Running),
     ];
     let state = state(rows);
-    let occasions: Vec<Occasion> =
-        found(&config(""), Some(&state), run(0, None), &Memory::default())
-            .into_iter()
-            .map(|(occasion, _)| occasion)
-            .collect();
+    let occasions: Vec<Occasion> = found(
+        &config(""),
+        Some(&state),
+        run(Exit::Done, None),
+        &Memory::default(),
+    )
+    .into_iter()
+    .map(|(occasion, _)| occasion)
+    .collect();
     assert_eq!(
         occasions,
         [
@@ -110,7 +114,7 @@ fn a_name_is_that_of_the_attempt_unless_each_run_makes_one() {
         let list = found(
             &config(more),
             Some(&state),
-            run(0, None),
+            run(Exit::Done, None),
             &Memory::default(),
         );
         assert_eq!(list.len(), 1);
@@ -127,27 +131,35 @@ fn exit_codes_are_told_by_what_they_mean() {
     let config = config("");
     let names = |call: Call, memory: &Memory| found(&config, None, call, memory);
     let calm = Memory::default();
-    assert_eq!(names(run(0, None), &calm), []);
-    let disk = |free: u32| names(run(1, Some(&format!("{free} bytes are free"))), &calm);
+    assert_eq!(names(run(Exit::Done, None), &calm), []);
+    let disk = |free: u32| {
+        names(
+            run(Exit::Error, Some(&format!("{free} bytes are free"))),
+            &calm,
+        )
+    };
     assert_eq!(disk(3), disk(4), "numbers make no new matter");
     assert_eq!(disk(3)[0].0, Occasion::Error);
-    assert_ne!(disk(3), names(run(1, Some("another")), &calm));
-    assert_eq!(names(run(7, None), &calm)[0].0, Occasion::Error);
+    assert_ne!(disk(3), names(run(Exit::Error, Some("another")), &calm));
     assert_eq!(
-        names(run(6, Some("gone")), &calm)[0].0,
+        names(run(Exit::Unreadable, None), &calm)[0].0,
+        Occasion::Error
+    );
+    assert_eq!(
+        names(run(Exit::Safety, Some("gone")), &calm)[0].0,
         Occasion::SafetyStop
     );
     for (count, expected) in [(2, 0), (3, 1), (9, 1)] {
         let mut memory = Memory::default();
         memory.unreachable_in_a_row = count;
-        assert_eq!(names(run(5, None), &memory).len(), expected);
+        assert_eq!(names(run(Exit::Unreachable, None), &memory).len(), expected);
     }
     for (count, expected) in [(3, 0), (4, 1)] {
         let mut memory = Memory::default();
         memory.locked_in_a_row = count;
-        assert_eq!(names(run(4, None), &memory).len(), expected);
+        assert_eq!(names(run(Exit::Locked, None), &memory).len(), expected);
     }
-    let mut refused = run(3, None);
+    let mut refused = run(Exit::Refused, None);
     refused.figures = Some(Figures {
         refused: vec![("a: bad account".to_owned(), 7)],
         ..Figures::default()
@@ -188,15 +200,19 @@ fn only_what_was_looked_at_is_forgotten() {
     let words = |words: &[&str]| -> BTreeSet<String> {
         words.iter().map(|word| (*word).to_owned()).collect()
     };
-    assert_eq!(left(Some(&empty), run(4, None)), told, "it saw nothing");
-    let mut monitor = run(0, None);
+    assert_eq!(
+        left(Some(&empty), run(Exit::Locked, None)),
+        told,
+        "it saw nothing"
+    );
+    let mut monitor = run(Exit::Done, None);
     monitor.command = Command::Monitor;
     assert_eq!(
         left(Some(&empty), monitor),
         words(&["error:run:1", "paused:a:1", "refused:1"])
     );
     assert_eq!(
-        left(None, run(1, None)),
+        left(None, run(Exit::Error, None)),
         words(&[
             "error:monitor:1",
             "failed:1",

@@ -153,7 +153,7 @@ fn c12_outputs_decide_about_a_failed_job_where_the_procedure_says_so() {
             rows.put(failed);
             let sessions = [session("sub-01", "ses-01", true)];
             let got = decide(&dag, &sessions, &rows, &disk, &Policy::default());
-            let word = |task: &str| crate::show::tables::decision_word(&got[task]);
+            let word = |task: &str| crate::show::tables::Standing::of(&got[task]).as_str();
             let own_task = format!("b/sub-01/{}", label(scope));
             assert_eq!(
                 (word(&own_task), word("c/sub-01/ses-01")),

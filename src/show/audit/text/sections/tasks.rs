@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use super::{List, counts, of, of_task, plural, row};
-use crate::model::state::TaskKey;
+use crate::model::state::{TaskKey, TaskStatus};
 use crate::show::audit::Part;
 use crate::show::audit::efficiency::{memory_text, time_limit_text};
-use crate::show::audit::health::{is_stuck, percent};
+use crate::show::audit::health::percent;
 use crate::show::audit::report::{MarkerResult, MarkerState, Report, TaskDetail};
+use crate::show::tables::Standing;
 
 pub fn procedures(report: &Report) -> List {
     let all = report
@@ -31,7 +32,7 @@ pub fn stuck(report: &Report) -> List {
         .filter_map(|session| {
             let cells = session.cells.iter().zip(&matrix.procedures);
             let troubles = cells.filter_map(|(cell, procedure)| {
-                let cell = cell.as_ref().filter(|cell| is_stuck(cell.decision))?;
+                let cell = cell.as_ref().filter(|cell| cell.decision.is_stuck())?;
                 let reason = cell.reason.map(|reason| format!(" ({reason})"));
                 let reason = reason.unwrap_or_default();
                 Some(format!("{procedure} {}{reason}", cell.decision))
@@ -56,7 +57,11 @@ pub fn stuck(report: &Report) -> List {
 
 /// True if a task failed, or the last attempt of one that is to be tried again.
 fn is_failed(task: &TaskDetail) -> bool {
-    task.decision == "failed" || task.job.as_ref().is_some_and(|job| job.status == "failed")
+    task.decision == Standing::Failed
+        || task
+            .job
+            .as_ref()
+            .is_some_and(|job| job.status == TaskStatus::Failed)
 }
 
 pub fn failed(report: &Report) -> List {
@@ -83,7 +88,7 @@ pub fn failed(report: &Report) -> List {
             &task.key,
             row![
                 match task.decision {
-                    "failed" => failure.to_owned(),
+                    Standing::Failed => failure.to_owned(),
                     now => format!("{failure}; now {now}"),
                 },
                 job.and_then(|job| job.job_id.as_deref())
@@ -125,7 +130,7 @@ pub fn incomplete(report: &Report) -> List {
     let met = |m: &&MarkerResult| matches!(m.state, MarkerState::Found | MarkerState::Excused);
     // A job that runs is not expected to have them all.
     let tasks = report.tasks.iter();
-    let tasks = tasks.filter(|task| !matches!(task.decision, "pending" | "running"));
+    let tasks = tasks.filter(|task| !task.decision.is_in_flight());
     let rows = tasks.filter_map(|task| {
         let lacking = task.markers.iter().filter(|marker| !met(marker));
         let lacking: Vec<String> = lacking

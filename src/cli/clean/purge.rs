@@ -1,0 +1,134 @@
+//! `clean --purge --subject X`: a subject has withdrawn consent, and leaves all files of the state.
+
+use crate::base::exit::Exit;
+use crate::base::sys;
+use crate::cli::args::CleanArgs;
+use crate::cli::context::Context;
+use crate::cli::error::Failure;
+use crate::cli::output::Printer;
+use crate::gather::sessions::lists;
+use crate::model::bids::SubjectLabel;
+use crate::model::state::State;
+use crate::show::tables::plural;
+use crate::store::audit_log::{Event, EventKind};
+use crate::store::purge::{Held, Purge};
+
+pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    let subject = label(args.subject.as_deref().unwrap_or_default())?;
+    let purge = Purge {
+        log: &context.config.log_file,
+        subject: &subject,
+    };
+    if args.dry_run {
+        let state = context.read_state(printer)?;
+        may_go(context, &subject, &state, printer)?;
+        let held = purge.look(&context.store, &state)?;
+        tell(&subject, &held, true, printer);
+        return Ok(Exit::Done);
+    }
+    let (locked, mut state) = context.lock_state("clean", &args.write, printer)?;
+    may_go(context, &subject, &state, printer)?;
+    let held = purge.carry_out(&locked, &mut state)?;
+    if !held.is_nothing() {
+        super::append(context, &[event(&held)])?;
+    }
+    tell(&subject, &held, false, printer);
+    Ok(Exit::Done)
+}
+
+/// One whole label: a pattern would take out more than a person has in mind.
+fn label(text: &str) -> Result<SubjectLabel, Failure> {
+    let whole = match text.starts_with(SubjectLabel::PREFIX) {
+        true => text.to_owned(),
+        false => format!("{}{text}", SubjectLabel::PREFIX),
+    };
+    SubjectLabel::new(&whole).map_err(|error| Failure::Usage {
+        message: format!("--subject '{text}': {error}"),
+        hint: "--purge takes the whole label of one subject".to_owned(),
+    })
+}
+
+/// Refuses while the subject would come back, or while its jobs need what is known of them.
+fn may_go(
+    context: &Context,
+    subject: &SubjectLabel,
+    state: &State,
+    printer: &mut Printer,
+) -> Result<(), Failure> {
+    if !state.is_stored() {
+        return Err(Failure::Usage {
+            message: format!(
+                "there is no state file {}: the copies beside it are all that is known",
+                context.store.paths.state.display()
+            ),
+            hint: "`snbb-scheduler state repair --yes` rebuilds it; then purge".to_owned(),
+        });
+    }
+    let alive = state
+        .rows()
+        .iter()
+        .filter(|row| *row.key.subject == *subject.as_str() && row.is_in_flight())
+        .count();
+    if alive > 0 {
+        return Err(Failure::Usage {
+            message: format!("{} of {subject} in flight", plural(alive, "task")),
+            hint: format!(
+                "end the jobs by `snbb-scheduler cancel --subject {subject}`, and purge when \
+                 `snbb-scheduler monitor` has seen their end"
+            ),
+        });
+    }
+    let cohort = lists::load(&context.config.cohort)?;
+    let sessions = context.discover(printer)?.sessions;
+    let is_found = sessions
+        .iter()
+        .any(|session| session.subject == *subject && !cohort.excludes(session));
+    if is_found {
+        return Err(Failure::Usage {
+            message: format!("{subject} still has sessions: its tasks would be submitted again"),
+            hint: "remove its data first , or list it in \
+                   `exclude`"
+                .to_owned(),
+        });
+    }
+    Ok(())
+}
+
+fn event(held: &Held) -> Event {
+    Event {
+        detail: Some("a subject was taken out (clean --purge)".to_owned()),
+        extra: vec![
+            ("rows", held.rows.into()),
+            ("attempts", held.attempts.into()),
+            ("events", held.events.into()),
+        ],
+        ..Event::new(sys::now(), EventKind::Pruned)
+    }
+}
+
+fn tell(subject: &SubjectLabel, held: &Held, is_dry_run: bool, printer: &mut Printer) {
+    if held.is_nothing() {
+        printer.talk(&format!("no file of the state names {subject}"));
+        return;
+    }
+    printer.talk(&format!(
+        "{} {}, {}, {} of {subject}; wrote it out of {}; removed {}",
+        if is_dry_run {
+            "would remove"
+        } else {
+            "removed"
+        },
+        plural(held.rows, "row"),
+        plural(held.attempts, "earlier attempt"),
+        plural(held.events, "event"),
+        plural(held.texts.len(), "other file"),
+        plural(held.copies.len(), "left-over file"),
+    ));
+    for path in held.texts.iter().chain(&held.copies) {
+        printer.data_detail(&path.display().to_string());
+    }
+    printer.hint(
+        "data, logs of jobs and Slurm's accounting are not the scheduler's: docs/cron.md names \
+         what else to look through",
+    );
+}

@@ -1,0 +1,40 @@
+//! What the tests of several topics need.
+#![cfg(test)]
+
+use std::path::Path;
+
+use super::{Finding, Level};
+use crate::config::{Overrides, load::interpret};
+use crate::model::config::Config;
+
+/// Reads a configuration in an empty environment.
+pub fn config(text: &str) -> Config {
+    // Nothing at all is an error.
+    let text = if text.is_empty() { "{}" } else { text };
+    let (file, none) = (Some(Path::new("/c.yaml")), Overrides::default());
+    interpret(
+        text.as_bytes(),
+        file,
+        false,
+        &|_| None,
+        &none,
+        Path::new("/"),
+    )
+    .unwrap()
+}
+
+/// Returns what is not in order.
+pub fn trouble(findings: &[Finding]) -> Vec<&Finding> {
+    let told = findings.iter();
+    told.filter(|finding| finding.level != Level::Ok).collect()
+}
+
+/// Expects one trouble and nothing else of its kind.
+#[track_caller]
+pub fn one(findings: &[Finding], level: Level, part: &str) {
+    let told = trouble(findings);
+    assert_eq!(told.len(), 1, "{findings:#?}");
+    assert_eq!(told[0].level, level, "{told:#?}");
+    assert!(told[0].text.contains(part), "{part}: {told:#?}");
+    assert!(told[0].advice.is_some(), "{told:#?}");
+}

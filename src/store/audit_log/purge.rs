@@ -1,0 +1,135 @@
+//! The log and its archives without one subject.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::archive;
+use crate::base::durable;
+use crate::model::bids::SubjectLabel;
+use crate::store::state_file::StateError;
+
+/// A log or an archive, and what it holds without the subject.
+#[derive(Debug)]
+pub(crate) struct Rewritten {
+    path: PathBuf,
+    is_archive: bool,
+    before: Vec<u8>,
+    after: Vec<u8>,
+    /// How many lines go or change.
+    pub events: usize,
+}
+
+/// Reads the log and its archives; those that do not name the subject are left out.
+///
+/// # Errors
+/// A file that cannot be read.
+pub(crate) fn without(log: &Path, subject: &SubjectLabel) -> Result<Vec<Rewritten>, StateError> {
+    let archives =
+        archive::archives_of(log).map_err(StateError::io("list the archives of", log))?;
+    let log = std::fs::canonicalize(log).unwrap_or_else(|_| log.to_owned());
+    let mut found = Vec::new();
+    for (path, is_archive) in
+        std::iter::once((log, false)).chain(archives.into_iter().map(|path| (path, true)))
+    {
+        let Some(before) = durable::read(&path).map_err(StateError::io("read", &path))? else {
+            continue;
+        };
+        let text = match is_archive {
+            true => archive::unpack(&before).map_err(StateError::io("unpack", &path))?,
+            false => before.clone(),
+        };
+        let mut after = Vec::with_capacity(text.len());
+        let mut events = 0;
+        for line in text.split_inclusive(|&byte| byte == b'\n') {
+            match without_label(line, subject) {
+                None => after.extend_from_slice(line),
+                Some(other) => {
+                    events += 1;
+                    // A line about others that names the subject keeps what it says about them.
+                    if subject_of(line).as_deref() != Some(subject.as_str()) {
+                        after.extend(other);
+                    }
+                }
+            }
+        }
+        if events > 0 {
+            found.push(Rewritten {
+                path,
+                is_archive,
+                before,
+                after,
+                events,
+            });
+        }
+    }
+    Ok(found)
+}
+
+impl Rewritten {
+    /// Puts the new content in place. An archive of which nothing is left goes.
+    ///
+    /// # Errors
+    /// It was changed meanwhile, or cannot be written.
+    pub fn write(&self) -> Result<(), StateError> {
+        let path = &self.path;
+        if !self.is_archive {
+            return archive::rewrite(path, &self.before, &self.after);
+        }
+        if self.after.is_empty() {
+            return std::fs::remove_file(path).map_err(StateError::io("remove", path));
+        }
+        let bytes = archive::pack(&self.after).map_err(StateError::io("write", path))?;
+        durable::replace(path, &bytes, Some(&self.before))
+            .map_err(|error| StateError::from_replacement(path, error))
+    }
+}
+
+/// Whom an event is about. `None`: the line is no event, or one of the whole study.
+fn subject_of(line: &[u8]) -> Option<String> {
+    let event: Value = serde_json::from_slice(line).ok()?;
+    Some(event.get("subject")?.as_str()?.to_owned())
+}
+
+/// Writes a subject's label out of a text: `sub-0001` becomes `sub-xxxx`. `None`: it is not in it. A label that only
+/// begins or ends so is another's.
+pub(crate) fn without_label(text: &[u8], subject: &SubjectLabel) -> Option<Vec<u8>> {
+    let label = subject.as_str().as_bytes();
+    let is_letter = |at: Option<&u8>| at.is_some_and(u8::is_ascii_alphanumeric);
+    let pattern = regex::bytes::Regex::new(&regex::escape(subject.as_str())).ok()?;
+    let places: Vec<usize> = pattern
+        .find_iter(text)
+        .map(|found| found.start())
+        .filter(|&at| {
+            let before = at.checked_sub(1).and_then(|at| text.get(at));
+            !is_letter(before) && !is_letter(text.get(at + label.len()))
+        })
+        .collect();
+    if places.is_empty() {
+        return None;
+    }
+    let mut after = text.to_vec();
+    for at in places {
+        let own = at + SubjectLabel::PREFIX.len()..at + label.len();
+        after.get_mut(own)?.fill(b'x');
+    }
+    Some(after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_whole_label_is_written_out() {
+        let subject = SubjectLabel::new("sub-01").unwrap();
+        let without = |text: &str| {
+            without_label(text.as_bytes(), &subject).map(|text| String::from_utf8(text).unwrap())
+        };
+        assert_eq!(
+            without("fmriprep_sub-01_ses-2 /bids/sub-01/x sub-01,sub-01").unwrap(),
+            "fmriprep_sub-xx_ses-2 /bids/sub-xx/x sub-xx,sub-xx"
+        );
+        assert_eq!(without("sub-010 xsub-01 sub-0 01"), None);
+    }
+}

@@ -1,0 +1,154 @@
+//! Withdrawal of consent: takes one subject's label out of all files of a state.
+//!
+//! Rows and events of the subject go. In texts that tell of other subjects too (task lists of
+//! arrays, records of the local executor) letters of the label become `x`, so that nothing
+//! else in them moves. Doing it again goes on where a call was killed.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "lists the directories beside the state"
+)]
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::audit_log::purge as events;
+use super::audit_log::purge::without_label;
+use super::state_file::{LockedStore, StateError, Store};
+use crate::base::durable;
+use crate::model::bids::SubjectLabel;
+use crate::model::state::{State, TaskKey};
+
+/// The files of a state, and who is to be taken out of them.
+#[derive(Debug)]
+pub struct Purge<'a> {
+    pub log: &'a Path,
+    pub subject: &'a SubjectLabel,
+}
+
+/// What tells of the subject.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Held {
+    pub rows: usize,
+    pub attempts: usize,
+    /// Lines of the audit log and its archives.
+    pub events: usize,
+    /// Texts that name it.
+    pub texts: Vec<PathBuf>,
+    /// Copies that repairs and killed calls have left. They may hold anything, so all of them go.
+    pub copies: Vec<PathBuf>,
+}
+
+impl Held {
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Purge<'_> {
+    /// Looks what there is, and changes nothing.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn look(&self, store: &Store, state: &State) -> Result<Held, StateError> {
+        let is_its = |key: &TaskKey| *key.subject == *self.subject.as_str();
+        let [earlier, backup] = [&store.paths.attempts, &store.paths.backup].map(|path| {
+            // Whatever a damaged copy holds goes with the next save.
+            let rows = store.load(path).ok().flatten().map(|found| found.rows);
+            rows.into_iter()
+                .flatten()
+                .filter(|row| is_its(&row.key))
+                .count()
+        });
+        let rows = state.rows().iter().filter(|row| is_its(&row.key)).count();
+        let rewritten = events::without(self.log, self.subject)?;
+        let texts = self.texts(store)?;
+        Ok(Held {
+            rows: rows.max(backup),
+            attempts: earlier,
+            events: rewritten.iter().map(|file| file.events).sum(),
+            texts: texts.into_iter().map(|(path, ..)| path).collect(),
+            copies: self.copies(store),
+        })
+    }
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// A file that cannot be read or replaced; what was done until then stays done.
+    pub fn carry_out(&self, locked: &LockedStore, state: &mut State) -> Result<Held, StateError> {
+        let store = &locked.store;
+        let held = self.look(store, state)?;
+        if held.is_nothing() {
+            return Ok(held);
+        }
+        let keys: Vec<TaskKey> = state.rows().iter().map(|row| row.key.clone()).collect();
+        for key in keys {
+            if *key.subject == *self.subject.as_str() {
+                state.forget(&key);
+            }
+        }
+        locked.save(state)?;
+        locked.forget_earlier(&|row| *row.key.subject == *self.subject.as_str())?;
+        for file in events::without(self.log, self.subject)? {
+            locked.check_lock()?;
+            file.write()?;
+        }
+        for (path, before, after) in self.texts(store)? {
+            locked.check_lock()?;
+            durable::replace(&path, &after, Some(&before))
+                .map_err(|error| StateError::from_replacement(&path, error))?;
+        }
+        for path in &held.copies {
+            match std::fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(StateError::io("remove", path)(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(held)
+    }
+
+    /// The texts beside the state that name the subject: path, content, content without the name.
+    fn texts(&self, store: &Store) -> Result<Vec<(PathBuf, Vec<u8>, Vec<u8>)>, StateError> {
+        let paths = &store.paths;
+        let mut files = vec![paths.calls.clone(), paths.control.clone()];
+        files.extend(files_below(&paths.local));
+        files.extend(files_below(&paths.arrays));
+        let mut found = Vec::new();
+        for path in files {
+            let before = durable::read(&path).map_err(StateError::io("read", &path))?;
+            if let Some(before) = before
+                && let Some(after) = without_label(&before, self.subject)
+            {
+                found.push((path, before, after));
+            }
+        }
+        Ok(found)
+    }
+
+    fn copies(&self, store: &Store) -> Vec<PathBuf> {
+        let paths = &store.paths;
+        let mut files = vec![paths.state.as_path()];
+        files.extend(paths.beside().map(PathBuf::as_path));
+        let log = std::fs::canonicalize(self.log).unwrap_or_else(|_| self.log.to_owned());
+        let (temporary, kept) = durable::list_leftovers(&files);
+        let (of_log, kept_of_log) = durable::list_leftovers(&[&log]);
+        let mut all = [temporary, kept, of_log, kept_of_log].concat();
+        all.sort();
+        all.dedup();
+        all
+    }
+}
+
+/// Lists the regular files of a directory and of those in it. Logs of jobs are not ours.
+fn files_below(directory: &Path) -> Vec<PathBuf> {
+    walkdir::WalkDir::new(directory)
+        .max_depth(2)
+        .into_iter()
+        .filter_entry(|entry| entry.depth() != 1 || entry.file_name() != "logs")
+        .flatten()
+        .filter(|entry| entry.file_type().is_file())
+        .map(walkdir::DirEntry::into_path)
+        .collect()
+}
