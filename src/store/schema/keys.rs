@@ -20,9 +20,6 @@ pub const BASELINES: &str = "snbb.baselines";
 pub const BEGUN_ANEW: &str = "snbb.begun_anew";
 pub const HASH: &str = "snbb.hash";
 
-/// Where files of before have what stands under [`BEGUN_ANEW`] now: among the baselines.
-const BEGUN_ANEW_BEFORE: &str = "begun_anew";
-
 /// Returns the pairs that are ours.
 pub fn own_keys(metadata: Option<&Vec<KeyValue>>) -> BTreeMap<String, String> {
     metadata
@@ -68,11 +65,10 @@ pub fn parse_metadata(keys: &BTreeMap<String, String>) -> Result<Metadata, ReadE
             .map_err(|_| bad(key, &value.to_string())),
         None => Ok(None),
     };
-    let mut baselines: BTreeMap<String, u64> = match keys.get(BASELINES) {
+    let baselines: BTreeMap<String, u64> = match keys.get(BASELINES) {
         Some(text) => serde_json::from_str(text).map_err(|_| bad(BASELINES, text))?,
         None => BTreeMap::new(),
     };
-    let before = baselines.remove(BEGUN_ANEW_BEFORE);
     Ok(Metadata {
         format_version: small(VERSION)?.ok_or_else(|| bad(VERSION, ""))?,
         generation: number(GENERATION)?.ok_or_else(|| bad(GENERATION, ""))?,
@@ -81,7 +77,7 @@ pub fn parse_metadata(keys: &BTreeMap<String, String>) -> Result<Metadata, ReadE
         cluster: keys.get(CLUSTER).cloned(),
         path: keys.get(PATH).cloned(),
         baselines,
-        begun_anew: number(BEGUN_ANEW)?.or(before),
+        begun_anew: number(BEGUN_ANEW)?,
     })
 }
 
@@ -111,14 +107,13 @@ mod tests {
     }
 
     #[test]
-    fn a_state_begun_anew_is_known_by_its_old_mark_too() {
-        let old = said(&[(BASELINES, r#"{"begun_anew":1700000000,"sessions":4}"#)]).unwrap();
-        assert_eq!(old.begun_anew, Some(1_700_000_000));
-        assert_eq!(old.baselines, [("sessions".to_owned(), 4)].into());
-        let pairs: BTreeMap<String, String> = pairs_of(&old).unwrap().into_iter().collect();
-        assert_eq!(pairs[BEGUN_ANEW], "1700000000");
-        assert_eq!(pairs[BASELINES], r#"{"sessions":4}"#);
-        assert_eq!(parse_metadata(&pairs).unwrap(), old);
+    fn a_state_begun_anew_is_known_by_its_mark() {
+        let counts = (BASELINES, r#"{"sessions":4}"#);
+        let meta = said(&[counts, (BEGUN_ANEW, "1700000000")]).unwrap();
+        assert_eq!(meta.begun_anew, Some(1_700_000_000));
+        assert_eq!(meta.baselines, [("sessions".to_owned(), 4)].into());
+        let pairs: BTreeMap<String, String> = pairs_of(&meta).unwrap().into_iter().collect();
+        assert_eq!(parse_metadata(&pairs).unwrap(), meta);
 
         assert_eq!(said(&[]).unwrap().begun_anew, None);
         assert!(said(&[(BEGUN_ANEW, "yesterday")]).is_err());

@@ -46,12 +46,6 @@ pub enum StateError {
     Annexed { path: PathBuf },
     #[error("{} and {} would share their lock and journal", .path.display(), .twin.display())]
     Twin { path: PathBuf, twin: PathBuf },
-    #[error("{} may belong to {}: an earlier version named it so", .old.display(), .path.display())]
-    OldName {
-        path: PathBuf,
-        old: PathBuf,
-        stem: String,
-    },
     #[error("cannot write {}: {message}", .path.display())]
     Encode { path: PathBuf, message: String },
     #[error("{} cannot be used: {message}", .path.display())]
@@ -105,10 +99,6 @@ impl StateError {
                 path.display()
             )),
             Self::Twin { .. } => Some("keep only one of them in this directory".to_owned()),
-            Self::OldName { path, stem, .. } => Some(format!(
-                "once no older version runs, rename the files of {} to begin with '{stem}.', or move them away",
-                path.display()
-            )),
             Self::Journal(error) => Some(error.hint().to_owned()),
             Self::Lock(error) => Some(error.hint().to_owned()),
             Self::Control { path, .. } => Some(format!(

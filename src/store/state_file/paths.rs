@@ -98,35 +98,15 @@ impl StatePaths {
 
     /// Refuses a state file whose files beside it may be those of another one.
     fn check_names(&self, stem: &OsStr) -> Result<(), StateError> {
-        let beside = |stem: &OsStr, end| beside(&self.state, stem, end);
         let is_whole = self.state.file_name() == Some(stem);
-        let twin = match is_whole {
-            true => beside(stem, PARQUET),
-            false => beside(stem, ""),
-        };
-        if is_parquet(&twin) {
-            return Err(StateError::Twin {
+        let twin = beside(&self.state, stem, if is_whole { ".parquet" } else { "" });
+        match is_parquet(&twin) {
+            true => Err(StateError::Twin {
                 path: self.state.clone(),
                 twin,
-            });
+            }),
+            false => Ok(()),
         }
-        // Earlier versions took any extension off.
-        let before = Path::new(stem)
-            .file_stem()
-            .filter(|before| is_whole && *before != stem);
-        if let Some(before) = before
-            && !is_parquet(&beside(before, PARQUET))
-        {
-            let mut old = ENDS.iter().map(|end| beside(before, end));
-            if let Some(old) = old.find(|old| old.symlink_metadata().is_ok()) {
-                return Err(StateError::OldName {
-                    path: self.state.clone(),
-                    old,
-                    stem: stem.to_string_lossy().into_owned(),
-                });
-            }
-        }
-        Ok(())
     }
 }
 
@@ -142,7 +122,6 @@ fn is_parquet(path: &Path) -> bool {
     open_regular(path).is_ok_and(|mut file| file.read_exact(&mut mark).is_ok() && mark == *b"PAR1")
 }
 
-const PARQUET: &str = ".parquet";
 const BACKUP: &str = ".bak";
 
 /// How the names of the files beside a state file end.

@@ -293,8 +293,4 @@ fn e8_names_beside_the_state_are_made_of_its_whole_name() {
     assert!(of("scheduler").is_err());
     assert!(of("scheduler.site1").is_ok());
     fs::remove_file(dir.path().join("scheduler.parquet")).unwrap();
-    // What an earlier version may have left for this state is not passed over.
-    fs::write(dir.path().join("scheduler.journal.jsonl"), "").unwrap();
-    assert!(of("scheduler.site1").is_err());
-    assert!(of("scheduler.parquet").is_ok());
 }
