@@ -12,6 +12,7 @@ use super::output::Printer;
 use crate::act::pass::{Looked, queue_question};
 use crate::base::exit::Exit;
 use crate::base::sys;
+use crate::base::text::plural;
 use crate::decide::manifest::Selection;
 use crate::decide::reconcile::{complete_tags, jobs_to_end};
 use crate::executor::{Answer, Executor, ExecutorError, OtherExecutor, Question};
@@ -90,9 +91,9 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
     let looks = if asked.is_ok() { LOOKS } else { 1 };
     let ending = wait_for_end(context, args, &selection, looks, printer)?;
     printer.talk(&format!(
-        "{} of {} job(s) ended",
+        "{} of {} ended",
         jobs.len().saturating_sub(ending),
-        jobs.len()
+        plural(jobs.len(), "job")
     ));
     asked?;
     if !others.is_empty() {

@@ -13,6 +13,7 @@ use super::naming::Named;
 use super::output::Printer;
 use crate::act::pass::Pass;
 use crate::base::sys;
+use crate::base::text::plural_of;
 use crate::config;
 use crate::config::{ConfigError, Overrides, Source};
 use crate::decide::manifest::Selection;
@@ -338,15 +339,11 @@ fn removed(error: SelectionError, state: &State) -> Failure {
     if rows == 0 {
         return error.into();
     }
-    let are = if rows == 1 {
-        "row of it is"
-    } else {
-        "rows of it are"
-    };
+    let rows = plural_of(rows, "row of it is", "rows of it are");
     Failure::Usage {
         message: error.to_string(),
         hint: format!(
-            "it was removed from the configuration, and {rows} {are} in the state: `snbb-scheduler status --procedure \
+            "it was removed from the configuration, and {rows} in the state: `snbb-scheduler status --procedure \
              '{value}'` shows them, `snbb-scheduler clean --rows --older-than 90d` clears old ones; to work with it again, \
              put it back"
         ),

@@ -10,6 +10,7 @@ use super::naming::Named;
 use super::output::Printer;
 use crate::act::pass::queue_question;
 use crate::base::exit::Exit;
+use crate::base::text::size;
 use crate::executor::{Answer, Executor, Question};
 use crate::gather::logs;
 use crate::gather::logs::{Follower, LogFiles};
@@ -164,7 +165,7 @@ fn show(
         let size = match (end.size, end.is_cut) {
             (0, _) => " (empty)".to_owned(),
             (_, false) => String::new(),
-            (size, true) => format!(" (the end of {})", super::views::size(size)),
+            (all, true) => format!(" (the end of {})", size(all)),
         };
         printer.line(&format!("==> {}{size} <==", path.display()));
         for line in &end.lines {

@@ -293,7 +293,7 @@ impl Printer {
         let progress = if self.options.progress && !self.is_quiet() {
             Progress::start(ProgressDrawTarget::stderr(), total, message, DELAY)
         } else {
-            Progress::none()
+            Progress::default()
         };
         self.bar = progress.bar();
         progress

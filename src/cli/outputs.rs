@@ -13,6 +13,7 @@ use super::manifest::warn_unreadable;
 use super::output::Printer;
 use crate::base::exit::Exit;
 use crate::base::parallel;
+use crate::base::text::few;
 use crate::config::paths::absolute;
 use crate::decide::manifest::{Decision, Planned, Skip};
 use crate::show::outputs::Outputs;
@@ -131,13 +132,10 @@ fn warn_of_writers(
             writers.push(row.key.to_string());
         }
     }
-    if let Some(first) = writers.first() {
+    if !writers.is_empty() {
         printer.warning(&format!(
-            "jobs in flight may be writing to listed directories: {first}{}",
-            match writers.len() - 1 {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            }
+            "jobs in flight may be writing to listed directories: {}",
+            few(&writers, 1)
         ));
     }
     Ok(())

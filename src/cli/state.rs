@@ -19,6 +19,7 @@ use crate::act::pass;
 use crate::act::pass::{AttemptNumbers, Looked, listings, logged_tasks};
 use crate::base::exit::Exit;
 use crate::base::sys;
+use crate::base::text::plural;
 use crate::decide::reconcile::strays;
 use crate::decide::reconcile::strays::{Records, Strays};
 use crate::decide::safety;
@@ -49,7 +50,11 @@ fn verify(context: &Context, args: &VerifyArgs, printer: &mut Printer) -> Result
     if errors + warnings == 0 {
         printer.talk("the state is sound");
     } else {
-        printer.talk(&format!("{errors} error(s), {warnings} warning(s)"));
+        printer.talk(&format!(
+            "{}, {}",
+            plural(errors, "error"),
+            plural(warnings, "warning")
+        ));
     }
     Ok(if errors == 0 { Exit::Done } else { Exit::Error })
 }
@@ -282,9 +287,9 @@ fn save(
         printer.note(&format!("the damaged file is kept as {}", path.display()));
     }
     printer.talk(&format!(
-        "repaired: {} holds {} row(s)",
+        "repaired: {} holds {}",
         context.store.paths.state.display(),
-        state.len()
+        plural(state.len(), "row")
     ));
     Ok(())
 }

@@ -7,6 +7,7 @@ use super::context::Context;
 use super::error::Failure;
 use super::naming::Named;
 use super::output::Printer;
+use crate::base::text::few;
 use crate::decide::manifest::Selection;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::bids::{SessionLabel, SessionSource, SubjectLabel, near};
@@ -281,16 +282,6 @@ fn label(value: &str, prefix: &str) -> String {
 
 fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '[', '{'])
-}
-
-/// Lists some names and counts the others.
-pub fn few<T: AsRef<str>>(names: &[T], most: usize) -> String {
-    let shown: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();
-    let more = match names.len().saturating_sub(most) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    format!("{}{more}", shown.join(", "))
 }
 
 #[cfg(test)]

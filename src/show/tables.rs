@@ -27,7 +27,8 @@ pub use sessions::{
 };
 pub use standing::{Group, Standing, first_word, short_cell};
 pub use tasks::{
-    failures_frame, ordered_rows_frame, rows_frame, rows_frame_of, status_counts, utc_time,
+    failures_frame, ordered_rows_frame, row_json, rows_frame, rows_frame_of, status_counts,
+    utc_time,
 };
 pub use words::{decision_cell, decision_text, job_of, reason_of, reason_summary};
 
@@ -182,17 +183,6 @@ fn counts<'a, R: AsRef<str>, C: AsRef<str>>(
 
 fn with_threads<T>(work: impl FnOnce() -> PolarsResult<T>) -> Result<T, TableError> {
     Ok(threads::with_threads(work).map_err(TableError::Threads)??)
-}
-
-/// `1 task`, `3 tasks`.
-pub fn plural(count: usize, word: &str) -> String {
-    plural_as(count, count, word)
-}
-
-/// The same with the number as `shown`.
-pub fn plural_as(count: usize, shown: impl std::fmt::Display, word: &str) -> String {
-    let end = if count == 1 { "" } else { "s" };
-    format!("{shown} {word}{end}")
 }
 
 #[cfg(test)]

@@ -290,7 +290,7 @@ fn the_audit_report_is_sent_with_starttls_and_a_login() {
         "Subject: [snbb-scheduler] audit of ",
         "text/plain",
         "text/html",
-        "<h1>Audit of ",
+        "<pre>Audit of ",
     ] {
         assert!(got.data.contains(part), "{part}\n{}", got.data);
     }

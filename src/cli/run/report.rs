@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::act::submit::{Halt, HeldBy, Submitted};
 use crate::base::exit::Exit;
+use crate::base::text::{and_more, few, plural_of};
 use crate::cli::Printer;
-use crate::cli::monitor::first;
 use crate::cli::views::RunSummary;
 use crate::decide::manifest::Due;
 use crate::decide::request::Prepared;
@@ -39,10 +39,7 @@ pub(super) fn report<'a>(
         exit = Exit::Refused;
     }
     for retry in &submitted.refused_retries {
-        let more = match retry.count {
-            1 => String::new(),
-            count => format!(" (and {} more)", count - 1),
-        };
+        let more = and_more(retry.count, 1);
         printer.warning(&format!(
             "{}{more}: the next attempt was refused: {}",
             retry.key, retry.message
@@ -134,13 +131,9 @@ fn tell_missing_outputs<'a>(
             .filter(|(key, _)| due.get(key) == Some(&Some(cause)))
             .map(|(key, _)| key.to_string())
             .collect();
-        let words = if again.len() == 1 { one } else { several };
         if !again.is_empty() {
-            printer.news(&format!(
-                "{} {words}: submitted again ({})",
-                again.len(),
-                first(&again)
-            ));
+            let tasks = plural_of(again.len(), one, several);
+            printer.news(&format!("{tasks}: submitted again ({})", few(&again, 3)));
         }
     }
 }

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use super::{List, counts, of, of_task, plural, row};
 use crate::model::state::{TaskKey, TaskStatus};
 use crate::show::audit::Part;
-use crate::show::audit::efficiency::{memory_text, time_limit_text};
 use crate::show::audit::health::percent;
 use crate::show::audit::report::{MarkerResult, MarkerState, Report, TaskDetail};
 use crate::show::tables::Standing;
+use crate::show::tables::exit::{clock, size};
 
 pub fn procedures(report: &Report) -> List {
     let all = report
@@ -95,8 +95,8 @@ pub fn failed(report: &Report) -> List {
                     .unwrap_or_default(),
                 job.and_then(|job| job.node_list.as_deref())
                     .unwrap_or_default(),
-                used(time, time_limit_text),
-                used(memory, memory_text),
+                used(time, clock),
+                used(memory, size),
                 telling
                     .get(&task.key)
                     .copied()
