@@ -145,11 +145,10 @@ fn old_logs(
 
 fn unremoved(error: LogsError) -> Failure {
     match error {
-        LogsError::BelowData { .. } => Failure::Usage {
-            message: format!("logs are not cleaned: {error}"),
-            hint: "'--rows --events' cleans the rest; remove logs that lie in the data by hand"
-                .to_owned(),
-        },
+        LogsError::BelowData { .. } => Failure::usage(
+            format!("logs are not cleaned: {error}"),
+            "'--rows --events' cleans the rest; remove logs that lie in the data by hand",
+        ),
         LogsError::Io {
             action,
             path,
@@ -166,10 +165,7 @@ fn append(context: &Context, events: &[Event]) -> Result<(), Failure> {
     if events.is_empty() {
         return Ok(());
     }
-    context
-        .open_audit()?
-        .append(events)
-        .map_err(|(path, source)| Failure::Write { path, source })
+    Ok(context.open_audit()?.append(events)?)
 }
 
 fn row_event(row: &TaskRow, at: DateTime<Utc>) -> Event {

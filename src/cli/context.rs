@@ -232,8 +232,7 @@ impl Context {
 
     /// Opens the audit log for writing.
     pub fn open_audit(&self) -> Result<AuditLog, Failure> {
-        AuditLog::open(&self.config.log_file, &self.run_id)
-            .map_err(|(path, source)| Failure::Write { path, source })
+        Ok(AuditLog::open(&self.config.log_file, &self.run_id)?)
     }
 
     /// Looks at outputs for those who judge rows; at none if a root is gone that the state knows
@@ -340,12 +339,12 @@ fn removed(error: SelectionError, state: &State) -> Failure {
         return error.into();
     }
     let rows = plural_of(rows, "row of it is", "rows of it are");
-    Failure::Usage {
-        message: error.to_string(),
-        hint: format!(
+    Failure::usage(
+        error.to_string(),
+        format!(
             "it was removed from the configuration, and {rows} in the state: `snbb-scheduler status --procedure \
              '{value}'` shows them, `snbb-scheduler clean --rows --older-than 90d` clears old ones; to work with it again, \
              put it back"
         ),
-    }
+    )
 }

@@ -118,10 +118,7 @@ fn save(
     if events.is_empty() {
         return Ok(());
     }
-    context
-        .open_audit()?
-        .append(events)
-        .map_err(|(path, source)| Failure::Write { path, source })?;
+    context.open_audit()?.append(events)?;
     control.forget_before(breaker::horizon(sys::now()));
     locked.save_control(control)?;
     Ok(())
@@ -227,9 +224,7 @@ pub fn tell_what_is_paused(context: &Context, state: &State, printer: &mut Print
         Ok(brakes) => tell_pauses(context, &brakes, None, Tense::NextRun, printer),
         Err(error) => {
             printer.warning(&error.to_string());
-            if let Some(hint) = error.hint() {
-                printer.hint(&hint);
-            }
+            printer.hints(error.hint());
         }
     }
 }

@@ -124,11 +124,10 @@ pub fn run(
 fn wanted(context: &Context, args: &RunArgs) -> Result<Selection, Failure> {
     let selection = context.selection(&args.select)?;
     if args.force && selection.is_everything() {
-        return Err(Failure::Usage {
-            message: "--force needs a selection".to_owned(),
-            hint: "say which tasks are to run again, such as --procedure qsiprep --subject 0001"
-                .to_owned(),
-        });
+        return Err(Failure::usage(
+            "--force needs a selection",
+            "say which tasks are to run again, such as --procedure qsiprep --subject 0001",
+        ));
     }
     Ok(selection)
 }

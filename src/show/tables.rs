@@ -13,6 +13,7 @@ pub mod tasks;
 pub mod words;
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use polars::prelude::*;
 use polars_io::SerWriter;
@@ -33,7 +34,7 @@ pub use tasks::{
 pub use words::{decision_cell, decision_text, job_of, reason_of, reason_summary};
 
 use crate::base::threads;
-use crate::decide::manifest::{Decision, Manifest};
+use crate::decide::manifest::{Decision, Manifest, Planned};
 use crate::model::procedure::ProcedureDag;
 
 /// Says that a table could not be made. It has no cause that a user can remove.
@@ -72,29 +73,23 @@ pub fn manifest_frame(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFra
     )?)
 }
 
-/// Writes a list of outputs, `subject, session, procedure, path`, as JSON or CSV. All have one length.
-pub fn outputs(
-    subjects: &[String],
-    sessions: &[String],
-    procedures: &[String],
-    paths: &[String],
-    json: bool,
-) -> Result<Vec<u8>, TableError> {
-    let column = |name: &str, values: &[String]| texts(name, values.iter().map(Some));
-    let frame = DataFrame::new(
-        paths.len(),
+/// A row per path of a task's outputs.
+pub fn outputs(rows: &[(&Planned, &Path)], dag: &ProcedureDag) -> Result<DataFrame, TableError> {
+    let text = |name: &str, get: &dyn Fn(&Planned) -> String| {
+        texts(name, rows.iter().map(|(task, _)| Some(get(task))))
+    };
+    let paths = rows.iter().map(|(_, path)| Some(path.to_string_lossy()));
+    Ok(DataFrame::new(
+        rows.len(),
         vec![
-            column("subject", subjects),
-            column("session", sessions),
-            column("procedure", procedures),
-            column("path", paths),
+            text("subject", &|task| task.subject.as_str().to_owned()),
+            text("session", &|task| task.session.as_str().to_owned()),
+            text("procedure", &|task| {
+                dag.get(task.procedure).name.to_string()
+            }),
+            texts("path", paths),
         ],
-    )?;
-    if json {
-        to_json(&frame)
-    } else {
-        to_csv(&frame)
-    }
+    )?)
 }
 
 /// Writes a frame as CSV (RFC 4180 quoting, line ends `\n`) with a line of column names. A missing

@@ -90,9 +90,7 @@ pub(super) fn report<'a>(
     }
     if let Some(error) = &submitted.unsaved {
         printer.error(&error.to_string());
-        if let Some(hint) = error.hint() {
-            printer.hint(&hint);
-        }
+        printer.hints(error.hint());
         let sent = submitted.accepted.len() + submitted.in_doubt.len();
         if sent > 0 && !matches!(error, StateError::Shared { .. }) {
             printer.note(&format!(
@@ -195,9 +193,7 @@ fn report_stop(
         Halt::Journal(error) => {
             held_back("the journal could not be written");
             printer.error(&without_intent(error));
-            if let Some(hint) = error.hint() {
-                printer.hint(&hint);
-            }
+            printer.hints(error.hint());
             Exit::Error
         }
         // Why is told with what could not be saved.

@@ -25,24 +25,9 @@ pub struct Attempt {
 }
 
 fn columns<S: Serializer>(row: &TaskRow, serializer: S) -> Result<S::Ok, S::Error> {
-    const NAMES: [&str; 15] = [
-        "status",
-        "reason",
-        "job_id",
-        "cluster",
-        "submitted_at",
-        "started_at",
-        "ended_at",
-        "updated_at",
-        "node_list",
-        "exit_code",
-        "slurm_state",
-        "req_mem_mb",
-        "max_rss_mb",
-        "time_limit_s",
-        "elapsed_s",
-    ];
-    row_json(row, &NAMES).serialize(serializer)
+    let names = "status reason job_id cluster submitted_at started_at ended_at \
+        updated_at node_list exit_code slurm_state req_mem_mb max_rss_mb time_limit_s elapsed_s";
+    row_json(row, names).serialize(serializer)
 }
 
 /// Says what becomes of a failed task by itself.

@@ -150,17 +150,17 @@ pub fn status_counts<'a>(
     )
 }
 
-/// A row as JSON: some of the columns of the state file, times in UTC.
-pub fn row_json(row: &TaskRow, names: &[&str]) -> Map<String, Value> {
-    let columns = names.iter().filter_map(|name| {
-        let own = COLUMNS.iter().find(|own| own.name == *name)?;
+/// A row as JSON: some columns of the state file (their names, with blanks between), times in UTC.
+pub fn row_json(row: &TaskRow, names: &str) -> Map<String, Value> {
+    let columns = names.split_whitespace().filter_map(|name| {
+        let own = COLUMNS.iter().find(|own| own.name == name)?;
         let value = (own.get)(row);
         let value = value.as_ref().and_then(|value| match own.kind {
             Kind::Int32 | Kind::Int64 => value.number().map(Value::from),
             Kind::Time => value.time().map(|at| utc_time(at).into()),
             _ => value.text().map(Value::from),
         });
-        Some(((*name).to_owned(), value.unwrap_or_default()))
+        Some((name.to_owned(), value.unwrap_or_default()))
     });
     columns.collect()
 }
