@@ -163,7 +163,7 @@ fn chosen(state: &State, selection: &Selection) -> (Vec<TaskRow>, Vec<TaskRow>) 
         .rows()
         .iter()
         .filter(|row| row.is_in_flight())
-        .filter(|row| selection.contains(&row.key.subject, &row.key.session, &row.key.procedure))
+        .filter(|row| selection.contains_key(&row.key))
         .cloned()
         .partition(|row| row.job_id.is_some())
 }

@@ -46,15 +46,8 @@ pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result
         logs: args.logs || is_all,
         events: args.events || is_all,
     };
-    let locked = if args.dry_run {
-        None
-    } else {
-        Some(context.lock_state("clean", &args.write, printer)?)
-    };
-    let (locked, mut state) = match locked {
-        Some((locked, state)) => (Some(locked), state),
-        None => (None, context.read_state(printer)?),
-    };
+    let (locked, mut state) =
+        context.lock_or_read_state("clean", args.dry_run, &args.write, printer)?;
     let mut exit = Exit::Done;
     let rows = match parts.rows {
         true => rows(context, &state, before, &mut exit, printer)?,
@@ -229,10 +222,12 @@ fn tell(context: &Context, args: &CleanArgs, found: &Found, printer: &mut Printe
             context.store.paths.attempts.display()
         ));
         for row in &found.rows {
-            let reason = row
-                .reason
-                .map_or("reason unknown", |reason| reason.as_str());
-            printer.data_detail(&format!("{}: {} ({reason})", row.key, row.status));
+            printer.data_detail(&format!(
+                "{}: {} ({})",
+                row.key,
+                row.status,
+                row.reason_word()
+            ));
         }
     }
     if files > 0 {

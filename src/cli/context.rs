@@ -113,6 +113,21 @@ impl Context {
         Ok((locked, state))
     }
 
+    /// Does the same, or only reads the state if nothing is to be changed.
+    pub fn lock_or_read_state(
+        &self,
+        command: &str,
+        is_dry_run: bool,
+        args: &WriteArgs,
+        printer: &mut Printer,
+    ) -> Result<(Option<LockedStore>, State), Failure> {
+        if is_dry_run {
+            return Ok((None, self.read_state(printer)?));
+        }
+        let (locked, state) = self.lock_state(command, args, printer)?;
+        Ok((Some(locked), state))
+    }
+
     /// Takes the lock and reads the state, for a command that writes another file.
     pub fn lock_beside_state(
         &self,

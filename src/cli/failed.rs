@@ -143,10 +143,6 @@ fn alike(noted: &[Failed]) -> Vec<Vec<&Failed>> {
     groups
 }
 
-fn reason(row: &TaskRow) -> &'static str {
-    row.reason.map_or("reason unknown", Reason::as_str)
-}
-
 /// Shows failures that are alike by the first of them; what the others do not share is left out.
 fn tell(block: &mut Block, group: &[&Failed], missing: &[String]) {
     let Some((row, note)) = group.first() else {
@@ -159,7 +155,7 @@ fn tell(block: &mut Block, group: &[&Failed], missing: &[String]) {
             .all(|text| text.as_ref() == Some(&first))
             .then_some(first)
     };
-    let reason = reason(row);
+    let reason = row.reason_word();
     if group.len() > 1 {
         block.title(
             &row.key.procedure,

@@ -49,7 +49,8 @@ pub fn run(
     let is_everything = selection.is_everything();
     let policy = context.policy(selection.clone(), args.force)?;
     let started = sys::now();
-    let (locked, mut state) = open(context, args, printer)?;
+    let (locked, mut state) =
+        context.lock_or_read_state("run", args.dry_run, &args.write, printer)?;
     let access = match locked {
         Some(_) => Access::ReadWrite,
         None => Access::ReadOnly,
@@ -130,19 +131,6 @@ fn wanted(context: &Context, args: &RunArgs) -> Result<Selection, Failure> {
         ));
     }
     Ok(selection)
-}
-
-/// Reads the state, under the lock unless this is a dry run.
-fn open(
-    context: &Context,
-    args: &RunArgs,
-    printer: &mut Printer,
-) -> Result<(Option<LockedStore>, State), Failure> {
-    if args.dry_run {
-        return Ok((None, context.read_state(printer)?));
-    }
-    let (locked, state) = context.lock_state("run", &args.write, printer)?;
-    Ok((Some(locked), state))
 }
 
 /// Brings the rows up to date, in memory; without the queue's answer a run ends here, unless it is a dry run.

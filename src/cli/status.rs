@@ -35,7 +35,7 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
         .rows()
         .iter()
         .filter(|row| {
-            selection.contains(&row.key.subject, &row.key.session, &row.key.procedure)
+            selection.contains_key(&row.key)
                 && (args.statuses.is_empty() || args.statuses.contains(&row.status))
                 && (!args.failed || row.status == TaskStatus::Failed)
                 && (args.reasons.is_empty()
@@ -78,7 +78,7 @@ fn tell_stale(context: &Context, state: &State, selection: &Selection, printer: 
         return;
     };
     let mut rows = stale_rows(state, &config.procedures, &cohort);
-    rows.retain(|row| selection.contains(&row.key.subject, &row.key.session, &row.key.procedure));
+    rows.retain(|row| selection.contains_key(&row.key));
     let Some(first) = rows.first() else {
         return;
     };

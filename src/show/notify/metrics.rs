@@ -69,8 +69,7 @@ fn of_rows(text: &mut Text, dag: &ProcedureDag, state: &State) {
         let name = &*row.key.procedure;
         *counts.entry((name, row.status)).or_default() += 1;
         if row.status == TaskStatus::Failed {
-            let reason = row.reason.map_or("unknown", Reason::as_str);
-            *reasons.entry((name, reason)).or_default() += 1;
+            *reasons.entry((name, row.reason_word())).or_default() += 1;
         }
         if row.status == TaskStatus::Pending
             && let Some(at) = row.submitted_at
