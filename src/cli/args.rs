@@ -3,7 +3,7 @@
 mod acting;
 mod help;
 #[cfg(test)]
-mod hints;
+mod hint_tests;
 mod looking;
 mod setup;
 mod values;

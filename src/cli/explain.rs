@@ -242,11 +242,10 @@ fn nothing(config: &Config, named: &Named, found: &Discovery) -> Failure {
     if let Err(failure) = Known::in_study(found, config).refuse_words(named) {
         return failure;
     }
-    Failure::Usage {
-        message: format!("there is no task {named}"),
-        hint: "`snbb-scheduler session-status` lists the tasks of the study, `snbb-scheduler status` the rows of tasks that were"
-            .to_owned(),
-    }
+    Failure::usage(
+        format!("there is no task {named}"),
+        "`snbb-scheduler session-status` lists the tasks of the study, `snbb-scheduler status` the rows of tasks that were",
+    )
 }
 
 fn print(

@@ -55,10 +55,7 @@ impl Named {
                 procedures.join(", ")
             );
             return Err(match near::nearest(word, procedures.iter().copied()) {
-                Some(name) => Failure::Usage {
-                    message,
-                    hint: format!("did you mean {name}?"),
-                },
+                Some(name) => Failure::usage(message, format!("did you mean {name}?")),
                 None => usage(message),
             });
         }
@@ -100,25 +97,16 @@ impl Named {
 }
 
 impl std::fmt::Display for Named {
-    /// Prints `qsiprep sub-0001 ses-01`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if let Some(procedure) = &self.procedure {
-            write!(f, "{procedure} ")?;
-        }
-        f.write_str(&self.subject)?;
-        match &self.session {
-            Some(session) => write!(f, " {session}"),
-            None => Ok(()),
-        }
+        f.write_str(&self.words())
     }
 }
 
 fn usage(message: String) -> Failure {
-    Failure::Usage {
+    Failure::usage(
         message,
-        hint: "name a subject, and if wanted a session and a procedure: sub-01 ses-01 qsiprep"
-            .to_owned(),
-    }
+        "name a subject, and if wanted a session and a procedure: sub-01 ses-01 qsiprep",
+    )
 }
 
 #[cfg(test)]

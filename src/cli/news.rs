@@ -81,7 +81,7 @@ pub fn after(
     };
     if let Err(failure) = result {
         call.error = Some(failure.sentence());
-        call.hint = failure.hints().into_iter().next();
+        call.hint = failure.hint();
     }
     let config = &context.config;
     if config.notify.is_on() || config.heartbeat_file.is_some() || config.metrics_file.is_some() {

@@ -7,6 +7,7 @@ use super::context::Context;
 use super::error::Failure;
 use super::naming::Named;
 use super::output::Printer;
+use crate::base::text::few;
 use crate::decide::manifest::Selection;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::bids::{SessionLabel, SessionSource, SubjectLabel, near};
@@ -85,10 +86,10 @@ impl Context {
         if any_task || found.sessions.is_empty() || !found.unreadable.is_empty() {
             return Ok(());
         }
-        Err(Failure::Usage {
-            message: "no task of the study matches the selection".to_owned(),
-            hint: "procedures of scope `subject` have no session: leave out --session".to_owned(),
-        })
+        Err(Failure::usage(
+            "no task of the study matches the selection",
+            "procedures of scope `subject` have no session: leave out --session",
+        ))
     }
 
     pub fn refuse_off_record(&self, state: &State, args: &SelectArgs) -> Result<(), Failure> {
@@ -193,13 +194,13 @@ impl<'a> Known<'a> {
         let labels = self.sessions.iter().map(|(subject, _)| *subject);
         let label = label(value, SubjectLabel::PREFIX);
         let hint = self.meant(&label, labels, |_| true);
-        Failure::Usage {
-            message: self.none("subject", &label, ""),
-            hint: hint.unwrap_or_else(|| {
+        Failure::usage(
+            self.none("subject", &label, ""),
+            hint.unwrap_or_else(|| {
                 "`snbb-scheduler session-status` lists the subjects and sessions of the study"
                     .to_owned()
             }),
-        }
+        )
     }
 
     fn no_session(&self, value: &str, subjects: &[String], of_subjects: &Selection) -> Failure {
@@ -223,10 +224,7 @@ impl<'a> Known<'a> {
             all if !of.is_empty() => format!("its sessions are {}", few(all, SHOWN)),
             _ => "`snbb-scheduler session-status` lists the sessions of the study".to_owned(),
         });
-        Failure::Usage {
-            message: self.none("session", &label, &of),
-            hint,
-        }
+        Failure::usage(self.none("session", &label, &of), hint)
     }
 
     fn none(&self, what: &str, label: &str, of: &str) -> String {
@@ -281,16 +279,6 @@ fn label(value: &str, prefix: &str) -> String {
 
 fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '[', '{'])
-}
-
-/// Lists some names and counts the others.
-pub fn few<T: AsRef<str>>(names: &[T], most: usize) -> String {
-    let shown: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();
-    let more = match names.len().saturating_sub(most) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    format!("{}{more}", shown.join(", "))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::report::{Dicom, DicomFinding, DicomProblem, ScriptFinding, ScriptLine, ScriptProblem};
 use crate::base::parallel;
 use crate::base::regular::words;
+use crate::base::text::plural;
 use crate::executor::ExecutorError;
 use crate::executor::script::{Script, ignored_directives};
 use crate::gather::disk::reader::Reader;
@@ -110,10 +111,9 @@ pub fn scripts<'a>(
                 found.problem = ScriptProblem::IgnoredLines;
                 found.text = match found.lines.len() {
                     0 => return None,
-                    1 => "Slurm ignores an #SBATCH line: it stands after the first command"
-                        .to_owned(),
                     n => format!(
-                        "Slurm ignores {n} #SBATCH lines: they stand after the first command"
+                        "Slurm ignores {} after the first command",
+                        plural(n, "#SBATCH line")
                     ),
                 };
             }
