@@ -120,7 +120,7 @@ impl Failure {
                 | MailError::NoPassword { .. }
                 | MailError::Unencrypted { .. },
             ) => Exit::Usage,
-            Self::Init(error) if error.is_usage() => Exit::Usage,
+            Self::Init(error) if error.is_usage => Exit::Usage,
             Self::Lock(LockError::Held { .. }) => Exit::Locked,
             Self::Discover(DiscoverError::RootMissing { .. }) => Exit::Safety,
             Self::Discover(_)

@@ -168,7 +168,7 @@ impl View<'_> {
             outputs,
             job,
             next,
-            key,
+            key: key.clone(),
         };
         explanation.todo = advice::todo(self, planned, &chain, &explanation);
         explanation

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::site::roots;
 use super::slurm::Inquiry;
 use super::{Finding, Level, Site, few};
 use crate::base::sys;
@@ -93,23 +94,23 @@ pub fn check(
 
 /// Names the paths that come out differently, and what is warned about only there (a password that is not set).
 fn differences(here: &Config, there: &Config) -> Vec<String> {
-    let paths = [
-        ("dicom_root", &here.dicom_root, &there.dicom_root),
-        ("bids_root", &here.bids_root, &there.bids_root),
-        (
-            "derivatives_root",
-            &here.derivatives_root,
-            &there.derivatives_root,
-        ),
-        ("state_file", &here.state_file, &there.state_file),
-        ("log_file", &here.log_file, &there.log_file),
-    ];
-    let differing = paths.iter().filter(|(_, here, there)| here != there);
-    let paths = differing
-        .map(|(key, here, there)| format!("{key} is {}, not {}", there.display(), here.display()));
+    let differing = paths(here)
+        .zip(paths(there))
+        .filter(|(here, there)| here != there);
+    let paths = differing.map(|((key, here), (_, there))| {
+        format!("{key} is {}, not {}", there.display(), here.display())
+    });
     let warnings = there.warnings.iter().cloned();
     let new = warnings.filter(|warning| !here.warnings.contains(warning));
     paths.chain(new).collect()
+}
+
+fn paths(config: &Config) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+    let own = [
+        ("state_file", &config.state_file),
+        ("log_file", &config.log_file),
+    ];
+    roots(config).into_iter().chain(own)
 }
 
 fn sbatch(report: &Report) -> Option<PathBuf> {

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 
-use super::site::Found;
 use super::{Finding, Findings, Site, few};
 use crate::gather::completion::probe::Probe;
 use crate::gather::disk::listing::Dir;
@@ -34,15 +33,15 @@ struct Outputs {
     never: Vec<String>,
 }
 
-pub fn check(site: &Site, discovery: &Found, state: Option<&State>) -> Vec<Finding> {
+pub fn check(site: &Site) -> Vec<Finding> {
     let mut findings = Findings::about(TOPIC, "qsirecon");
-    let Ok(found) = discovery else {
+    let Some(found) = site.discovery() else {
         return findings.list;
     };
     if let Err(error) = Probe::new(&site.config) {
         findings.error(error.to_string(), error.hint());
     }
-    let rows = state.into_iter().flat_map(State::rows);
+    let rows = site.state().into_iter().flat_map(State::rows);
     let in_flight = rows.filter(|row| row.is_in_flight());
     let busy: HashSet<&TaskKey> = in_flight.map(|row| &row.key).collect();
     for procedure in site.procedures() {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::file_system::{self, Use};
+use super::site::roots;
 use super::{Finding, Findings, Site, clock, trial};
 use crate::decide::safety::space;
 use crate::decide::safety::space::Room;
@@ -42,12 +43,7 @@ pub fn check(site: &Site) -> Vec<Finding> {
         dirs.push(("log_file", "log_file", log_file_dir, Use::Log));
     }
     dirs.extend(log_dir.map(|dir| ("log_dir", "slurm_log_dir", dir, Use::Log)));
-    let roots = [
-        ("dicom_root", &config.dicom_root),
-        ("bids_root", &config.bids_root),
-        ("derivatives_root", &config.derivatives_root),
-    ]
-    .map(|(key, root)| (key, place::resolved(root)));
+    let roots = roots(config).map(|(key, root)| (key, place::resolved(root)));
     let mut findings = Vec::new();
     for (topic, key, dir, purpose) in &dirs {
         let written = Written {

@@ -9,7 +9,6 @@ use crate::base::shell;
 use crate::decide::safety;
 use crate::model::bids::SessionSource;
 use crate::model::procedure::Procedure;
-use crate::model::state::State;
 use crate::setup::catalogue;
 use crate::setup::place::{self, Place};
 
@@ -31,7 +30,7 @@ struct Root<'a> {
     undescribed: Vec<String>,
 }
 
-pub fn check(site: &Site, key: &'static str, state: Option<&State>) -> Vec<Finding> {
+pub fn check(site: &Site, key: &'static str) -> Vec<Finding> {
     let config = &site.config;
     let (path, source) = match key {
         "dicom_root" => (&config.dicom_root, Some(SessionSource::Dicom)),
@@ -52,7 +51,9 @@ pub fn check(site: &Site, key: &'static str, state: Option<&State>) -> Vec<Findi
             Err(error) => place = Place::Unreadable(words(&error)),
         }
     }
-    let stops = state.map(|state| safety::roots::judge(config, state, safety::roots::look));
+    let stops = site
+        .state()
+        .map(|state| safety::roots::judge(config, state, safety::roots::look));
     let mut stops = stops.into_iter().flatten();
     let stop = stops.find(|stop| stop.name == format!("root/{key}"));
     // One that is empty is still to be filled, by a converter that writes the description. A link whose content is not

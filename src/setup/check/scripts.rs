@@ -35,8 +35,6 @@ pub struct Facts<'a> {
     missing_interpreter: Option<String>,
     /// Python files that it names, and what is in them.
     helpers: Vec<(PathBuf, Vec<u8>)>,
-    /// The program comes from a wheel, whose Python package has replaced the Python program.
-    pub is_wheel: bool,
     /// What it needs and this machine does not have: runtimes of containers, images, licences.
     missing: Vec<String>,
     executor: ExecutorKind,
@@ -47,18 +45,12 @@ pub struct Facts<'a> {
 
 pub fn check(site: &Site) -> Vec<Finding> {
     let path = sys::env("PATH");
-    let is_wheel = imports::is_wheel();
     let procedures = site.procedures();
-    let facts = procedures.map(|procedure| gather(site, procedure, path.as_ref(), is_wheel));
+    let facts = procedures.map(|procedure| gather(site, procedure, path.as_ref()));
     facts.flat_map(|facts| judge(&facts)).collect()
 }
 
-fn gather<'a>(
-    site: &Site,
-    procedure: &'a Procedure,
-    path: Option<&OsString>,
-    is_wheel: bool,
-) -> Facts<'a> {
+fn gather<'a>(site: &Site, procedure: &'a Procedure, path: Option<&OsString>) -> Facts<'a> {
     let cron = OsString::from(place::CRON_PATH);
     let place = site.find_script(&procedure.script, path);
     let place = place.map_err(|error| (error.to_string(), error.hint().unwrap_or_default()));
@@ -70,7 +62,6 @@ fn gather<'a>(
         text: None,
         missing_interpreter: None,
         helpers: Vec::new(),
-        is_wheel,
         missing: Vec::new(),
         executor: site.config.executor,
         resources: &procedure.resources,
@@ -204,7 +195,7 @@ fn content(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Findings)
     }
     let files = facts.helpers.iter().map(|(path, text)| (&**path, &**text));
     for (path, text) in std::iter::once((path, text)).chain(files) {
-        imports::judge(facts, path, text, findings);
+        imports::judge(path, text, findings);
     }
     if !is_slurm {
         return;
@@ -266,7 +257,6 @@ mod tests {
             mode: Some(0o644),
             missing_interpreter: None,
             helpers: Vec::new(),
-            is_wheel: true,
             missing: Vec::new(),
             executor: ExecutorKind::Slurm,
             resources: &RESOURCES,

@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::site::Found;
 use super::{Finding, Findings, Site, few};
-use crate::gather::sessions::discover::Discovery;
+use crate::gather::sessions::discover::{Discovery, discover_by};
 use crate::gather::sessions::lists;
 use crate::model::bids::{Dicom, SessionSource};
 use crate::setup::place;
@@ -29,8 +28,18 @@ struct Seen<'a> {
     cohort: Option<(String, String)>,
 }
 
-pub fn check(site: &Site, discovery: &Found) -> Vec<Finding> {
+/// Looks for the sessions; what came of it is judged by [`check`].
+pub fn read(site: &Site) -> Vec<Finding> {
+    let found = discover_by(&site.reader, &site.config.search());
+    let _ = site.found.set(found);
+    Vec::new()
+}
+
+pub fn check(site: &Site) -> Vec<Finding> {
     let config = &site.config;
+    let Some(discovery) = site.found.get() else {
+        return Vec::new();
+    };
     let (place, is_listed) = match &config.sessions {
         SessionSource::Dicom => (&config.dicom_root, false),
         SessionSource::Bids => (&config.bids_root, false),

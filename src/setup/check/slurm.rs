@@ -11,7 +11,6 @@ use std::time::Duration;
 use chrono::TimeDelta;
 
 use super::clock::Reading;
-use super::state::Study;
 use super::{Finding, Findings, Site, clock};
 use crate::base::sys;
 use crate::decide::manifest::{Decision, Due, Planned};
@@ -62,8 +61,8 @@ struct Wanted {
 
 impl Inquiry {
     /// Makes the requests that a run would make.
-    pub fn new(site: &Site, found: Option<&Discovery>, study: Option<&Study>) -> Self {
-        let config = &site.config;
+    pub fn new(site: &Site) -> Self {
+        let (config, study, found) = (&site.config, site.study.get(), site.discovery());
         let procedures = config.procedures.iter();
         let requests: Vec<JobRequest> = procedures
             .filter_map(|(id, _)| example(config, id, found))
@@ -243,24 +242,15 @@ fn version(report: &Report) -> Option<Finding> {
         Ok(said) => said.trim(),
         Err(error) => return Some(warn(error.clone(), "call `sbatch --version` in a shell")),
     };
-    Some(match site::version(said) {
-        Some(version) if KNOWN.contains(&version) => Finding::ok("slurm", "version", said),
-        Some(version) if version < *KNOWN.start() => warn(
-            format!("{said} is older than 20.11, the oldest that this program knows"),
-            "try a run with few tasks (--max-jobs 1) and look at `status`",
-        ),
-        Some(_) => warn(
-            format!("{said} is newer than 26.05, the newest that this program knows"),
-            "look for a newer snbb-scheduler; words that this one does not know count as alive",
-        ),
-        None => {
-            let said: String = said.chars().filter(|c| !c.is_control()).take(60).collect();
-            warn(
-                format!("`sbatch --version` says nothing that is a version: '{said}'"),
-                "see whether sbatch is a wrapper of the site's, and set slurm_bin_dir to the directory of Slurm's own",
-            )
-        }
-    })
+    if site::version(said).is_some_and(|version| KNOWN.contains(&version)) {
+        return Some(Finding::ok("slurm", "version", said));
+    }
+    let said: String = said.chars().filter(|c| !c.is_control()).take(60).collect();
+    Some(warn(
+        format!("'{said}' is no version of Slurm that this program knows (20.11 to 26.05)"),
+        "try a run with few tasks (--max-jobs 1) and look at `status`; if sbatch is a wrapper of the site's, set \
+         slurm_bin_dir to the directory of Slurm's own",
+    ))
 }
 
 fn queue(report: &Report) -> Vec<Finding> {

@@ -70,13 +70,9 @@ fn a_slurm_that_is_away_or_not_well() {
 #[test]
 fn versions_that_are_not_known() {
     let (study, slurm) = site();
-    for (version, part) in [
-        ("19.05.7", "older than"),
-        ("31.05.0", "newer than"),
-        ("?", "is a version"),
-    ] {
+    for version in ["19.05.7", "31.05.0", "?"] {
         fs::write(slurm.at("version"), version).unwrap();
-        only(&study, "warning", "slurm", part);
+        only(&study, "warning", "slurm", "is no version of Slurm");
     }
 }
 

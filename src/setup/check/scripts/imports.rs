@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::Facts;
 use crate::setup::check::Findings;
-use crate::setup::place;
 
 /// Modules of that program which our Python package does not have. It has `freesurfer`, which job scripts used.
 const GONE: [&str; 12] = [
@@ -48,37 +46,17 @@ fn named(script: &Path, text: &[u8]) -> BTreeSet<PathBuf> {
     places.flatten().collect()
 }
 
-/// True if this program is in an environment of Python that has its package.
-pub fn is_wheel() -> bool {
-    let program = std::env::current_exe().unwrap_or_default();
-    let lib = program
-        .parent()
-        .and_then(Path::parent)
-        .map(|prefix| prefix.join("lib"));
-    let versions = lib.and_then(|lib| place::entries(&lib).ok());
-    versions.into_iter().flatten().any(|version| {
-        let package = version.join("site-packages").join(PACKAGE);
-        place::is_there(&package.join("_program.py"))
-    })
-}
-
 /// Judges a script or one of its helpers.
-pub fn judge(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Findings) {
+pub fn judge(path: &Path, text: &[u8], findings: &mut Findings) {
     let text = String::from_utf8_lossy(text);
     let mut lines = (1..).zip(text.lines());
-    let Some((line, module)) = lines.find_map(|(line, text)| Some((line, gone(text)?))) else {
-        return;
-    };
-    let message = format!(
-        "{} imports {PACKAGE}.{module} in line {line}, a module of the earlier Python program",
-        path.display()
-    );
-    match facts.is_wheel {
-        true => findings.error(
-            format!("{message}, which this program's wheel has replaced"),
-            "run the script in an environment that still has the Python program, or take the import out",
-        ),
-        false => findings.warning(message, "nothing if the script's Python still has that program"),
+    if let Some((line, module)) = lines.find_map(|(line, text)| Some((line, gone(text)?))) {
+        let path = path.display();
+        findings.warning(
+            format!("{path} imports {PACKAGE}.{module} in line {line}, a module of the earlier Python program"),
+            "nothing if the script's Python still has that program (this program's wheel replaces it); otherwise take \
+             the import out",
+        );
     }
 }
 

@@ -130,9 +130,9 @@ fn commands_and_versions() {
         assert_eq!(worst, level.or(Some(Level::Ok)), "{program}");
     }
     for (said, part) in [
-        (Ok("slurm 19.05.1"), "older than 20.11"),
-        (Ok("slurm 27.05.0"), "newer than 26.05"),
-        (Ok("please use qsub"), "no"),
+        (Ok("slurm 19.05.1"), "19.05.1' is no version"),
+        (Ok("slurm 27.05.0"), "27.05.0' is no version"),
+        (Ok("please use qsub"), "no version"),
         (Err("sbatch ended with exit code 1"), "exit code 1"),
     ] {
         let report = Report {

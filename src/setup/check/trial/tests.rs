@@ -59,13 +59,3 @@ fn what_fails_is_an_error_with_a_way_out_of_its_own() {
         assert!(advice.contains(part), "{advice}");
     }
 }
-
-#[test]
-fn slow_syncs_are_told() {
-    let trial = Trial {
-        sync: Duration::from_millis(4500),
-        ..Trial::default()
-    };
-    let findings = judge(Path::new("/d"), &trial);
-    testing::one(&findings, Level::Warning, "4.5 s");
-}
