@@ -155,7 +155,10 @@ pub fn tell_of_all(report: &mut Report) {
             }
             task.output_dir = renamed(&task.output_dir);
             if let Some(job) = &mut task.job {
-                job.row.job_id = cell.job_id.clone();
+                job.row.job_id = cell
+                    .job_id
+                    .as_deref()
+                    .map(snbb_scheduler::model::job::JobId::new);
                 job.output = job.output.as_deref().map(renamed);
                 job.error = job.error.as_deref().map(renamed);
             }
