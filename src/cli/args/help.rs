@@ -21,6 +21,8 @@ status --failed
 status --since 24h --sort updated
 session-status --status failed --status blocked
 session-status --format csv
+graph
+graph --format dot | dot -Tsvg > pipeline.svg
 audit --format html --output report.html
 audit --subject 0001
 metrics | grep tasks_failed

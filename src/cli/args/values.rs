@@ -7,6 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::model::procedure::MemSize;
 use crate::model::state::{Reason, TaskStatus, UnknownWord};
+use crate::show::graph::Language;
 use crate::show::tables::{RowOrder, SessionOrder, Standing};
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
@@ -35,6 +36,10 @@ pub(super) fn session_order() -> impl TypedValueParser<Value = SessionOrder> {
 
 pub(super) fn standing() -> impl TypedValueParser<Value = Standing> {
     one_of(Standing::ALL.map(Standing::as_str))
+}
+
+pub(super) fn language() -> impl TypedValueParser<Value = Language> {
+    one_of(Language::ALL.map(Language::as_str))
 }
 
 fn one_of<T>(words: impl IntoIterator<Item = &'static str>) -> impl TypedValueParser<Value = T>
