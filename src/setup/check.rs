@@ -121,20 +121,22 @@ impl Finding {
     }
 }
 
-/// What is found about one thing.
-struct Findings {
+/// Collects findings, each about what was named last.
+#[derive(Default)]
+pub struct Findings {
     topic: &'static str,
     about: String,
-    list: Vec<Finding>,
+    /// How many there were when it was named.
+    before: usize,
+    pub list: Vec<Finding>,
 }
 
 impl Findings {
-    fn about(topic: &'static str, about: impl ToString) -> Self {
-        Self {
-            topic,
-            about: about.to_string(),
-            list: Vec::new(),
-        }
+    fn about(&mut self, topic: &'static str, about: impl ToString) -> &mut Self {
+        self.topic = topic;
+        self.about = about.to_string();
+        self.before = self.list.len();
+        self
     }
 
     fn ok(&mut self, text: impl Into<String>) {
@@ -155,12 +157,11 @@ impl Findings {
         self.list.push(Finding { level, ..warning });
     }
 
-    /// Returns all of them, or that there is nothing to say.
-    fn or_ok(mut self, text: impl Into<String>) -> Vec<Finding> {
-        if self.list.is_empty() {
+    /// Says that all is well with it, unless something else was said.
+    fn or_ok(&mut self, text: impl Into<String>) {
+        if self.list.len() == self.before {
             self.ok(text);
         }
-        self.list
     }
 }
 

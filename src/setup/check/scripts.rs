@@ -8,7 +8,7 @@ mod needs;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::{Finding, Findings, Level, Site, few};
+use super::{Findings, Level, Site, few};
 use crate::base::sys;
 use crate::executor::script;
 use crate::executor::script::{Script, ScriptError};
@@ -45,11 +45,11 @@ pub struct Facts<'a> {
     pub array: ArrayMode,
 }
 
-pub fn check(site: &Site) -> Vec<Finding> {
+pub fn check(site: &Site, findings: &mut Findings) {
     let path = sys::env("PATH");
-    let procedures = site.procedures();
-    let facts = procedures.map(|procedure| gather(site, procedure, path.as_ref()));
-    facts.flat_map(|facts| judge(&facts)).collect()
+    for procedure in site.procedures() {
+        judge(&gather(site, procedure, path.as_ref()), findings);
+    }
 }
 
 fn gather<'a>(site: &Site, procedure: &'a Procedure, path: Option<&OsString>) -> Facts<'a> {
@@ -123,13 +123,13 @@ fn missing(
     runtime.into_iter().chain(files).collect()
 }
 
-fn judge(facts: &Facts<'_>) -> Vec<Finding> {
-    let mut findings = Findings::about(TOPIC, facts.procedure);
+fn judge(facts: &Facts<'_>, findings: &mut Findings) {
+    findings.about(TOPIC, facts.procedure);
     let path = match &facts.place {
         Ok(path) => path,
         Err((message, hint)) => {
             findings.error(message, hint);
-            return findings.list;
+            return;
         }
     };
     let shown = path.display();
@@ -148,9 +148,9 @@ fn judge(facts: &Facts<'_>) -> Vec<Finding> {
     match &facts.text {
         None => {}
         Some(Err(error)) => findings.error(error.to_string(), way_out(error)),
-        Some(Ok(text)) => content(facts, path, text, &mut findings),
+        Some(Ok(text)) => content(facts, path, text, findings),
     }
-    findings.or_ok(format!("{shown} is a job script"))
+    findings.or_ok(format!("{shown} is a job script"));
 }
 
 fn way_out(error: &ScriptError) -> &'static str {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     fn one(facts: &Facts<'_>, level: Level, part: &str) {
-        let findings = judge(facts);
+        let findings = testing::judged(|out| judge(facts, out));
         if level == Level::Ok {
             assert!(testing::trouble(&findings).is_empty(), "{findings:#?}");
             assert!(findings[0].text.contains(part), "{findings:#?}");

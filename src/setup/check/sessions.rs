@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Finding, Findings, Site, few};
+use super::{Findings, Site, few};
 use crate::gather::sessions::discover::{Discovery, discover_by};
 use crate::gather::sessions::lists;
 use crate::model::bids::{Dicom, SessionSource};
@@ -29,16 +29,15 @@ struct Seen<'a> {
 }
 
 /// Looks for the sessions; what came of it is judged by [`check`].
-pub fn read(site: &Site) -> Vec<Finding> {
+pub fn read(site: &Site, _: &mut Findings) {
     let found = discover_by(&site.reader, &site.config.search());
     let _ = site.found.set(found);
-    Vec::new()
 }
 
-pub fn check(site: &Site) -> Vec<Finding> {
+pub fn check(site: &Site, findings: &mut Findings) {
     let config = &site.config;
     let Some(discovery) = site.found.get() else {
-        return Vec::new();
+        return;
     };
     let (place, is_listed) = match &config.sessions {
         SessionSource::Dicom => (&config.dicom_root, false),
@@ -67,7 +66,7 @@ pub fn check(site: &Site) -> Vec<Finding> {
         }
         _ => Vec::new(),
     };
-    judge(&Seen {
+    let seen = Seen {
         place: place.display().to_string(),
         found: discovery
             .as_ref()
@@ -76,20 +75,21 @@ pub fn check(site: &Site) -> Vec<Finding> {
         dicom: (chosen.len(), missing),
         unmatched,
         cohort: cohort.err().map(|error| (error.to_string(), error.hint())),
-    })
+    };
+    judge(&seen, findings);
 }
 
-fn judge(seen: &Seen<'_>) -> Vec<Finding> {
-    let mut at_place = Findings::about(TOPIC, &seen.place);
-    let mut findings = Findings::about(TOPIC, "");
+fn judge(seen: &Seen<'_>, findings: &mut Findings) {
+    findings.about(TOPIC, &seen.place);
     match &seen.found {
-        Err((message, hint)) => at_place.error(message, hint),
-        Ok(found) if found.sessions.is_empty() => at_place.warning(
+        Err((message, hint)) => findings.error(message, hint),
+        Ok(found) if found.sessions.is_empty() => findings.warning(
             "no session is found",
             "sessions are directories sub-<label>/ses-<label> (letters and digits), or lines of sessions_file",
         ),
-        Ok(found) => at_place.ok(format!("sessions: {}", found.sessions.len())),
+        Ok(found) => findings.ok(format!("sessions: {}", found.sessions.len())),
     }
+    findings.about(TOPIC, "");
     let found = seen.found.as_ref().ok().into_iter();
     for note in found.clone().flat_map(|found| &found.notes) {
         findings.warning(
@@ -142,13 +142,11 @@ fn judge(seen: &Seen<'_>) -> Vec<Finding> {
             "correct the entries, or take them out",
         );
     }
-    at_place.list.append(&mut findings.list);
-    at_place.list
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Level;
+    use super::super::{Finding, Level, testing};
     use super::*;
     use crate::gather::disk::Unreadable;
     use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
@@ -175,24 +173,28 @@ mod tests {
         }
     }
 
+    fn judged(seen: &Seen<'_>) -> Vec<Finding> {
+        testing::judged(|out| judge(seen, out))
+    }
+
     #[test]
     fn sessions_without_trouble_are_one_line() {
         let found = one();
-        let findings = judge(&seen(Ok(&found)));
+        let findings = judged(&seen(Ok(&found)));
         assert_eq!(findings, [Finding::ok("sessions", "/dicom", "sessions: 1")]);
         let complete = Seen {
             dicom: (50, Vec::new()),
             ..seen(Ok(&found))
         };
-        assert_eq!(judge(&complete).len(), 1);
+        assert_eq!(judged(&complete).len(), 1);
     }
 
     #[test]
     fn each_trouble_is_a_finding() {
         let none = Discovery::default();
-        assert_eq!(judge(&seen(Ok(&none)))[0].level, Level::Warning);
+        assert_eq!(judged(&seen(Ok(&none)))[0].level, Level::Warning);
         let failed = seen(Err(("is not there".into(), "mount it".into())));
-        assert_eq!(judge(&failed)[0].level, Level::Error);
+        assert_eq!(judged(&failed)[0].level, Level::Error);
 
         let mut found = one();
         found.notes.push("2 entries were skipped".to_owned());
@@ -207,7 +209,7 @@ mod tests {
             cohort: Some(("cannot read the list".into(), "correct it".into())),
             ..seen(Ok(&found))
         };
-        let findings = judge(&troubled);
+        let findings = judged(&troubled);
         let texts: Vec<&str> = findings.iter().map(|f| f.text.as_str()).collect();
         for part in [
             "2 entries were skipped",

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{Finding, Level};
+use super::{Finding, Findings, Level};
 use crate::config::{Overrides, load::interpret};
 use crate::model::config::Config;
 
@@ -21,6 +21,13 @@ pub fn config(text: &str) -> Config {
         Path::new("/"),
     )
     .unwrap()
+}
+
+/// Returns what a judge finds.
+pub fn judged(judge: impl FnOnce(&mut Findings)) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    judge(&mut findings);
+    findings.list
 }
 
 /// Returns what is not in order.
