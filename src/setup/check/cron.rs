@@ -255,8 +255,8 @@ mod tests {
     #[test]
     fn what_is_the_same_in_both_is_no_news() {
         let here = [
-            Finding::ok("queue", "", "answers"),
-            Finding::error("submission", "prep", "refused", "x"),
+            testing::ok("queue", "", "answers"),
+            testing::error("submission", "prep", "refused", "x"),
         ];
         let there = here.to_vec();
         let findings = judged(&facts(&here, there));
@@ -268,12 +268,12 @@ mod tests {
     #[test]
     fn a4_what_fails_there_only_comes_with_lines_for_the_crontab() {
         let here = [
-            Finding::ok("slurm", "", "commands"),
-            Finding::ok("queue", "", "answers"),
+            testing::ok("slurm", "", "commands"),
+            testing::ok("queue", "", "answers"),
         ];
         let there = vec![
-            Finding::error("slurm", "sbatch", "sbatch was not found", "x"),
-            Finding::error("queue", "", "does not answer", "see whether it runs"),
+            testing::error("slurm", "sbatch", "sbatch was not found", "x"),
+            testing::error("queue", "", "does not answer", "see whether it runs"),
         ];
         let plain = judged(&facts(&here, there.clone()));
         assert_eq!(plain.len(), 2);

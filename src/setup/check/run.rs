@@ -53,6 +53,7 @@ impl Part {
     fn finish(self) -> Vec<Finding> {
         let left = self.limit.saturating_sub(self.since.elapsed());
         self.done.recv_timeout(left).unwrap_or_else(|error| {
+            let mut findings = Findings::default();
             let text = match error {
                 RecvTimeoutError::Timeout => {
                     format!("was not done within {} s", self.limit.as_secs())
@@ -60,7 +61,8 @@ impl Part {
                 RecvTimeoutError::Disconnected => "could not be done: there was no thread to be had, or the program has a fault there".to_owned(),
             };
             let advice = "is a file system, the name service or a server hung? `ls`, `df` and `squeue` in a shell tell which";
-            vec![Finding::error(self.topic, "", text, advice)]
+            findings.about(self.topic, "").error(text, advice);
+            findings.list
         })
     }
 }

@@ -33,12 +33,12 @@ pub struct Facts<'a> {
     text: Option<Result<Vec<u8>, ScriptError>>,
     /// Permission bits.
     mode: Option<u32>,
-    /// The interpreter of its `#!` line that is not there: `/bin/zsh`, `env python3`.
-    missing_interpreter: Option<String>,
     /// Python files that it names, and what is in them.
     helpers: Vec<(PathBuf, Vec<u8>)>,
-    /// What it needs and this machine does not have: runtimes of containers, images, licences.
+    /// What it needs and this machine does not have: its interpreter, runtimes of containers, images, licences.
     missing: Vec<String>,
+    /// The interpreter is among them.
+    has_no_interpreter: bool,
     executor: ExecutorKind,
     pub resources: &'a Resources,
     pub has_log_dir: bool,
@@ -62,9 +62,9 @@ fn gather<'a>(site: &Site, procedure: &'a Procedure, path: Option<&OsString>) ->
         mode: place.as_ref().ok().and_then(|file| place::mode(file)),
         place,
         text: None,
-        missing_interpreter: None,
         helpers: Vec::new(),
         missing: Vec::new(),
+        has_no_interpreter: false,
         executor: site.config.executor,
         resources: &procedure.resources,
         has_log_dir: site.config.slurm.log_dir.is_some(),
@@ -79,8 +79,10 @@ fn gather<'a>(site: &Site, procedure: &'a Procedure, path: Option<&OsString>) ->
             let of_caller = || Some(sys::env(name)?.to_string_lossy().into_owned());
             procedure.env.get(name).cloned().or_else(of_caller)
         };
-        facts.missing_interpreter = missing_interpreter(script, path);
-        facts.missing = missing(script, path, &seen);
+        let interpreter = missing_interpreter(script, path);
+        facts.has_no_interpreter = interpreter.is_some();
+        facts.missing.extend(interpreter);
+        facts.missing.extend(missing(script, path, &seen));
         facts.helpers = imports::helpers(file, &script.text);
     }
     facts.text = Some(read.map(|script| script.text));
@@ -101,9 +103,11 @@ fn missing_interpreter(script: &Script, path: Option<&OsString>) -> Option<Strin
     let (interpreter, started) = programs(&script.interpreter);
     match (interpreter, started) {
         (Some(program), _) if place::is_program(Path::new(program)) != Ok(true) => {
-            Some(program.to_owned())
+            Some(format!("interpreter {program}"))
         }
-        (_, Some(started)) if !is_on_path(started, path) => Some(format!("env {started}")),
+        (_, Some(started)) if !is_on_path(started, path) => {
+            Some(format!("interpreter env {started}"))
+        }
         _ => None,
     }
 }
@@ -169,30 +173,23 @@ fn way_out(error: &ScriptError) -> &'static str {
 fn content(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Findings) {
     let shown = path.display();
     let is_slurm = facts.executor == ExecutorKind::Slurm;
-    if let Some(interpreter) = &facts.missing_interpreter {
-        let (level, advice) = match is_slurm {
-            true => (
-                Level::Warning,
-                "nothing if the compute nodes have it; otherwise correct the script's first line",
-            ),
-            false => (
-                Level::Error,
-                "install it, or correct the script's first line",
-            ),
-        };
-        let text =
-            format!("{shown} asks for the interpreter {interpreter}, which is not on this machine");
-        findings.add(level, text, advice);
-    }
     if !facts.missing.is_empty() {
         let missing = few(&facts.missing);
-        let otherwise = match is_slurm {
-            true => "nothing if the compute nodes have it; otherwise",
-            false => "install it, or",
+        // Who sees what this machine sees cannot start it.
+        let (level, otherwise) = match (is_slurm, facts.has_no_interpreter) {
+            (true, _) => (
+                Level::Warning,
+                "nothing if the compute nodes have it; otherwise",
+            ),
+            (false, true) => (Level::Error, "install it, or"),
+            (false, false) => (Level::Warning, "install it, or"),
         };
-        findings.warning(
+        findings.add(
+            level,
             format!("{shown} needs what is not on this machine: {missing}"),
-            format!("{otherwise} set the variables in the procedure's `env`"),
+            format!(
+                "{otherwise} correct the script, or set its variables in the procedure's `env`"
+            ),
         );
     }
     let files = facts.helpers.iter().map(|(path, text)| (&**path, &**text));
@@ -225,8 +222,8 @@ fn content(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Findings)
             "move them to the top of the script, right below the #! line",
         );
     }
-    header::judge(facts, path, &asked(text), &mut findings.list);
-    header::memory(facts, path, text, &mut findings.list);
+    header::judge(facts, path, &asked(text), findings);
+    header::memory(facts, path, text, findings);
 }
 
 /// Returns the programs of a `#!` line that must be there: the interpreter, and what `env` is to start.
@@ -256,9 +253,9 @@ mod tests {
             by_path_only: false,
             text: Some(text.map(<[u8]>::to_vec)),
             mode: Some(0o644),
-            missing_interpreter: None,
             helpers: Vec::new(),
             missing: Vec::new(),
+            has_no_interpreter: false,
             executor: ExecutorKind::Slurm,
             resources: &RESOURCES,
             has_log_dir: true,
@@ -336,7 +333,8 @@ mod tests {
             (ExecutorKind::Local, Level::Error),
         ] {
             let zsh = Facts {
-                missing_interpreter: Some("/bin/zsh".to_owned()),
+                missing: vec!["interpreter /bin/zsh".to_owned()],
+                has_no_interpreter: true,
                 executor,
                 ..facts(Ok(good))
             };

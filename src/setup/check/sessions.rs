@@ -181,7 +181,7 @@ mod tests {
     fn sessions_without_trouble_are_one_line() {
         let found = one();
         let findings = judged(&seen(Ok(&found)));
-        assert_eq!(findings, [Finding::ok("sessions", "/dicom", "sessions: 1")]);
+        assert_eq!(findings, [testing::ok("sessions", "/dicom", "sessions: 1")]);
         let complete = Seen {
             dicom: (50, Vec::new()),
             ..seen(Ok(&found))

@@ -30,6 +30,18 @@ pub fn judged(judge: impl FnOnce(&mut Findings)) -> Vec<Finding> {
     findings.list
 }
 
+pub fn ok(topic: &'static str, about: &str, text: &str) -> Finding {
+    judged(|out| out.about(topic, about).ok(text)).remove(0)
+}
+
+pub fn warning(topic: &'static str, about: &str, text: &str, advice: &str) -> Finding {
+    judged(|out| out.about(topic, about).warning(text, advice)).remove(0)
+}
+
+pub fn error(topic: &'static str, about: &str, text: &str, advice: &str) -> Finding {
+    judged(|out| out.about(topic, about).error(text, advice)).remove(0)
+}
+
 /// Returns what is not in order.
 pub fn trouble(findings: &[Finding]) -> Vec<&Finding> {
     let told = findings.iter();

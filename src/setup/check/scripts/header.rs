@@ -6,9 +6,7 @@ use super::Facts;
 use crate::executor::script::header::lines;
 use crate::model::procedure::options::SHORT_WITH_VALUE;
 use crate::model::procedure::{ArrayMode, MemSize, TimeLimit, options};
-use crate::setup::check::{Finding, few};
-
-const TOPIC: &str = "script";
+use crate::setup::check::{Findings, few};
 
 /// Options that matter here: long name and short letter (sbatch(1)).
 const KNOWN: [(&str, Option<char>); 12] = [
@@ -82,47 +80,32 @@ pub fn asked(script: &[u8]) -> Vec<Asked> {
 }
 
 /// Judges them.
-pub(super) fn judge(facts: &Facts<'_>, path: &Path, asked: &[Asked], findings: &mut Vec<Finding>) {
-    let about = facts.procedure;
+pub(super) fn judge(facts: &Facts<'_>, path: &Path, asked: &[Asked], findings: &mut Findings) {
     let shown = path.display();
     let first = |name: &str| asked.iter().find(|option| option.name == name);
-    if let Some(array) = first("array") {
-        findings.push(Finding::error(
-            TOPIC,
-            about,
+    if let Some(Asked { line, value, .. }) = first("array") {
+        findings.error(
             format!(
-                "{shown} has '#SBATCH --array={}' in line {}: each task would be several jobs, of which nobody knows \
-                 which one is the task's",
-                array.value, array.line
+                "{shown} has '#SBATCH --array={value}' in line {line}: each task would be several jobs, of which nobody \
+                 knows which one is the task's"
             ),
-            if facts.array == ArrayMode::Never {
-                "take it out: one job is submitted per task (`array: auto` makes arrays of tasks)"
-            } else {
-                "take it out: the program makes the arrays"
+            match facts.array {
+                ArrayMode::Never => "take it out: one job is submitted per task (`array: auto` makes arrays of tasks)",
+                _ => "take it out: the program makes the arrays",
             },
-        ));
+        );
     }
-    if let Some(hold) = first("hold") {
-        findings.push(Finding::warning(
-            TOPIC,
-            about,
-            format!("{shown} has '#SBATCH --hold' in line {}: its jobs wait until somebody releases them", hold.line),
+    if let Some(Asked { line, .. }) = first("hold") {
+        findings.warning(
+            format!("{shown} has '#SBATCH --hold' in line {line}: its jobs wait until somebody releases them"),
             "take it out, unless somebody does",
-        ));
+        );
     }
-    if let Some(clusters) = first("clusters") {
-        findings.push(Finding::warning(
-            TOPIC,
-            about,
-            format!(
-                "{shown} has '#SBATCH --clusters={}' in line {}, where the program does not see it",
-                clusters.value, clusters.line
-            ),
-            format!(
-                "write sbatch_args: [--clusters={}] at the procedure instead",
-                clusters.value
-            ),
-        ));
+    if let Some(Asked { line, value, .. }) = first("clusters") {
+        findings.warning(
+            format!("{shown} has '#SBATCH --clusters={value}' in line {line}, where the program does not see it"),
+            format!("write sbatch_args: [--clusters={value}] at the procedure instead"),
+        );
     }
     let logs: Vec<String> = asked
         .iter()
@@ -130,15 +113,13 @@ pub(super) fn judge(facts: &Facts<'_>, path: &Path, asked: &[Asked], findings: &
         .map(|option| format!("--{}={} (line {})", option.name, option.value, option.line))
         .collect();
     if !logs.is_empty() {
-        findings.push(Finding::warning(
-            TOPIC,
-            about,
+        let logs = few(&logs);
+        findings.warning(
             format!(
-                "{shown} names its logs, without effect: {}; slurm_log_dir says where they go",
-                few(&logs)
+                "{shown} names its logs, without effect: {logs}; slurm_log_dir says where they go"
             ),
             "take the lines out, or set slurm_log_dir to that directory",
-        ));
+        );
     }
     let overruled: Vec<String> = asked
         .iter()
@@ -153,17 +134,16 @@ pub(super) fn judge(facts: &Facts<'_>, path: &Path, asked: &[Asked], findings: &
         })
         .collect();
     if !overruled.is_empty() {
-        findings.push(Finding::warning(
-            TOPIC,
-            about,
-            format!("{shown} asks for something else than the configuration, which wins: {}", few(&overruled)),
+        let overruled = few(&overruled);
+        findings.warning(
+            format!("{shown} asks for something else than the configuration, which wins: {overruled}"),
             "write the value in one place: the script's line, or the procedure's key (empty: nothing is passed)",
-        ));
+        );
     }
 }
 
 /// Finds memory that is asked for in two ways, which sbatch refuses.
-pub(super) fn memory(facts: &Facts<'_>, path: &Path, script: &[u8], findings: &mut Vec<Finding>) {
+pub(super) fn memory(facts: &Facts<'_>, path: &Path, script: &[u8], findings: &mut Findings) {
     let words: Vec<String> = lines(script).flat_map(|line| line.words()).collect();
     let own: Vec<&str> = options::memory_options(&words).collect();
     let passed = options::passed_memory_options(facts.resources);
@@ -174,15 +154,11 @@ pub(super) fn memory(facts: &Facts<'_>, path: &Path, script: &[u8], findings: &m
             .map(move |other| (one, other))
     });
     if let Some((one, other)) = both.into_iter().next() {
-        findings.push(Finding::error(
-            TOPIC,
-            facts.procedure,
-            format!(
-                "{} has '#SBATCH --{one}', and --{other} is asked for as well: sbatch refuses them together",
-                path.display()
-            ),
+        let path = path.display();
+        findings.error(
+            format!("{path} has '#SBATCH --{one}', and --{other} is asked for as well: sbatch refuses them together"),
             "keep one of them; mem: \"\" at the procedure passes no --mem",
-        ));
+        );
     }
 }
 
@@ -218,7 +194,7 @@ fn is_same(name: &str, one: &str, other: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::Level;
+    use super::super::super::{Level, testing};
     use super::*;
     use crate::model::procedure::Resources;
 
@@ -274,14 +250,10 @@ mod tests {
                 sbatch_args: vec![sbatch_args.to_owned()],
                 ..Resources::default()
             };
-            let mut findings = Vec::new();
-            let script = format!("#!/bin/sh\n{script}\n");
-            memory(
-                &facts(&resources, true),
-                Path::new("/s"),
-                script.as_bytes(),
-                &mut findings,
-            );
+            let (script, facts) = (format!("#!/bin/sh\n{script}\n"), facts(&resources, true));
+            let findings = testing::judged(|out| {
+                memory(&facts, Path::new("/s"), script.as_bytes(), out);
+            });
             let found: Vec<_> = findings.iter().map(|f| (f.level, f.text.clone())).collect();
             assert_eq!(found.len(), usize::from(both.is_some()), "{found:?}");
             if let (Some((one, other)), [(level, text)]) = (both, &found[..]) {
@@ -314,14 +286,9 @@ mod tests {
         };
         let texts = |script: &str, has_log_dir: bool| -> Vec<(Level, String)> {
             let facts = facts(&resources, has_log_dir);
-            let mut findings = Vec::new();
             let script = format!("#!/bin/sh\n{script}\n");
-            judge(
-                &facts,
-                Path::new("/s"),
-                &asked(script.as_bytes()),
-                &mut findings,
-            );
+            let asked = asked(script.as_bytes());
+            let findings = testing::judged(|out| judge(&facts, Path::new("/s"), &asked, out));
             findings.into_iter().map(|f| (f.level, f.text)).collect()
         };
         for same in [
