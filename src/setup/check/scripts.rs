@@ -2,7 +2,6 @@
 //! configuration says.
 
 mod header;
-mod imports;
 mod needs;
 
 use std::ffi::OsString;
@@ -33,8 +32,6 @@ pub struct Facts<'a> {
     text: Option<Result<Vec<u8>, ScriptError>>,
     /// Permission bits.
     mode: Option<u32>,
-    /// Python files that it names, and what is in them.
-    helpers: Vec<(PathBuf, Vec<u8>)>,
     /// What it needs and this machine does not have: its interpreter, runtimes of containers, images, licences.
     missing: Vec<String>,
     /// The interpreter is among them.
@@ -62,7 +59,6 @@ fn gather<'a>(site: &Site, procedure: &'a Procedure, path: Option<&OsString>) ->
         mode: place.as_ref().ok().and_then(|file| place::mode(file)),
         place,
         text: None,
-        helpers: Vec::new(),
         missing: Vec::new(),
         has_no_interpreter: false,
         executor: site.config.executor,
@@ -83,7 +79,6 @@ fn gather<'a>(site: &Site, procedure: &'a Procedure, path: Option<&OsString>) ->
         facts.has_no_interpreter = interpreter.is_some();
         facts.missing.extend(interpreter);
         facts.missing.extend(missing(script, path, &seen));
-        facts.helpers = imports::helpers(file, &script.text);
     }
     facts.text = Some(read.map(|script| script.text));
     facts
@@ -192,10 +187,6 @@ fn content(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Findings)
             ),
         );
     }
-    let files = facts.helpers.iter().map(|(path, text)| (&**path, &**text));
-    for (path, text) in std::iter::once((path, text)).chain(files) {
-        imports::judge(path, text, findings);
-    }
     if !is_slurm {
         return;
     }
@@ -253,7 +244,6 @@ mod tests {
             by_path_only: false,
             text: Some(text.map(<[u8]>::to_vec)),
             mode: Some(0o644),
-            helpers: Vec::new(),
             missing: Vec::new(),
             has_no_interpreter: false,
             executor: ExecutorKind::Slurm,

@@ -33,8 +33,6 @@ pub use submission::way_out;
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 /// Accounting of a job that ended longer ago may have been purged.
 const RECENT: TimeDelta = TimeDelta::days(7);
-/// Versions that were looked at: year and month.
-const KNOWN: std::ops::RangeInclusive<(u32, u32)> = (20, 11)..=(26, 5);
 /// Without accounting, a job must be seen in the queue after its end; cron seldom calls more often than this.
 const USUAL_INTERVAL: u64 = 15 * 60;
 
@@ -128,7 +126,6 @@ impl Inquiry {
             _ => site::Settings::default(),
         };
         programs(config, report, findings);
-        version(report, findings);
         queue(&self.study, report, findings);
         let canary = self.questions.canary.as_ref().map(JobId::as_str);
         accounting(config, canary, report, &settings, findings);
@@ -230,26 +227,12 @@ fn programs(config: &Config, report: &Report, findings: &mut Findings) {
         let text = format!("its commands are there: {} and others", first.display());
         findings.about("slurm", "").ok(text);
     }
-}
-
-fn version(report: &Report, findings: &mut Findings) {
     findings.about("slurm", "version");
-    let said = match &report.version {
-        None => return,
-        Some(Ok(said)) => said.trim(),
-        Some(Err(error)) => {
-            return findings.warning(error, "call `sbatch --version` in a shell");
-        }
-    };
-    if !site::version(said).is_some_and(|version| KNOWN.contains(&version)) {
-        let said: String = said.chars().filter(|c| !c.is_control()).take(60).collect();
-        findings.warning(
-            format!("'{said}' is no version of Slurm that this program knows (20.11 to 26.05)"),
-            "try a run with few tasks (--max-jobs 1) and look at `status`; if sbatch is a wrapper of the site's, set \
-             slurm_bin_dir to the directory of Slurm's own",
-        );
+    match &report.version {
+        Some(Ok(said)) => findings.ok(said.trim()),
+        Some(Err(error)) => findings.warning(error, "call `sbatch --version` in a shell"),
+        None => {}
     }
-    findings.or_ok(said);
 }
 
 fn queue(study: &str, report: &Report, findings: &mut Findings) {

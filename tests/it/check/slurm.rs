@@ -56,15 +56,6 @@ fn a_slurm_that_is_away_or_not_well() {
 }
 
 #[test]
-fn versions_that_are_not_known() {
-    let (study, slurm) = site();
-    for version in ["19.05.7", "31.05.0", "?"] {
-        fs::write(slurm.at("version"), version).unwrap();
-        only(&study, "warning", "slurm", "is no version of Slurm");
-    }
-}
-
-#[test]
 fn refusals_and_an_sbatch_that_does_not_know_the_option() {
     let (study, slurm) = site();
     slurm.break_program("sbatch", "sbatch: error: invalid partition specified: x\nallocation failure: Invalid partition name specified");

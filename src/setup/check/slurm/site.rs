@@ -75,15 +75,6 @@ pub fn walls(text: &str) -> Vec<Limit> {
     walls.filter(|wall| !wall.name.is_empty()).collect()
 }
 
-/// Reads `slurm 22.05.8`, `slurm-wlm 22.05.8`: year and month.
-pub fn version(text: &str) -> Option<(u32, u32)> {
-    let number = text.split_ascii_whitespace().last()?;
-    let mut parts = number.split('.');
-    let year = parts.next()?.parse().ok()?;
-    let month = parts.next()?.parse().ok()?;
-    Some((year, month))
-}
-
 fn seconds(text: &str) -> Option<u64> {
     TimeLimit::parse(text).ok()?.bound()
 }
@@ -144,15 +135,6 @@ mod tests {
             ]
         );
         assert_eq!(walls("normal|\nshort|01:00:00\n")[1].max, Some(3600));
-        for (text, expected) in [
-            ("slurm 22.05.8\n", Some((22, 5))),
-            ("slurm-wlm 23.11.4", Some((23, 11))),
-            ("slurm 25.11.0-0rc1", Some((25, 11))),
-            ("a site's wrapper", None),
-            ("", None),
-        ] {
-            assert_eq!(version(text), expected, "{text}");
-        }
     }
 
     proptest! {
@@ -161,7 +143,6 @@ mod tests {
             config(&text);
             partitions(&text);
             walls(&text);
-            version(&text);
         }
     }
 }

@@ -130,20 +130,13 @@ fn commands_and_versions() {
         let worst = findings.iter().map(|f| f.level).max();
         assert_eq!(worst, level.or(Some(Level::Ok)), "{program}");
     }
-    for (said, part) in [
-        (Ok("slurm 19.05.1"), "19.05.1' is no version"),
-        (Ok("slurm 27.05.0"), "27.05.0' is no version"),
-        (Ok("please use qsub"), "no version"),
-        (Err("sbatch ended with exit code 1"), "exit code 1"),
-    ] {
-        let report = Report {
-            version: Some(said.map(str::to_owned).map_err(str::to_owned)),
-            ..sound()
-        };
-        let (level, topic, text) = trouble("", wanted(), &report);
-        assert_eq!((level, topic), (Level::Warning, "slurm"));
-        assert!(text.contains(part), "{text}");
-    }
+    let report = Report {
+        version: Some(Err("sbatch ended with exit code 1".to_owned())),
+        ..sound()
+    };
+    let (level, topic, text) = trouble("", wanted(), &report);
+    assert_eq!((level, topic), (Level::Warning, "slurm"));
+    assert!(text.contains("exit code 1"), "{text}");
 }
 
 #[test]
