@@ -75,51 +75,37 @@ fn gather<'a>(site: &Site, procedure: &'a Procedure, path: Option<&OsString>) ->
             let of_caller = || Some(sys::env(name)?.to_string_lossy().into_owned());
             procedure.env.get(name).cloned().or_else(of_caller)
         };
-        let interpreter = missing_interpreter(script, path);
+        let is_missing = |name: &&str| !is_on_path(name, path);
+        let (program, started) = programs(&script.interpreter);
+        let program = program.filter(is_missing).map(str::to_owned);
+        let interpreter = program.or_else(|| Some(format!("env {}", started.filter(is_missing)?)));
         facts.has_no_interpreter = interpreter.is_some();
-        facts.missing.extend(interpreter);
-        facts.missing.extend(missing(script, path, &seen));
+        let interpreter = interpreter.map(|name| format!("interpreter {name}"));
+        let needs = needs::needs(&String::from_utf8_lossy(&script.text), &seen);
+        let runtime = needs.runtime.filter(is_missing);
+        let runtime = runtime.map(|name| format!("{name} (not on PATH)"));
+        let files = needs
+            .files
+            .iter()
+            .filter(|file| !place::is_there(&file.path));
+        let files = files.map(|file| format!("{} ({})", file.path.display(), file.variable));
+        facts.missing = interpreter
+            .into_iter()
+            .chain(runtime)
+            .chain(files)
+            .collect();
     }
     facts.text = Some(read.map(|script| script.text));
     facts
 }
 
 fn is_on_path(name: &str, path: Option<&OsString>) -> bool {
-    let mut dirs = path.into_iter().flat_map(std::env::split_paths);
     let is_there = |path: &Path| place::is_program(path) == Ok(true);
-    // A name with a slash replaces the directory that it is joined to, or is not looked for on PATH.
+    let mut dirs = path.into_iter().flat_map(std::env::split_paths);
     match name.contains('/') {
         true => is_there(Path::new(name)),
         false => dirs.any(|dir| is_there(&dir.join(name))),
     }
-}
-
-fn missing_interpreter(script: &Script, path: Option<&OsString>) -> Option<String> {
-    let (interpreter, started) = programs(&script.interpreter);
-    match (interpreter, started) {
-        (Some(program), _) if place::is_program(Path::new(program)) != Ok(true) => {
-            Some(format!("interpreter {program}"))
-        }
-        (_, Some(started)) if !is_on_path(started, path) => {
-            Some(format!("interpreter env {started}"))
-        }
-        _ => None,
-    }
-}
-
-/// Names what a script needs and this machine does not have. `env`: the variables that its jobs will see.
-fn missing(
-    script: &Script,
-    path: Option<&OsString>,
-    env: &dyn Fn(&str) -> Option<String>,
-) -> Vec<String> {
-    let needs = needs::needs(&String::from_utf8_lossy(&script.text), env);
-    let runtime = needs.runtime.filter(|name| !is_on_path(name, path));
-    let runtime = runtime.map(|name| format!("{name} (not on PATH)"));
-    let files = needs.files.iter();
-    let files = files.filter(|file| !place::is_there(&file.path));
-    let files = files.map(|file| format!("{} ({})", file.path.display(), file.variable));
-    runtime.into_iter().chain(files).collect()
 }
 
 fn judge(facts: &Facts<'_>, findings: &mut Findings) {
