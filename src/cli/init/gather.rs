@@ -44,14 +44,6 @@ const SOURCES: [(&str, &str); 3] = [
 /// Where sessions come from, and what is known of them.
 type Source = (Sessions, Option<Data>);
 
-/// A path that is asked for.
-struct PathQuestion<'a> {
-    option: &'static str,
-    given: Option<&'a PathBuf>,
-    question: &'a str,
-    default: Option<PathBuf>,
-}
-
 impl Gatherer<'_> {
     /// Gathers everything: the answers, and the directories that are to be made.
     pub fn answers(mut self) -> Result<(Answers, Vec<PathBuf>), Failure> {
@@ -95,24 +87,24 @@ impl Gatherer<'_> {
         path.transpose()
     }
 
-    /// A path: the option's, else the person's, else the default.
-    fn path(
+    /// Asks for a path until `check` has nothing against it; without a person it is the default.
+    fn ask_path(
         &self,
-        asked: PathQuestion<'_>,
+        option: &'static str,
+        question: &str,
+        default: Option<PathBuf>,
         check: impl Fn(&Path) -> Result<(), InitError>,
     ) -> Result<Option<PathBuf>, Failure> {
-        let read = |path: &Path| absolute(asked.option, path, self.cwd);
-        let asker = match (asked.given, self.asker) {
-            (Some(given), _) => return Ok(Some(read(given)?)),
-            (None, None) => return Ok(asked.default),
-            (None, Some(asker)) => asker,
+        let Some(asker) = self.asker else {
+            return Ok(default);
         };
-        let default = asked.default.as_deref().and_then(Path::to_str);
-        let answer = asker.text(asked.question, default, |answer| {
-            let path = read(Path::new(answer));
-            path.and_then(|path| check(&path)).map_err(Rejected::from)
+        let read = |answer: &str| absolute(option, Path::new(answer), self.cwd);
+        let default = default.as_deref().and_then(Path::to_str);
+        let answer = asker.text(question, default, |answer| {
+            let checked = read(answer).and_then(|path| check(&path));
+            checked.map_err(Rejected::from)
         })?;
-        Ok(Some(read(Path::new(&answer))?))
+        Ok(Some(read(&answer)?))
     }
 
     /// Shows choices with their numbers.
@@ -167,24 +159,18 @@ impl Gatherer<'_> {
         let word = asker.one_of("Sessions", &words, default)?;
         let args = self.args;
         let (subjects, sessions) = (args.subject_col.as_str(), args.session_col.as_str());
-        let mut asked = PathQuestion {
-            option: "--dicom-root",
-            given: None,
-            question: "Directory of the DICOM files",
-            default: self.beside("dicom"),
-        };
         match word.as_str() {
             "dicom" => {
-                let root = self.path(asked, |root| look::dicom(root).map(drop))?;
+                let check = |root: &Path| look::dicom(root).map(drop);
+                let (question, default) = ("Directory of the DICOM files", self.beside("dicom"));
+                let root = self.ask_path("--dicom-root", question, default, check)?;
                 self.dicom(root.unwrap_or_default())
             }
             "list" => {
+                let check = |file: &Path| look::list(file, subjects, sessions).map(drop);
                 let question =
                     format!("CSV file with the columns {subjects}, {sessions} and dicom_path");
-                (asked.option, asked.default) = ("--sessions-file", None);
-                asked.question = &question;
-                let check = |file: &Path| look::list(file, subjects, sessions).map(drop);
-                let file = self.path(asked, check)?;
+                let file = self.ask_path("--sessions-file", &question, None, check)?;
                 self.list(file.unwrap_or_default(), None)
             }
             _ => Ok((Sessions::Bids, None)),
@@ -248,28 +234,29 @@ impl Gatherer<'_> {
             Sessions::Dicom { root, .. } => root.with_file_name("bids"),
             _ => own.clone(),
         };
-        let given = self.args.bids_root.as_ref();
         let default = match (place::is_there(&own), place::is_there(&beside_dicom)) {
             (false, true) => Some(beside_dicom),
             (true, _) => Some(own),
             _ if beside_dicom.starts_with(self.dir) => Some(own),
             _ => (!is_source).then_some(beside_dicom),
         };
-        let asked = PathQuestion {
-            option: OPTION,
-            given,
-            question: match is_source {
-                true => "The BIDS dataset",
-                false => "The BIDS dataset that is made of them",
-            },
-            default,
+        let question = match is_source {
+            true => "The BIDS dataset",
+            false => "The BIDS dataset that is made of them",
         };
-        let root = self.path(asked, |root| look::bids(root, is_source).map(drop))?;
-        let root = root.ok_or(InitError::missing(OPTION))?;
-        if given.is_none() && self.asker.is_none() {
-            let note = format!("the BIDS dataset is {}", root.display());
-            self.printer.note(&note);
-        }
+        let root = match self.given(OPTION, &self.args.bids_root)? {
+            Some(given) => given,
+            None => {
+                let check = |root: &Path| look::bids(root, is_source).map(drop);
+                let root = self.ask_path(OPTION, question, default, check)?;
+                let root = root.ok_or(InitError::missing(OPTION))?;
+                if self.asker.is_none() {
+                    let note = format!("the BIDS dataset is {}", root.display());
+                    self.printer.note(&note);
+                }
+                root
+            }
+        };
         let mut found = look::bids(&root, is_source)?;
         let sessions = source.as_ref().map_or(0, |data| data.sessions);
         if found.looked_at < sessions.min(ENOUGH) {
@@ -304,14 +291,15 @@ impl Gatherer<'_> {
         } else {
             beside
         };
-        let asked = PathQuestion {
-            option: OPTION,
-            given: self.args.derivatives_root.as_ref(),
-            question: "Where procedures write their outputs",
-            default: Some(default.clone()),
+        let root = match self.given(OPTION, &self.args.derivatives_root)? {
+            Some(given) => given,
+            None => {
+                let question = "Where procedures write their outputs";
+                let check = |root: &Path| is_new(root).map(drop);
+                let root = self.ask_path(OPTION, question, Some(default), check)?;
+                root.unwrap_or_default()
+            }
         };
-        let root = self.path(asked, |root| is_new(root).map(drop))?;
-        let root = root.unwrap_or(default);
         if is_new(&root)? {
             self.to_make.push(root.clone());
         }

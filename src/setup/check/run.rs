@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::slurm::Inquiry;
 use super::{
-    Finding, Site, UnderCron, cron, environment, markers, notify, places, roots, scripts, sessions,
-    settings, state,
+    Finding, Findings, Site, UnderCron, cron, environment, markers, notify, places, roots, scripts,
+    sessions, settings, state,
 };
 use crate::base::sys;
 
@@ -30,13 +30,17 @@ impl Part {
         site: &Arc<Site>,
         topic: &'static str,
         limit: Duration,
-        work: impl FnOnce(&Site) -> Vec<Finding> + Send + 'static,
+        work: impl FnOnce(&Site, &mut Findings) + Send + 'static,
     ) -> Self {
         let (sender, done) = mpsc::channel();
         let site = Arc::clone(site);
         // Nobody listens any more after the limit. A thread that hangs ends with the process. Where there is no thread
         // to be had, the part is missing and says so.
-        let _ = std::thread::Builder::new().spawn(move || sender.send(work(&site)));
+        let _ = std::thread::Builder::new().spawn(move || {
+            let mut findings = Findings::default();
+            work(&site, &mut findings);
+            sender.send(findings.list)
+        });
         Self {
             topic,
             limit,
@@ -49,6 +53,7 @@ impl Part {
     fn finish(self) -> Vec<Finding> {
         let left = self.limit.saturating_sub(self.since.elapsed());
         self.done.recv_timeout(left).unwrap_or_else(|error| {
+            let mut findings = Findings::default();
             let text = match error {
                 RecvTimeoutError::Timeout => {
                     format!("was not done within {} s", self.limit.as_secs())
@@ -56,32 +61,38 @@ impl Part {
                 RecvTimeoutError::Disconnected => "could not be done: there was no thread to be had, or the program has a fault there".to_owned(),
             };
             let advice = "is a file system, the name service or a server hung? `ls`, `df` and `squeue` in a shell tell which";
-            vec![Finding::error(self.topic, "", text, advice)]
+            findings.about(self.topic, "").error(text, advice);
+            findings.list
         })
     }
 }
 
 /// Looks at everything. `cron`: what differs under cron is asked for, too.
-pub fn run(site: Site, cron: Option<UnderCron>) -> Vec<Finding> {
+pub fn run(site: Site, cron: Option<UnderCron>, findings: &mut Findings) {
+    let env = |name: &str| Some(sys::env(name)?.to_string_lossy().into_owned());
+    settings::judge(&site.config, findings);
+    environment::judge(&site.config, &env, findings);
     let site = Arc::new(site);
-    let mut findings = settings::judge(&site.config);
-    findings.extend(environment::judge(&site.config, &|name| {
-        Some(sys::env(name)?.to_string_lossy().into_owned())
-    }));
     // What others need first.
     let first = [
         Part::start(&site, "sessions", LIMIT, sessions::read),
         Part::start(&site, "state", LIMIT, state::read),
     ];
-    findings.extend(first.into_iter().flat_map(Part::finish));
-    let topics: [(&str, fn(&Site) -> Vec<Finding>); 9] = [
+    findings
+        .list
+        .extend(first.into_iter().flat_map(Part::finish));
+    let topics: [(&str, fn(&Site, &mut Findings)); 9] = [
         ("script", scripts::check),
         ("state_file", places::check),
         ("notify", notify::check),
-        ("dicom_root", |site| roots::check(site, "dicom_root")),
-        ("bids_root", |site| roots::check(site, "bids_root")),
-        ("derivatives_root", |site| {
-            roots::check(site, "derivatives_root")
+        ("dicom_root", |site, out| {
+            roots::check(site, "dicom_root", out)
+        }),
+        ("bids_root", |site, out| {
+            roots::check(site, "bids_root", out)
+        }),
+        ("derivatives_root", |site, out| {
+            roots::check(site, "derivatives_root", out)
         }),
         ("sessions", sessions::check),
         ("markers", markers::check),
@@ -92,23 +103,27 @@ pub fn run(site: Site, cron: Option<UnderCron>) -> Vec<Finding> {
     let mut parts: Vec<Part> = topics.map(start).collect();
     // Twice under cron, and each may take its time.
     let limit = SLURM_LIMIT * (1 + u32::from(cron.is_some()));
-    let slurm = move |site: &Site| slurm_and_cron(site, cron.as_ref());
-    parts.push(Part::start(&site, "slurm", limit, slurm));
-    findings.extend(parts.into_iter().flat_map(Part::finish));
+    parts.push(Part::start(&site, "slurm", limit, move |site, out| {
+        slurm_and_cron(site, cron.as_ref(), out);
+    }));
     findings
+        .list
+        .extend(parts.into_iter().flat_map(Part::finish));
 }
 
-fn slurm_and_cron(site: &Site, under_cron: Option<&UnderCron>) -> Vec<Finding> {
-    let check =
-        |here| under_cron.map(|under_cron| cron::check(site, under_cron, here, SLURM_LIMIT));
+fn slurm_and_cron(site: &Site, under_cron: Option<&UnderCron>, findings: &mut Findings) {
+    let check = |here, findings: &mut Findings| {
+        if let Some(under_cron) = under_cron {
+            cron::check(site, under_cron, here, SLURM_LIMIT, findings);
+        }
+    };
     if !site.is_slurm() {
-        return check(None).unwrap_or_default();
+        return check(None, findings);
     }
     let inquiry = Inquiry::new(site);
     let own = std::env::vars_os().collect();
     let report = inquiry.ask(&site.config, own, SLURM_LIMIT, false);
-    let mut findings = inquiry.judge(&site.config, &report);
-    let told = check(Some((&inquiry, &report, &findings)));
-    findings.extend(told.into_iter().flatten());
-    findings
+    inquiry.judge(&site.config, &report, findings);
+    let here = findings.list.clone();
+    check(Some((&inquiry, &report, &here)), findings);
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::site::Study;
-use super::{Finding, Findings, Level, Site, few};
+use super::{Findings, Level, Site, few};
 use crate::base::sys;
 use crate::decide::{request, safety};
 use crate::executor::OtherExecutor;
@@ -22,13 +22,13 @@ const TOPIC: &str = "state";
 const LEAST: usize = 3;
 
 /// Reads the state; what is in it is judged by [`check`].
-pub fn read(site: &Site) -> Vec<Finding> {
+pub fn read(site: &Site, findings: &mut Findings) {
     let config = &site.config;
     let store = match Store::at(&config.state_file) {
         Ok(store) => store,
         Err(error) => {
             let (message, hint) = told(&error);
-            return vec![Finding::error(TOPIC, "", message, hint)];
+            return findings.about(TOPIC, "").error(message, hint);
         }
     };
     let project = request::study_word(config.project.clone(), &store.paths.state);
@@ -45,7 +45,6 @@ pub fn read(site: &Site) -> Vec<Finding> {
         store,
     };
     let _ = site.study.set(study);
-    Vec::new()
 }
 
 /// An error and the way out.
@@ -53,15 +52,15 @@ fn told(error: &StateError) -> (String, String) {
     (error.to_string(), error.hint().unwrap_or_default())
 }
 
-pub fn check(site: &Site) -> Vec<Finding> {
+pub fn check(site: &Site, findings: &mut Findings) {
     let Some(study) = site.study.get() else {
-        return Vec::new();
+        return;
     };
     let paths = &study.store.paths;
     // With a part that could not be read, sessions are unknown, not gone.
     let found = site.discovery().filter(|found| found.unreadable.is_empty());
     let owner = check_owner(paths, &study.state.meta, sys::effective_uid());
-    judge(&Seen {
+    let seen = Seen {
         config: &site.config,
         study,
         other_owner: owner.err().map(|error| told(&error)),
@@ -76,7 +75,8 @@ pub fn check(site: &Site) -> Vec<Finding> {
                 .map(|session| (session.subject.as_str(), session.session.as_str()))
                 .collect()
         }),
-    })
+    };
+    judge(&seen, findings);
 }
 
 /// What there is to see of the state.
@@ -93,13 +93,13 @@ struct Seen<'a> {
     sessions: Option<HashSet<(&'a str, &'a str)>>,
 }
 
-fn judge(seen: &Seen<'_>) -> Vec<Finding> {
-    let mut findings = Findings::about(TOPIC, seen.study.store.paths.state.display());
-    verified(seen, &mut findings);
+fn judge(seen: &Seen<'_>, findings: &mut Findings) {
+    findings.about(TOPIC, seen.study.store.paths.state.display());
+    verified(seen, findings);
     if let Some((message, hint)) = &seen.other_owner {
         findings.error(message, hint);
     }
-    access(seen, &mut findings);
+    access(seen, findings);
     let stopped = safety::stopped_by(&seen.study.state.meta.baselines);
     if !stopped.is_empty() {
         findings.error(
@@ -107,12 +107,10 @@ fn judge(seen: &Seen<'_>) -> Vec<Finding> {
             "`snbb-scheduler run --dry-run` says why; `run --accept-drop` goes on if the numbers are right",
         );
     }
-    let mut findings = findings.list;
-    findings.extend(left_over(seen));
-    findings.extend(of_other_executor(seen));
-    findings.extend(unknown_rows(seen));
-    findings.extend(never_complete(seen));
-    findings
+    left_over(seen, findings);
+    of_other_executor(seen, findings);
+    unknown_rows(seen, findings);
+    never_complete(seen, findings);
 }
 
 /// Reports what `state verify` finds.
@@ -127,7 +125,7 @@ fn verified(seen: &Seen<'_>, findings: &mut Findings) {
         let advice = todo.unwrap_or("`snbb-scheduler state verify` tells more");
         findings.add(level, format!("{}: {}", found.part, found.text), advice);
     }
-    if findings.list.is_empty() {
+    if findings.list.len() == findings.before {
         let mut parts = seen.study.verified.iter();
         let file = parts.find(|found| found.part == "state file");
         let about = format!("{} ", seen.study.store.paths.state.display());
@@ -157,50 +155,45 @@ fn access(seen: &Seen<'_>, findings: &mut Findings) {
     }
 }
 
-fn left_over(seen: &Seen<'_>) -> Vec<Finding> {
-    let mut findings = Vec::new();
+fn left_over(seen: &Seen<'_>, findings: &mut Findings) {
+    findings.about("lock", "");
     match &seen.lock {
+        // Its journal is at work, too.
         Some(LockStanding::Held(holder)) => {
-            let text = format!("is held at this moment: {holder}");
-            // Its journal is at work, too.
-            return vec![Finding::ok("lock", "", text)];
+            return findings.ok(format!("is held at this moment: {holder}"));
         }
-        Some(LockStanding::LeftOver(holder)) => findings.push(Finding::warning(
-            "lock",
-            "",
+        Some(LockStanding::LeftOver(holder)) => findings.warning(
             format!("a call that has died has left its lock: {holder}"),
             "nothing: the next call takes it over by itself",
-        )),
+        ),
         Some(LockStanding::Free) | None => {}
     }
     let entries = seen.study.journal_entries;
     if entries > 0 {
-        findings.push(Finding::warning(
-            TOPIC,
-            "journal",
+        findings.about(TOPIC, "journal").warning(
             format!("a call was broken off in its work and has left {entries} entries"),
             "nothing: the next run or monitor finishes it",
-        ));
+        );
     }
-    findings
 }
 
 /// Jobs that nothing can be learned about: the first one is told, and how many there are.
-fn of_other_executor(seen: &Seen<'_>) -> Option<Finding> {
+fn of_other_executor(seen: &Seen<'_>, findings: &mut Findings) {
     let rows = seen.study.state.rows().iter();
     let mut others = rows.filter_map(|row| OtherExecutor::of(row, seen.config.executor));
-    let first = others.next()?;
-    let about = match others.count() {
-        0 => first.name(),
-        count => format!("{} and {count} more", first.name()),
-    };
-    let (text, remedy) = (first.to_string(), first.remedy());
-    Some(Finding::warning(TOPIC, about, text, remedy))
+    if let Some(first) = others.next() {
+        let about = match others.count() {
+            0 => first.name(),
+            count => format!("{} and {count} more", first.name()),
+        };
+        let (text, remedy) = (first.to_string(), first.remedy());
+        findings.about(TOPIC, about).warning(text, remedy);
+    }
 }
 
 /// Rows that today's configuration or the sessions of today do not know.
-fn unknown_rows(seen: &Seen<'_>) -> Vec<Finding> {
-    let mut findings = Findings::about(TOPIC, "rows");
+fn unknown_rows(seen: &Seen<'_>, findings: &mut Findings) {
+    findings.about(TOPIC, "rows");
     let mut gone: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut without_session = Vec::new();
     let sessions = seen.sessions.iter().flatten();
@@ -240,11 +233,10 @@ fn unknown_rows(seen: &Seen<'_>) -> Vec<Finding> {
             "see that all data is mounted; `snbb-scheduler clean --rows --older-than 90d` puts old ones aside",
         );
     }
-    findings.list
 }
 
 /// Procedures whose jobs end well and whose outputs are never what the markers say.
-fn never_complete(seen: &Seen<'_>) -> Vec<Finding> {
+fn never_complete(seen: &Seen<'_>, findings: &mut Findings) {
     let is_without = |row: &TaskRow| row.reason == Some(Reason::NoOutput);
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for row in seen.study.state.rows().iter().chain(&seen.study.attempts) {
@@ -255,25 +247,20 @@ fn never_complete(seen: &Seen<'_>) -> Vec<Finding> {
     counts.retain(|name, (complete, without)| {
         *complete == 0 && *without >= LEAST && seen.config.procedures.find(name).is_some()
     });
-    let finding = |(name, (_, without)): (&str, (usize, usize))| {
+    for (name, (_, without)) in counts {
         let mut rows = seen.study.state.rows().iter();
         let one = rows.find(|row| &*row.key.procedure == name && is_without(row));
         let one = one.map_or_else(String::new, |row| {
             let task = row.key.words();
             format!(", `snbb-scheduler explain {task}` what is there instead")
         });
-        Finding::warning(
-            "procedure",
-            name,
-            format!(
-                "{without} jobs ended well without the outputs that prove it, and none ever had them"
-            ),
+        findings.about("procedure", name).warning(
+            format!("{without} jobs ended well without the outputs that prove it, and none ever had them"),
             format!(
                 "its markers or its output_dir are wrong, or the script hides its errors (set -euo pipefail); `snbb-scheduler status --failed --procedure {name}` names what is missing{one}"
             ),
-        )
-    };
-    counts.into_iter().map(finding).collect()
+        );
+    }
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use chrono::DateTime;
 
+use super::Findings;
 use super::clock::Reading;
-use super::{Finding, Findings};
 use crate::base::durable::sync_directory_of;
 use crate::base::regular::words;
 use crate::base::sys;
@@ -149,12 +149,12 @@ fn sweep(dir: &Path) {
 }
 
 /// Judges a trial.
-pub fn judge(dir: &Path, trial: &Trial) -> Vec<Finding> {
-    let mut findings = Findings::about("lock", dir.display());
+pub fn judge(dir: &Path, trial: &Trial, findings: &mut Findings) {
+    findings.about("lock", dir.display());
     if let Some((step, error)) = &trial.failed {
         findings.error(format!("{step}: {}", words(error)), advice(step, error));
     }
-    findings.or_ok("hard link, rename and sync work, and the lock was taken and released")
+    findings.or_ok("hard link, rename and sync work, and the lock was taken and released");
 }
 
 fn advice(step: &str, error: &io::Error) -> &'static str {

@@ -252,33 +252,16 @@ fn missing(option: &'static str, path: &Path) -> InitError {
         let names = names_of_directories(parent).ok()?;
         nearest(name, names.iter().map(String::as_str)).map(|nearest| parent.join(nearest))
     };
-    let near: Option<PathBuf> = near();
-    let is_whole = first == path;
-    let hint = match &near {
-        Some(near) if is_whole => format!("did you mean {}?", shown(near)),
-        Some(near) => format!(
-            "{} is not there; did you mean {}?",
-            shown(first),
-            shown(near)
-        ),
-        None if is_whole => {
-            "is its file system mounted? give the directory where the data is".to_owned()
-        }
-        None => format!(
-            "{} is not there; make it, or correct the path",
-            shown(first)
-        ),
-    };
-    let nor = if is_whole {
-        ""
-    } else {
-        ", nor does the directory that it would lie in"
-    };
     let rest = path.strip_prefix(first).unwrap_or(Path::new(""));
-    let meant = near.map(|near| match is_whole {
-        true => near,
-        false => near.join(rest),
-    });
+    let meant: Option<PathBuf> = near().map(|near| near.join(rest).components().collect());
+    let hint = match &meant {
+        Some(meant) => format!("did you mean {}?", shown(meant)),
+        None => "is its file system mounted? make it, or correct the path".to_owned(),
+    };
+    let nor = match first == path {
+        true => "",
+        false => ", nor does the directory that it would lie in",
+    };
     InitError::wrong(option, format!("{} does not exist{nor}", shown(path)), hint)
         .meaning(meant.and_then(|meant| Some(meant.to_str()?.to_owned())))
 }

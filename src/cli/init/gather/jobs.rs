@@ -71,15 +71,17 @@ impl Gatherer<'_> {
             }
             return Ok(true);
         }
+        let why_not = match has_commands {
+            false => "there is no sbatch on PATH",
+            true => "Slurm's commands know no cluster",
+        };
         if let Some(asker) = self.asker {
-            let default = if is_there { "slurm" } else { "local" };
-            let why_not = match (is_there, has_commands) {
-                (true, _) => "",
-                (false, false) => " (there is no sbatch here)",
-                (false, true) => " (Slurm's commands are here, but no cluster is configured)",
+            let (default, but) = match is_there {
+                true => ("slurm", String::new()),
+                false => ("local", format!(" ({why_not})")),
             };
             let choices = [
-                format!("slurm  a cluster{why_not}"),
+                format!("slurm  a cluster{but}"),
                 "local  child processes on this machine".to_owned(),
             ];
             self.menu("What runs the jobs?", &choices);
@@ -87,12 +89,8 @@ impl Gatherer<'_> {
             return Ok(word == "slurm");
         }
         if !is_there {
-            let why = match has_commands {
-                false => "there is no sbatch on PATH",
-                true => "Slurm's commands know no cluster",
-            };
             self.printer.note(&format!(
-                "{why}, so jobs run on this machine (executor: local); for a cluster: --executor slurm"
+                "{why_not}, so jobs run on this machine (executor: local); for a cluster: --executor slurm"
             ));
         }
         Ok(is_there)

@@ -5,59 +5,39 @@ use std::path::Path;
 use super::Facts;
 use crate::model::procedure::options::{Argument, Arguments};
 use crate::model::procedure::{ArrayMode, MemSize, TimeLimit, options};
-use crate::setup::check::{Finding, few};
-
-const TOPIC: &str = "script";
+use crate::setup::check::{Findings, few};
 
 /// Judges them.
-pub(super) fn judge(
-    facts: &Facts<'_>,
-    path: &Path,
-    asked: &Arguments,
-    findings: &mut Vec<Finding>,
-) {
-    let about = facts.procedure;
+pub(super) fn judge(facts: &Facts<'_>, path: &Path, asked: &Arguments, findings: &mut Findings) {
     let shown = path.display();
     let first = |name: &str| asked.iter().find(|option| option.is(name));
     let value = |option: &Argument| option.value.clone().unwrap_or_default();
     if let Some(array) = first("array") {
-        findings.push(Finding::error(
-            TOPIC,
-            about,
+        let (value, line) = (value(array), array.at);
+        findings.error(
             format!(
-                "{shown} has '#SBATCH --array={}' in line {}: each task would be several jobs, of which nobody knows \
-                 which one is the task's",
-                value(array), array.at
+                "{shown} has '#SBATCH --array={value}' in line {line}: each task would be several jobs, of which nobody \
+                 knows which one is the task's"
             ),
-            if facts.array == ArrayMode::Never {
-                "take it out: one job is submitted per task (`array: auto` makes arrays of tasks)"
-            } else {
-                "take it out: the program makes the arrays"
+            match facts.array {
+                ArrayMode::Never => "take it out: one job is submitted per task (`array: auto` makes arrays of tasks)",
+                _ => "take it out: the program makes the arrays",
             },
-        ));
+        );
     }
     if let Some(hold) = first("hold") {
-        findings.push(Finding::warning(
-            TOPIC,
-            about,
-            format!("{shown} has '#SBATCH --hold' in line {}: its jobs wait until somebody releases them", hold.at),
+        let line = hold.at;
+        findings.warning(
+            format!("{shown} has '#SBATCH --hold' in line {line}: its jobs wait until somebody releases them"),
             "take it out, unless somebody does",
-        ));
+        );
     }
     if let Some(clusters) = first("clusters") {
-        findings.push(Finding::warning(
-            TOPIC,
-            about,
-            format!(
-                "{shown} has '#SBATCH --clusters={}' in line {}, where the program does not see it",
-                value(clusters),
-                clusters.at
-            ),
-            format!(
-                "write sbatch_args: [--clusters={}] at the procedure instead",
-                value(clusters)
-            ),
-        ));
+        let (value, line) = (value(clusters), clusters.at);
+        findings.warning(
+            format!("{shown} has '#SBATCH --clusters={value}' in line {line}, where the program does not see it"),
+            format!("write sbatch_args: [--clusters={value}] at the procedure instead"),
+        );
     }
     let logs: Vec<String> = asked
         .iter()
@@ -70,15 +50,13 @@ pub(super) fn judge(
         })
         .collect();
     if !logs.is_empty() {
-        findings.push(Finding::warning(
-            TOPIC,
-            about,
+        let logs = few(&logs);
+        findings.warning(
             format!(
-                "{shown} names its logs, without effect: {}; slurm_log_dir says where they go",
-                few(&logs)
+                "{shown} names its logs, without effect: {logs}; slurm_log_dir says where they go"
             ),
             "take the lines out, or set slurm_log_dir to that directory",
-        ));
+        );
     }
     let overruled: Vec<String> = asked
         .iter()
@@ -91,22 +69,16 @@ pub(super) fn judge(
         })
         .collect();
     if !overruled.is_empty() {
-        findings.push(Finding::warning(
-            TOPIC,
-            about,
-            format!("{shown} asks for something else than the configuration, which wins: {}", few(&overruled)),
+        let overruled = few(&overruled);
+        findings.warning(
+            format!("{shown} asks for something else than the configuration, which wins: {overruled}"),
             "write the value in one place: the script's line, or the procedure's key (empty: nothing is passed)",
-        ));
+        );
     }
 }
 
 /// Finds memory that is asked for in two ways, which sbatch refuses.
-pub(super) fn memory(
-    facts: &Facts<'_>,
-    path: &Path,
-    asked: &Arguments,
-    findings: &mut Vec<Finding>,
-) {
+pub(super) fn memory(facts: &Facts<'_>, path: &Path, asked: &Arguments, findings: &mut Findings) {
     let own: Vec<&str> = options::memory_options(asked).collect();
     let passed = options::passed_memory_options(facts.resources);
     let both = own.iter().flat_map(|one| {
@@ -116,15 +88,11 @@ pub(super) fn memory(
             .map(move |other| (one, other))
     });
     if let Some((one, other)) = both.into_iter().next() {
-        findings.push(Finding::error(
-            TOPIC,
-            facts.procedure,
-            format!(
-                "{} has '#SBATCH --{one}', and --{other} is asked for as well: sbatch refuses them together",
-                path.display()
-            ),
+        let path = path.display();
+        findings.error(
+            format!("{path} has '#SBATCH --{one}', and --{other} is asked for as well: sbatch refuses them together"),
             "keep one of them; mem: \"\" at the procedure passes no --mem",
-        ));
+        );
     }
 }
 
@@ -158,7 +126,7 @@ fn is_same(name: &str, one: &str, other: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::Level;
+    use super::super::super::{Level, testing};
     use super::*;
     use crate::executor::script;
     use crate::model::procedure::Resources;
@@ -192,14 +160,11 @@ mod tests {
                 sbatch_args: Arguments::from_iter([sbatch_args.to_owned()]),
                 ..Resources::default()
             };
-            let mut findings = Vec::new();
-            let script = format!("#!/bin/sh\n{script}\n");
-            memory(
-                &facts(&resources, true),
-                Path::new("/s"),
-                &script::header::options(script.as_bytes()),
-                &mut findings,
-            );
+            let (script, facts) = (format!("#!/bin/sh\n{script}\n"), facts(&resources, true));
+            let asked = script::header::options(script.as_bytes());
+            let findings = testing::judged(|out| {
+                memory(&facts, Path::new("/s"), &asked, out);
+            });
             let found: Vec<_> = findings.iter().map(|f| (f.level, f.text.clone())).collect();
             assert_eq!(found.len(), usize::from(both.is_some()), "{found:?}");
             if let (Some((one, other)), [(level, text)]) = (both, &found[..]) {
@@ -232,14 +197,9 @@ mod tests {
         };
         let texts = |script: &str, has_log_dir: bool| -> Vec<(Level, String)> {
             let facts = facts(&resources, has_log_dir);
-            let mut findings = Vec::new();
             let script = format!("#!/bin/sh\n{script}\n");
-            judge(
-                &facts,
-                Path::new("/s"),
-                &script::header::options(script.as_bytes()),
-                &mut findings,
-            );
+            let asked = script::header::options(script.as_bytes());
+            let findings = testing::judged(|out| judge(&facts, Path::new("/s"), &asked, out));
             findings.into_iter().map(|f| (f.level, f.text)).collect()
         };
         for same in [

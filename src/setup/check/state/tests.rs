@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::testing;
+use super::super::{Finding, testing};
 use super::*;
 use crate::model::state::State;
 use crate::model::state::testing::row;
@@ -51,27 +51,31 @@ fn without_output(session: &str) -> TaskRow {
     row
 }
 
+fn judged(seen: &Seen<'_>) -> Vec<Finding> {
+    testing::judged(|out| judge(seen, out))
+}
+
 fn one(seen: &Seen<'_>, level: Level, part: &str) {
-    testing::one(&judge(seen), level, part);
+    testing::one(&judged(seen), level, part);
 }
 
 #[test]
 fn a_sound_state_is_one_line() {
     let (config, mut study) = (config(), study(&[complete("bids")]));
-    let findings = judge(&seen(&config, &study));
+    let findings = judged(&seen(&config, &study));
     assert_eq!(findings.len(), 1, "{findings:#?}");
     assert!(findings[0].text.contains("rows: 3"));
     let private = Seen {
         modes: (Some(0o600), Some(0o700)),
         ..seen(&config, &study)
     };
-    assert_eq!(judge(&private).len(), 1);
+    assert_eq!(judged(&private).len(), 1);
     study.journal_entries = 3;
     let held = Seen {
         lock: Some(LockStanding::Held("run by alice".to_owned())),
         ..seen(&config, &study)
     };
-    assert!(judge(&held).iter().all(|f| f.level == Level::Ok));
+    assert!(judged(&held).iter().all(|f| f.level == Level::Ok));
 }
 
 #[test]
@@ -134,11 +138,11 @@ fn rows_that_nobody_knows_any_more_are_told() {
         sessions: None,
         ..seen(&config, &rows)
     };
-    assert_eq!(judge(&unknown).len(), 1);
+    assert_eq!(judged(&unknown).len(), 1);
     // A row of subject scope belongs to the subject.
     let mut subject = complete("bids");
     subject.key.session = "".into();
-    assert_eq!(judge(&seen(&config, &study(&[subject]))).len(), 1);
+    assert_eq!(judged(&seen(&config, &study(&[subject]))).len(), 1);
 }
 
 #[test]
@@ -146,7 +150,7 @@ fn a_procedure_that_never_completes_is_told() {
     let config = config();
     let mut never = study(&[without_output("ses-01")]);
     assert_eq!(
-        judge(&seen(&config, &never)).len(),
+        judged(&seen(&config, &never)).len(),
         1,
         "one alone says nothing"
     );
@@ -154,5 +158,5 @@ fn a_procedure_that_never_completes_is_told() {
     one(&seen(&config, &never), Level::Warning, "3 jobs ended well");
     let mut some = study(&[complete("bids")]);
     some.attempts = never.attempts;
-    assert_eq!(judge(&seen(&config, &some)).len(), 1);
+    assert_eq!(judged(&seen(&config, &some)).len(), 1);
 }

@@ -68,7 +68,7 @@ fn a_wrong_path_is_told_with_the_right_one() {
         hint("study/dicm"),
         format!("did you mean {}?", at("study/dicom").display())
     );
-    assert!(hint("stdy/dicom").contains(&format!("did you mean {}?", at("study").display())));
+    assert_eq!(hint("stdy/dicom"), hint("study/dicm"));
     assert!(hint("study/other").contains("mounted"));
     assert_eq!(hint("file"), "give a directory");
     assert!(target("--bids-root", &at("study/bids")).unwrap());
