@@ -296,7 +296,7 @@ impl Context {
     }
 
     /// The names of the configuration, then those that only the state knows.
-    fn procedure_names<'a>(&'a self, state: Option<&'a State>) -> Vec<&'a str> {
+    pub fn procedure_names<'a>(&'a self, state: Option<&'a State>) -> Vec<&'a str> {
         let configured = self.config.procedures.iter();
         let mut names: Vec<&str> = configured.map(|(_, procedure)| &*procedure.name).collect();
         for row in state.into_iter().flat_map(State::rows) {

@@ -176,7 +176,6 @@ fn notify(
         let (old, fresh): (Vec<&Matter>, Vec<&Matter>) = list
             .iter()
             .partition(|matter| before.contains(&matter.name));
-        let mut known = list.as_slice();
         let is_told = fresh.is_empty() || {
             let message = digest::message(&Digest {
                 fresh: &fresh,
@@ -189,16 +188,9 @@ fn notify(
             });
             deliver(config, channel, &message, printer)
         };
-        let old: Vec<Matter>;
-        if !is_told {
-            undelivered += 1;
-            old = list
-                .iter()
-                .filter(|matter| before.contains(&matter.name))
-                .cloned()
-                .collect();
-            known = &old;
-        }
+        undelivered += u64::from(!is_told);
+        // What was not handed over is told again.
+        let known = old.into_iter().chain(fresh.into_iter().filter(|_| is_told));
         told.insert((*channel).to_owned(), standing(&world, known, before));
     }
     if told != memory.told || undelivered > 0 {

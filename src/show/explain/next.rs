@@ -14,6 +14,7 @@ use crate::model::job::ExecutorKind;
 use crate::model::procedure::Resources;
 use crate::model::procedure::options::Arguments;
 use crate::model::state::TaskRow;
+use crate::show::tables::Standing;
 
 /// Describes a submission that was not made yet.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -110,17 +111,13 @@ fn due(
     row: Option<&TaskRow>,
     outputs: &Findings,
 ) -> Option<Due> {
+    let is_left = matches!(
+        planned.decision,
+        Decision::Skip(Skip::NoDicom | Skip::NotSelected)
+    );
     match &planned.decision {
         Decision::Submit(due) => return Some(*due),
-        Decision::Skip(
-            Skip::Complete
-            | Skip::Stale(_)
-            | Skip::Excluded
-            | Skip::NotApplicable
-            | Skip::InFlight { .. }
-            | Skip::NoDicom
-            | Skip::NotSelected,
-        ) => return None,
+        other if is_left || is_over(other) => return None,
         Decision::Skip(_) => {}
     }
     let reason = row
@@ -133,6 +130,16 @@ fn due(
         },
         None => Due::New,
     })
+}
+
+/// True if nothing is submitted for the task however long one waits, or something is at work on it.
+pub(super) fn is_over(decision: &Decision) -> bool {
+    let standing = Standing::of(decision);
+    standing.is_in_flight()
+        || matches!(
+            standing,
+            Standing::Complete | Standing::Excluded | Standing::NotApplicable
+        )
 }
 
 /// What a job asks for, as options of sbatch.
