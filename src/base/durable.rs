@@ -67,8 +67,22 @@ const TRIES: usize = 3;
 const TEMPORARY: &str = ".tmp-";
 
 /// What to do where a file may not become as large as it must (`EFBIG`). Neither room nor permission is missing.
-pub const TOO_LARGE_HINT: &str = "a limit on the size of files stands in the way: call `ulimit -f unlimited` before the program (in the \
+const TOO_LARGE_HINT: &str = "a limit on the size of files stands in the way: call `ulimit -f unlimited` before the program (in the \
      crontab's line too) and run again; what was recorded before is kept, jobs that were submitted among it";
+
+/// What a person can do about an error of the file system; the error itself names the file.
+pub fn hint(error: &io::Error) -> Option<&'static str> {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(
+            "make room on that file system, or raise the quota, and run again; what was recorded before is kept",
+        ),
+        io::ErrorKind::FileTooLarge => Some(TOO_LARGE_HINT),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Some(
+            "this user needs access to that directory and the files in it: the program makes and replaces files there",
+        ),
+        _ => None,
+    }
+}
 
 impl<I: PartialEq> Replacement<'_, I> {
     /// Replaces the file.

@@ -15,12 +15,17 @@ use crate::store::state_file::{LockedStore, StateError, Store};
 /// The version of the file's form that is written. Others are refused.
 const FORMAT: u32 = 1;
 
-/// Holds what the control file says.
-#[derive(Debug, Clone, Default)]
+/// What the control file says.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Control {
+    format: u32,
+    #[serde(default, skip_serializing_if = "Switch::is_empty")]
     pub study: Switch,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub procedures: BTreeMap<Arc<str>, Switch>,
     /// The bytes that this was read from. None: there was no file.
+    #[serde(skip)]
     origin: Option<Vec<u8>>,
 }
 
@@ -55,17 +60,6 @@ pub enum PauseCause {
     },
     /// So many jobs in a row failed.
     Failures { count: u32 },
-}
-
-/// Is the file's form.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Text {
-    format: u32,
-    #[serde(default, skip_serializing_if = "Switch::is_empty")]
-    study: Switch,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    procedures: BTreeMap<Arc<str>, Switch>,
 }
 
 /// Is the one field that every version has.
@@ -130,26 +124,24 @@ impl Control {
                 version.format
             ));
         }
-        let text: Text = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+        let control: Self = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
         Ok(Self {
-            study: text.study,
-            procedures: text.procedures,
             origin: Some(bytes),
+            ..control
         })
     }
 
     /// Returns the bytes of the file; none if there is nothing to say.
     fn to_bytes(&self) -> Result<Option<Vec<u8>>, serde_json::Error> {
-        let mut text = Text {
+        let mut control = Self {
             format: FORMAT,
-            study: self.study.clone(),
-            procedures: self.procedures.clone(),
+            ..self.clone()
         };
-        text.procedures.retain(|_, switch| !switch.is_empty());
-        if text.study.is_empty() && text.procedures.is_empty() {
+        control.procedures.retain(|_, switch| !switch.is_empty());
+        if control.study.is_empty() && control.procedures.is_empty() {
             return Ok(None);
         }
-        let mut bytes = serde_json::to_vec_pretty(&text)?;
+        let mut bytes = serde_json::to_vec_pretty(&control)?;
         bytes.push(b'\n');
         Ok(Some(bytes))
     }

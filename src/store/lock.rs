@@ -43,7 +43,7 @@ use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, Utc};
 
-use crate::base::durable::TOO_LARGE_HINT;
+use crate::base::durable;
 
 use self::attempt::{Attempt, Held};
 use self::file::Seen;
@@ -197,17 +197,11 @@ impl LockError {
             }
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound => "make the directory of the state file first",
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                    "commands that write need a directory of the state file in which this user may make files"
-                }
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    "make room (or raise the quota) where the state file is"
-                }
-                io::ErrorKind::FileTooLarge => TOO_LARGE_HINT,
                 io::ErrorKind::Unsupported => {
                     "the lock needs a file system with hard links; keep the state file on another one"
                 }
-                _ => "check the file system of the state file and run again",
+                _ => durable::hint(source)
+                    .unwrap_or("check the file system of the state file and run again"),
             },
         }
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::audit_log;
 use super::control::Control;
-use super::journal::{self, JournalError, Salvaged};
+use super::journal::{self, Salvaged};
 use super::schema::{Contents, file};
 use crate::base::durable;
 use crate::model::job::is_same_study;
@@ -54,6 +54,13 @@ impl<T> Found<T> {
         match self {
             Self::Read(value) => Some(value),
             Self::Missing | Self::Damaged { .. } | Self::Unusable(_) => None,
+        }
+    }
+
+    fn usable(self) -> Result<Self, StateError> {
+        match self {
+            Self::Unusable(error) => Err(error),
+            found => Ok(found),
         }
     }
 
@@ -186,31 +193,19 @@ impl Sources {
     }
 
     /// Refuses sources of which nobody knows what they say: a rebuilt state could miss their rows.
-    pub fn require_usable(self) -> Result<Self, StateError> {
-        let mut sources = self;
-        for file in [&mut sources.state, &mut sources.attempts] {
-            take_error(file, |_| true)?;
-        }
+    pub fn require_usable(mut self) -> Result<Self, StateError> {
+        self.state = self.state.usable()?;
+        self.attempts = self.attempts.usable()?;
+        self.journal = self.journal.usable()?;
+        self.audit = self.audit.usable()?;
         // A copy that is whole and not understood is left aside; there may be better sources.
-        take_error(&mut sources.backup, |error| {
-            !matches!(error, StateError::NotUnderstood { .. })
-        })?;
-        take_error(&mut sources.journal, |_| true)?;
-        take_error(&mut sources.audit, |_| true)?;
-        Ok(sources)
-    }
-}
-
-fn take_error<T>(
-    found: &mut Found<T>,
-    matters: impl Fn(&StateError) -> bool,
-) -> Result<(), StateError> {
-    match std::mem::replace(found, Found::Missing) {
-        Found::Unusable(error) if matters(&error) => Err(error),
-        other => {
-            *found = other;
-            Ok(())
+        if !matches!(
+            self.backup,
+            Found::Unusable(StateError::NotUnderstood { .. })
+        ) {
+            self.backup = self.backup.usable()?;
         }
+        Ok(self)
     }
 }
 
@@ -233,15 +228,13 @@ fn identity_of(path: &Path) -> Option<Identity> {
 }
 
 fn read_journal(store: &Store) -> (Found<Salvaged>, Option<(u64, u64)>) {
-    let unusable = |error: JournalError| Found::Unusable(StateError::Journal(error));
-    let mark = match store.journal_mark() {
-        Ok(mark) => mark,
-        Err(error) => return (Found::Unusable(error), None),
+    let read = || {
+        let mark = store.journal_mark()?;
+        Ok((journal::salvage(&store.paths.journal)?, mark))
     };
-    let found = match journal::salvage(&store.paths.journal) {
-        Ok(Some(salvaged)) => Found::Read(salvaged),
-        Ok(None) => Found::Missing,
-        Err(error) => unusable(error),
-    };
-    (found, mark)
+    match read() {
+        Ok((Some(salvaged), mark)) => (Found::Read(salvaged), mark),
+        Ok((None, mark)) => (Found::Missing, mark),
+        Err(error) => (Found::Unusable(error), None),
+    }
 }

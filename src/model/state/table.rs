@@ -170,39 +170,38 @@ impl State {
 
     /// Takes a row out; it goes to the attempts file.
     pub fn clear(&mut self, key: &TaskKey) -> Option<&TaskRow> {
-        let at = self.index.remove(key)?;
-        self.changed = true;
-        let row = self.rows.swap_remove(at);
-        if let Some(moved) = self.rows.get(at) {
-            self.index.insert(moved.key.clone(), at);
-        }
+        let row = self.forget(key)?;
         self.superseded.push(row);
         self.superseded.last()
     }
 
     /// Takes out the row of a submission that never became a job: there is nothing to keep.
     pub fn forget(&mut self, key: &TaskKey) -> Option<TaskRow> {
-        self.clear(key)?;
-        self.superseded.pop()
+        let at = self.index.remove(key)?;
+        self.changed = true;
+        let row = self.rows.swap_remove(at);
+        if let Some(moved) = self.rows.get(at) {
+            self.index.insert(moved.key.clone(), at);
+        }
+        Some(row)
     }
 
     /// Takes out the row of an attempt that never was, and puts back the row before if it has not
     /// gone to the attempts file yet. Returns whether it did.
     pub(crate) fn withdraw(&mut self, key: &TaskKey) -> bool {
-        let Some(&at) = self.index.get(key) else {
-            return false;
-        };
-        self.changed = true;
-        if let Some(before) = self.superseded.iter().rposition(|row| row.key == *key) {
-            self.rows[at] = self.superseded.remove(before);
-            return true;
+        let mut superseded = self.superseded.iter();
+        let before = superseded.rposition(|row| row.key == *key);
+        match (self.index.get(key), before) {
+            (Some(&at), Some(before)) => {
+                self.changed = true;
+                self.rows[at] = self.superseded.remove(before);
+                true
+            }
+            _ => {
+                self.forget(key);
+                false
+            }
         }
-        self.index.remove(key);
-        self.rows.swap_remove(at);
-        if let Some(moved) = self.rows.get(at) {
-            self.index.insert(moved.key.clone(), at);
-        }
-        false
     }
 
     /// Adds attempts that were found in the file beside a task's newest one.

@@ -9,10 +9,8 @@
 )]
 
 use std::collections::{BTreeMap, HashSet};
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
@@ -193,25 +191,22 @@ fn put(log: &Path, before: &Mark, after: &[u8]) -> Result<(), StateError> {
 /// Lists the archives of a log, the oldest month first.
 pub fn archives_of(log: &Path) -> io::Result<Vec<PathBuf>> {
     let log = std::fs::canonicalize(log).unwrap_or_else(|_| log.to_owned());
-    let (before, after) = around_month(&log);
-    let Some(directory) = log.parent() else {
-        return Ok(Vec::new());
+    let entries = match log.parent().map(std::fs::read_dir) {
+        Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        entries => entries.and_then(Result::ok),
     };
-    let entries = match std::fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
+    let begins = log.file_stem().unwrap_or_default().len() + 1;
     let mut found = Vec::new();
-    for entry in entries {
+    for entry in entries.into_iter().flatten() {
         let name = entry?.file_name();
         let month = name
             .as_encoded_bytes()
-            .strip_prefix(before.as_slice())
-            .and_then(|rest| rest.strip_suffix(after.as_slice()));
-        if month.is_some_and(is_month) {
-            found.push(directory.join(name));
-        }
+            .get(begins..begins + "2026-03".len());
+        let month = month.and_then(|month| std::str::from_utf8(month).ok());
+        let archive = month
+            .filter(|month| is_month(month))
+            .map(|month| archive_of(&log, month));
+        found.extend(archive.filter(|archive| archive.file_name() == Some(&name)));
     }
     found.sort();
     Ok(found)
@@ -222,34 +217,24 @@ pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     unpack(&read_regular(path)?)
 }
 
+/// `scheduler_audit.2026-03.jsonl.gz`
 fn archive_of(log: &Path, month: &str) -> PathBuf {
-    let (mut name, after) = around_month(log);
-    name.extend_from_slice(month.as_bytes());
-    name.extend(after);
-    log.with_file_name(OsString::from_vec(name))
-}
-
-/// Returns what stands before and after the month: `scheduler_audit.` and `.jsonl.gz`.
-fn around_month(log: &Path) -> (Vec<u8>, Vec<u8>) {
-    let mut before = log
-        .file_stem()
-        .unwrap_or_default()
-        .as_encoded_bytes()
-        .to_vec();
-    before.push(b'.');
-    let mut after = Vec::new();
+    let mut name = log.file_stem().unwrap_or_default().to_owned();
+    name.push(format!(".{month}"));
     if let Some(extension) = log.extension() {
-        after.push(b'.');
-        after.extend_from_slice(extension.as_encoded_bytes());
+        name.push(".");
+        name.push(extension);
     }
-    after.extend_from_slice(b".gz");
-    (before, after)
+    name.push(".gz");
+    log.with_file_name(name)
 }
 
 /// True for `2026-03`.
-fn is_month(text: &[u8]) -> bool {
-    let is_digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
-    text.len() == 7 && text.get(4) == Some(&b'-') && [0, 1, 2, 3, 5, 6].into_iter().all(is_digit)
+fn is_month(text: &str) -> bool {
+    let is_number =
+        |text: &str, digits| text.len() == digits && text.bytes().all(|b| b.is_ascii_digit());
+    text.split_once('-')
+        .is_some_and(|(year, month)| is_number(year, 4) && is_number(month, 2))
 }
 
 fn time_of(line: &[u8]) -> Option<DateTime<Utc>> {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::base::durable::TOO_LARGE_HINT;
+use crate::base::durable;
 
 /// Says why the journal cannot be written or read. Each names the file.
 #[derive(Debug, thiserror::Error)]
@@ -42,18 +42,8 @@ impl JournalError {
     /// Says what a person can do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Io { source, .. } | Self::NotRecorded { source, .. } => match source.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    "make room in the directory of the state file and run again; jobs that were submitted before are kept"
-                }
-                io::ErrorKind::FileTooLarge => TOO_LARGE_HINT,
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                    "the directory of the state file must be writable for the user who runs this program"
-                }
-                _ => {
-                    "check the file system of the state file and run again; what was recorded before is kept"
-                }
-            },
+            Self::Io { source, .. } | Self::NotRecorded { source, .. } => durable::hint(source)
+                .unwrap_or("check the file system of the state file and run again; what was recorded before is kept"),
             Self::FailedBefore { .. } => "see the first error of this run",
             Self::Replaced { .. } | Self::Shared { .. } => {
                 "another call works on this state without a working lock; run again once it has ended"

@@ -7,8 +7,8 @@ use crate::base::hex::hex;
 use arrow::array::{Array, ArrayRef, AsArray, GenericStringArray, OffsetSizeTrait};
 use arrow::compute::cast;
 use arrow::datatypes::{
-    DataType, Date32Type, Date64Type, Decimal128Type, Float32Type, Float64Type, Int32Type,
-    Int64Type, SchemaRef, TimeUnit, UInt64Type,
+    ArrowPrimitiveType, DataType, Date32Type, Date64Type, Decimal128Type, Float32Type, Float64Type,
+    Int32Type, Int64Type, SchemaRef, TimeUnit, UInt64Type,
 };
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
@@ -166,21 +166,17 @@ fn canonical(array: &ArrayRef, out: &mut Vec<u8>) -> Result<(), ArrowError> {
         | DataType::Int32
         | DataType::Duration(_)
         | DataType::Timestamp(_, _) => canonical(&cast(array, &DataType::Int64)?, out)?,
-        DataType::Int64 => numbers(array.as_primitive::<Int64Type>(), i64::to_le_bytes, out),
         DataType::UInt8 | DataType::UInt16 | DataType::UInt32 => {
             canonical(&cast(array, &DataType::UInt64)?, out)?;
         }
-        DataType::UInt64 => numbers(array.as_primitive::<UInt64Type>(), u64::to_le_bytes, out),
-        DataType::Float32 => numbers(array.as_primitive::<Float32Type>(), f32::to_le_bytes, out),
-        DataType::Float64 => numbers(array.as_primitive::<Float64Type>(), f64::to_le_bytes, out),
-        DataType::Date32 => numbers(array.as_primitive::<Date32Type>(), i32::to_le_bytes, out),
-        DataType::Date64 => numbers(array.as_primitive::<Date64Type>(), i64::to_le_bytes, out),
+        DataType::Int64 => numbers::<Int64Type, 8>(array, i64::to_le_bytes, out),
+        DataType::UInt64 => numbers::<UInt64Type, 8>(array, u64::to_le_bytes, out),
+        DataType::Float32 => numbers::<Float32Type, 4>(array, f32::to_le_bytes, out),
+        DataType::Float64 => numbers::<Float64Type, 8>(array, f64::to_le_bytes, out),
+        DataType::Date32 => numbers::<Date32Type, 4>(array, i32::to_le_bytes, out),
+        DataType::Date64 => numbers::<Date64Type, 8>(array, i64::to_le_bytes, out),
         DataType::Decimal128(_, _) => {
-            numbers(
-                array.as_primitive::<Decimal128Type>(),
-                i128::to_le_bytes,
-                out,
-            );
+            numbers::<Decimal128Type, 16>(array, i128::to_le_bytes, out);
         }
         _ => shown(array, out)?,
     }
@@ -209,13 +205,13 @@ fn texts<O: OffsetSizeTrait>(array: &GenericStringArray<O>, out: &mut Vec<u8>) {
 }
 
 /// Writes which values are there, then the values themselves.
-fn numbers<T: arrow::datatypes::ArrowPrimitiveType, const N: usize>(
-    array: &arrow::array::PrimitiveArray<T>,
+fn numbers<T: ArrowPrimitiveType, const N: usize>(
+    array: &ArrayRef,
     to_bytes: impl Fn(T::Native) -> [u8; N],
     out: &mut Vec<u8>,
 ) {
     out.reserve(array.len() * (N + 1));
-    for value in array {
+    for value in array.as_primitive::<T>() {
         out.push(u8::from(value.is_some()));
         if let Some(value) = value {
             out.extend_from_slice(&to_bytes(value));

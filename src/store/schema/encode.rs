@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, BooleanBuilder, Int32Builder, Int64Builder, StringBuilder,
-    TimestampMicrosecondBuilder, UInt32Array,
-};
+use arrow::array::{ArrayRef, BooleanBuilder, Int64Builder, StringBuilder, UInt32Array};
 use arrow::compute::take;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
+use super::{cast, data_type};
 use crate::model::state::TaskRow;
 use crate::model::state::columns::{COLUMNS, Kind, Value};
 
@@ -29,7 +27,8 @@ pub fn batch(
             builder.push((column.get)(row));
         }
     }
-    let mut columns: Vec<ArrayRef> = builders.into_iter().map(Builder::finish).collect();
+    let columns = builders.into_iter().map(Builder::finish);
+    let mut columns = columns.collect::<Result<Vec<ArrayRef>, ArrowError>>()?;
     if let Some(other_columns) = other_columns {
         let lines: UInt32Array = rows.iter().map(|row| row.other_columns).collect();
         for column in other_columns.columns() {
@@ -42,23 +41,18 @@ pub fn batch(
 /// One column that grows.
 enum Builder {
     Text(StringBuilder),
-    Time(TimestampMicrosecondBuilder),
-    Int32(Int32Builder),
-    Int64(Int64Builder),
+    /// Numbers and times, which become the column's own type at the end.
+    Number(Int64Builder, DataType),
     Flag(BooleanBuilder),
 }
 
 impl Builder {
     fn of(kind: Kind, rows: usize) -> Self {
-        match kind {
-            Kind::Time => {
-                Self::Time(TimestampMicrosecondBuilder::with_capacity(rows).with_timezone("UTC"))
-            }
-            Kind::Int32 => Self::Int32(Int32Builder::with_capacity(rows)),
-            Kind::Int64 => Self::Int64(Int64Builder::with_capacity(rows)),
-            Kind::Flag => Self::Flag(BooleanBuilder::with_capacity(rows)),
-            Kind::UniqueText => Self::Text(StringBuilder::with_capacity(rows, rows * 40)),
-            _ => Self::Text(StringBuilder::with_capacity(rows, rows * 12)),
+        let bytes = if kind == Kind::UniqueText { 40 } else { 12 };
+        match data_type(kind) {
+            DataType::Utf8 => Self::Text(StringBuilder::with_capacity(rows, rows * bytes)),
+            DataType::Boolean => Self::Flag(BooleanBuilder::with_capacity(rows)),
+            other => Self::Number(Int64Builder::with_capacity(rows), other),
         }
     }
 
@@ -66,26 +60,22 @@ impl Builder {
         let value = value.as_ref();
         match self {
             Self::Text(builder) => builder.append_option(value.and_then(Value::text)),
-            Self::Time(builder) => {
-                let time = value.and_then(Value::time);
-                builder.append_option(time.map(|time| time.timestamp_micros()));
-            }
-            Self::Int32(builder) => {
-                let number = value.and_then(Value::number);
-                builder.append_option(number.and_then(|number| i32::try_from(number).ok()));
-            }
-            Self::Int64(builder) => builder.append_option(value.and_then(Value::number)),
+            Self::Number(builder, _) => builder.append_option(value.and_then(|value| {
+                let micros = value.time().map(|time| time.timestamp_micros());
+                micros.or(value.number())
+            })),
             Self::Flag(builder) => builder.append_option(value.and_then(Value::flag)),
         }
     }
 
-    fn finish(self) -> ArrayRef {
-        match self {
+    fn finish(self) -> Result<ArrayRef, ArrowError> {
+        Ok(match self {
             Self::Text(mut builder) => Arc::new(builder.finish()),
-            Self::Time(mut builder) => Arc::new(builder.finish()),
-            Self::Int32(mut builder) => Arc::new(builder.finish()),
-            Self::Int64(mut builder) => Arc::new(builder.finish()),
+            Self::Number(mut builder, to) => {
+                let numbers: ArrayRef = Arc::new(builder.finish());
+                cast(&numbers, &to)?
+            }
             Self::Flag(mut builder) => Arc::new(builder.finish()),
-        }
+        })
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, new_null_array};
 use arrow::compute::{can_cast_types, concat};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::record_batch::RecordBatch;
 
 use super::cast;
 
@@ -17,82 +17,56 @@ pub fn join(
     first: Option<&RecordBatch>,
     second: Option<&RecordBatch>,
 ) -> Result<(Option<RecordBatch>, u32), ArrowError> {
-    let (first, second) = match (first, second) {
-        (None, None) => return Ok((None, 0)),
-        (Some(only), None) => return Ok((Some(only.clone()), 0)),
-        (None, Some(only)) => return Ok((Some(only.clone()), 0)),
-        (Some(first), Some(second)) => (first, second),
+    let (Some(first), Some(second)) = (first, second) else {
+        return Ok((first.or(second).cloned(), 0));
     };
     let before = u32::try_from(first.num_rows())
         .map_err(|_| ArrowError::ComputeError("too many rows".to_owned()))?;
-    let mut columns: Vec<Joined> = first
-        .schema()
-        .fields()
-        .iter()
-        .zip(first.columns())
-        .map(|(field, array)| Joined {
-            name: field.name().clone(),
-            first: Some(Arc::clone(array)),
-            second: None,
-        })
-        .collect();
-    for (field, array) in second.schema().fields().iter().zip(second.columns()) {
-        let partner = columns.iter_mut().find(|column| {
-            column.name == *field.name()
-                && column.second.is_none()
-                && column
-                    .first
-                    .as_ref()
-                    .is_some_and(|first| common(first, array).is_some())
+    // Each name with its column in the first and in the second.
+    let columns_of_first = named(first).map(|(name, array)| (name, Some(array), None));
+    let mut columns: Vec<(String, Option<ArrayRef>, Option<ArrayRef>)> = columns_of_first.collect();
+    for (name, array) in named(second) {
+        let partner = columns.iter_mut().find(|(known, first, second)| {
+            let fits = |first: &ArrayRef| common(first, &array).is_some();
+            *known == name && second.is_none() && first.as_ref().is_some_and(fits)
         });
         match partner {
-            Some(column) => column.second = Some(Arc::clone(array)),
-            None => columns.push(Joined {
-                name: free_name(field.name(), &columns),
-                first: None,
-                second: Some(Arc::clone(array)),
-            }),
+            Some((_, _, second)) => *second = Some(array),
+            None => {
+                let is_taken = |name: &str| columns.iter().any(|(known, ..)| known == name);
+                columns.push((free_name(name, is_taken), None, Some(array)));
+            }
         }
     }
-    let mut fields = Vec::new();
-    let mut arrays = Vec::new();
-    for column in columns {
-        let array = column.array(first.num_rows(), second.num_rows())?;
-        fields.push(Field::new(column.name, array.data_type().clone(), true));
-        arrays.push(array);
-    }
-    let options =
-        RecordBatchOptions::new().with_row_count(Some(first.num_rows() + second.num_rows()));
-    let joined =
-        RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)?;
-    Ok((Some(joined), before))
-}
-
-struct Joined {
-    name: String,
-    first: Option<ArrayRef>,
-    second: Option<ArrayRef>,
-}
-
-impl Joined {
-    fn array(&self, rows_first: usize, rows_second: usize) -> Result<ArrayRef, ArrowError> {
-        let (first, second) = match (&self.first, &self.second) {
-            (Some(first), Some(second)) => {
-                let kind = common(first, second).unwrap_or(DataType::Utf8);
-                (to(first, &kind)?, to(second, &kind)?)
-            }
-            (Some(first), None) => (
-                Arc::clone(first),
-                new_null_array(first.data_type(), rows_second),
-            ),
-            (None, Some(second)) => (
-                new_null_array(second.data_type(), rows_first),
-                Arc::clone(second),
-            ),
-            (None, None) => return Ok(new_null_array(&DataType::Null, rows_first + rows_second)),
+    let mut joined = Vec::with_capacity(columns.len());
+    for (name, of_first, of_second) in columns {
+        let kind = match (&of_first, &of_second) {
+            (Some(a), Some(b)) => common(a, b).unwrap_or(DataType::Utf8),
+            (one, other) => one
+                .as_ref()
+                .or(other.as_ref())
+                .map_or(DataType::Null, |array| array.data_type().clone()),
         };
-        concat(&[first.as_ref(), second.as_ref()])
+        let part = |array: Option<ArrayRef>, rows| match array {
+            Some(array) if *array.data_type() != DataType::Null => cast(&array, &kind),
+            _ => Ok(new_null_array(&kind, rows)),
+        };
+        let (a, b) = (
+            part(of_first, first.num_rows())?,
+            part(of_second, second.num_rows())?,
+        );
+        joined.push((name, concat(&[a.as_ref(), b.as_ref()])?, true));
     }
+    Ok((
+        Some(RecordBatch::try_from_iter_with_nullable(joined)?),
+        before,
+    ))
+}
+
+fn named(batch: &RecordBatch) -> impl Iterator<Item = (String, ArrayRef)> {
+    let fields = batch.schema_ref().fields().iter();
+    let columns = batch.columns().iter().map(Arc::clone);
+    fields.map(|field| field.name().clone()).zip(columns)
 }
 
 /// Returns a type that holds the values of both.
@@ -111,21 +85,8 @@ fn common(first: &ArrayRef, second: &ArrayRef) -> Option<DataType> {
     (castable && !bytes).then_some(DataType::Utf8)
 }
 
-fn to(array: &ArrayRef, kind: &DataType) -> Result<ArrayRef, ArrowError> {
-    match array.data_type() {
-        same if same == kind => Ok(Arc::clone(array)),
-        DataType::Null => Ok(new_null_array(kind, array.len())),
-        _ => cast(array, kind),
-    }
-}
-
-fn free_name(name: &str, columns: &[Joined]) -> String {
-    let taken = |name: &str| columns.iter().any(|column| column.name == name);
-    if !taken(name) {
-        return name.to_owned();
-    }
-    (2..)
-        .map(|count| format!("{name}_{count}"))
-        .find(|name| !taken(name))
-        .unwrap_or_else(|| name.to_owned())
+fn free_name(name: String, is_taken: impl Fn(&str) -> bool) -> String {
+    let numbered = (2..).map(|count| format!("{name}_{count}"));
+    let mut names = std::iter::once(name.clone()).chain(numbered);
+    names.find(|name| !is_taken(name)).unwrap_or_default()
 }

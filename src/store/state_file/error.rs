@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::base::durable::{ReplaceError, TOO_LARGE_HINT};
+use crate::base::durable;
+use crate::base::durable::ReplaceError;
 use crate::store::journal::JournalError;
 use crate::store::lock::LockError;
 use crate::store::schema::{FORMAT_VERSION, ReadError};
@@ -68,7 +69,10 @@ impl StateError {
     /// Says what to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Io { path, source, .. } => io_hint(path, source),
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::IsADirectory => {
+                Some("state_file must be a file".to_owned())
+            }
+            Self::Io { source, .. } => durable::hint(source).map(str::to_owned),
             Self::Damaged { .. } => Some(DAMAGE_HINT.to_owned()),
             Self::NotUnderstood { path, .. } => Some(format!(
                 "correct {} with the program that wrote it (for example pandas); it was not changed",
@@ -131,24 +135,3 @@ impl StateError {
 /// What to do about a file that is damaged.
 const DAMAGE_HINT: &str = "it was not changed; `snbb-scheduler state repair` shows what can be rebuilt from the copy before it, \
      the journal, the audit log and Slurm";
-
-fn io_hint(path: &Path, source: &io::Error) -> Option<String> {
-    let directory = path.parent().unwrap_or(path).display();
-    match source.kind() {
-        io::ErrorKind::StorageFull => Some(format!(
-            "make room on the file system of {directory}; the state is whole"
-        )),
-        io::ErrorKind::QuotaExceeded => Some(format!(
-            "make room in your quota for {directory}; the state is whole"
-        )),
-        io::ErrorKind::FileTooLarge => Some(TOO_LARGE_HINT.to_owned()),
-        io::ErrorKind::ReadOnlyFilesystem => Some(format!(
-            "the file system of {directory} is mounted read-only"
-        )),
-        io::ErrorKind::PermissionDenied => Some(format!(
-            "this user needs access to {directory} and the files in it (the program replaces files there)"
-        )),
-        io::ErrorKind::IsADirectory => Some("state_file must be a file".to_owned()),
-        _ => None,
-    }
-}

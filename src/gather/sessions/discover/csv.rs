@@ -7,9 +7,7 @@ mod ids;
 mod lines;
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::base::regular::{read_regular, words};
 use crate::gather::sessions::discover::Discovery;
@@ -90,36 +88,21 @@ fn from_bytes(
     rows.finish(file)
 }
 
-/// Holds an id as it stands in the file, and where.
-#[derive(Debug, Clone)]
-struct Written {
-    text: String,
+/// An id as it is written in the file, and where.
+#[derive(Clone, Copy)]
+struct Written<'a> {
+    text: &'a str,
     line: usize,
 }
 
-impl Written {
-    fn new(text: &str, line: usize) -> Self {
-        Self {
-            text: text.to_owned(),
-            line,
-        }
-    }
-}
-
-/// Holds what was taken over of the first row of a pair.
-#[derive(Debug)]
-struct First {
-    written_session: Written,
-    dicom: Option<String>,
-}
-
 /// Collects rows into sessions and things to report.
-#[derive(Debug, Default)]
-struct Rows {
+#[derive(Default)]
+struct Rows<'a> {
     subjects_are_numbers: bool,
     sessions_are_numbers: bool,
-    sessions: BTreeMap<(SubjectLabel, SessionLabel), First>,
-    subjects: BTreeMap<SubjectLabel, Written>,
+    /// Each with the id and the path of its first row.
+    sessions: BTreeMap<(SubjectLabel, SessionLabel), (Written<'a>, Option<&'a str>)>,
+    subjects: BTreeMap<SubjectLabel, Written<'a>>,
     problems: Vec<String>,
     without_id: Vec<usize>,
     other_ids: Vec<String>,
@@ -128,8 +111,8 @@ struct Rows {
     prefixed: Vec<String>,
 }
 
-impl Rows {
-    fn add(&mut self, line: usize, subject: &str, session: &str, dicom: &str) {
+impl<'a> Rows<'a> {
+    fn add(&mut self, line: usize, subject: &'a str, session: &'a str, dicom: &'a str) {
         let (Some(subject_id), Some(session_id)) = (value(subject), value(session)) else {
             self.without_id.push(line);
             return;
@@ -157,8 +140,8 @@ impl Rows {
             ));
             return;
         }
-        let dicom = value(dicom).map(|_| dicom.to_owned());
-        if dicom.as_ref().is_some_and(|path| path.contains('\0')) {
+        let dicom = value(dicom).map(|_| dicom);
+        if dicom.is_some_and(|path| path.contains('\0')) {
             self.problems
                 .push(format!("line {line}: {DICOM_COL} holds a NUL"));
             return;
@@ -172,59 +155,31 @@ impl Rows {
                     .push(format!("'{id}' is {label} (line {line})"));
             }
         }
-        self.add_subject(&subject, Written::new(subject_id, line));
-        self.add_session((subject, session), Written::new(session_id, line), dicom);
-    }
-
-    /// Two ids of one subject are told.
-    fn add_subject(&mut self, subject: &SubjectLabel, written: Written) {
-        match self.subjects.entry(subject.clone()) {
-            Entry::Vacant(entry) => {
-                entry.insert(written);
-            }
-            Entry::Occupied(entry) if entry.get().text != written.text => {
-                let other = entry.get();
-                self.other_ids.push(format!(
-                    "'{}' (line {}) and '{}' (line {}) are both {subject}",
-                    other.text, other.line, written.text, written.line
-                ));
-            }
-            Entry::Occupied(_) => {}
+        let text = subject_id;
+        let first = self.subjects.entry(subject.clone());
+        let first = *first.or_insert(Written { text, line });
+        self.compare_ids(first, Written { text, line }, subject.as_str());
+        let (text, what) = (session_id, format!("{session} of {subject}"));
+        let place = format!("{subject} {session}");
+        // The first row of a session counts.
+        let first = self.sessions.entry((subject, session));
+        let (first, path) = *first.or_insert((Written { text, line }, dicom));
+        self.compare_ids(first, Written { text, line }, &what);
+        if path != dicom {
+            self.other_paths.push(format!(
+                "{place} (line {} counts, line {line} does not)",
+                first.line
+            ));
         }
     }
 
-    /// The first row of a session counts; where a later one differs is told.
-    fn add_session(
-        &mut self,
-        session: (SubjectLabel, SessionLabel),
-        written: Written,
-        dicom: Option<String>,
-    ) {
-        match self.sessions.entry(session) {
-            Entry::Vacant(entry) => {
-                entry.insert(First {
-                    written_session: written,
-                    dicom,
-                });
-            }
-            Entry::Occupied(entry) => {
-                let (subject, session) = entry.key();
-                let first = entry.get();
-                let other = &first.written_session;
-                let line = written.line;
-                if other.text != written.text {
-                    self.other_ids.push(format!(
-                        "'{}' (line {}) and '{}' (line {line}) are both {session} of {subject}",
-                        other.text, other.line, written.text
-                    ));
-                }
-                if first.dicom != dicom {
-                    self.other_paths.push(format!(
-                        "{subject} {session} (line {} counts, line {line} does not)",
-                        other.line
-                    ));
-                }
-            }
+    /// Notes two ids that become one label.
+    fn compare_ids(&mut self, first: Written<'_>, other: Written<'_>, what: &str) {
+        if first.text != other.text {
+            self.other_ids.push(format!(
+                "'{}' (line {}) and '{}' (line {}) are both {what}",
+                first.text, first.line, other.text, other.line
+            ));
         }
     }
 
@@ -273,13 +228,10 @@ impl Rows {
         let sessions = self.sessions.into_iter();
         Ok(Discovery {
             sessions: sessions
-                .map(|((subject, session), first)| Session {
+                .map(|((subject, session), (_, dicom))| Session {
                     subject,
                     session,
-                    dicom: match first.dicom {
-                        Some(path) => Dicom::At(Arc::from(Path::new(&path))),
-                        None => Dicom::Missing,
-                    },
+                    dicom: dicom.map_or(Dicom::Missing, |path| Dicom::At(Path::new(path).into())),
                 })
                 .collect(),
             notes,
