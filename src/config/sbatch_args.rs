@@ -16,13 +16,10 @@ pub(super) fn read(value: &Value<'_>) -> Option<Arguments> {
     let items = value.items()?;
     let texts = items.iter().enumerate();
     let arguments = Arguments::parse(texts.filter_map(|(at, item)| Some((at, item.text()?))));
-    let mut may_be_value = false;
     for argument in arguments.iter() {
         if let Some(item) = items.get(argument.at) {
-            check(item, argument, may_be_value);
+            check(item, argument);
         }
-        // Nobody knows whether an unknown option takes a value.
-        may_be_value = argument.option.is_none() && argument.word.starts_with("--");
     }
     // Its answers name no cluster, so that nobody could tell whose job an id is.
     if options::clusters(&arguments).contains(&"all") {
@@ -34,13 +31,12 @@ pub(super) fn read(value: &Value<'_>) -> Option<Arguments> {
     Some(arguments)
 }
 
-fn check(item: &Value<'_>, argument: &Argument, may_be_value: bool) {
+fn check(item: &Value<'_>, argument: &Argument) {
     let word = &argument.word;
     let Some(option) = argument.option else {
-        let is_value = may_be_value && word != ":" && word != "-";
         if word == "--" || word.starts_with("--=") {
             item.problem(format!("'{word}' is no option of sbatch"));
-        } else if !argument.is_option() && !is_value {
+        } else if !argument.is_option() {
             item.problem_with(
                 format!("'{word}' is no option: sbatch would take it for the script"),
                 "write an option and its value as one entry, such as --nice=100",

@@ -37,7 +37,7 @@ pub fn check(site: &Site, key: &'static str, findings: &mut Findings) {
         "bids_root" => (&config.bids_root, Some(SessionSource::Bids)),
         _ => (&config.derivatives_root, None),
     };
-    let writes_here = |procedure: &&Procedure| match procedure.output_dir.as_os_str().is_empty() {
+    let writes_here = |procedure: &&Procedure| match procedure.is_below_bids() {
         true => key == "bids_root",
         false => key == "derivatives_root",
     };

@@ -25,10 +25,9 @@ pub struct Argument {
 impl Arguments {
     /// Reads words with their places.
     pub fn parse(words: impl IntoIterator<Item = (usize, String)>) -> Self {
-        let mut words = words.into_iter();
+        let mut words = words.into_iter().peekable();
         let mut found = Vec::new();
         while let Some((at, word)) = words.next() {
-            let mut next = || words.next().map(|(_, word)| word);
             let mut add = |option, letter, value: Option<String>, words: Vec<String>| {
                 let word = word.clone();
                 found.push(Argument {
@@ -46,8 +45,14 @@ impl Arguments {
                     None => (long, None),
                 };
                 let option = by_name(name);
-                let is_open = value.is_none() && takes_value(option);
-                let separate = is_open.then(&mut next).flatten();
+                let separate = match option {
+                    _ if value.is_some() || name.is_empty() => None,
+                    Some(option) if option.takes != Takes::Value => None,
+                    Some(_) => words.next(),
+                    // Nobody knows whether it takes a value, but an option is not taken for one.
+                    None => words.next_if(|(_, next)| !next.starts_with('-')),
+                };
+                let separate = separate.map(|(_, word)| word);
                 let words = [Some(word.clone()), separate.clone()];
                 let words = words.into_iter().flatten().collect();
                 add(option, None, value.or(separate), words);
@@ -63,7 +68,7 @@ impl Arguments {
                 if !takes_value(option) {
                     add(option, Some(letter), None, vec![format!("-{letter}")]);
                 } else if rest.is_empty() {
-                    let value = next();
+                    let value = words.next().map(|(_, word)| word);
                     let mut words = vec![format!("-{letter}")];
                     words.extend(value.clone());
                     add(option, Some(letter), value, words);
