@@ -35,6 +35,29 @@ fn study() -> (Study, FakeSlurm) {
     (study, slurm)
 }
 
+/// Deletes the state and all files beside it.
+fn forget(study: &Study, with_log: bool) {
+    for file in fs::read_dir(study.at("")).unwrap() {
+        let file = file.unwrap();
+        let name = file.file_name().into_string().unwrap();
+        if name.starts_with("state.") || with_log && name.ends_with(".jsonl") {
+            fs::remove_file(file.path()).unwrap();
+        }
+    }
+}
+
+/// The login node of a cluster whose Slurm has none of the jobs.
+fn go_to(slurm: &FakeSlurm, cluster: &str) {
+    if cluster == "alpha" {
+        fs::remove_dir(slurm.at("jobs")).unwrap();
+        fs::rename(slurm.at("away"), slurm.at("jobs")).unwrap();
+    } else {
+        fs::rename(slurm.at("jobs"), slurm.at("away")).unwrap();
+        fs::create_dir(slurm.at("jobs")).unwrap();
+    }
+    fs::write(slurm.at("config"), format!("ClusterName = {cluster}\n")).unwrap();
+}
+
 const BEGUN: [&str; 2] = [
     "a sub-1 ses-1: pending queued",
     "a sub-2 ses-1: pending submitting",
@@ -63,16 +86,7 @@ fn attack_the_home_cluster_is_known_from_the_copy_when_the_state_is_gone() {
 #[test]
 fn attack_a_login_node_of_another_cluster_changes_and_submits_nothing() {
     let (study, slurm) = study();
-    let elsewhere = |name: &str| {
-        fs::rename(slurm.at("jobs"), slurm.at("away")).unwrap();
-        fs::create_dir(slurm.at("jobs")).unwrap();
-        fs::write(slurm.at("config"), format!("ClusterName = {name}\n")).unwrap();
-    };
-    let back = || {
-        fs::remove_dir(slurm.at("jobs")).unwrap();
-        fs::rename(slurm.at("away"), slurm.at("jobs")).unwrap();
-    };
-    elsewhere("beta");
+    go_to(&slurm, "beta");
     for command in [
         &["run"][..],
         &["run", "--skip-monitor"],
@@ -92,8 +106,7 @@ fn attack_a_login_node_of_another_cluster_changes_and_submits_nothing() {
     assert_eq!(study.call(&["run"]).code, 5);
     assert_eq!(study.statuses(), BEGUN);
     assert_eq!((slurm.calls("sbatch"), slurm.calls("scancel")), (2, 0));
-    back();
-    fs::write(slurm.at("config"), "ClusterName = alpha\n").unwrap();
+    go_to(&slurm, "alpha");
     study.ok(&["run"]);
     assert_eq!(study.statuses(), FOUND);
     assert_eq!(slurm.calls("sbatch"), 2);
@@ -149,6 +162,92 @@ fn attack_jobs_that_a_wrapper_submits_as_a_service_user_are_not_lost() {
     slurm.give_away();
     study.ok(&["monitor"]);
     assert_eq!(study.statuses()[2..], ["a sub-3 ses-1: pending queued"]);
+}
+
+#[test]
+fn attack_jobs_of_a_service_user_are_taken_back_after_the_state_is_gone() {
+    for with_log in [false, true] {
+        let (study, slurm) = study();
+        slurm.give_away();
+        forget(&study, with_log);
+        for _ in 0..2 {
+            study.ok(&["run"]);
+            assert_eq!(study.statuses(), FOUND, "{with_log}");
+            assert_eq!(slurm.calls("sbatch"), 2, "{with_log}");
+        }
+    }
+}
+
+#[test]
+fn attack_jobs_of_a_service_user_are_taken_back_after_the_state_was_rolled_back() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    let before = study.read_bytes("state.parquet");
+    study.scan(&["sub-3/ses-1"]);
+    study.ok(&["run"]);
+    slurm.give_away();
+    slurm.set_all("RUNNING");
+    study.ok(&["monitor"]);
+    for command in ["monitor", "run"] {
+        forget(&study, false);
+        fs::write(study.at("state.parquet"), &before).unwrap();
+        study.ok(&[command]);
+        study.ok(&["run", "--skip-monitor"]);
+        assert_eq!(slurm.calls("sbatch"), 3, "{command}");
+        assert_eq!(study.statuses()[2], "a sub-3 ses-1: running running");
+    }
+}
+
+/// `scontrol requeue` brings a job back under its id.
+#[test]
+fn attack_a_requeued_job_of_a_service_user_is_seen() {
+    let (study, slurm) = study();
+    study.ok(&["monitor"]);
+    slurm.give_away();
+    for command in ["monitor", "run", "retry"] {
+        slurm.set_all("FAILED 3:0");
+        study.ok(&["monitor"]);
+        let failed = "a sub-1 ses-1: failed exit_code";
+        assert_eq!(study.statuses()[0], failed);
+        slurm.set_all("RUNNING");
+        study.call(&[command]);
+        let running = "a sub-1 ses-1: running running";
+        assert_eq!(study.statuses()[0], running, "{command}");
+    }
+    assert_eq!(slurm.calls("sbatch"), 2);
+}
+
+/// The jobs of all users are asked for only if one may be the study's.
+#[test]
+fn what_the_owners_queue_and_accounting_show_is_asked_for_once() {
+    let (study, slurm) = study();
+    study.ok(&["monitor"]);
+    study.write("derivatives/a/sub-1/ses-1/done", "x");
+    slurm.set("1001", "COMPLETED");
+    slurm.set("1002", "FAILED 3:0");
+    study.ok(&["monitor"]);
+    for command in ["monitor", "run"] {
+        let calls = slurm.calls("squeue");
+        study.ok(&[command]);
+        assert_eq!(slurm.calls("squeue"), calls + 1, "{command}");
+    }
+}
+
+#[test]
+fn attack_retry_on_another_cluster_clears_nothing() {
+    let (study, slurm) = study();
+    study.ok(&["monitor"]);
+    slurm.set_all("FAILED 3:0");
+    study.ok(&["monitor"]);
+    let failed = study.statuses();
+    go_to(&slurm, "beta");
+    let said = study.call(&["retry"]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("not cleared"), "{}", said.err);
+    assert_eq!(study.statuses(), failed);
+    go_to(&slurm, "alpha");
+    study.ok(&["retry"]);
+    assert_eq!(study.statuses(), [""; 0]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use chrono::{DateTime, Duration, Utc};
 
 use super::chrono_duration;
 use super::disk::{Asked, Disk};
+use super::lost::may_lack_rows;
 use crate::decide::reconcile;
 use crate::decide::reconcile::{OutputSource, Patience};
 use crate::executor::{Answer, Executor, Observation, OtherExecutor, Phase, Question};
@@ -154,6 +155,7 @@ pub(super) fn look_at_queue(
     executor.set_deadline(config.deadline);
     let mut question = queue_question(config, state);
     question.identify = Some(state.meta.project.clone().unwrap_or_default());
+    question.everywhere = may_lack_rows(config, state);
     let mut observation = executor.observe(&question);
     note_cluster(state, &observation);
     reconcile::complete_tags(&mut observation, state);
@@ -180,6 +182,7 @@ fn note_cluster(state: &mut State, observation: &Observation) {
 /// Makes the question of one pass, about every cluster where a job of this configuration may be.
 fn question(config: &Config, state: &State, now: DateTime<Utc>) -> Question {
     let mut question = reconcile::question(state, now);
+    question.everywhere |= may_lack_rows(config, state);
     add_clusters(config, &mut question);
     question
 }

@@ -335,6 +335,7 @@ impl Executor for LocalExecutor {
             queue,
             accounting,
             of_other_executor: question.of_other_executor(ExecutorKind::Local),
+            unnamed: Vec::new(),
             cluster: None,
             warnings: std::mem::take(&mut self.warnings),
         }
