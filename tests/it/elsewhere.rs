@@ -234,6 +234,23 @@ fn what_the_owners_queue_and_accounting_show_is_asked_for_once() {
 }
 
 #[test]
+fn attack_a_study_without_state_is_not_repaired_or_begun_on_another_cluster() {
+    let (study, slurm) = study();
+    study.ok(&["monitor"]);
+    forget(&study, false);
+    go_to(&slurm, "beta");
+    for command in [&["run"][..], &["monitor"], &["state", "repair", "--yes"]] {
+        let said = study.call(command);
+        assert_eq!(said.code, 5, "{command:?}: {}", said.err);
+        assert!(said.err.contains("'alpha'"), "{command:?}: {}", said.err);
+    }
+    go_to(&slurm, "alpha");
+    study.ok(&["run"]);
+    assert_eq!(study.statuses(), FOUND);
+    assert_eq!(slurm.calls("sbatch"), 2);
+}
+
+#[test]
 fn attack_retry_on_another_cluster_clears_nothing() {
     let (study, slurm) = study();
     study.ok(&["monitor"]);
@@ -248,6 +265,91 @@ fn attack_retry_on_another_cluster_clears_nothing() {
     go_to(&slurm, "alpha");
     study.ok(&["retry"]);
     assert_eq!(study.statuses(), [""; 0]);
+}
+
+/// A run that was killed has left a journal.
+#[test]
+fn attack_a_copy_of_a_journal_leaves_the_originals_jobs_alone() {
+    let (mut study, slurm) = study();
+    study.script(
+        "killer/sbatch",
+        "\"${0%/killer/*}/fake-slurm/bin/sbatch\" \"$@\"\nkill -9 $PPID",
+    );
+    study.scan(&["sub-3/ses-1"]);
+    study.path.insert(0, study.at("killer"));
+    study.call(&["run"]);
+    study.path.remove(0);
+    assert!(study.at("state.journal.jsonl").exists());
+    assert_eq!(slurm.calls("sbatch"), 3);
+
+    let copy = study.copy();
+    for end in ["", ".bak"] {
+        let _ = fs::remove_file(copy.at(&format!("state.parquet{end}")));
+    }
+    for command in [&["run"][..], &["monitor"], &["state", "repair", "--yes"]] {
+        let said = copy.call(command);
+        assert_eq!(said.code, 1, "{command:?}: {}", said.err);
+        assert!(said.err.contains("is a copy of"), "{}", said.err);
+        assert!(said.err.contains("state.journal.jsonl"), "{}", said.err);
+    }
+    // The original goes on, and so does a study that was moved.
+    let moved = study.copy();
+    study.ok(&["run"]);
+    assert_eq!(study.statuses().len(), 3);
+    assert_eq!(slurm.calls("sbatch"), 3);
+    for end in ["", ".bak"] {
+        let _ = fs::remove_file(study.at(&format!("state.parquet{end}")));
+        let _ = fs::remove_file(moved.at(&format!("state.parquet{end}")));
+    }
+    moved.ok(&["run"]);
+    assert_eq!(FakeSlurm::of(&moved).calls("sbatch"), 3);
+    // A study of its own has a mark of its own.
+    fs::remove_file(copy.at("state.journal.jsonl")).unwrap();
+    copy.ok(&["run"]);
+}
+
+#[test]
+fn attack_a_copy_of_a_study_that_was_moved_is_one() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    let moved = study.copy();
+    fs::remove_file(study.at("state.parquet")).unwrap();
+    moved.ok(&["monitor"]);
+    let copy = moved.copy();
+    let said = copy.call(&["run"]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("is a copy of"), "{}", said.err);
+    moved.ok(&["run"]);
+    assert_eq!(moved.statuses(), FOUND);
+    assert_eq!(slurm.calls("sbatch"), 2);
+}
+
+/// The queue of jobs lies in files beside the state.
+#[test]
+fn attack_a_copy_starts_no_local_job_of_the_original() {
+    let study = Study::new();
+    study.configure(&format!("executor: local\nlocal_jobs: 1\n{PAIR}"));
+    study.script(
+        "a.sh",
+        "echo x >> \"$SNBB_BIDS_ROOT/started\"\n\
+         for _ in {1..600}; do [ -e \"$SNBB_BIDS_ROOT/go\" ] && exit 0; sleep 0.1; done",
+    );
+    study.scan(&["sub-1/ses-1", "sub-2/ses-1"]);
+    study.ok(&["run"]);
+    let copy = study.copy();
+    fs::remove_file(copy.at("state.parquet")).unwrap();
+    // The first job ends: there is room for the second.
+    study.write("bids/go", "");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    for command in ["run", "monitor", "run"] {
+        copy.call(&[command]);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+    }
+    let started = || study.read("bids/started").lines().count();
+    assert_eq!(started(), 1);
+    let is_over = |rows: &[String]| rows.iter().all(|row| row.contains("failed"));
+    study.until(&["monitor"], std::time::Duration::from_secs(20), is_over);
+    assert_eq!(started(), 2);
 }
 
 #[test]
