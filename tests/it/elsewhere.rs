@@ -353,6 +353,20 @@ fn attack_a_copy_starts_no_local_job_of_the_original() {
 }
 
 #[test]
+fn attack_wait_does_not_end_well_while_jobs_without_a_row_live() {
+    let (study, slurm) = study();
+    study.ok(&["monitor"]);
+    for with_log in [false, true] {
+        forget(&study, with_log);
+        let said = study.call(&["wait", "--timeout", "1s"]);
+        assert_eq!(said.code, 1, "{with_log}: {}", said.err);
+        assert!(said.err.contains("2 jobs"), "{with_log}: {}", said.err);
+    }
+    slurm.set_all("COMPLETED");
+    study.ok(&["wait", "--timeout", "1s"]);
+}
+
+#[test]
 fn attack_a_copy_of_a_study_leaves_the_originals_jobs_alone() {
     let (study, slurm) = study();
     let copy = study.copy();

@@ -12,6 +12,7 @@ pub(super) fn damage(sources: &Sources, out: &Rebuilt) -> Vec<String> {
         Found::Damaged { error, .. } => list.push(error.to_string()),
         Found::Missing
             if !out.state.is_empty()
+                || out.past > 0
                 || !sources.backup.is_missing()
                 || !sources.attempts.is_missing() =>
         {

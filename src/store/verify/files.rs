@@ -53,6 +53,10 @@ pub(super) fn state_file(sources: &Sources, rebuilt: &Rebuilt, out: &mut Finding
                     ),
                 ),
             }
+            if contents.meta.begun_anew.is_some() {
+                let text = "it was begun anew after its file was lost: earlier failures and attempts are missing";
+                out.add(Level::Warning, part, text.to_owned(), Some(REPAIR));
+            }
             for warning in &contents.warnings {
                 out.add(Level::Warning, part, warning.clone(), None);
             }
