@@ -195,6 +195,9 @@ fn adopt_the_oldest(by_task: BTreeMap<TaskKey, Vec<&JobReport>>, rows: &State, o
         // Whatever its tag became, it is the row's own.
         jobs.retain(|job| !is_in_flight(rows, &key) || !stands_in_row(rows, &key, job));
         jobs.sort_by(|a, b| (a.submitted_at, &a.id).cmp(&(b.submitted_at, &b.id)));
+        // Parts of one job share its number.
+        let mut numbers = HashSet::new();
+        jobs.retain(|job| numbers.insert(job_number(&job.id)));
         let mut jobs = jobs.into_iter();
         if !is_in_flight(rows, &key)
             && let Some(oldest) = jobs.next()

@@ -79,6 +79,24 @@ fn attack_nothing_is_submitted_beside_a_job_of_ours_that_may_be_any_tasks() {
     assert_eq!(slurm.calls("sbatch"), 4);
 }
 
+/// `#SBATCH hetjob`: each part has the tag.
+#[test]
+fn attack_parts_of_a_heterogeneous_job_are_no_second_jobs() {
+    let (study, slurm) = study();
+    study.ok(&["run", "--max-jobs", "1"]);
+    fs::copy(slurm.at("jobs/1001"), slurm.at("jobs/1001+1")).unwrap();
+    slurm.set_all("RUNNING");
+    for _ in 0..2 {
+        let said = study.ok(&["run", "--max-jobs", "0"]);
+        assert!(!said.err.contains("second job"), "{}", said.err);
+        assert_eq!(study.rows()[0]["job_id"], "1001");
+        forget(&study, false);
+    }
+    study.ok(&["run", "--max-jobs", "0"]);
+    study.ok(&["cancel", "--all"]);
+    assert_eq!(slurm.calls("scancel"), 1);
+}
+
 /// With its name and its comment replaced, and no state and no log, only accounting can tell whose a job is.
 #[test]
 fn attack_nothing_is_submitted_while_accounting_owes_the_record_of_a_living_job() {
