@@ -283,9 +283,9 @@ impl Submitter<'_> {
     }
 
     fn intents(&self, batch: &Batch) -> Vec<Entry> {
-        let state_file = self.store.store.paths.real_path();
+        let state_file = self.store.store.paths.real_path().map(Arc::from);
         let intents = batch.tasks.iter().map(|task| Intent {
-            project: Some(task.request.project.clone()),
+            project: Some(task.request.project.as_str().into()),
             state_file: state_file.clone(),
             ..task.intent.clone()
         });

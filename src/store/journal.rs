@@ -79,8 +79,8 @@ impl Entry {
     /// Adds what an entry knows of its study to the metadata of a state whose file is gone.
     pub fn fill(&self, meta: &mut Metadata) {
         if let (Self::Intent(intent), None) = (self, &meta.project) {
-            meta.project.clone_from(&intent.project);
-            meta.path.clone_from(&intent.state_file);
+            meta.project = intent.project.as_deref().map(str::to_owned);
+            meta.path = intent.state_file.as_deref().map(str::to_owned);
         }
     }
 
@@ -114,9 +114,9 @@ pub struct Intent {
     pub input_sessions: Option<Arc<str>>,
     /// The study that submits, as the metadata of its state file names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub project: Option<String>,
+    pub project: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state_file: Option<String>,
+    pub state_file: Option<Arc<str>>,
 }
 
 /// Is an open journal; the caller holds the lock.
