@@ -11,6 +11,7 @@ pub mod brakes;
 pub mod decide;
 mod disk;
 mod look;
+mod lost;
 mod requests;
 mod submissions;
 
@@ -25,6 +26,7 @@ pub use brakes::Brakes;
 use decide::{Basis, Judged, Queue};
 pub use disk::Disk;
 pub use look::{Looked, look, queue_question};
+pub use lost::newest_submission;
 pub use requests::MissingScripts;
 pub use submissions::logged_tasks;
 
@@ -39,6 +41,7 @@ use crate::executor::{Answer, Executor, JobReport};
 use crate::gather::completion::Completions;
 use crate::model::bids::Session;
 use crate::model::config::Config;
+use crate::model::job::JobRef;
 use crate::model::state::State;
 use crate::store::audit_log::{AuditLog, Event, EventKind};
 use crate::store::control::Control;
@@ -90,6 +93,9 @@ pub enum PassError {
     /// Without the queue nobody knows which jobs live, and nothing may be submitted.
     #[error("the queue does not answer: {0}")]
     QueueUnknown(String),
+    /// The study has no state file, so each living job of the user may be one of its own.
+    #[error("job {} may be one of this study: accounting does not show what was submitted as it", .0.id)]
+    Unnamed(JobRef),
     #[error(transparent)]
     State(#[from] StateError),
     #[error("cannot write logs to {}: {source}", .path.display())]
@@ -146,6 +152,9 @@ impl Pass<'_> {
         tick: &(dyn Fn() + Sync),
     ) -> Result<Decided, PassError> {
         let config = self.config;
+        if lost::may_lack_rows(config, state) {
+            lost::restore(config, store, state);
+        }
         let strays = strays::compare(
             queue(looked)?,
             state,
@@ -158,6 +167,12 @@ impl Pass<'_> {
                 listing: &listings(&store.paths.arrays),
             },
         );
+        if !state.is_stored()
+            && let unnamed = &looked.observation.unnamed
+            && let Some(job) = strays.unnamed.iter().find(|job| unnamed.contains(&job.id))
+        {
+            return Err(PassError::Unnamed(job.clone()));
+        }
         let mut events = looked.events.clone();
         if !strays.adopt.is_empty() {
             let history = AttemptNumbers::new(&store.read_attempts()?, state);

@@ -24,7 +24,7 @@ use crate::model::procedure::Resources;
 use crate::model::state::{State, TaskKey};
 use crate::store::audit_log::AuditLog;
 use crate::store::journal;
-use crate::store::journal::Entry;
+use crate::store::journal::{Entry, Intent};
 use crate::store::lock::LockError;
 use crate::store::state_file::{LockedStore, StateError};
 use progress::{LONG_WAIT_S, Progress};
@@ -149,7 +149,7 @@ impl Submitter<'_> {
             match self.submit_batch(&batch, &mut run, progress) {
                 Ok(Next::Done) => batch.tasks.iter().for_each(|_| (self.tick)()),
                 Ok(Next::Instead(parts)) => {
-                    let intents = parts.iter().flat_map(intents);
+                    let intents = parts.iter().flat_map(|part| self.intents(part));
                     run.unsynced.extend(intents);
                     for part in parts.into_iter().rev() {
                         left.push_front(Cow::Owned(part));
@@ -186,7 +186,10 @@ impl Submitter<'_> {
         self.store.check_unchanged(self.state)?;
         let mut run = Run {
             journal: self.store.journal()?,
-            unsynced: batches.iter().flat_map(|batch| intents(batch)).collect(),
+            unsynced: batches
+                .iter()
+                .flat_map(|batch| self.intents(batch))
+                .collect(),
             done: Vec::new(),
             folded_at: (self.clock)(),
         };
@@ -279,6 +282,16 @@ impl Submitter<'_> {
         Ok((submission, after - now))
     }
 
+    fn intents(&self, batch: &Batch) -> Vec<Entry> {
+        let state_file = self.store.store.paths.real_path().map(Arc::from);
+        let intents = batch.tasks.iter().map(|task| Intent {
+            project: Some(task.request.project.as_str().into()),
+            state_file: state_file.clone(),
+            ..task.intent.clone()
+        });
+        intents.map(Entry::Intent).collect()
+    }
+
     fn has_time_for(&self, pause: Duration) -> bool {
         (self.deadline - (self.clock)())
             .to_std()
@@ -322,11 +335,6 @@ fn smaller(batch: &Batch, kind: Refusal, took: chrono::Duration) -> Option<Vec<B
         }),
         _ => None,
     }
-}
-
-fn intents(batch: &Batch) -> impl Iterator<Item = Entry> {
-    let intents = batch.tasks.iter().map(|task| task.intent.clone());
-    intents.map(Entry::Intent)
 }
 
 fn count(batches: &VecDeque<Cow<'_, Batch>>) -> usize {

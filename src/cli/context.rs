@@ -11,7 +11,7 @@ use super::args::{Global, SelectArgs, WriteArgs};
 use super::error::Failure;
 use super::naming::Named;
 use super::output::Printer;
-use crate::act::pass::Pass;
+use crate::act::pass::{Pass, newest_submission};
 use crate::base::sys;
 use crate::base::text::plural_of;
 use crate::config;
@@ -31,7 +31,7 @@ use crate::model::bids::SessionSource;
 use crate::model::config::Config;
 use crate::model::job::ExecutorKind;
 use crate::model::state::State;
-use crate::store::audit_log::AuditLog;
+use crate::store::audit_log::{AuditLog, text};
 use crate::store::lock::{Lock, LockError};
 use crate::store::state_file::{LockedStore, StateError, Store, check_original, check_owner};
 
@@ -150,13 +150,25 @@ impl Context {
             let now = u64::try_from(sys::now().timestamp()).unwrap_or_default();
             state.meta.begun_anew = Some(now);
         }
-        if state.meta.project.is_none()
+        if (state.meta.project.is_none() || !state.is_stored())
             && let Some(copy) = self.store.meta_of_copies()
         {
-            state.meta.project = copy.project;
+            state.meta.project = state.meta.project.or(copy.project);
             state.meta.cluster = state.meta.cluster.or(copy.cluster);
         }
-        state.meta.project = Some(self.project(&state));
+        let project = self.project(&state);
+        if !state.is_stored() && state.meta.cluster.is_none() {
+            let newest = newest_submission(&self.config, &project);
+            let cluster = newest
+                .as_ref()
+                .and_then(|record| text(record, "home_cluster"));
+            state.meta.cluster = cluster.map(str::to_owned);
+        }
+        state.meta.project = Some(project);
+        // A copy that is made from now on must find this study.
+        if state.meta.path.is_some() && state.meta.path != self.store.paths.real_path() {
+            state.mark_changed();
+        }
         Ok((locked, state))
     }
 
@@ -201,7 +213,7 @@ impl Context {
             ExecutorKind::Slurm => Box::new(SlurmExecutor::from_config(&self.config, &state.meta)),
             ExecutorKind::Local => {
                 let mut settings =
-                    LocalSettings::from_config(&self.config, &self.store.paths.local);
+                    LocalSettings::from_config(&self.config, &self.store.paths.local, &state.meta);
                 settings.read_only = access == Access::ReadOnly;
                 Box::new(LocalExecutor::new(settings)?)
             }

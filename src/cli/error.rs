@@ -79,6 +79,12 @@ impl From<PassError> for Failure {
     fn from(error: PassError) -> Self {
         match error {
             PassError::QueueUnknown(message) => Self::QueueUnknown { message },
+            PassError::Unnamed(_) => Self::Safety {
+                message: error.to_string(),
+                hint: "run again once accounting answers and has the job, or once it has ended; if it is another one, `accounting: off` \
+                       for one run begins the study beside it"
+                    .to_owned(),
+            },
             PassError::State(error) => Self::State(error),
             PassError::Write { path, source } => Self::Write { path, source },
             PassError::LogDir { path, source } => Self::LogDir { path, source },

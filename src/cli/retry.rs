@@ -14,7 +14,7 @@ use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::decide::manifest::newest::proves_nothing;
 use crate::decide::reconcile::{OutputSource as _, Outputs};
-use crate::executor::OtherExecutor;
+use crate::executor::{OtherExecutor, may_live_again};
 use crate::gather::completion::Completions;
 use crate::model::config::Config;
 use crate::model::state::transition::{Cause, Change, Outcome};
@@ -33,7 +33,7 @@ enum Verdict {
     MayLive,
     /// The job has ended, and nobody can tell how well: its outputs cannot be read now.
     Unread,
-    /// `--accept-outputs` was given, and without the queue nobody can tell whether the job was requeued.
+    /// Without an answer about its job nobody can tell whether it was requeued.
     Unasked,
 }
 
@@ -151,7 +151,13 @@ fn clear(
         let found = disk.outputs(&row.key, false);
         let on_disk = matches!(found, Outputs::Complete { .. });
         let verdict = match looked.queue_failed {
-            Some(_) if accept_outputs && on_disk && !row.is_in_flight() => Verdict::Unasked,
+            Some(_)
+                if !row.is_in_flight()
+                    && (accept_outputs && on_disk || may_live_again(&row, sys::now())) =>
+            {
+                Verdict::Unasked
+            }
+            None if of_failed(&row, disk.config).is_some() => Verdict::Unasked,
             Some(_) => judge(&row, found, accept_outputs, false),
             None => {
                 let is_gone = is_gone(&row, looked, disk.config);
@@ -164,11 +170,9 @@ fn clear(
                 "{}: its job has ended, its outputs cannot be read now, and it was not cleared",
                 row.key
             )),
-            Verdict::Unasked => done.kept.push(format!(
-                "{}: Slurm is not responding, so its job may have been requeued; its outputs were not accepted: repeat the \
-                 command when Slurm responds",
-                row.key
-            )),
+            Verdict::Unasked => done
+                .kept
+                .push(may_be_requeued(&row, disk.config, accept_outputs)),
             Verdict::Accept => {
                 done.accepted += usize::from(accept(state, &row, &mut done.events));
             }
@@ -329,6 +333,27 @@ fn may_live(row: &TaskRow, config: &Config) -> String {
         None => format!(
             "{}: its submission is in doubt and was not cleared; `monitor` finds the job or frees the task",
             row.key
+        ),
+    }
+}
+
+fn of_failed<'a>(row: &'a TaskRow, config: &Config) -> Option<OtherExecutor<'a>> {
+    OtherExecutor::of_failed(row, config.executor, sys::now())
+}
+
+fn may_be_requeued(row: &TaskRow, config: &Config, accept_outputs: bool) -> String {
+    let key = &row.key;
+    let left = match accept_outputs {
+        true => "its outputs were not accepted",
+        false => "it was not cleared",
+    };
+    match of_failed(row, config) {
+        Some(other) => format!(
+            "{key}: {other} again; {left}: set `executor: {}` again, or wait for a day",
+            other.owner()
+        ),
+        None => format!(
+            "{key}: Slurm is not responding, so its job may have been requeued; {left}: repeat the command when Slurm responds"
         ),
     }
 }

@@ -12,7 +12,7 @@ use chrono::{DateTime, Utc};
 use super::args::{RepairArgs, StateArgs, StateCommand, VerifyArgs};
 use super::context::{Access, Context};
 use super::error::Failure;
-use super::monitor::tell;
+use super::monitor::tell_queue;
 use super::output::{Format, Printer};
 use super::run::tell_strays;
 use crate::act::pass;
@@ -133,7 +133,7 @@ fn look(
         outputs.as_ref(),
         &sys::now,
     );
-    tell(&looked, printer);
+    tell_queue(&looked, printer);
     let mut touched: Vec<TaskKey> = looked
         .changed
         .iter()

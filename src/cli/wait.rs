@@ -38,10 +38,20 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
     printer.tell_once();
     printer.detail(&before.text());
     loop {
-        let (_, state) = update_or_read(context, "wait", &args.write, printer, no_more)?;
+        let (looked, state) = update_or_read(context, "wait", &args.write, printer, no_more)?;
         let counts = count(&state, &selection);
         if counts.in_flight == 0 {
             progress.finish();
+            let without_row = looked.map_or(0, |looked| {
+                looked.without_row(&state, &context.project(&state))
+            });
+            if without_row > 0 && selection.is_everything() {
+                printer.warning(&format!(
+                    "{without_row} jobs of this study live and have no row: the state was lost or rolled back"
+                ));
+                printer.hint("`snbb-scheduler run` or `state repair --yes` takes them back");
+                return Ok(Exit::Error);
+            }
             printer.talk(&format!(
                 "{} complete, {} failed",
                 counts.complete, counts.failed

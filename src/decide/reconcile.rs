@@ -172,7 +172,7 @@ fn finished(judge: &Judge<'_>, evidence: &Evidence<'_>) -> Option<Change> {
     if row.reason == Some(Reason::Unverified) {
         return verified_late(judge);
     }
-    if !may_still_become_complete(row) {
+    if !may_still_become_complete(row) || evidence.is_of_other_executor(row) {
         return None;
     }
     let facts = JobFacts::default;

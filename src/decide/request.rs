@@ -114,6 +114,8 @@ pub fn prepare(config: &Config, planned: &Planned, about: &Circumstances<'_>) ->
         retry: retried.map(|(_, _, state)| state).unwrap_or_default(),
         input_sessions: planned.input_sessions.as_deref().map(input_sessions),
         key: key.clone(),
+        project: None,
+        state_file: None,
     };
     let request = JobRequest {
         job_name,

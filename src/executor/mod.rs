@@ -6,6 +6,7 @@
 
 pub mod array;
 pub mod local;
+mod other;
 pub mod script;
 pub mod slurm;
 
@@ -15,9 +16,11 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+pub use other::{OtherExecutor, REQUEUE_TIME, may_live_again};
+
 use crate::model::job::{ExecutorKind, JobId, JobRef, JobTag};
 use crate::model::procedure::Resources;
-use crate::model::state::{JobFacts, Reason, TaskKey, TaskRow};
+use crate::model::state::{JobFacts, Reason, TaskKey};
 
 /// How long after a job's end accounting may lack its record or those of its steps.
 pub const ACCOUNTING_LAG: TimeDelta = TimeDelta::seconds(60);
@@ -140,8 +143,11 @@ pub enum Refusal {
 pub struct Question {
     /// Jobs of rows that are in flight, and of those that were judged without the end of their job.
     pub jobs: Vec<JobRef>,
-    /// Those of rows in flight: before their absence means something, they are asked for whoever owns them.
-    pub in_flight: Vec<JobRef>,
+    /// Those that live, or may live again after a failure: before their absence means something, they are asked for
+    /// whoever owns them.
+    pub may_live: Vec<JobRef>,
+    /// Jobs may have no row: the whole queue is searched for the study's tag.
+    pub everywhere: bool,
     /// Submissions whose job is not known may be this old: accounting is asked for all jobs of the user since then,
     /// whatever they are called now.
     pub search_from: Option<DateTime<Utc>>,
@@ -165,6 +171,8 @@ pub struct Observation {
     pub queue: Answer<Vec<JobReport>>,
     /// What accounting knows of the jobs asked for, and of all others if it was searched.
     pub accounting: Answer<Vec<JobReport>>,
+    /// Living jobs without a tag whose command line accounting should show, and does not.
+    pub unnamed: Vec<JobId>,
     /// The jobs asked for that another executor runs: that no answer shows them proves nothing.
     pub of_other_executor: Vec<JobId>,
     /// The cluster that answered for jobs that name none, if it was asked for its name.
@@ -261,66 +269,6 @@ pub enum ExecutorError {
     },
 }
 
-/// Tells of a job whose executor is not the configured one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OtherExecutor<'a> {
-    /// None: its submission is in doubt.
-    job_id: Option<&'a JobId>,
-    owner: ExecutorKind,
-    configured: ExecutorKind,
-}
-
-impl<'a> OtherExecutor<'a> {
-    /// None: the row's job is one of this executor's, or its end is known.
-    pub fn of(row: &'a TaskRow, configured: ExecutorKind) -> Option<Self> {
-        let job_id = row.job_id.as_ref();
-        let owner = match (job_id, &row.submission_id) {
-            (Some(id), _) => id.executor(),
-            (None, Some(submission)) => ExecutorKind::of_submission(submission),
-            (None, None) => return None,
-        };
-        let is_open = row.is_in_flight() && row.reason != Some(Reason::AwaitingOutput);
-        (is_open && owner != configured).then_some(Self {
-            job_id,
-            owner,
-            configured,
-        })
-    }
-
-    /// `job 7`, or `a submission in doubt`.
-    pub fn name(&self) -> String {
-        self.job_id.map_or_else(
-            || "a submission in doubt".to_owned(),
-            |id| format!("job {id}"),
-        )
-    }
-
-    /// Says what a person can do about it.
-    pub fn remedy(&self) -> String {
-        let own = self.owner;
-        match self.job_id {
-            Some(id) => format!(
-                "set `executor: {own}` again until {id} has ended, or end it with `cancel` under that setting"
-            ),
-            None => format!(
-                "set `executor: {own}` again until `monitor` has found the job or freed the task"
-            ),
-        }
-    }
-}
-
-impl std::fmt::Display for OtherExecutor<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{} belongs to `executor: {}`, and with `executor: {}` nobody can tell whether it lives",
-            self.name(),
-            self.owner,
-            self.configured
-        )
-    }
-}
-
 impl Question {
     /// Lists the jobs that another executor than this one runs.
     pub fn of_other_executor(&self, own: ExecutorKind) -> Vec<JobId> {
@@ -371,8 +319,6 @@ impl<T> Answer<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::state::TaskStatus;
-    use crate::model::state::testing::row;
 
     #[test]
     fn attack_a_clock_that_was_set_back_is_no_want_of_accounting() {
@@ -380,19 +326,5 @@ mod tests {
             "sacct: error: Start time (1796000000) requested is after end time (1795000000).";
         assert!(accounting_hint(set_back).contains("clock"));
         assert_eq!(accounting_hint("Connection refused"), NO_ACCOUNTING);
-    }
-
-    #[test]
-    fn attack_a_submission_in_doubt_belongs_to_the_executor_it_was_sent_to() {
-        use ExecutorKind::{Local, Slurm};
-        for owner in [Slurm, Local] {
-            let mut row = row("a", TaskStatus::Pending, Reason::Submitting);
-            row.job_id = None;
-            row.submission_id = Some(owner.submission_id("0123456789abcdef").into());
-            for configured in [Slurm, Local] {
-                let other = OtherExecutor::of(&row, configured);
-                assert_eq!(other.is_some(), owner != configured);
-            }
-        }
     }
 }

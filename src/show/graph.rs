@@ -144,7 +144,7 @@ mod tests {
     fn boxes_have_counts_and_arrows_follow_the_work() {
         let dag = ProcedureDag::new(vec![
             procedure("bids", Scope::Session, &[]),
-            procedure("qc", Scope::Session, &["bids"]),
+            procedure("qc", Scope::Session, &[("bids", SessionsRule::Same)]),
         ])
         .unwrap();
         let task = |name: &str, subject: &str, decision| {

@@ -25,8 +25,8 @@ use opening::MARK;
 
 pub use event::{Event, EventKind};
 pub use facts::{extras_of, extras_of_intent, fill};
-pub use reading::{Contents, Record, parse, read};
-pub use strangers::{Strangers, project_of};
+pub use reading::{Contents, Record, newest, parse, read};
+pub use strangers::{Strangers, project_of, text};
 
 /// Appends events of one command to the log.
 #[derive(Debug)]

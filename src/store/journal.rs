@@ -33,6 +33,7 @@ pub use replay::{Effect, Fate, Replayed, replay, settle};
 use crate::base::durable;
 use crate::base::regular::open_for_appending;
 use crate::model::job::JobId;
+use crate::model::state::table::Metadata;
 use crate::model::state::{RetryState, TaskKey};
 use error::io_error;
 
@@ -75,6 +76,14 @@ pub enum Entry {
 }
 
 impl Entry {
+    /// Adds what an entry knows of its study to the metadata of a state whose file is gone.
+    pub fn fill(&self, meta: &mut Metadata) {
+        if let (Self::Intent(intent), None) = (self, &meta.project) {
+            meta.project = intent.project.as_deref().map(str::to_owned);
+            meta.path = intent.state_file.as_deref().map(str::to_owned);
+        }
+    }
+
     pub fn submission_id(&self) -> &Arc<str> {
         match self {
             Self::Intent(Intent { submission_id, .. })
@@ -103,6 +112,11 @@ pub struct Intent {
     /// See [`crate::model::state::TaskRow::input_sessions`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_sessions: Option<Arc<str>>,
+    /// The study that submits, as the metadata of its state file names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_file: Option<Arc<str>>,
 }
 
 /// Is an open journal; the caller holds the lock.

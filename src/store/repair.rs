@@ -83,9 +83,13 @@ pub fn rebuild(sources: &Sources) -> Rebuilt {
     merge.take_history(&tasks);
     // Results whose intent is damaged find the row that the log gave them.
     merge.take_journal(entries);
-    if merge.out.state.meta.project.is_none() {
-        merge.out.state.meta.project = history::project(records);
+    let meta = &mut merge.out.state.meta;
+    entries.iter().for_each(|entry| entry.fill(meta));
+    if let (None, Some(attempts)) = (&meta.project, sources.attempts.read()) {
+        meta.project.clone_from(&attempts.meta.project);
+        meta.path.clone_from(&attempts.meta.path);
     }
+    history::fill_meta(meta, records);
     mend::mend(&mut merge.out, &tasks);
     merge.finish(sources)
 }

@@ -96,6 +96,7 @@ impl Store {
             if is_there_still || tries == TRIES {
                 if !entries.is_empty() {
                     journal::replay(&entries, &mut state);
+                    entries.iter().for_each(|entry| entry.fill(&mut state.meta));
                 }
                 state.origin.journal = before;
                 return Ok(state);
@@ -225,10 +226,16 @@ impl Store {
 
 /// Stops a command that writes on the copy of a study.
 pub fn check_original(store: &Store, meta: &Metadata) -> Result<(), StateError> {
+    let paths = &store.paths;
     match store.original(meta) {
         Some(original) => Err(StateError::Copied {
-            path: store.paths.state.clone(),
-            backup: store.paths.backup.clone(),
+            path: match paths.state.symlink_metadata() {
+                Ok(_) => paths.state.clone(),
+                Err(_) => paths.journal.clone(),
+            },
+            files: [&paths.state, &paths.backup, &paths.journal]
+                .map(|path| path.display().to_string())
+                .join(", "),
             original,
         }),
         None => Ok(()),

@@ -13,7 +13,7 @@ pub use super::findings::{Finding, Level};
 /// Judges everything. The files come first, then the rows.
 pub fn verify(sources: &Sources) -> Vec<Finding> {
     let rebuilt = repair::rebuild(sources);
-    let mut out = Findings::of_files(sources, rebuilt.state.len());
+    let mut out = Findings::of_files(sources, rebuilt.state.len() + rebuilt.past);
     files::control_file(sources, &mut out);
     if let Some(contents) = sources.state.read() {
         let attempts = sources

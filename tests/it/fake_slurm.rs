@@ -120,6 +120,7 @@ sacct)
     [ -f "$f" ] || continue
     { read -r name; read -r comment; read -r submit; read -r line; read -r last; } < "$f"
     case "$*" in *--uid=*) [ -f "$D/foreign/${f##*/}" ] && continue;; esac
+    [ -f "$D/unrecorded/${f##*/}" ] && continue
     for id in $(ids "${f##*/}" "$last"); do
     state=PENDING; code=; memory=; limit=; node=; [ -f "$D/state/$id" ] && read -r state code memory limit node < "$D/state/$id"
     state=${state/_by_/ by }
@@ -192,6 +193,12 @@ impl FakeSlurm {
         for (job, _) in self.jobs() {
             fs::write(self.at("foreign").join(job), "").unwrap();
         }
+    }
+
+    /// Keeps a job's record from accounting, as a database does that is behind.
+    pub fn hide_record(&self, job: &str) {
+        fs::create_dir_all(self.at("unrecorded")).unwrap();
+        fs::write(self.at("unrecorded").join(job), "").unwrap();
     }
 
     /// Lists the job ids with their names, oldest first; of an array, its tasks.

@@ -72,6 +72,7 @@ impl Study {
 
     fn settings(&self, local_jobs: usize) -> LocalSettings {
         LocalSettings {
+            project: None,
             records: self.records(),
             local_jobs,
             script_dirs: vec![self.dir.clone()],

@@ -159,6 +159,8 @@ fn intents(count: u32) -> Vec<Entry> {
             replaces_outputs: false,
             retry: Default::default(),
             input_sessions: None,
+            project: None,
+            state_file: None,
             req_mem_mb: None,
             time_limit_s: None,
         })

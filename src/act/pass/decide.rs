@@ -8,21 +8,19 @@ use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, Utc};
 
-use super::Brakes;
+use super::lost::may_lack_rows;
+use super::{Brakes, lost};
 use crate::decide::manifest::{
     Limits, Manifest, NewestAttempts, Policy, Vanished, World, limits, pause, plan,
 };
-use crate::decide::request::study_word;
 use crate::decide::safety::Counts;
 use crate::gather::completion::Completions;
 use crate::gather::sessions::dicom;
 use crate::model::bids::Session;
 use crate::model::config::Config;
-use crate::model::job::{JobId, is_same_study};
+use crate::model::job::JobId;
 use crate::model::state::{State, TaskKey, TaskRow};
 use crate::store::control::Control;
-use crate::store::repair;
-use crate::store::sources::Sources;
 use crate::store::state_file::{StateError, Store};
 
 /// Holds what the decisions are made from.
@@ -77,7 +75,11 @@ impl Basis<'_> {
         let found = OnceLock::new();
         let newest = || {
             let newest = found.get_or_init(|| {
-                let all = [earlier(), &self.lost()].concat();
+                let lost = match state.meta.begun_anew.is_some() || may_lack_rows(config, state) {
+                    true => lost::rows(config, self.store, state),
+                    false => Vec::new(),
+                };
+                let all = [earlier(), &lost].concat();
                 Arc::new(NewestAttempts::of(state, &all, &config.procedures))
             });
             Arc::clone(newest)
@@ -113,28 +115,5 @@ impl Basis<'_> {
             brakes,
             attempts: read.into_inner().transpose()?.unwrap_or_default(),
         })
-    }
-
-    /// Returns the rows of a state file that is gone, as far as the files beside it know them.
-    fn lost(&self) -> Vec<TaskRow> {
-        let (config, meta) = (self.config, &self.state.meta);
-        if self.state.is_stored() && meta.begun_anew.is_none() {
-            return Vec::new();
-        }
-        let project = meta.project.clone().or_else(|| config.project.clone());
-        let project = study_word(project, &self.store.paths.state);
-        let sources = Sources::read(self.store, &config.log_file);
-        // A new study may write to the log of others.
-        let projects = sources.audit.read().map(|log| log.projects());
-        let projects = projects.unwrap_or_default();
-        let is_new = sources.backup.is_missing() && sources.attempts.is_missing();
-        if is_new
-            && !projects.is_empty()
-            && !projects.iter().any(|one| is_same_study(one, &project))
-        {
-            return Vec::new();
-        }
-        let sources = sources.of_study(&project);
-        repair::rebuild(&sources).state.rows().to_vec()
     }
 }

@@ -2,19 +2,20 @@
 //!
 //! In memory only: nothing here submits or saves.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
 
 use super::chrono_duration;
 use super::disk::{Asked, Disk};
+use super::lost::may_lack_rows;
 use crate::decide::reconcile;
 use crate::decide::reconcile::{OutputSource, Patience};
-use crate::executor::{Answer, Executor, Observation, OtherExecutor, Phase, Question};
+use crate::executor::{Answer, Executor, JobReport, Observation, OtherExecutor, Phase, Question};
 use crate::gather::completion::Completions;
 use crate::model::config::Config;
-use crate::model::job::{JobId, array};
+use crate::model::job::{JobId, array, is_same_study};
 use crate::model::procedure::options;
 use crate::model::state::transition::{Cause, Change, Outcome};
 use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus, transition};
@@ -46,6 +47,23 @@ impl Looked {
             self.events.push(event(at, &cause, old.0, &row));
             self.changed.push((old, *row));
         }
+    }
+
+    /// Counts the living jobs with the study's tag that no row is about.
+    pub fn without_row(&self, state: &State, project: &str) -> usize {
+        let rows = state.rows().iter();
+        let ids = rows.filter_map(|row| row.submission_id.as_deref());
+        let whole = |id| array::split_task_id(id).map(|(array, _)| array);
+        let known: HashSet<&str> = ids.flat_map(|id| [Some(id), whole(id)]).flatten().collect();
+        let jobs = self.observation.queue.got().into_iter().flatten();
+        let is_lost = |job: &&JobReport| {
+            let tag = job
+                .tag
+                .as_ref()
+                .filter(|tag| is_same_study(&tag.project, project));
+            job.phase.is_live() && tag.is_some_and(|tag| !known.contains(&*tag.submission_id))
+        };
+        jobs.filter(is_lost).count()
     }
 
     /// True if queue and accounting both answered, neither has the row's job, and it was not submitted a moment ago.
@@ -150,6 +168,7 @@ pub(super) fn look_at_queue(
     executor.set_deadline(config.deadline);
     let mut question = queue_question(config, state);
     question.identify = Some(state.meta.project.clone().unwrap_or_default());
+    question.everywhere = may_lack_rows(config, state);
     let mut observation = executor.observe(&question);
     note_cluster(state, &observation);
     reconcile::complete_tags(&mut observation, state);
@@ -176,6 +195,7 @@ fn note_cluster(state: &mut State, observation: &Observation) {
 /// Makes the question of one pass, about every cluster where a job of this configuration may be.
 fn question(config: &Config, state: &State, now: DateTime<Utc>) -> Question {
     let mut question = reconcile::question(state, now);
+    question.everywhere |= may_lack_rows(config, state);
     add_clusters(config, &mut question);
     question
 }

@@ -40,10 +40,15 @@ impl Submitter<'_> {
                 ..Event::new(at, EventKind::Submitted)
             };
             event.extra.extend(notes(task));
-            // Two studies may write to one log.
+            // Two studies may write to one log, and the log may be all that is left of one.
             event
                 .extra
                 .push(("project", task.request.project.as_str().into()));
+            let meta = &self.state.meta;
+            let path = self.store.store.paths.real_path();
+            for (name, value) in [("state_file", path), ("home_cluster", meta.cluster.clone())] {
+                event.extra.extend(value.map(|value| (name, value.into())));
+            }
             if batch.array.is_some() {
                 event.extra.push(("array_index", index.into()));
             }

@@ -121,13 +121,15 @@ impl<'a> Evidence<'a> {
             }
             jobs.retain(is_alive);
         }
+        // Parts of a heterogeneous job end together.
         let mut references: Vec<JobRef> = jobs
             .into_iter()
             .map(|job| JobRef {
-                id: job.id.clone(),
+                id: JobId::new(job.id.leader()),
                 cluster: job.facts.cluster.clone(),
             })
             .collect();
+        references.dedup();
         if references.is_empty() {
             // Slurm shows no such job, so asking for its end does no harm.
             references.push(JobRef {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
 
-use crate::executor::Question;
+use crate::executor::{Question, REQUEUE_TIME};
 use crate::model::job::JobRef;
 use crate::model::state::transition::may_still_be_corrected;
-use crate::model::state::{Reason, State, TaskRow};
+use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 
 /// A job that ended longer ago than this before the newest submission proves nothing: sites purge old
 /// records, some after two weeks. With an older one every answer would be taken for that of a broken database.
@@ -16,9 +16,6 @@ const CANARY_AGE: Duration = Duration::days(7);
 
 /// How long accounting is asked for the end of a job whose row was judged without it.
 const CORRECTION_TIME: Duration = Duration::days(7);
-
-/// How long accounting is asked for another end of a job that has ended: somebody may have requeued it.
-const REQUEUE_TIME: Duration = Duration::days(1);
 
 /// Makes the question of one pass: one queue call, accounting for what is in flight. The cluster of a job that is
 /// not known is not known either: the caller adds those that the configuration names.
@@ -31,11 +28,13 @@ pub fn question(rows: &State, now: DateTime<Utc>) -> Question {
     let mut canary: Option<&TaskRow> = None;
     let mut newest: Option<DateTime<Utc>> = None;
     for row in rows.rows() {
+        let has_ended = has_just_ended(row, now);
+        let is_asked = is_to_be_corrected(row, now) || has_ended.is_some();
+        if row.is_in_flight() || is_asked && row.status == TaskStatus::Failed {
+            question.may_live.extend(job_ref(row));
+        }
         if row.is_in_flight() || is_to_be_corrected(row, now) {
             question.jobs.extend(job_ref(row));
-            if row.is_in_flight() {
-                question.in_flight.extend(job_ref(row));
-            }
             newest = newest.max(row.submitted_at);
             question.since = earlier(question.since, row.submitted_at);
             if row.is_in_doubt() || is_unaccounted(row) {
@@ -43,7 +42,7 @@ pub fn question(rows: &State, now: DateTime<Utc>) -> Question {
             }
             continue;
         }
-        if let (Some(ended), Some(job)) = (has_just_ended(row, now), job_ref(row)) {
+        if let (Some(ended), Some(job)) = (has_ended, job_ref(row)) {
             question.ended.push((job, ended));
         }
         if is_known_to_accounting(row)
@@ -52,6 +51,7 @@ pub fn question(rows: &State, now: DateTime<Utc>) -> Question {
             canary = Some(row);
         }
     }
+    question.everywhere = question.search_from.is_some();
     if let Some(newest) = newest {
         let canary =
             canary.filter(|row| newest - row.facts.ended_at.unwrap_or_default() < CANARY_AGE);
@@ -173,6 +173,26 @@ mod tests {
         assert_eq!(question.clusters, ["big".into()]);
         assert_eq!(question.since, Some(at(10)));
         assert_eq!(question.search_from, Some(at(10)));
+        assert!(question.everywhere);
+    }
+
+    /// What failed lately may live again; what is complete is asked for where the owner's jobs are.
+    #[test]
+    fn attack_jobs_that_may_live_are_asked_for_whoever_owns_them() {
+        let failed = |minute: i64| {
+            let mut row = ended(minute, "1");
+            row.facts.started_at = Some(at(minute - 5));
+            row.status = TaskStatus::Failed;
+            row.reason = Some(Reason::ExitCode);
+            row
+        };
+        let asked = |row: TaskRow| !ask(vec![row]).may_live.is_empty();
+        assert!(asked(submitted(30, Some("9"))));
+        assert!(asked(failed(0)));
+        assert!(!asked(failed(60 - 24 * 60)));
+        let mut complete = failed(0);
+        (complete.status, complete.reason) = (TaskStatus::Complete, Some(Reason::Verified));
+        assert!(!asked(complete));
     }
 
     /// Whatever the job is called now, and whatever its id: accounting shows the tag.

@@ -30,6 +30,8 @@ pub struct Strays {
     /// Procedures of which any task may be that of a living job of ours: the task list of its array is gone. How many
     /// such jobs there are, and one of them. Without a procedure: jobs that may be any task's.
     pub unknown: BTreeMap<Option<Arc<str>>, (usize, JobRef)>,
+    /// Living jobs that nothing tells from ours or anybody's.
+    pub unnamed: Vec<JobRef>,
     /// The tasks that wait because of these.
     pub held_back: HashMap<TaskKey, JobId>,
 }
@@ -42,7 +44,6 @@ pub struct Records<'a> {
     pub listing: &'a dyn Fn(&str) -> TaskListing,
 }
 
-/// Says what is on disk of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskListing {
     /// Its tasks by their index.
@@ -60,7 +61,7 @@ impl Strays {
     }
 }
 
-/// Compares the queue with rows and tasks. `is_new`: the study has no state file yet.
+/// `is_new`: the study has no state file yet.
 pub fn compare(
     queue: &[JobReport],
     rows: &State,
@@ -135,10 +136,10 @@ pub fn compare(
             (None, Shown::Task(key)) => {
                 out.without_row.insert(key, job.id.clone());
             }
-            // Its tag was changed.
             (None, _) if owners.by_job.contains_key(&job.id) => {}
             (None, Shown::Part(procedure)) => tasks.hold_back(procedure, job, &mut out),
-            (None, _) if job.tag.is_none() => {}
+            (None, _) if job.tag.is_none() && job.has_submit_line => {}
+            (None, _) if job.tag.is_none() => out.unnamed.push(reference(job)),
             (None, Shown::Gone) => out.orphans.push((job.name.clone(), reference(job))),
             (None, _) => tasks.hold_back("", job, &mut out),
         }
@@ -147,13 +148,12 @@ pub fn compare(
     out
 }
 
-/// Lists the jobs that live, each once.
 fn living(queue: &[JobReport]) -> Vec<&JobReport> {
     let mut seen = HashSet::new();
     queue
         .iter()
         .filter(|job| job.phase.is_live())
-        // The default cluster may also be asked by its name, and shows its jobs twice.
+        // The default cluster may also be asked by its name.
         .filter(|job| {
             let tag = job.tag.as_ref().map(|tag| tag.submission_id.as_str());
             seen.insert((&job.id, &job.name, job.submitted_at, tag))
@@ -161,7 +161,6 @@ fn living(queue: &[JobReport]) -> Vec<&JobReport> {
         .collect()
 }
 
-/// Finds the rows in flight that jobs belong to.
 struct Owners<'a> {
     by_job: HashMap<&'a JobId, &'a TaskRow>,
     /// The tag names the task's own job, whatever its id or name became: also one whose submission is
@@ -196,6 +195,9 @@ fn adopt_the_oldest(by_task: BTreeMap<TaskKey, Vec<&JobReport>>, rows: &State, o
         // Whatever its tag became, it is the row's own.
         jobs.retain(|job| !is_in_flight(rows, &key) || !stands_in_row(rows, &key, job));
         jobs.sort_by(|a, b| (a.submitted_at, &a.id).cmp(&(b.submitted_at, &b.id)));
+        // Parts of one job share its number.
+        let mut numbers = HashSet::new();
+        jobs.retain(|job| numbers.insert(job_number(&job.id)));
         let mut jobs = jobs.into_iter();
         if !is_in_flight(rows, &key)
             && let Some(oldest) = jobs.next()
@@ -270,7 +272,6 @@ enum Shown<'a> {
     Nothing,
 }
 
-/// The tasks that there can be.
 struct Tasks<'a> {
     dag: &'a ProcedureDag,
     sessions: &'a [Session],

@@ -29,7 +29,8 @@ use crate::executor::{
     Submission,
 };
 use crate::model::config::Config;
-use crate::model::job::{ExecutorKind, JobRef};
+use crate::model::job::{ExecutorKind, JobRef, is_same_study};
+use crate::model::state::table::Metadata;
 use job::{Claim, End, Ending, Job};
 use process::{Host, Place, ProcessId};
 use record::Records;
@@ -52,6 +53,8 @@ pub struct LocalSettings {
     pub environment: Vec<(OsString, OsString)>,
     /// The command that calls [`supervise`] with the directory and the number that are appended.
     pub supervisor: Vec<OsString>,
+    /// The study's word: only its own jobs are started. The directory may be a copy. None: all are.
+    pub project: Option<String>,
     /// True: look only. Nothing is written, started or signalled (`run --dry-run`, `explain`).
     pub read_only: bool,
 }
@@ -83,7 +86,7 @@ enum JobStanding {
 
 impl LocalSettings {
     /// Takes what the configuration says; the supervisor is this program itself.
-    pub fn from_config(config: &Config, records: &Path) -> Self {
+    pub fn from_config(config: &Config, records: &Path, state: &Metadata) -> Self {
         Self {
             records: records.to_owned(),
             local_jobs: config.local_jobs,
@@ -97,6 +100,7 @@ impl LocalSettings {
             environment: std::env::vars_os().collect(),
             // Not its path: that may lead to a newer build, or nowhere, by now.
             supervisor: vec!["/proc/self/exe".into(), "local-supervise".into()],
+            project: state.project.clone(),
             read_only: false,
         }
     }
@@ -133,7 +137,11 @@ impl LocalExecutor {
                 running += 1;
             }
         }
-        for number in self.numbers(|job| !job.is_over() && job.claim.is_none()) {
+        let is_ours = |job: &Job| match &self.settings.project {
+            Some(own) => is_same_study(&job.record.project, own),
+            None => true,
+        };
+        for number in self.numbers(|job| !job.is_over() && job.claim.is_none() && is_ours(job)) {
             if running >= self.settings.local_jobs.max(1) {
                 break;
             }
@@ -335,6 +343,7 @@ impl Executor for LocalExecutor {
             queue,
             accounting,
             of_other_executor: question.of_other_executor(ExecutorKind::Local),
+            unnamed: Vec::new(),
             cluster: None,
             warnings: std::mem::take(&mut self.warnings),
         }

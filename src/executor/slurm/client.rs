@@ -274,6 +274,7 @@ impl Executor for SlurmExecutor {
             _ => self.observe_accounting(question, &clusters, &mut warnings),
         };
         self.add_others(question, &clusters, &mut queue, &mut accounting);
+        let mut unnamed = Vec::new();
         if let Answer::Got(queue) = &mut queue {
             let (mut none, mut lines) = (Vec::new(), Vec::new());
             if let Answer::Got(_) = accounting {
@@ -284,6 +285,9 @@ impl Executor for SlurmExecutor {
                 Answer::Failed(_) | Answer::Off => &mut none,
             };
             identity::settle(queue, records, &lines);
+            if !matches!(accounting, Answer::Off) && self.has_submit_line != Some(false) {
+                unnamed = identity::unnamed(queue, sys::now());
+            }
             if let Answer::Got(records) = &mut accounting {
                 self.add_usage(question, queue, records, &mut warnings);
             }
@@ -292,6 +296,7 @@ impl Executor for SlurmExecutor {
             queue,
             accounting,
             of_other_executor: question.of_other_executor(ExecutorKind::Slurm),
+            unnamed,
             cluster: self.home.cluster.clone(),
             warnings,
         }

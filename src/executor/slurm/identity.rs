@@ -5,9 +5,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+
 use super::job_state::is_revoked;
 use super::parse;
-use crate::executor::{JobReport, Question};
+use crate::executor::{ACCOUNTING_LAG, JobReport, Question};
 use crate::model::job::{JobId, JobTag, array, name_of_study};
 
 /// The ids of living jobs, by cluster, that the question asks to identify.
@@ -41,6 +43,16 @@ pub(super) fn others<'a>(
         }
     }
     others
+}
+
+/// The living jobs that may be anybody's: Slurm shows no tag, and no command line although accounting has had its time.
+pub(super) fn unnamed(queue: &[JobReport], now: DateTime<Utc>) -> Vec<JobId> {
+    let live = queue.iter().filter(|job| job.phase.is_live());
+    let is_old = |at: DateTime<Utc>| now - at >= ACCOUNTING_LAG;
+    live.filter(|job| job.tag.is_none() && !job.has_submit_line)
+        .filter(|job| job.submitted_at.is_none_or(is_old))
+        .map(|job| job.id.clone())
+        .collect()
 }
 
 /// Leaves one state per job, and gives each job in the queue the tag and the name that it was submitted with.

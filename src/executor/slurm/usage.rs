@@ -12,7 +12,7 @@ use super::client::SlurmExecutor;
 use super::parse;
 use super::parse::steps::{self, Run, Usage};
 use crate::base::sys;
-use crate::executor::slurm::client::query::{IDS_PER_CALL, cluster_option, since_option};
+use crate::executor::slurm::client::query::{cluster_option, jobs_options, since_option};
 use crate::executor::{ACCOUNTING_LAG, JobReport, Phase, Question};
 use crate::model::job::{JobId, JobRef};
 use crate::model::state::Reason;
@@ -78,11 +78,11 @@ impl SlurmExecutor {
                 .filter(|job| job.cluster == *cluster)
                 .map(|job| job.id.as_str())
                 .collect();
-            for chunk in ids.chunks(IDS_PER_CALL) {
+            for jobs in jobs_options(&ids) {
                 let mut arguments = cluster_option(cluster.as_ref());
                 arguments.extend(["-D", "-n", "-p"].map(str::to_owned));
                 arguments.push(format!("--delimiter={}", self.separator));
-                arguments.push(format!("--jobs={}", chunk.join(",")));
+                arguments.push(jobs);
                 arguments.extend(since_option(since));
                 arguments.push(format!("--format={}", steps::FIELDS.join(",")));
                 let text = self.ask("sacct", &arguments)?;

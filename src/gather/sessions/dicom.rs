@@ -20,7 +20,8 @@ pub struct DicomFiles {
     pub files: u64,
     /// There is at least one directory directly below (a series per directory).
     pub has_subdirectories: bool,
-    /// Modification time of the newest file; none without files.
+    /// Modification time of the newest thing that shows an arrival: files, hidden ones too (rsync writes to such), and
+    /// directories that are empty.
     pub newest: Option<DateTime<Utc>>,
 }
 
@@ -51,12 +52,11 @@ pub fn hold_session(
         Dicom::Missing => None,
         Dicom::NotNeeded => {
             let directory = bids_root.join(&session.subject).join(&session.session);
-            let age = Gate {
-                settle: Some(gate.settle?),
-                min_files: 0,
-            };
-            let held = hold(&age, reader, &directory, now);
-            held.filter(|hold| !matches!(hold, Hold::TooFewFiles { .. }))
+            gate.settle?;
+            match look(reader, &directory) {
+                Ok(found) => settling(gate, &found, now),
+                Err(unreadable) => Some(Hold::Unreadable(unreadable)),
+            }
         }
     }
 }
@@ -82,6 +82,10 @@ pub fn hold(gate: &Gate, reader: &Reader, directory: &Path, now: DateTime<Utc>) 
             needed,
         });
     }
+    settling(gate, &found, now)
+}
+
+fn settling(gate: &Gate, found: &DicomFiles, now: DateTime<Utc>) -> Option<Hold> {
     let until = found
         .newest?
         .checked_add_signed(gate.settle?)
@@ -96,12 +100,12 @@ pub fn hold(gate: &Gate, reader: &Reader, directory: &Path, now: DateTime<Utc>) 
 pub fn look(reader: &Reader, directory: &Path) -> Result<DicomFiles, Unreadable> {
     let mut found = DicomFiles::default();
     let mut problem = None;
-    let unread = walk(reader, directory, &mut |path, kind, depth| {
-        found.has_subdirectories |= depth == 1 && kind == Kind::Directory;
-        if kind == Kind::File {
+    let unread = walk(reader, directory, &mut |path, seen, depth| {
+        found.has_subdirectories |= depth == 1 && seen == Seen::Directory;
+        if seen != Seen::Directory {
             match reader.stat(path) {
                 Ok(Some(stat)) => {
-                    found.files += 1;
+                    found.files += u64::from(seen == Seen::File);
                     found.newest = found.newest.max(modified(&stat));
                 }
                 Ok(None) => {}
@@ -119,8 +123,8 @@ pub fn look(reader: &Reader, directory: &Path) -> Result<DicomFiles, Unreadable>
 /// The first directory or file that could not be looked at, unless there is enough without it.
 pub fn count(reader: &Reader, directory: &Path, enough: u64) -> Result<u64, Unreadable> {
     let mut files = 0;
-    let unread = walk(reader, directory, &mut |_, kind, _| {
-        files += u64::from(kind == Kind::File);
+    let unread = walk(reader, directory, &mut |_, seen, _| {
+        files += u64::from(seen == Seen::File);
         files < enough
     });
     match unread {
@@ -129,13 +133,21 @@ pub fn count(reader: &Reader, directory: &Path, enough: u64) -> Result<u64, Unre
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    File,
+    Directory,
+    /// A hidden file, or an empty directory, which was shown as one before: it has an age, and is no data.
+    Trace,
+}
+
 /// Shows the files and directories below `top` to `see`, with their depth, until that returns false: neither hidden
-/// ones nor what desktops leave behind. A path that is a file (an archive) is its own one file. Returns the first thing
+/// directories nor what desktops leave behind. A path that is a file (an archive) is its own one file. Returns the first thing
 /// that could not be read.
 fn walk(
     reader: &Reader,
     top: &Path,
-    see: &mut dyn FnMut(&Path, Kind, usize) -> bool,
+    see: &mut dyn FnMut(&Path, Seen, usize) -> bool,
 ) -> Option<Unreadable> {
     let mut problem = None;
     let mut open = vec![(top.to_owned(), 1)];
@@ -144,7 +156,7 @@ fn walk(
             Dir::There(listing) => listing,
             Dir::Absent if depth == 1 => match reader.stat(top) {
                 Ok(Some(_)) => {
-                    see(top, Kind::File, 0);
+                    see(top, Seen::File, 0);
                     return None;
                 }
                 Ok(None) => return None,
@@ -156,8 +168,17 @@ fn walk(
                 continue;
             }
         };
+        if listing.iter().next().is_none() && !see(&directory, Seen::Trace, depth) {
+            return problem;
+        }
         for entry in listing.iter().filter(|entry| !is_litter(entry.name)) {
             let path = directory.join(entry.name);
+            if entry.name.as_encoded_bytes().starts_with(b".") {
+                if entry.kind == Kind::File && !see(&path, Seen::Trace, depth) {
+                    return problem;
+                }
+                continue;
+            }
             let kind = match entry.kind {
                 Kind::Link => match reader.stat(&path) {
                     Ok(Some(stat)) if is_directory(&stat) => Kind::Directory,
@@ -176,7 +197,12 @@ fn walk(
                 }
                 open.push((path.clone(), depth + 1));
             }
-            if !see(&path, kind, depth) {
+            let seen = match kind {
+                Kind::Directory => Seen::Directory,
+                Kind::File => Seen::File,
+                _ => continue,
+            };
+            if !see(&path, seen, depth) {
                 return problem;
             }
         }
@@ -184,13 +210,11 @@ fn walk(
     problem
 }
 
-/// Hidden files, and those that file managers leave in any directory.
+/// Files that file managers leave in any directory.
 fn is_litter(name: &OsStr) -> bool {
-    const LEFT_BEHIND: [&str; 3] = ["Thumbs.db", "desktop.ini", "__MACOSX"];
-    name.as_encoded_bytes().starts_with(b".")
-        || LEFT_BEHIND
-            .iter()
-            .any(|left| name.eq_ignore_ascii_case(left))
+    const LEFT_BEHIND: [&str; 4] = [".DS_Store", "Thumbs.db", "desktop.ini", "__MACOSX"];
+    let mut left = LEFT_BEHIND.iter();
+    left.any(|left| name.eq_ignore_ascii_case(left))
 }
 
 /// True if a link leads to a directory that it lies in.
@@ -262,12 +286,35 @@ mod tests {
             let now = written + Duration::minutes(minutes);
             hold_session(&gate, &Reader::default(), &session, tmp.path(), now)
         };
-        assert_eq!(hold(Some(30), 0), None, "empty");
-        let file = fs::File::create(anat.join("sub-01_ses-01_T1w.nii.gz")).unwrap();
-        file.set_modified(written.into()).unwrap();
+        let touch = |path: &Path| {
+            let file = fs::File::open(path).unwrap();
+            file.set_modified(written.into()).unwrap();
+        };
         let until = written + Duration::minutes(30);
-        assert_eq!(hold(Some(30), 29), Some(Hold::Settling { until }));
-        assert_eq!(hold(Some(30), 30), None);
+        let settles = |what: &str| {
+            let held = Some(Hold::Settling { until });
+            assert_eq!(hold(Some(30), 29), held, "{what}");
+            assert_eq!(hold(Some(30), 30), None, "{what}");
+        };
+        touch(&anat);
+        settles("empty");
+        // rsync writes to a hidden file first.
+        let temporary = anat.join(".sub-01_ses-01_T1w.nii.gz.Xy12ab");
+        fs::write(&temporary, "x").unwrap();
+        touch(&temporary);
+        settles("hidden");
+        let image = anat.join("sub-01_ses-01_T1w.nii.gz");
+        fs::rename(&temporary, &image).unwrap();
+        settles("image");
+        fs::File::open(&image)
+            .unwrap()
+            .set_modified((written - Duration::days(1)).into())
+            .unwrap();
+        assert_eq!(hold(Some(30), 0), None);
+        let next = tmp.path().join("sub-01/ses-01/func");
+        fs::create_dir(&next).unwrap();
+        touch(&next);
+        settles("next directory");
         assert_eq!(hold(None, 0), None, "dicom_settle is not set");
     }
 

@@ -3,7 +3,7 @@
 //! Lines of the Python program are read too. A line that a crash cut is counted and left out.
 
 use std::collections::HashSet;
-use std::io;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use super::facts::parse_time;
 use super::{EventKind, archive};
 use crate::base::durable;
+use crate::base::regular::open_regular;
 use crate::model::job::JobId;
 use crate::model::state::{TaskKey, TaskStatus};
 
@@ -64,6 +65,29 @@ pub fn read(path: &Path) -> io::Result<Option<Contents>> {
     }
     contents.take(&log.unwrap_or_default(), &archived);
     Ok(Some(contents))
+}
+
+/// Finds the newest event of a task that is wanted, from the end of the log. Archives are older.
+pub fn newest(path: &Path, is_wanted: impl Fn(&Record) -> bool) -> Option<Record> {
+    let mut file = open_regular(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    let mut size = 1 << 16;
+    loop {
+        let start = length.saturating_sub(size);
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(start)).ok()?;
+        file.read_to_end(&mut bytes).ok()?;
+        // What is left of a line that was cut here cannot be parsed.
+        let lines = bytes.rsplit(|&byte| byte == b'\n');
+        let mut records = lines.filter_map(|line| parse_line(line).ok().flatten());
+        if let Some(found) = records.find(&is_wanted) {
+            return Some(found);
+        }
+        if start == 0 {
+            return None;
+        }
+        size *= 16;
+    }
 }
 
 /// Reads a log's bytes; never fails on any.

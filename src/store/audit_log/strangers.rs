@@ -69,7 +69,8 @@ pub fn project_of(record: &Record) -> Option<String> {
         .map(|tag| tag.project)
 }
 
-fn text<'a>(record: &'a Record, key: &str) -> Option<&'a str> {
+/// A text that an event says.
+pub fn text<'a>(record: &'a Record, key: &str) -> Option<&'a str> {
     record.fields.get(key)?.as_str()
 }
 

@@ -47,6 +47,11 @@ pub(super) fn state_file(sources: &Sources, tasks: usize, out: &mut Findings) {
             ),
         ),
     }
+    if contents.meta.begun_anew.is_some() {
+        let text =
+            "it was begun anew after its file was lost: earlier failures and attempts are missing";
+        out.add(Level::Warning, part, text.to_owned(), Some(REPAIR));
+    }
     for warning in &contents.warnings {
         out.add(Level::Warning, part, warning.clone(), None);
     }

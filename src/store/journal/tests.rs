@@ -21,6 +21,8 @@ fn intent(task: usize, id: &str, attempt: i32, at: i64) -> Intent {
         replaces_outputs: task.is_multiple_of(2),
         retry: Default::default(),
         input_sessions: None,
+        project: None,
+        state_file: None,
         req_mem_mb: Some(1000),
         time_limit_s: None,
     }

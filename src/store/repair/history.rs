@@ -9,6 +9,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::model::job::{JobId, array};
+use crate::model::state::table::Metadata;
 use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
 use crate::store::audit_log;
 use crate::store::audit_log::{EventKind, Record};
@@ -52,13 +53,20 @@ pub fn replay(records: &[Record]) -> BTreeMap<TaskKey, Vec<Attempt>> {
     tasks
 }
 
-/// Finds the word that stands in the comments of this study's jobs, in the newest submission.
-pub fn project(records: &[Record]) -> Option<String> {
-    records
+/// Fills in what the newest submission says of its study.
+pub fn fill_meta(meta: &mut Metadata, records: &[Record]) {
+    let submitted = |record: &&Record| record.kind == EventKind::Submitted;
+    let newest = records
         .iter()
-        .filter(|record| record.kind == EventKind::Submitted)
-        .max_by_key(|record| record.at)
-        .and_then(audit_log::project_of)
+        .filter(submitted)
+        .max_by_key(|record| record.at);
+    let Some(newest) = newest else { return };
+    let text = |name| audit_log::text(newest, name).map(str::to_owned);
+    if meta.project.is_none() {
+        meta.project = audit_log::project_of(newest);
+        meta.path = text("state_file");
+    }
+    meta.cluster = meta.cluster.take().or_else(|| text("home_cluster"));
 }
 
 fn apply(record: &Record, attempts: &mut Vec<Attempt>) {

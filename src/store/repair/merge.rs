@@ -260,7 +260,7 @@ impl Merge {
         let meta = &mut out.state.meta;
         // A file that cannot be read was saved at least once more than the copy before it.
         meta.generation = meta.generation.max(generation) + u64::from(!self.sound);
-        for finding in Findings::of_files(sources, out.state.len()).list {
+        for finding in Findings::of_files(sources, out.state.len() + out.past).list {
             match finding.level {
                 Level::Ok => {}
                 Level::Warning => out.notes.push(finding.text),

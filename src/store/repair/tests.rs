@@ -51,6 +51,8 @@ impl Known {
                 replaces_outputs: false,
                 retry: Default::default(),
                 input_sessions: None,
+                project: None,
+                state_file: None,
                 req_mem_mb: None,
                 time_limit_s: None,
             }),

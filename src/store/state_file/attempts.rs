@@ -78,6 +78,7 @@ fn add(
     meta.format_version = FORMAT_VERSION;
     meta.generation += 1;
     meta.project.clone_from(&state.meta.project);
+    meta.cluster.clone_from(&state.meta.cluster);
     meta.path = store.paths.real_path();
     meta.owner_uid = meta
         .owner_uid

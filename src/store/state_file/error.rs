@@ -38,7 +38,8 @@ pub enum StateError {
     #[error("{} is a copy of {}: the jobs in it are those of the study there", .path.display(), .original.display())]
     Copied {
         path: PathBuf,
-        backup: PathBuf,
+        /// What begins another study here once it is gone.
+        files: String,
         original: PathBuf,
     },
     #[error("state file {} cannot be used: {reason}", .path.display())]
@@ -91,11 +92,9 @@ impl StateError {
                 "run the command as that user; --as-owner goes on all the same (Slurm may hide the owner's jobs from you)"
                     .to_owned(),
             ),
-            Self::Copied { path, backup, original } => Some(format!(
-                "to continue that study here, move {} away; to begin another study here, remove {} and {}",
+            Self::Copied { files, original, .. } => Some(format!(
+                "to continue that study here, move {} away; to begin another study here, remove {files}",
                 original.display(),
-                path.display(),
-                backup.display()
             )),
             Self::Path { .. } => Some("set state_file to the path of a file, such as .scheduler_state.parquet".to_owned()),
             Self::Annexed { path } => Some(format!(

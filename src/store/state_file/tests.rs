@@ -185,6 +185,8 @@ fn a_second_job_of_one_attempt_is_kept_beside_the_first() {
             replaces_outputs: false,
             retry: Default::default(),
             input_sessions: None,
+            project: None,
+            state_file: None,
             req_mem_mb: None,
             time_limit_s: None,
         })

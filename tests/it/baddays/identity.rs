@@ -1,7 +1,8 @@
 //! Plugins, scripts and people that rename jobs: each end is still that of the task's own job.
 
 use super::*;
-use crate::harness_slurm::{Cluster, private_cluster};
+use crate::harness::executable;
+use crate::harness_slurm::{Cluster, cluster, private_cluster};
 
 /// Leaves its marker at once (`sub-marker`), waits for `go`, and fails.
 const FAILS_LATE: &str = r#"[ "$1" = sub-none ] || { mkdir -p "$SNBB_OUTPUT_DIR"; touch "$SNBB_OUTPUT_DIR/done"; }
@@ -76,6 +77,40 @@ fn attack_jobs_without_name_and_comment_are_taken_back_by_their_command_lines() 
     until(&study, &["run"], |_, statuses| {
         statuses.iter().all(|s| s.ends_with("failed exit_code"))
     });
+}
+
+/// Its parts run on two nodes, and each has the comment.
+#[test]
+fn attack_a_heterogeneous_job_is_one_job() {
+    let settings = [("SNBB_DEV_NODES", "2"), ("SNBB_DEV_CPUS", "4")];
+    let Some(cluster) = cluster().map(|_| Cluster::start("parts", &settings).unwrap()) else {
+        return;
+    };
+    let study = cluster
+        .study("procedures: [{name: p, output_dir: p, script: p.sh, completion_marker: done}]\n");
+    study.write("p.sh", "#!/bin/bash\n#SBATCH hetjob\nsleep 600\n");
+    executable(&study.at("p.sh"));
+    study.scan(&["sub-1/ses-1"]);
+    study.ok(&["run"]);
+    let running = |study: &Study| {
+        until(study, &["monitor"], |_, statuses| {
+            statuses == ["p sub-1 ses-1: running running"]
+        });
+    };
+    running(&study);
+    let jobs = study.job_ids();
+    std::fs::remove_file(study.at("state.parquet")).unwrap();
+    let said = study.ok(&["run"]);
+    assert!(!said.err.contains("second job"), "{}", said.err);
+    running(&study);
+    assert_eq!(study.job_ids(), jobs);
+    let parts = || cluster.run("squeue", &["-h", "--format=%i"]);
+    assert_eq!(parts().lines().count(), 2, "{}", parts());
+    study.ok(&["cancel", "--all"]);
+    until(&study, &["monitor"], |_, statuses| {
+        statuses == ["p sub-1 ses-1: failed cancelled"]
+    });
+    wait_until("both parts to end", || parts().is_empty());
 }
 
 #[test]

@@ -71,6 +71,8 @@ fn write_journal(study: &Study, row: &TaskRow) {
             replaces_outputs: row.replaces_outputs.unwrap(),
             retry: Default::default(),
             input_sessions: None,
+            project: None,
+            state_file: None,
             req_mem_mb: row.facts.req_mem_mb,
             time_limit_s: row.facts.time_limit_s,
         }),

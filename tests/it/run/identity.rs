@@ -17,6 +17,17 @@ fn alter(slurm: &FakeSlurm, name: Option<&str>, comment: impl Fn(&str) -> String
     slurm.set_all("RUNNING");
 }
 
+/// Accounting has had the time to know of the jobs.
+fn grow_old(slurm: &FakeSlurm) {
+    for (job, _) in slurm.jobs() {
+        let path = slurm.at("jobs").join(&job);
+        let text = fs::read_to_string(&path).unwrap();
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines[2] = (lines[2].parse::<i64>().unwrap() - 120).to_string();
+        fs::write(&path, lines.join("\n") + "\n").unwrap();
+    }
+}
+
 fn forget(study: &Study, with_log: bool) {
     for file in fs::read_dir(study.at("")).unwrap() {
         let file = file.unwrap();
@@ -66,6 +77,60 @@ fn attack_nothing_is_submitted_beside_a_job_of_ours_that_may_be_any_tasks() {
     slurm.set("1001", "GONE");
     study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), 4);
+}
+
+/// `#SBATCH hetjob`: each part has the tag.
+#[test]
+fn attack_parts_of_a_heterogeneous_job_are_no_second_jobs() {
+    let (study, slurm) = study();
+    study.ok(&["run", "--max-jobs", "1"]);
+    fs::copy(slurm.at("jobs/1001"), slurm.at("jobs/1001+1")).unwrap();
+    slurm.set_all("RUNNING");
+    for _ in 0..2 {
+        let said = study.ok(&["run", "--max-jobs", "0"]);
+        assert!(!said.err.contains("second job"), "{}", said.err);
+        assert_eq!(study.rows()[0]["job_id"], "1001");
+        forget(&study, false);
+    }
+    study.ok(&["run", "--max-jobs", "0"]);
+    study.ok(&["cancel", "--all"]);
+    assert_eq!(slurm.calls("scancel"), 1);
+}
+
+/// With its name and its comment replaced, and no state and no log, only accounting can tell whose a job is.
+#[test]
+fn attack_nothing_is_submitted_while_accounting_owes_the_record_of_a_living_job() {
+    for is_broken in [true, false] {
+        let (study, slurm) = study();
+        study.ok(&["run"]);
+        alter(&slurm, Some("step 2 of 7"), |_| "site".to_owned());
+        grow_old(&slurm);
+        forget(&study, true);
+        if is_broken {
+            slurm.break_program("sacct", "Connection refused");
+        } else {
+            slurm.hide_record("1002");
+        }
+        for _ in 0..2 {
+            let said = study.call(&["run"]);
+            assert_eq!(said.code, 6, "{}", said.err);
+            assert_eq!(
+                said.err.matches("may be one of this study").count(),
+                1,
+                "{}",
+                said.err
+            );
+            assert_eq!(slurm.calls("sbatch"), 3, "{is_broken}");
+        }
+        if is_broken {
+            slurm.heal("sacct");
+        } else {
+            fs::remove_dir_all(slurm.at("unrecorded")).unwrap();
+        }
+        study.ok(&["run"]);
+        assert_eq!(study.statuses(), RUNNING, "{is_broken}");
+        assert_eq!(slurm.calls("sbatch"), 3, "{is_broken}");
+    }
 }
 
 /// A plugin appends to comments, sbatch's answer is lost, and there is no accounting.

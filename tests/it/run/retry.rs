@@ -242,3 +242,30 @@ fn attack_a_cleared_task_runs_again_whatever_its_failed_attempt_left() {
     study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), 9);
 }
+
+/// The row of a failed attempt was cleared, and then only the log is left.
+#[test]
+fn attack_a_cleared_failure_that_only_the_log_knows_leaves_nothing_believed() {
+    let (study, slurm) = study();
+    study.ok(&["run"]);
+    slurm.set_all("TIMEOUT");
+    study.ok(&["monitor"]);
+    convert(&study, "sub-01", "ses-01");
+    study.ok(&["retry"]);
+    for name in [
+        "state.parquet",
+        "state.parquet.bak",
+        "state.attempts.parquet",
+    ] {
+        let _ = fs::remove_file(study.at(name));
+    }
+    let said = study.call(&["state", "verify"]);
+    assert!(!said.err.contains("is sound"), "{}", said.err);
+    study.ok(&["run"]);
+    assert_eq!(slurm.calls("sbatch"), 6);
+    let said = study.call(&["state", "verify"]);
+    assert!(said.out.contains("begun anew"), "{}", said.out);
+    study.ok(&["state", "repair", "--yes"]);
+    let said = study.ok(&["state", "verify"]);
+    assert!(!said.out.contains("begun anew"), "{}", said.out);
+}

@@ -1,5 +1,6 @@
 //! `executor` is changed while jobs of the other executor are in flight.
 
+use std::fs;
 use std::time::Duration;
 
 use crate::fake_slurm::FakeSlurm;
@@ -123,4 +124,63 @@ fn attack_executor_switch_a_submission_in_doubt_is_left_alone_under_local() {
     study.ok(&["monitor"]);
     assert_eq!(study.rows()[0]["job_id"], job);
     assert_eq!(slurm.calls("sbatch"), 1);
+}
+
+/// The files beside the state, and the audit log, know what the other executor runs.
+#[test]
+fn attack_executor_switch_after_the_state_is_gone_submits_nothing_beside_living_jobs() {
+    for (first, second, job) in [("slurm", "local", "1001"), ("local", "slurm", "local-1")] {
+        for is_rolled_back in [false, true] {
+            let (study, slurm) = study();
+            configure(&study, first);
+            study.scan(&["sub-02/ses-01"]);
+            let no_more = ["run", "--max-jobs", "0"];
+            study.call(&no_more);
+            let before = study.read_bytes("state.parquet");
+            study.ok(&["run", "--subject", "01"]);
+            for name in ["state.parquet", "state.parquet.bak"] {
+                let _ = fs::remove_file(study.at(name));
+            }
+            if is_rolled_back {
+                fs::write(study.at("state.parquet"), before).unwrap();
+            }
+            configure(&study, second);
+            for pass in ["monitor", "run", "run"] {
+                study.call(&[pass, "--subject", "01"][..if pass == "run" { 3 } else { 1 }]);
+            }
+            let case = format!("{first} {is_rolled_back}");
+            assert_eq!(study.rows()[0]["job_id"], job, "{case}");
+            let sent = if first == "slurm" { 1 } else { 0 };
+            assert_eq!(slurm.calls("sbatch"), sent, "{case}");
+            let of_local = study.at("state.local/1.job").exists();
+            assert_eq!(of_local, first == "local", "{case}");
+            study.write("bids/go", "");
+        }
+    }
+}
+
+/// Slurm may have requeued the job of a failed row, which nobody asks.
+#[test]
+fn attack_executor_switch_outputs_of_a_job_that_may_live_again_are_not_accepted() {
+    let (study, slurm) = study();
+    configure(&study, "slurm");
+    study.ok(&["run"]);
+    let job = slurm.jobs()[0].0.clone();
+    slurm.set(&job, "FAILED 3:0");
+    study.until(&["monitor"], Duration::from_secs(20), |rows| {
+        rows[0].contains("failed")
+    });
+    study.write("derivatives/out/sub-01/ses-01/done", "");
+    slurm.set(&job, "RUNNING");
+    configure(&study, "local");
+    let failed = study.statuses();
+    for command in [&["retry", "--accept-outputs"][..], &["retry"]] {
+        let said = study.call(command);
+        assert_eq!(said.code, 1, "{}", said.err);
+        assert!(said.err.contains("`executor: slurm`"), "{}", said.err);
+        assert_eq!(study.statuses(), failed);
+    }
+    configure(&study, "slurm");
+    assert_eq!(study.call(&["retry", "--accept-outputs"]).code, 1);
+    assert_eq!(study.statuses(), [RUNNING]);
 }

@@ -94,9 +94,9 @@ fn attack_jobs_of_other_users_are_found_by_their_ids_and_known_by_their_tags() {
     settings.project = Some("tests".to_owned());
     let mut executor = SlurmExecutor::new(settings);
     let mut ask = |jobs: &[&JobRef]| {
-        let in_flight: Vec<JobRef> = jobs.iter().map(|job| (*job).clone()).collect();
+        let may_live: Vec<JobRef> = jobs.iter().map(|job| (*job).clone()).collect();
         executor.observe(&Question {
-            in_flight,
+            may_live,
             ..question(jobs)
         })
     };

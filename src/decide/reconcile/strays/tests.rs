@@ -180,6 +180,11 @@ fn marks_of_others_and_unknown_names_are_left_alone() {
     let logged = strays(&[job("1", name, None, 0)], &State::default(), &["1"]);
     assert_eq!(logged.adopt.len(), 1);
     let stranger = strays(&[job("1", "jupyter", None, 0)], &State::default(), &[]);
+    assert_eq!(stranger.unnamed.len(), 1);
+    let stranger = Strays {
+        unnamed: Vec::new(),
+        ..stranger
+    };
     assert_eq!(stranger, Strays::default());
 }
 

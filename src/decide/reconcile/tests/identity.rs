@@ -245,4 +245,6 @@ fn attack_cancel_ends_the_jobs_with_the_tasks_tag_and_no_other_job() {
     assert_eq!(to_end(&[mine, ("5", own, "x")], false), ids(&["5"]));
     let twice = [("100", own, "x"), ("101", own, "x")];
     assert_eq!(to_end(&twice, false), ids(&["100", "101"]));
+    let parts = [("100", own, "x"), ("100+1", own, "x")];
+    assert_eq!(to_end(&parts, false), ids(&["100"]));
 }

@@ -34,6 +34,8 @@ pub fn prepared(procedure: &str, number: usize) -> Prepared {
             time_limit_s: None,
             retry: RetryState::default(),
             input_sessions: None,
+            project: None,
+            state_file: None,
         },
         request: JobRequest {
             job_name: key.job_name(),

@@ -5,15 +5,15 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::query::{EVERYBODY, IDS_PER_CALL, each_once, missing};
+use super::query::{EVERYBODY, each_once, jobs_options, missing};
 use crate::executor::slurm::client::SlurmExecutor;
 use crate::executor::slurm::parse::Parsed;
 use crate::executor::{Answer, JobReport, Question};
 use crate::model::job::{JobId, array};
 
 impl SlurmExecutor {
-    /// Adds reports of jobs in flight that neither answer shows alive or ended. While a submission has no known job, the
-    /// whole queue is searched for its tag.
+    /// Adds reports of jobs that may live and that neither answer shows alive or ended. While a submission has no known
+    /// job, or rows may be missing, the whole queue is searched for the study's tag.
     pub(crate) fn add_others(
         &mut self,
         question: &Question,
@@ -27,7 +27,7 @@ impl SlurmExecutor {
         for cluster in clusters {
             let records = accounting.got().into_iter().flatten();
             let ended = records.filter(|record| !record.phase.is_live());
-            let ids: Vec<String> = missing(&question.in_flight, jobs.iter().chain(ended))
+            let ids: Vec<String> = missing(&question.may_live, jobs.iter().chain(ended))
                 .into_iter()
                 .filter(|(_, place)| *place == cluster.as_deref())
                 .map(|(id, _)| id.to_owned())
@@ -49,7 +49,8 @@ impl SlurmExecutor {
             let Answer::Got(records) = accounting else {
                 continue;
             };
-            match self.records_of_others(question, &ids, cluster.as_ref()) {
+            let found = self.records(EVERYBODY, &ids, question.since, cluster.as_ref());
+            match found.and_then(whole) {
                 Ok(found) => {
                     let (own, others): (Vec<_>, Vec<_>) =
                         found.into_iter().partition(|record| self.is_tagged(record));
@@ -75,12 +76,9 @@ impl SlurmExecutor {
         ids: &[&str],
         cluster: Option<&Arc<str>>,
     ) -> Result<Vec<JobReport>, String> {
-        let filters: Vec<Option<String>> = match question.search_from {
-            Some(_) => vec![None],
-            None => ids
-                .chunks(IDS_PER_CALL)
-                .map(|ids| Some(format!("--jobs={}", ids.join(","))))
-                .collect(),
+        let filters: Vec<Option<String>> = match question.everywhere {
+            true => vec![None],
+            false => jobs_options(ids).map(Some).collect(),
         };
         let mut found = Vec::new();
         for filter in filters {
@@ -93,21 +91,6 @@ impl SlurmExecutor {
                 Err(text) if text.contains("Invalid job id specified") => {}
                 Err(text) => return Err(text),
             }
-        }
-        Ok(found)
-    }
-
-    fn records_of_others(
-        &mut self,
-        question: &Question,
-        ids: &[&str],
-        cluster: Option<&Arc<str>>,
-    ) -> Result<Vec<JobReport>, String> {
-        let mut found = Vec::new();
-        for ids in ids.chunks(IDS_PER_CALL) {
-            let users = EVERYBODY.to_owned();
-            let parsed = self.ask_accounting(users, ids, question.since, cluster)?;
-            found.extend(whole(parsed)?);
         }
         Ok(found)
     }

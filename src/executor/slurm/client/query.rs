@@ -18,8 +18,9 @@ use crate::executor::slurm::{identity, parse};
 use crate::executor::{Answer, JobReport, Question};
 use crate::model::job::{JobId, JobRef, array};
 
-/// One argument holds 128 KiB at most, and the database is asked for so many rows at a time.
-pub(crate) const IDS_PER_CALL: usize = 1000;
+/// One argument holds 128 KiB at most, and the database is asked for so many rows at a time: a thousand, and a job that
+/// accounting must know.
+pub(crate) const IDS_PER_CALL: usize = 1001;
 
 /// sacct shows everybody's jobs by itself to root only.
 pub(crate) const EVERYBODY: &str = "--allusers";
@@ -103,11 +104,29 @@ impl SlurmExecutor {
         Ok(parse::queue(&text, &self.separator, cluster))
     }
 
-    /// Asks accounting for these jobs of `users` (no ids: all), with their submit lines, which hold our tag.
-    pub(crate) fn ask_accounting(
+    /// Asks accounting for these jobs of `users`, in as many calls as that takes.
+    pub(crate) fn records(
         &mut self,
-        users: String,
+        users: &str,
         ids: &[&str],
+        since: Option<DateTime<Utc>>,
+        cluster: Option<&Arc<str>>,
+    ) -> Result<Parsed, String> {
+        let mut all = Parsed::default();
+        for jobs in jobs_options(ids) {
+            let parsed = self.ask_accounting(users, Some(jobs), since, cluster)?;
+            all.jobs.extend(parsed.jobs);
+            add_new(&mut all.warnings, parsed.warnings);
+            all.broken = all.broken.or(parsed.broken);
+        }
+        Ok(all)
+    }
+
+    /// Asks accounting for jobs of `users` (none named: all), with their submit lines, which hold our tag.
+    fn ask_accounting(
+        &mut self,
+        users: &str,
+        jobs: Option<String>,
         since: Option<DateTime<Utc>>,
         cluster: Option<&Arc<str>>,
     ) -> Result<Parsed, String> {
@@ -127,10 +146,8 @@ impl SlurmExecutor {
         // All jobs that ever had an id: ids are recycled, and sacct alone would show the newest only.
         arguments.extend(["-X", "-D", "-n", "-p"].map(str::to_owned));
         arguments.push(format!("--delimiter={}", self.separator));
-        arguments.push(users);
-        if !ids.is_empty() {
-            arguments.push(format!("--jobs={}", ids.join(",")));
-        }
+        arguments.push(users.to_owned());
+        arguments.extend(jobs);
         arguments.extend(since_option(since));
         arguments.push(format!("--format={}", fields.join(",")));
         let text = self.ask("sacct", &arguments)?;
@@ -199,6 +216,7 @@ impl SlurmExecutor {
         if is_about_nothing && question.search_from.is_none() {
             return Ok(found);
         }
+        let own = self.users("--uid");
         // What is missing from an answer that was cut is not absent.
         let mut cut: Option<String> = None;
         let mut note = |parsed: Parsed, found: &mut Vec<JobReport>| {
@@ -218,41 +236,32 @@ impl SlurmExecutor {
                 .chain(ended())
                 .filter(|job| job.cluster == *cluster && parse::is_askable(&job.id))
                 .map(|job| array::split_job_id(&job.id).map_or(job.id.as_str(), |(id, _)| id))
+                .chain(canary.map(|canary| canary.id.as_str()))
                 .collect();
             let mut seen = HashSet::new();
             ids.retain(|id| seen.insert(*id));
-            let mut chunks: Vec<&[&str]> = ids.chunks(IDS_PER_CALL).collect();
-            if chunks.is_empty() && canary.is_some() {
-                chunks.push(&[]);
-            }
-            for chunk in chunks {
-                let mut asked: Vec<&str> = chunk.to_vec();
-                asked.extend(canary.map(|canary| canary.id.as_str()));
-                let own = self.users("--uid");
-                let parsed = self.ask_accounting(own, &asked, question.since, cluster.as_ref())?;
-                // Any job that is known proves that it answers. The canary alone does not have to be there
-                // for ever: sites purge old records.
-                if let Some(canary) = canary
-                    && parsed.jobs.is_empty()
-                {
-                    // It may have ended before the time that the others are asked from.
-                    // The wrapper around sbatch may have submitted it as another user.
-                    let ids = [canary.id.as_str()];
-                    let alone =
-                        self.ask_accounting(EVERYBODY.to_owned(), &ids, None, cluster.as_ref())?;
-                    if !alone.jobs.iter().any(|job| job.id == canary.id) {
-                        return Err(format!(
-                            "sacct answers, but does not know job {} that it has known: its database is not whole",
-                            canary.id
-                        ));
-                    }
-                    note(alone, &mut found);
+            let parsed = self.records(&own, &ids, question.since, cluster.as_ref())?;
+            // Any job that is known proves that it answers. The canary alone does not have to be there
+            // for ever: sites purge old records.
+            if let Some(canary) = canary
+                && parsed.jobs.is_empty()
+            {
+                // It may have ended before the time that the others are asked from.
+                // The wrapper around sbatch may have submitted it as another user.
+                let ids = [canary.id.as_str()];
+                let alone = self.records(EVERYBODY, &ids, None, cluster.as_ref())?;
+                if !alone.jobs.iter().any(|job| job.id == canary.id) {
+                    return Err(format!(
+                        "sacct answers, but does not know job {} that it has known: its database is not whole",
+                        canary.id
+                    ));
                 }
-                note(parsed, &mut found);
+                note(alone, &mut found);
             }
+            note(parsed, &mut found);
             if question.search_from.is_some() {
-                let own = self.users("--uid");
-                let all = self.ask_accounting(own, &[], question.search_from, cluster.as_ref())?;
+                let from = question.search_from;
+                let all = self.ask_accounting(&own, None, from, cluster.as_ref())?;
                 note(all, &mut found);
             }
         }
@@ -278,26 +287,30 @@ impl SlurmExecutor {
         let others = identity::others(question, queue);
         let mut found = Vec::new();
         for (cluster, ids) in &others {
-            for chunk in ids.chunks(IDS_PER_CALL) {
-                if self.has_submit_line == Some(false) {
+            if self.has_submit_line == Some(false) {
+                return found;
+            }
+            match self.records(EVERYBODY, ids, None, cluster.as_ref()) {
+                Ok(parsed) => found.extend(parsed.jobs),
+                Err(text) => {
+                    add_new(
+                        warnings,
+                        vec![format!(
+                            "jobs of this user that have no row were not looked up in accounting: {text}"
+                        )],
+                    );
                     return found;
-                }
-                match self.ask_accounting(EVERYBODY.to_owned(), chunk, None, cluster.as_ref()) {
-                    Ok(parsed) => found.extend(parsed.jobs),
-                    Err(text) => {
-                        add_new(
-                            warnings,
-                            vec![format!(
-                                "jobs of this user that have no row were not looked up in accounting: {text}"
-                            )],
-                        );
-                        return found;
-                    }
                 }
             }
         }
         found
     }
+}
+
+/// The option that names the jobs, once per call.
+pub(crate) fn jobs_options(ids: &[&str]) -> impl Iterator<Item = String> {
+    let chunks = ids.chunks(IDS_PER_CALL);
+    chunks.map(|ids| format!("--jobs={}", ids.join(",")))
 }
 
 /// The number and the cluster of each job that no report is about. A report of an array is about all its tasks.

@@ -286,6 +286,8 @@ fn any_entry() -> impl Strategy<Value = Entry> {
                     replaces_outputs: rest.1,
                     retry: Default::default(),
                     input_sessions: None,
+                    project: None,
+                    state_file: None,
                     req_mem_mb: rest.2,
                     time_limit_s: rest.3,
                 })

@@ -17,7 +17,7 @@ fn at_home(fakes: &Fakes, cluster: Option<&str>) -> SlurmExecutor {
 
 fn in_flight(ids: &[&str]) -> Question {
     Question {
-        in_flight: ids.iter().map(|id| job(id)).collect(),
+        may_live: ids.iter().map(|id| job(id)).collect(),
         ..asked(ids, None)
     }
 }
@@ -128,7 +128,7 @@ fn attack_a_job_of_another_user_is_found_by_its_id_and_ours_by_its_tag() {
 
     // A submission whose job is not known has no id to ask for.
     let doubt = Question {
-        search_from: DateTime::from_timestamp(1_700_000_000, 0),
+        everywhere: true,
         ..Question::default()
     };
     assert_eq!(ids(executor.observe(&doubt).queue), ["5"]);
