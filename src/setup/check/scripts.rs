@@ -2,6 +2,7 @@
 //! configuration says.
 
 mod header;
+mod imports;
 mod needs;
 
 use std::ffi::OsString;
@@ -30,6 +31,8 @@ pub struct Facts<'a> {
     text: Option<Result<Vec<u8>, ScriptError>>,
     /// Permission bits.
     mode: Option<u32>,
+    /// Python files that it names, and what is in them.
+    helpers: Vec<(PathBuf, Vec<u8>)>,
     /// What it needs and this machine does not have: its interpreter, runtimes of containers, images, licences.
     missing: Vec<String>,
     /// The interpreter is among them.
@@ -57,6 +60,7 @@ fn gather<'a>(site: &Site, procedure: &'a Procedure, path: Option<&OsString>) ->
         mode: place.as_ref().ok().and_then(|file| place::mode(file)),
         place,
         text: None,
+        helpers: Vec::new(),
         missing: Vec::new(),
         has_no_interpreter: false,
         executor: site.config.executor,
@@ -92,6 +96,7 @@ fn gather<'a>(site: &Site, procedure: &'a Procedure, path: Option<&OsString>) ->
             .chain(runtime)
             .chain(files)
             .collect();
+        facts.helpers = imports::helpers(file, &script.text);
     }
     facts.text = Some(read.map(|script| script.text));
     facts
@@ -171,6 +176,10 @@ fn content(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Findings)
             ),
         );
     }
+    let files = facts.helpers.iter().map(|(path, text)| (&**path, &**text));
+    for (path, text) in std::iter::once((path, text)).chain(files) {
+        imports::judge(path, text, findings);
+    }
     if !is_slurm {
         return;
     }
@@ -229,6 +238,7 @@ mod tests {
             by_path_only: false,
             text: Some(text.map(<[u8]>::to_vec)),
             mode: Some(0o644),
+            helpers: Vec::new(),
             missing: Vec::new(),
             has_no_interpreter: false,
             executor: ExecutorKind::Slurm,
