@@ -186,10 +186,8 @@ fn summary_event(found: &Found, at: DateTime<Utc>) -> Option<Event> {
         extra.push(("log_bytes", bytes.into()));
     }
     if events > 0 {
-        let names: Vec<String> = archives
-            .iter()
-            .map(|archived| archived.path.display().to_string())
-            .collect();
+        let paths = archives.iter().map(|archived| archived.path.display());
+        let names: Vec<String> = paths.map(|path| path.to_string()).collect();
         extra.push(("events", events.into()));
         extra.push(("archives", names.into()));
     }
@@ -205,11 +203,7 @@ fn logs_of(found: &Found) -> (usize, u64) {
 }
 
 fn archives_of(found: &Found) -> Vec<Archived> {
-    found
-        .events
-        .as_ref()
-        .map(OldEvents::archives)
-        .unwrap_or_default()
+    found.events.iter().flat_map(OldEvents::archives).collect()
 }
 
 fn tell(

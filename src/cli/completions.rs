@@ -42,15 +42,13 @@ pub fn run(args: &CompletionsArgs, printer: &mut Printer) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-/// Returns what the script calls: the name alone if it was found on `PATH`, else the absolute path.
+/// What the script calls: the name alone if it was found on `PATH`, else the absolute path.
 fn completer() -> String {
     let called = std::env::args_os().next().unwrap_or_default();
-    if !called.as_encoded_bytes().contains(&b'/') {
-        return PROGRAM.to_owned();
-    }
-    let path = std::env::current_dir().map(|dir| dir.join(&called));
+    let is_path = called.as_encoded_bytes().contains(&b'/');
+    let path = std::path::absolute(&called).ok().filter(|_| is_path);
     path.map_or_else(
-        |_| PROGRAM.to_owned(),
+        || PROGRAM.to_owned(),
         |path| path.to_string_lossy().into_owned(),
     )
 }

@@ -5,6 +5,7 @@ mod place;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+pub use place::tell_stops;
 use place::{refuse_ambiguous_link, tell_warnings};
 
 use super::args::{Global, SelectArgs, WriteArgs};

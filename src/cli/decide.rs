@@ -1,6 +1,6 @@
 //! The decision for commands that only look: by the stored rows and the disk, without the queue.
 
-use super::context::Context;
+use super::context::{Context, tell_stops};
 use super::error::Failure;
 use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
@@ -11,7 +11,7 @@ use crate::base::sys;
 use crate::base::text::{few, plural};
 use crate::decide::manifest::{Manifest, Policy, Selection};
 use crate::decide::safety;
-use crate::decide::safety::{SafetyStop, roots};
+use crate::decide::safety::roots;
 use crate::gather::sessions::discover::Discovery;
 use crate::gather::sessions::lists;
 use crate::model::bids::Session;
@@ -104,15 +104,4 @@ impl Context {
 pub fn subjects_progress(sessions: &[Session], printer: &mut Printer) -> Progress {
     let subjects = sessions.chunk_by(|a, b| a.subject == b.subject).count();
     printer.progress(Some(subjects as u64), "looking at outputs")
-}
-
-/// Warns of what `run` would stop at.
-pub fn tell_stops(stops: &[SafetyStop], printer: &mut Printer) {
-    if !stops.is_empty() {
-        printer.warning(&format!(
-            "{}; `run` would submit nothing (safety stop)",
-            safety::message(stops)
-        ));
-        printer.hint(&safety::hints(stops));
-    }
 }

@@ -7,8 +7,7 @@ pub use text::troubles;
 
 use super::args::{ExplainArgs, TextFormat};
 use super::blocks::Block;
-use super::context::{Access, Context};
-use super::decide::tell_stops;
+use super::context::{Access, Context, tell_stops};
 use super::error::Failure;
 use super::naming::Named;
 use super::output::{Printer, Verbosity};

@@ -15,17 +15,7 @@ use crate::store::audit_log;
 use crate::store::audit_log::Record;
 
 /// What the table shows; the task only if there are several.
-const COLUMNS: [&str; 9] = [
-    "time",
-    "procedure",
-    "session",
-    "event",
-    "attempt",
-    "job_id",
-    "new_status",
-    "by",
-    "detail",
-];
+const COLUMNS: &str = "time procedure session event attempt job_id new_status by detail";
 
 pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let state = context.read_state(printer)?;
@@ -93,8 +83,7 @@ pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Resu
         ("by", entries.iter().all(|entry| entry.by.is_none())),
     ];
     let columns = COLUMNS
-        .iter()
-        .copied()
+        .split(' ')
         .filter(|name| !hidden.contains(&(*name, true)));
     let shown = frame
         .select(columns)

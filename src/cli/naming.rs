@@ -3,7 +3,6 @@
 //! In any order, with or without prefixes, so that what other commands print can be copied.
 
 use super::error::Failure;
-use crate::base::text::maybe;
 use crate::model::bids::{SessionLabel, SubjectLabel, near};
 use crate::model::state::TaskKey;
 
@@ -51,12 +50,14 @@ impl Named {
             session = rest.next().map(|label| format!("ses-{label}"));
         }
         if let Some(word) = rest.next() {
-            let near = near::nearest(word, procedures.iter().copied());
-            return Err(usage(format!(
-                "there is no procedure '{word}', there are: {}{}",
-                procedures.join(", "),
-                maybe(" (did you mean ", near, "?)")
-            )));
+            let message = format!(
+                "there is no procedure '{word}', there are: {}",
+                procedures.join(", ")
+            );
+            return Err(match near::nearest(word, procedures.iter().copied()) {
+                Some(name) => Failure::usage(message, format!("did you mean {name}?")),
+                None => usage(message),
+            });
         }
         let Some(subject) = subject else {
             return Err(usage("no subject is named".to_owned()));

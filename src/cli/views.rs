@@ -20,27 +20,10 @@ use crate::show::tables::{RowOrder, SessionOrder, TableError, first_word, short_
 pub use summary::{RunSummary, print_run_summary};
 
 /// What the table of rows shows.
-const STATUS_COLUMNS: [&str; 8] = [
-    "procedure",
-    "subject",
-    "session",
-    "status",
-    "reason",
-    "attempt",
-    "job_id",
-    "submitted_at",
-];
+const STATUS_COLUMNS: &str = "procedure subject session status reason attempt job_id submitted_at";
 
 /// The same if all of them failed: what happened says more than when it began.
-const FAILURE_COLUMNS: [&str; 7] = [
-    "procedure",
-    "subject",
-    "session",
-    "reason",
-    "attempt",
-    "job_id",
-    "failure",
-];
+const FAILURE_COLUMNS: &str = "procedure subject session reason attempt job_id failure";
 
 /// Says which rows `status` shows, and how.
 #[derive(Debug, Clone, Copy, Default)]
@@ -99,14 +82,12 @@ pub fn print_status(
     let is_all_failed = rows.iter().all(|row| row.status == TaskStatus::Failed);
     let (cut, order) = arrange(&mut rows, dag, view, printer);
     if is_table {
-        let (mut columns, mut optional) = if is_all_failed {
-            (FAILURE_COLUMNS.to_vec(), vec!["attempt", "job_id"])
-        } else {
-            (
-                STATUS_COLUMNS.to_vec(),
-                vec!["attempt", "submitted_at", "job_id"],
-            )
+        let (columns, optional) = match is_all_failed {
+            true => (FAILURE_COLUMNS, "attempt job_id"),
+            false => (STATUS_COLUMNS, "attempt submitted_at job_id"),
         };
+        let mut columns: Vec<&str> = columns.split(' ').collect();
+        let mut optional: Vec<&str> = optional.split(' ').collect();
         match order {
             RowOrder::Updated => put_instead_of_submitted("updated_at", &mut columns),
             RowOrder::Elapsed => put_instead_of_submitted("elapsed_s", &mut columns),

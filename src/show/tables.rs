@@ -56,21 +56,18 @@ pub fn manifest_frame(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFra
         .iter()
         .filter(|task| matches!(task.decision, Decision::Submit(_)))
         .collect();
-    Ok(DataFrame::new(
-        due.len(),
-        vec![
-            texts("subject", due.iter().map(|t| Some(t.subject.as_str()))),
-            texts("session", due.iter().map(|t| Some(t.session.as_str()))),
-            texts(
-                "procedure",
-                due.iter().map(|t| Some(&*dag.get(t.procedure).name)),
-            ),
-            numbers(
-                "priority",
-                due.iter().map(|t| Some(t.procedure.index() as i64)),
-            ),
-        ],
-    )?)
+    frame(vec![
+        texts("subject", due.iter().map(|t| Some(t.subject.as_str()))),
+        texts("session", due.iter().map(|t| Some(t.session.as_str()))),
+        texts(
+            "procedure",
+            due.iter().map(|t| Some(&*dag.get(t.procedure).name)),
+        ),
+        numbers(
+            "priority",
+            due.iter().map(|t| Some(t.procedure.index() as i64)),
+        ),
+    ])
 }
 
 /// A row per path of a task's outputs.
@@ -79,17 +76,14 @@ pub fn outputs(rows: &[(&Planned, &Path)], dag: &ProcedureDag) -> Result<DataFra
         texts(name, rows.iter().map(|(task, _)| Some(get(task))))
     };
     let paths = rows.iter().map(|(_, path)| Some(path.to_string_lossy()));
-    Ok(DataFrame::new(
-        rows.len(),
-        vec![
-            text("subject", &|task| task.subject.as_str().to_owned()),
-            text("session", &|task| task.session.as_str().to_owned()),
-            text("procedure", &|task| {
-                dag.get(task.procedure).name.to_string()
-            }),
-            texts("path", paths),
-        ],
-    )?)
+    frame(vec![
+        text("subject", &|task| task.subject.as_str().to_owned()),
+        text("session", &|task| task.session.as_str().to_owned()),
+        text("procedure", &|task| {
+            dag.get(task.procedure).name.to_string()
+        }),
+        texts("path", paths),
+    ])
 }
 
 /// Writes a frame as CSV (RFC 4180 quoting, line ends `\n`) with a line of column names. A missing
@@ -173,7 +167,13 @@ fn counts<'a, R: AsRef<str>, C: AsRef<str>>(
         table.push(numbers(column.as_ref(), counts));
     }
     table.push(numbers("total", rows.iter().map(|row| Some(total(row)))));
-    Ok(DataFrame::new(rows.len(), table)?)
+    frame(table)
+}
+
+/// A table of columns of one length.
+pub(crate) fn frame(columns: Vec<Column>) -> Result<DataFrame, TableError> {
+    let height = columns.first().map_or(0, Column::len);
+    Ok(DataFrame::new(height, columns)?)
 }
 
 fn with_threads<T>(work: impl FnOnce() -> PolarsResult<T>) -> Result<T, TableError> {

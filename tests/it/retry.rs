@@ -268,7 +268,7 @@ fn a_refused_retry_keeps_nobody_else_back() {
     assert_eq!(
         lines_of(&said.err, "the next attempt was refused"),
         [
-            "warning: prep sub-01 ses-01 (and 1 more): the next attempt was refused: \
+            "warning: prep sub-01 ses-01 and 1 more: the next attempt was refused: \
              Requested node configuration is not available"
         ]
     );

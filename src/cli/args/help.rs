@@ -54,7 +54,7 @@ pub fn command() -> Command {
 /// Hides the options of every command, which are in the program's own help, and adds examples. For built commands.
 pub fn with_own_help(command: Command) -> Command {
     let name = command.get_bin_name().unwrap_or_default();
-    let name = name.trim_start_matches("snbb-scheduler ").to_owned() + " ";
+    let name = name.replace("snbb-scheduler ", "").replace("help ", "") + " ";
     let examples = EXAMPLES.lines();
     let examples = examples.filter(|line| format!("{line} ").starts_with(&name));
     let examples: Vec<String> = examples

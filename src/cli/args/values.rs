@@ -1,10 +1,14 @@
 //! Reads the values of options.
 
+use std::ffi::OsStr;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue};
+use clap::{Arg, Command, Error};
 
+use crate::model::bids::near;
 use crate::model::procedure::MemSize;
 use crate::model::state::{Reason, TaskStatus, UnknownWord};
 use crate::show::graph::Language;
@@ -19,7 +23,47 @@ pub(super) fn mem(text: &str) -> Result<MemSize, String> {
 }
 
 pub(super) fn status() -> impl TypedValueParser<Value = TaskStatus> {
-    one_of(TaskStatus::ALL.map(TaskStatus::as_str))
+    RowStatus(PossibleValuesParser::new(
+        TaskStatus::ALL.map(TaskStatus::as_str),
+    ))
+}
+
+/// The status of a row. A word of `session-status`, which knows more, is answered with that command.
+#[derive(Clone)]
+struct RowStatus(PossibleValuesParser);
+
+impl TypedValueParser for RowStatus {
+    type Value = TaskStatus;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        option: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<TaskStatus, Error> {
+        let known = self.0.clone().try_map(|word| word.parse::<TaskStatus>());
+        known
+            .parse_ref(command, option, value)
+            .map_err(|mut error| {
+                let near = near::nearest(
+                    &value.to_string_lossy(),
+                    Standing::ALL.map(Standing::as_str),
+                );
+                let has_tip = error.get(ContextKind::SuggestedValue).is_some();
+                if let Some(word) = near.filter(|_| !has_tip) {
+                    let tip = format!("tasks are listed by 'session-status --status {word}'");
+                    error.insert(
+                        ContextKind::Suggested,
+                        ContextValue::StyledStrs(vec![tip.into()]),
+                    );
+                }
+                error
+            })
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        self.0.possible_values()
+    }
 }
 
 pub(super) fn reason() -> impl TypedValueParser<Value = Reason> {

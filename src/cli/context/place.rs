@@ -7,6 +7,8 @@ use crate::base::shell::quote;
 use crate::base::sys;
 use crate::cli::error::Failure;
 use crate::cli::output::Printer;
+use crate::decide::safety;
+use crate::decide::safety::SafetyStop;
 use crate::gather::sessions::discover::DiscoverError;
 use crate::model::bids::SessionSource;
 use crate::model::config::Config;
@@ -168,4 +170,15 @@ pub(super) fn refuse_ambiguous_link(config: &Config) -> Result<(), Failure> {
             quote(&target.display().to_string())
         ),
     ))
+}
+
+/// Warns of what `run` would stop at.
+pub fn tell_stops(stops: &[SafetyStop], printer: &mut Printer) {
+    if !stops.is_empty() {
+        printer.warning(&format!(
+            "{}; 'run' would submit nothing (safety stop)",
+            safety::message(stops)
+        ));
+        printer.hint(&safety::hints(stops));
+    }
 }

@@ -10,7 +10,7 @@ use crate::decide::request::{Batch, Prepared};
 use crate::executor::{Executor, JobRequest};
 use crate::model::job::ExecutorKind;
 use crate::show::explain::asks;
-use crate::show::tables::{TableError, numbers, texts};
+use crate::show::tables::{TableError, frame, numbers, texts};
 
 /// So many tasks of a line are named.
 const SHOWN: usize = 3;
@@ -54,17 +54,14 @@ fn overview(batches: &[Batch], kind: ExecutorKind) -> Result<DataFrame, TableErr
             }
         }
     }
-    let (groups, all) = (|| groups.iter(), groups.len());
-    Ok(DataFrame::new(
-        all,
-        vec![
-            texts("procedure", groups().map(|group| Some(group.0))),
-            numbers("tasks", groups().map(|group| Some(group.3.len() as i64))),
-            numbers("jobs", groups().map(|group| Some(group.2))),
-            texts("resources", groups().map(|group| Some(&group.1))),
-            texts("of", groups().map(|group| Some(few(&group.3, SHOWN)))),
-        ],
-    )?)
+    let groups = || groups.iter();
+    frame(vec![
+        texts("procedure", groups().map(|group| Some(group.0))),
+        numbers("tasks", groups().map(|group| Some(group.3.len() as i64))),
+        numbers("jobs", groups().map(|group| Some(group.2))),
+        texts("resources", groups().map(|group| Some(&group.1))),
+        texts("of", groups().map(|group| Some(few(&group.3, SHOWN)))),
+    ])
 }
 
 /// A row per task, with the command line of its job.
@@ -88,27 +85,24 @@ fn rows(
     let text = |name: &str, get: fn(&Prepared) -> &str| {
         texts(name, tasks.iter().map(|(task, ..)| Some(get(task))))
     };
-    Ok(DataFrame::new(
-        tasks.len(),
-        vec![
-            text("subject", |task| &task.intent.key.subject),
-            text("session", |task| &task.intent.key.session),
-            text("procedure", |task| &task.intent.key.procedure),
-            numbers(
-                "attempt",
-                tasks
-                    .iter()
-                    .map(|(task, ..)| Some(task.intent.attempt.into())),
-            ),
-            text("job_name", |task| &task.request.job_name),
-            numbers("array_index", tasks.iter().map(|(_, index, _)| *index)),
-            texts(
-                "resources",
-                tasks.iter().map(|(task, ..)| Some(resources(task, kind))),
-            ),
-            texts("command", tasks.iter().map(|(.., command)| Some(command))),
-        ],
-    )?)
+    frame(vec![
+        text("subject", |task| &task.intent.key.subject),
+        text("session", |task| &task.intent.key.session),
+        text("procedure", |task| &task.intent.key.procedure),
+        numbers(
+            "attempt",
+            tasks
+                .iter()
+                .map(|(task, ..)| Some(task.intent.attempt.into())),
+        ),
+        text("job_name", |task| &task.request.job_name),
+        numbers("array_index", tasks.iter().map(|(_, index, _)| *index)),
+        texts(
+            "resources",
+            tasks.iter().map(|(task, ..)| Some(resources(task, kind))),
+        ),
+        texts("command", tasks.iter().map(|(.., command)| Some(command))),
+    ])
 }
 
 /// What a job asks Slurm for; the local executor asks nobody.

@@ -161,52 +161,44 @@ fn report_stop(
     printer: &mut Printer,
     exit: Exit,
 ) -> Exit {
-    let mut held_back = |why: &str| summary.hold_back(why, left);
-    match stop {
+    let (why, exit) = match stop {
         Halt::Limit(message) => {
-            held_back("a limit of Slurm's");
             printer.note(&format!(
                 "Slurm takes no more jobs now: {message}; the rest waits for the next run"
             ));
-            exit
+            ("a limit of Slurm's", exit)
         }
         Halt::Transient(message) => {
-            held_back("Slurm could not be reached");
             printer.warning(&format!(
                 "Slurm does not take jobs now: {message}; the next run tries again"
             ));
-            Exit::Unreachable
+            ("Slurm could not be reached", Exit::Unreachable)
         }
         Halt::NoAnswers(message) => {
-            held_back("Slurm did not answer");
             printer.warning(&format!(
                 "several submissions in a row ended without an answer ({message}), and the queue does not answer either, \
                  so no more were made; the next runs look for them first"
             ));
-            Exit::Unreachable
+            ("Slurm did not answer", Exit::Unreachable)
         }
         Halt::Deadline => {
-            held_back("the deadline of a run");
             printer.note("the run has reached its deadline; the rest waits for the next run");
-            exit
+            ("the deadline of a run", exit)
         }
         Halt::Journal(error) => {
-            held_back("the journal could not be written");
             printer.error(&without_intent(error));
             printer.hints(error.hint());
-            Exit::Error
+            ("the journal could not be written", Exit::Error)
         }
         // Why is told with what could not be saved.
-        Halt::Unsaved => {
-            held_back("the rows could not be saved");
-            Exit::Error
-        }
+        Halt::Unsaved => ("the rows could not be saved", Exit::Error),
         Halt::Lock(error) => {
-            held_back("the lock was lost");
             printer.error(&format!("{error}; nothing more was submitted"));
-            Exit::Locked
+            ("the lock was lost", Exit::Locked)
         }
-    }
+    };
+    summary.hold_back(why, left);
+    exit
 }
 
 /// Says why an intent could not be written. Of errors that only writing brings, the words say already what follows.

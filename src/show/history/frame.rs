@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use polars::prelude::*;
 
 use super::Entry;
-use crate::show::tables::{TableError, numbers, texts};
+use crate::show::tables::{TableError, frame, numbers, texts};
 
 /// Returns one row per event: `time, subject, session, procedure, event, attempt, job_id, old_status,
 /// new_status, reason, by, detail, source`. `time` writes times.
@@ -30,5 +30,5 @@ pub fn history_frame(
         text("detail", |e| e.detail.as_deref()),
         text("source", |e| Some(if e.from_row { "state" } else { "log" })),
     ];
-    Ok(DataFrame::new(entries.len(), columns)?)
+    frame(columns)
 }

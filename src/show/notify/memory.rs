@@ -67,8 +67,6 @@ pub struct Sums {
 /// What the file always holds.
 const MARK: &[u8] = b"\"sums\"";
 
-/// Exit codes that matter here.
-
 impl Memory {
     /// Reads the file. What cannot be read is told and begins anew.
     pub fn read(path: &Path) -> (Self, Option<String>) {

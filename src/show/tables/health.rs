@@ -2,7 +2,7 @@
 
 use polars::prelude::*;
 
-use super::{TableError, numbers, texts};
+use super::{TableError, frame, numbers, texts};
 use crate::model::state::TaskRow;
 use crate::store::verify::Finding;
 
@@ -19,15 +19,12 @@ pub struct Repaired {
 pub fn findings_frame(findings: &[Finding]) -> Result<DataFrame, TableError> {
     let text =
         |name: &str, get: fn(&Finding) -> Option<&str>| texts(name, findings.iter().map(get));
-    Ok(DataFrame::new(
-        findings.len(),
-        vec![
-            text("level", |f| Some(f.level.as_str())),
-            text("part", |f| Some(f.part)),
-            text("finding", |f| Some(&f.text)),
-            text("todo", |f| f.todo.as_deref()),
-        ],
-    )?)
+    frame(vec![
+        text("level", |f| Some(f.level.as_str())),
+        text("part", |f| Some(f.part)),
+        text("finding", |f| Some(&f.text)),
+        text("todo", |f| f.todo.as_deref()),
+    ])
 }
 
 /// Returns a row per file: `file, path`.
@@ -35,27 +32,24 @@ pub fn paths_frame(files: &[(String, String)]) -> Result<DataFrame, TableError> 
     let text = |name: &str, get: fn(&(String, String)) -> &String| {
         texts(name, files.iter().map(|file| Some(get(file))))
     };
-    Ok(DataFrame::new(
-        files.len(),
-        vec![text("file", |file| &file.0), text("path", |file| &file.1)],
-    )?)
+    frame(vec![
+        text("file", |file| &file.0),
+        text("path", |file| &file.1),
+    ])
 }
 
 /// Returns a row per task: `change, procedure, subject, session, status, reason, attempt, job_id, from`.
 pub fn repair_frame(rows: &[Repaired]) -> Result<DataFrame, TableError> {
     let text = |name: &str, get: fn(&Repaired) -> Option<&str>| texts(name, rows.iter().map(get));
-    Ok(DataFrame::new(
-        rows.len(),
-        vec![
-            text("change", |r| Some(r.sign)),
-            text("procedure", |r| Some(&r.row.key.procedure)),
-            text("subject", |r| Some(&r.row.key.subject)),
-            text("session", |r| Some(&r.row.key.session)),
-            text("status", |r| Some(r.row.status.as_str())),
-            text("reason", |r| r.row.reason.map(|reason| reason.as_str())),
-            numbers("attempt", rows.iter().map(|r| r.row.attempt.map(i64::from))),
-            text("job_id", |r| r.row.job_id.as_ref().map(|id| id.as_str())),
-            text("from", |r| Some(r.origin)),
-        ],
-    )?)
+    frame(vec![
+        text("change", |r| Some(r.sign)),
+        text("procedure", |r| Some(&r.row.key.procedure)),
+        text("subject", |r| Some(&r.row.key.subject)),
+        text("session", |r| Some(&r.row.key.session)),
+        text("status", |r| Some(r.row.status.as_str())),
+        text("reason", |r| r.row.reason.map(|reason| reason.as_str())),
+        numbers("attempt", rows.iter().map(|r| r.row.attempt.map(i64::from))),
+        text("job_id", |r| r.row.job_id.as_ref().map(|id| id.as_str())),
+        text("from", |r| Some(r.origin)),
+    ])
 }

@@ -6,7 +6,7 @@ use polars::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::words::{decision_cell, decision_text, job_of, reason_of};
-use super::{Standing, TableError, counts, json_array, texts};
+use super::{Standing, TableError, counts, frame, json_array, texts};
 use crate::decide::manifest::{Decision, Manifest, Planned, Selection};
 use crate::model::bids::{Session, SessionLabel, SubjectLabel};
 use crate::model::job::JobId;
@@ -36,7 +36,7 @@ pub fn session_status(
     for (title, cells) in titles.iter().zip(columns) {
         table.push(texts(title, cells.into_iter()));
     }
-    Ok(DataFrame::new(sessions.len(), table)?)
+    frame(table)
 }
 
 /// Returns a JSON array with an object per session: `subject, session, procedures`, the last an

@@ -8,7 +8,7 @@ use polars::prelude::*;
 use serde_json::{Map, Value};
 
 use super::order::{RowOrder, sort_rows};
-use super::{TableError, counts, failure_text, numbers, texts};
+use super::{TableError, counts, failure_text, frame, numbers, texts};
 use crate::gather::logs::log_path;
 use crate::model::procedure::ProcedureDag;
 use crate::model::state::columns::{COLUMNS, Kind};
@@ -57,7 +57,7 @@ pub fn rows_frame_of(
         .iter()
         .map(|name| column(name, rows, log_dir.as_deref(), time))
         .collect::<PolarsResult<_>>()?;
-    Ok(DataFrame::new(rows.len(), columns)?)
+    frame(columns)
 }
 
 fn column(
@@ -108,8 +108,8 @@ pub fn failures_frame(
     log_dir: Option<&Path>,
 ) -> Result<DataFrame, TableError> {
     let only: Vec<&TaskRow> = rows.iter().map(|(row, _)| row).collect();
-    let frame = ordered_rows_frame(&only, log_dir)?;
-    let mut columns = frame.columns().to_vec();
+    let own = ordered_rows_frame(&only, log_dir)?;
+    let mut columns = own.columns().to_vec();
     let column = |name: &str, get: fn(&FailureNote) -> Option<&str>| {
         texts(name, rows.iter().map(|(_, note)| get(note)))
     };
@@ -119,7 +119,7 @@ pub fn failures_frame(
         column("log_line_path", |note| note.line_path.as_deref()),
         column("log_pattern", |note| note.pattern.as_deref()),
     ]);
-    Ok(DataFrame::new(rows.len(), columns)?)
+    frame(columns)
 }
 
 /// Counts rows: `procedure, pending, running, complete, failed, total`. Procedures of the

@@ -191,7 +191,7 @@ fn ten() -> Study {
 fn is_stopped(study: &Study, words: &[&str], why: &str) {
     let (text, json) = explain_with(study, words, 0);
     assert!(
-        text.contains("`run` would submit nothing at all (safety stop)"),
+        text.contains("'run' would submit nothing (safety stop)"),
         "{text}"
     );
     assert!(text.contains("hint: "), "{text}");

@@ -155,10 +155,7 @@ pub fn tell_of_all(report: &mut Report) {
             }
             task.output_dir = renamed(&task.output_dir);
             if let Some(job) = &mut task.job {
-                job.row.job_id = cell
-                    .job_id
-                    .as_deref()
-                    .map(snbb_scheduler::model::job::JobId::new);
+                job.row.job_id = cell.job_id.as_deref().map(JobId::new);
                 job.output = job.output.as_deref().map(renamed);
                 job.error = job.error.as_deref().map(renamed);
             }
@@ -193,8 +190,8 @@ pub fn spoil(report: &mut Report) {
     task.markers[0].marker = text();
     task.markers[0].path = Some(text());
     if let Some(job) = &mut task.job {
-        (job.failure, job.output, job.row.facts.node_list) =
-            (Some(text()), Some(text()), Some(HOSTILE.into()));
+        (job.failure, job.output) = (Some(text()), Some(text()));
+        job.row.facts.node_list = Some(HOSTILE.into());
     }
     let row = &mut report.matrix.sessions[0];
     row.subject = HOSTILE.into();

@@ -36,7 +36,7 @@ fn ten_failures_in_a_row_pause_a_procedure_until_a_person_resumes_it() {
         &said,
         &[
             "prep would be paused now: 18 jobs in a row failed",
-            "12 due task(s) held back",
+            "12 due tasks held back",
         ],
     );
     assert!(!said.out.contains("prep_"), "{}", said.out);
@@ -54,7 +54,7 @@ fn ten_failures_in_a_row_pause_a_procedure_until_a_person_resumes_it() {
         &said,
         &[
             "warning: prep is paused from now on: 18 jobs in a row failed (9 exit_code, 9 timeout; the last one: prep sub-",
-            "12 due task(s) held back",
+            "12 due tasks held back",
             "logs/prep, mend the cause, then `snbb-scheduler resume --procedure prep`",
         ],
     );
@@ -78,7 +78,7 @@ fn ten_failures_in_a_row_pause_a_procedure_until_a_person_resumes_it() {
     says(&said, &["prep is paused since"]);
     finish(&study, "prep", "sub-02", "ses-01");
     let said = study.ok(&["run", "--force", "--subject", "03", "--procedure", "prep"]);
-    says(&said, &["prep is paused since", "1 due task(s) held back"]);
+    says(&said, &["prep is paused since", "1 due task held back"]);
     assert_eq!(slurm.calls("sbatch"), 27);
     assert_eq!(control(&study).unwrap(), paused);
     assert_eq!(events(&study, "paused").len(), 1);
@@ -188,7 +188,7 @@ fn a_person_pauses_the_study_or_a_procedure_and_everybody_is_told() {
         &said,
         &[
             "the study is paused by ada since",
-            "longer than planned; 4 due task(s) held back; `snbb-scheduler resume` goes on",
+            "longer than planned; 4 due tasks held back; `snbb-scheduler resume` goes on",
             "4 due, 0 submitted",
             "4  paused",
         ],
