@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 pub use error::InitError;
 
 use crate::base::shell;
+use crate::model::bids::SessionSource;
 use crate::model::procedure::MemSize;
 use crate::setup::catalogue;
 use crate::setup::catalogue::App;
@@ -36,7 +37,11 @@ const SHARED: &str = "/opt/snbb";
 /// All that the files are made of. Paths are absolute and stand for themselves: nothing in them is expanded.
 #[derive(Debug, Clone)]
 pub struct Answers {
-    pub sessions: Sessions,
+    pub sessions: SessionSource,
+    /// None: there are no DICOM files, or only a list says where.
+    pub dicom_root: Option<PathBuf>,
+    /// Subjects have no `ses-*` below `dicom_root`.
+    pub sessionless: bool,
     pub bids_root: PathBuf,
     pub derivatives_root: PathBuf,
     /// Write the dataset's description, which is missing.
@@ -51,22 +56,6 @@ pub struct Answers {
     pub cpus: Option<u32>,
     /// In the order of the file. None: the example.
     pub apps: Vec<App>,
-}
-
-/// Where sessions come from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sessions {
-    /// DICOM directories `sub-*/ses-*`, or `sub-*` alone.
-    Dicom { root: PathBuf, sessionless: bool },
-    /// A dataset that arrives converted.
-    Bids,
-    /// A CSV file.
-    List {
-        file: PathBuf,
-        subject_col: String,
-        session_col: String,
-        dicom_root: Option<PathBuf>,
-    },
 }
 
 /// What runs the jobs.
@@ -163,16 +152,9 @@ pub fn root_around<'a>(answers: &'a Answers, path: &Path) -> Option<(&'static st
 
 /// Returns the data roots with their keys.
 fn roots(answers: &Answers) -> impl Iterator<Item = (&'static str, &Path)> {
-    let dicom = match &answers.sessions {
-        Sessions::Dicom { root, .. } => Some(root),
-        Sessions::List { dicom_root, .. } => dicom_root.as_ref(),
-        Sessions::Bids => None,
-    };
-    dicom
-        .map(|root| ("dicom_root", root.as_path()))
-        .into_iter()
-        .chain([
-            ("bids_root", answers.bids_root.as_path()),
-            ("derivatives_root", answers.derivatives_root.as_path()),
-        ])
+    let dicom = answers.dicom_root.as_deref();
+    dicom.map(|root| ("dicom_root", root)).into_iter().chain([
+        ("bids_root", answers.bids_root.as_path()),
+        ("derivatives_root", answers.derivatives_root.as_path()),
+    ])
 }

@@ -14,8 +14,9 @@ use crate::cli::args::{Global, InitArgs};
 use crate::cli::error::Failure;
 use crate::cli::output::Printer;
 use crate::config::paths;
+use crate::model::bids::SessionSource;
 use crate::setup::init::look::Data;
-use crate::setup::init::{Answers, InitError, Sessions, look};
+use crate::setup::init::{Answers, InitError, look};
 use crate::setup::place;
 
 /// What answers are gathered from.
@@ -41,14 +42,17 @@ const SOURCES: [(&str, &str); 3] = [
     ("list", "a CSV file, for DICOM files in any other layout"),
 ];
 
-/// Where sessions come from, and what is known of them.
-type Source = (Sessions, Option<Data>);
+/// Where sessions come from, where their DICOM files are, and what is known of them.
+type Source = (SessionSource, Option<PathBuf>, Option<Data>);
 
 impl Gatherer<'_> {
     /// Gathers everything: the answers, and the directories that are to be made.
     pub fn answers(mut self) -> Result<(Answers, Vec<PathBuf>), Failure> {
-        let (sessions, source) = self.sessions()?;
-        let (bids_root, data) = self.bids_root(&sessions, source)?;
+        let (sessions, dicom_root, source) = self.sessions()?;
+        let beside = dicom_root
+            .as_deref()
+            .filter(|_| sessions == SessionSource::Dicom);
+        let (bids_root, data) = self.bids_root(&sessions, beside, source)?;
         let derivatives_root = self.derivatives_root(&bids_root)?;
         let apps = self.procedures(&sessions, &data)?;
         let describes = self.describes(&sessions, &bids_root, &apps)?;
@@ -60,6 +64,8 @@ impl Gatherer<'_> {
         let are_given = [state_file.is_some(), log_dir.is_some()];
         let answers = Answers {
             sessions,
+            dicom_root,
+            sessionless: data.is_sessionless,
             bids_root,
             derivatives_root,
             describes,
@@ -132,7 +138,9 @@ impl Gatherer<'_> {
         match (file, root) {
             (Some(file), root) => return self.list(file, root),
             (None, Some(root)) => return self.dicom(root),
-            (None, None) if args.bids_root.is_some() => return Ok((Sessions::Bids, None)),
+            (None, None) if args.bids_root.is_some() => {
+                return Ok((SessionSource::Bids, None, None));
+            }
             (None, None) => {}
         }
         if let Some(asker) = self.asker {
@@ -145,7 +153,7 @@ impl Gatherer<'_> {
             return self.dicom(root);
         }
         match self.beside("bids") {
-            Some(_) => Ok((Sessions::Bids, None)),
+            Some(_) => Ok((SessionSource::Bids, None, None)),
             None => Err(InitError::missing("--dicom-root or --bids-root").into()),
         }
     }
@@ -173,20 +181,19 @@ impl Gatherer<'_> {
                 let file = self.ask_path("--sessions-file", &question, None, check)?;
                 self.list(file.unwrap_or_default(), None)
             }
-            _ => Ok((Sessions::Bids, None)),
+            _ => Ok((SessionSource::Bids, None, None)),
         }
     }
 
     fn dicom(&mut self, root: PathBuf) -> Result<Source, Failure> {
         let data = look::dicom(&root)?;
         self.tell_data(&data, &root);
-        let sessionless = data.is_sessionless;
-        if sessionless {
+        if data.is_sessionless {
             self.printer.note(
                 "subjects have no ses-* directories: each is one session without label (sessionless: yes)",
             );
         }
-        Ok((Sessions::Dicom { root, sessionless }, Some(data)))
+        Ok((SessionSource::Dicom, Some(root), Some(data)))
     }
 
     fn list(&mut self, file: PathBuf, dicom_root: Option<PathBuf>) -> Result<Source, Failure> {
@@ -196,13 +203,12 @@ impl Gatherer<'_> {
         if let Some(root) = &dicom_root {
             look::source("--dicom-root", root)?;
         }
-        let sessions = Sessions::List {
+        let sessions = SessionSource::Csv {
             file,
             subject_col: subject_col.clone(),
             session_col: session_col.clone(),
-            dicom_root,
         };
-        Ok((sessions, Some(data)))
+        Ok((sessions, dicom_root, Some(data)))
     }
 
     fn tell_data(&mut self, data: &Data, place: &Path) {
@@ -224,16 +230,14 @@ impl Gatherer<'_> {
     /// Finds out where the dataset is, or is to be made. Returns what is known of the data, too.
     fn bids_root(
         &mut self,
-        sessions: &Sessions,
+        sessions: &SessionSource,
+        dicom_root: Option<&Path>,
         source: Option<Data>,
     ) -> Result<(PathBuf, Data), Failure> {
         const OPTION: &str = "--bids-root";
-        let is_source = *sessions == Sessions::Bids;
+        let is_source = *sessions == SessionSource::Bids;
         let own = self.dir.join("bids");
-        let beside_dicom = match sessions {
-            Sessions::Dicom { root, .. } => root.with_file_name("bids"),
-            _ => own.clone(),
-        };
+        let beside_dicom = dicom_root.map_or(own.clone(), |root| root.with_file_name("bids"));
         let default = match (place::is_there(&own), place::is_there(&beside_dicom)) {
             (false, true) => Some(beside_dicom),
             (true, _) => Some(own),

@@ -90,6 +90,7 @@ fn unwritable(root: &Path, outputs: Vec<PathBuf>) -> Vec<PathBuf> {
         None => root.to_owned(),
     });
     let mut found: Vec<PathBuf> = places.filter(|dir| !place::is_writable(dir)).collect();
+    found.sort_unstable();
     found.dedup();
     found
 }

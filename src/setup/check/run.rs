@@ -17,6 +17,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// For what asks Slurm, all together.
 const SLURM_LIMIT: Duration = Duration::from_secs(150);
 
+/// Looks at one topic.
+type Check = fn(&Site, &mut Findings);
+
 /// A topic at work.
 struct Part {
     topic: &'static str,
@@ -81,7 +84,7 @@ pub fn run(site: Site, cron: Option<UnderCron>, findings: &mut Findings) {
     findings
         .list
         .extend(first.into_iter().flat_map(Part::finish));
-    let topics: [(&str, fn(&Site, &mut Findings)); 9] = [
+    let topics: [(&str, Check); 9] = [
         ("script", scripts::check),
         ("state_file", places::check),
         ("notify", notify::check),

@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use super::error::InitError;
-use super::{Answers, Jobs, SCHEMA, SCRIPTS, Sessions};
+use super::{Answers, Jobs, SCHEMA, SCRIPTS};
+use crate::model::bids::SessionSource;
 
 /// The one template: every key, with a word about it.
 const TEMPLATE: &str = include_str!("../../../config.example.yaml");
@@ -57,7 +58,6 @@ fn key_of(line: &str) -> Option<&str> {
 
 /// What the site answered, by key and as YAML.
 fn values(answers: &Answers, dir: &Path) -> Result<Vec<(&'static str, String)>, InitError> {
-    let on = |is_on: bool| (if is_on { "yes" } else { "no" }).to_owned();
     let mut values = vec![("script_dir", SCRIPTS.to_owned())];
     for (key, path) in super::roots(answers).chain([
         ("state_file", answers.state_file.as_path()),
@@ -66,16 +66,16 @@ fn values(answers: &Answers, dir: &Path) -> Result<Vec<(&'static str, String)>, 
         values.push((key, path_value(key, path, dir)?));
     }
     match &answers.sessions {
-        Sessions::Dicom { sessionless, .. } => {
+        SessionSource::Dicom => {
             values.push(("discover", "dicom".to_owned()));
-            values.push(("sessionless", on(*sessionless)));
+            let sessionless = if answers.sessionless { "yes" } else { "no" };
+            values.push(("sessionless", sessionless.to_owned()));
         }
-        Sessions::Bids => values.push(("discover", "bids".to_owned())),
-        Sessions::List {
+        SessionSource::Bids => values.push(("discover", "bids".to_owned())),
+        SessionSource::Csv {
             file,
             subject_col,
             session_col,
-            ..
         } => {
             values.push(("sessions_file", path_value("sessions_file", file, dir)?));
             values.push(("subject_col", scalar(subject_col)));

@@ -9,7 +9,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::load::interpret;
 use crate::config::{ConfigError, Overrides};
-use crate::model::bids::SessionSource;
 use crate::model::config::Config;
 use crate::model::job::ExecutorKind;
 
@@ -59,10 +58,9 @@ pub(super) fn catalogue() -> Vec<App> {
 fn answers(root: &str) -> Answers {
     let at = |name: &str| PathBuf::from(format!("{root}/{name}"));
     Answers {
-        sessions: Sessions::Dicom {
-            root: at("dicom"),
-            sessionless: false,
-        },
+        sessions: SessionSource::Dicom,
+        dicom_root: Some(at("dicom")),
+        sessionless: false,
         bids_root: at("bids"),
         derivatives_root: at("derivatives"),
         describes: false,

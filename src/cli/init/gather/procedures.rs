@@ -5,18 +5,19 @@ use std::path::Path;
 use super::Gatherer;
 use crate::cli::error::Failure;
 use crate::cli::init::ask::{Asker, Rejected, picked};
+use crate::model::bids::SessionSource;
 use crate::setup::catalogue::{App, DESCRIPTION, apps};
+use crate::setup::init::choose;
 use crate::setup::init::look::Data;
-use crate::setup::init::{Sessions, choose};
 use crate::setup::place;
 
 impl Gatherer<'_> {
     pub(super) fn procedures(
         &mut self,
-        sessions: &Sessions,
+        sessions: &SessionSource,
         data: &Data,
     ) -> Result<Vec<App>, Failure> {
-        let converts = *sessions != Sessions::Bids;
+        let converts = *sessions != SessionSource::Bids;
         let mut fitting: Vec<&App> = Vec::new();
         let mut unfit: Vec<(&str, String)> = Vec::new();
         // Without DICOM files, what works on them is no choice at all.
@@ -84,7 +85,7 @@ impl Gatherer<'_> {
     /// it themselves.
     pub(super) fn describes(
         &mut self,
-        sessions: &Sessions,
+        sessions: &SessionSource,
         bids_root: &Path,
         apps: &[App],
     ) -> Result<bool, Failure> {
@@ -92,7 +93,7 @@ impl Gatherer<'_> {
         let Some(app) = apps.iter().find(|app| app.needs_description()) else {
             return Ok(false);
         };
-        if *sessions != Sessions::Bids || place::is_there(&file) {
+        if *sessions != SessionSource::Bids || place::is_there(&file) {
             return Ok(false);
         }
         let name = app.name;

@@ -74,18 +74,24 @@ fn word() -> impl Strategy<Value = Option<String>> {
     prop::option::of(prop_oneof![odd, "[a-z][a-z0-9_-]{0,8}"])
 }
 
-fn any_sessions() -> impl Strategy<Value = Sessions> {
+/// Where sessions come from, where DICOM files are, and whether subjects have no sessions.
+fn any_sessions() -> impl Strategy<Value = (SessionSource, Option<PathBuf>, bool)> {
     let column = || "[ -~]{1,10}".prop_filter("is no blank", |text| !text.trim().is_empty());
     prop_oneof![
-        (path(), any::<bool>())
-            .prop_map(|(root, sessionless)| Sessions::Dicom { root, sessionless }),
-        Just(Sessions::Bids),
+        (path(), any::<bool>()).prop_map(|(root, sessionless)| (
+            SessionSource::Dicom,
+            Some(root),
+            sessionless
+        )),
+        Just((SessionSource::Bids, None, false)),
         (path(), column(), column(), prop::option::of(path())).prop_map(
-            |(file, subject_col, session_col, dicom_root)| Sessions::List {
-                file,
-                subject_col,
-                session_col,
-                dicom_root
+            |(file, subject_col, session_col, dicom_root)| {
+                let source = SessionSource::Csv {
+                    file,
+                    subject_col,
+                    session_col,
+                };
+                (source, dicom_root, false)
             }
         ),
     ]
@@ -116,7 +122,7 @@ fn any_answers() -> impl Strategy<Value = Answers> {
     );
     (any_sessions(), places, any_jobs(), rest).prop_map(
         |(
-            sessions,
+            (sessions, dicom_root, sessionless),
             (bids_root, derivatives_root, state_file, log_dir),
             jobs,
             (project, cpus, picks),
@@ -130,6 +136,8 @@ fn any_answers() -> impl Strategy<Value = Answers> {
             let choice = choose::choose(&names, &catalogue(), true).unwrap_or_default();
             Answers {
                 sessions,
+                dicom_root,
+                sessionless,
                 bids_root,
                 derivatives_root,
                 describes: false,
@@ -167,20 +175,10 @@ proptest! {
         prop_assert_eq!(config.script_dir, Some(dir.join(SCRIPTS)));
         prop_assert_eq!(config.slurm.cpus_per_task, answers.cpus.filter(|cpus| *cpus > 0));
         prop_assert_eq!(&config.slurm.mem, &answers.mem);
-        match &answers.sessions {
-            Sessions::Dicom { root, sessionless } => {
-                prop_assert_eq!(&config.dicom_root, root);
-                prop_assert_eq!(config.sessionless, *sessionless);
-                prop_assert_eq!(config.sessions, SessionSource::Dicom);
-            }
-            Sessions::Bids => prop_assert_eq!(config.sessions, SessionSource::Bids),
-            Sessions::List { file, subject_col, session_col, dicom_root } => {
-                let (file, subject_col, session_col) = (file.clone(), subject_col.clone(), session_col.clone());
-                prop_assert_eq!(config.sessions, SessionSource::Csv { file, subject_col, session_col });
-                if let Some(root) = dicom_root {
-                    prop_assert_eq!(&config.dicom_root, root);
-                }
-            }
+        prop_assert_eq!(&config.sessions, &answers.sessions);
+        prop_assert_eq!(config.sessionless, answers.sessionless);
+        if let Some(root) = &answers.dicom_root {
+            prop_assert_eq!(&config.dicom_root, root);
         }
         match &answers.jobs {
             Jobs::Local => prop_assert_eq!(config.executor, ExecutorKind::Local),
