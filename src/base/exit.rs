@@ -34,4 +34,8 @@ impl Exit {
     pub const fn code(self) -> u8 {
         self as u8
     }
+    /// The same, or another one if something was worse.
+    pub fn unless(self, is_worse: bool, worse: Self) -> Self {
+        if is_worse { worse } else { self }
+    }
 }

@@ -9,5 +9,6 @@ pub mod process;
 pub mod regular;
 pub mod shell;
 pub mod sys;
+pub mod text;
 pub mod threads;
 pub mod words;

@@ -17,6 +17,7 @@ macro_rules! words {
 
         impl $name {
             pub const ALL: [Self; [$($word),*].len()] = [$(Self::$value),*];
+            pub const WORDS: [&'static str; Self::ALL.len()] = [$($word),*];
 
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$value => $word),* }

@@ -3,7 +3,7 @@
 mod acting;
 mod help;
 #[cfg(test)]
-mod hints;
+mod hint_tests;
 mod looking;
 mod setup;
 mod values;
@@ -106,6 +106,8 @@ pub enum Command {
     Status(StatusArgs),
     /// Show a row per session and a column per procedure
     SessionStatus(SessionStatusArgs),
+    /// Draw the pipeline with what has become of its tasks: Mermaid (GitHub, GitLab, editors) or DOT
+    Graph(GraphArgs),
     /// Report on the whole study: outputs, DICOM files, logs, stale jobs, health; reads only
     ///
     /// Exit codes: 0, or 7 if something could not be read

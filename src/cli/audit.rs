@@ -23,9 +23,6 @@ use crate::show::audit::{Part, html, saved_reports, text};
 use crate::show::mail;
 use crate::show::mail::Message;
 
-/// So many paths that could not be read are named on stderr.
-const SHOWN: usize = 10;
-
 pub fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let report_dir = report_dir(context, args, printer)?;
     let mut report = gather(context, args, printer)?;
@@ -35,11 +32,11 @@ pub fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result
         compare(&mut report, dir);
         saved = saved_reports::save(dir, &report)
             .map(drop)
-            .map_err(unwritten);
+            .map_err(Failure::from);
     }
     let bytes = rendered(&report, args, printer.width())?;
     match &args.output {
-        Some(file) => match saved_reports::replace(file, &bytes).map_err(unwritten) {
+        Some(file) => match saved_reports::replace(file, &bytes).map_err(Failure::from) {
             Ok(()) => printer.talk(&format!("the report is in {}", file.display())),
             Err(failure) => saved = saved.and(Err(failure)),
         },
@@ -60,19 +57,11 @@ pub fn run(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result
         let recipients = context.config.audit.email_recipients.join(", ");
         printer.talk(&format!("the report was sent to {recipients}"));
     }
-    for what in report.unreadable.iter().take(SHOWN) {
-        printer.warning(&format!("cannot read {}: {}", what.path, what.error));
-    }
-    if report.unreadable.len() > SHOWN {
-        let more = report.unreadable.len() - SHOWN;
-        printer.warning(&format!("and {more} more paths"));
-    }
+    let unreadable = report.unreadable.iter();
+    let unreadable = unreadable.map(|what| format!("cannot read {}: {}", what.path, what.error));
+    printer.warnings_of(&unreadable.collect::<Vec<_>>(), "more path");
     saved?;
-    Ok(if report.is_partial() {
-        Exit::Unreadable
-    } else {
-        Exit::Done
-    })
+    Ok(Exit::Done.unless(report.is_partial(), Exit::Unreadable))
 }
 
 /// Judges what was asked for before any work is done, and returns where the report is saved, if it is.
@@ -105,9 +94,11 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
         _ => &Part::ALL,
     };
     let config = &context.config;
-    let patterns = Patterns::new(&config.audit.log_patterns).map_err(|error| Failure::Usage {
-        message: error.to_string(),
-        hint: "correct 'log_patterns' in the 'audit' section of the configuration".to_owned(),
+    let patterns = Patterns::new(&config.audit.log_patterns).map_err(|error| {
+        Failure::usage(
+            error.to_string(),
+            "correct 'log_patterns' in the 'audit' section of the configuration",
+        )
     })?;
     // Only `--markers` and `--queue` need these; the tasks do anyway.
     let state = context.read_state(printer)?;
@@ -230,8 +221,4 @@ fn selection_text(select: &SelectArgs) -> Option<String> {
         })
         .collect();
     (!words.is_empty()).then(|| words.join(" "))
-}
-
-fn unwritten((path, source): (PathBuf, std::io::Error)) -> Failure {
-    Failure::Write { path, source }
 }

@@ -12,6 +12,7 @@ use super::output::Printer;
 use crate::act::pass::{Looked, queue_question};
 use crate::base::exit::Exit;
 use crate::base::sys;
+use crate::base::text::plural;
 use crate::decide::manifest::Selection;
 use crate::decide::reconcile::{complete_tags, jobs_to_end};
 use crate::executor::{Answer, Executor, ExecutorError, OtherExecutor, Question};
@@ -28,17 +29,15 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
     let state = context.read_state(printer)?;
     let selection = context.selection_among(&args.select, Some(&state))?;
     if selection.is_everything() && !args.all {
-        return Err(Failure::Usage {
-            message: "cancel needs a selection".to_owned(),
-            hint: "say which jobs are to end, such as --procedure qsiprep, or --all".to_owned(),
-        });
+        return Err(Failure::usage(
+            "cancel needs a selection",
+            "say which jobs are to end, such as --procedure qsiprep, or --all",
+        ));
     }
     let (all, in_doubt) = chosen(&state, &selection);
     let (jobs, foreign) = split(context, &all);
-    let exit = match in_doubt.is_empty() && foreign.is_empty() {
-        true => Exit::Done,
-        false => Exit::Error,
-    };
+    let is_left = !in_doubt.is_empty() || !foreign.is_empty();
+    let exit = Exit::Done.unless(is_left, Exit::Error);
     for row in &in_doubt {
         printer.warning(&format!(
             "{}: nobody knows yet whether its job was accepted, so it was not cancelled; \
@@ -61,10 +60,7 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
         for row in &jobs {
             printer.line(&format!("{} job {}", row.key, job_text(row)));
         }
-        return Ok(match foreign.is_empty() {
-            true => Exit::Done,
-            false => Exit::Error,
-        });
+        return Ok(Exit::Done.unless(!foreign.is_empty(), Exit::Error));
     }
     // Before anything is asked of Slurm: it may hide the owner's jobs from this user.
     context.check_ours(&state, &args.write)?;
@@ -90,9 +86,9 @@ pub fn run(context: &Context, args: &CancelArgs, printer: &mut Printer) -> Resul
     let looks = if asked.is_ok() { LOOKS } else { 1 };
     let ending = wait_for_end(context, args, &selection, looks, printer)?;
     printer.talk(&format!(
-        "{} of {} job(s) ended",
+        "{} of {} ended",
         jobs.len().saturating_sub(ending),
-        jobs.len()
+        plural(jobs.len(), "job")
     ));
     asked?;
     if !others.is_empty() {
@@ -132,10 +128,7 @@ fn ask_to_end(
         .iter()
         .map(|(row, _)| cancelled_event(row, failed.as_deref()))
         .collect();
-    context
-        .open_audit()?
-        .append(&events)
-        .map_err(|(path, source)| Failure::Write { path, source })?;
+    context.open_audit()?.append(&events)?;
     Ok(asked)
 }
 
@@ -170,7 +163,7 @@ fn chosen(state: &State, selection: &Selection) -> (Vec<TaskRow>, Vec<TaskRow>) 
         .rows()
         .iter()
         .filter(|row| row.is_in_flight())
-        .filter(|row| selection.contains(&row.key.subject, &row.key.session, &row.key.procedure))
+        .filter(|row| selection.contains_key(&row.key))
         .cloned()
         .partition(|row| row.job_id.is_some())
 }

@@ -8,12 +8,13 @@ use super::error::Failure;
 use super::output::{Format, Printer};
 use crate::base::exit::Exit;
 use crate::base::sys;
-use crate::setup::check::{self, Finding, Level, Site, UnderCron, checks_frame, config};
+use crate::setup::check::{self, Finding, Findings, Level, Site, UnderCron, checks_frame, config};
 
 pub fn run(global: &Global, args: &CheckArgs, printer: &mut Printer) -> Result<Exit, Failure> {
-    let (mut findings, exit) = match read_config(global, &sys::env) {
+    let mut findings = Findings::default();
+    let is_usable = match read_config(global, &sys::env) {
         Ok(loaded) => {
-            let mut findings = config::usable(&loaded, config_beside().as_deref());
+            config::usable(&loaded, config_beside().as_deref(), &mut findings);
             let cron = args.cron.then(|| {
                 UnderCron::new(&loaded, global.config.is_none(), |env| {
                     read_config(global, env).map_err(|error| error.to_string())
@@ -21,12 +22,21 @@ pub fn run(global: &Global, args: &CheckArgs, printer: &mut Printer) -> Result<E
             });
             let site = Site::new(loaded, args.mountinfo_for_tests.clone());
             let progress = printer.progress(None, "checking");
-            findings.extend(check::run::run(site, cron));
+            check::run::run(site, cron, &mut findings);
             progress.finish();
-            let is_bad = findings.iter().any(|finding| finding.level == Level::Error);
-            (findings, if is_bad { Exit::Error } else { Exit::Done })
+            true
         }
-        Err(error) => (config::unusable(&error), Exit::Usage),
+        Err(error) => {
+            config::unusable(&error, &mut findings);
+            false
+        }
+    };
+    let mut findings = findings.list;
+    let has_errors = findings.iter().any(|finding| finding.level == Level::Error);
+    let exit = match (is_usable, has_errors) {
+        (false, _) => Exit::Usage,
+        (true, true) => Exit::Error,
+        (true, false) => Exit::Done,
     };
     check::sort(&mut findings);
     show(&findings, args.format, printer)?;

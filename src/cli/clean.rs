@@ -13,16 +13,15 @@ use super::args::CleanArgs;
 use super::context::Context;
 use super::error::Failure;
 use super::output::Printer;
-use super::views::size;
 use crate::act::clean::logs::{LogsError, OldLogs};
 use crate::act::clean::{gone_rows, log_names, logs};
 use crate::base::exit::Exit;
 use crate::base::sys;
+use crate::base::text::{plural, size};
 use crate::config::duration;
 use crate::decide::safety;
 use crate::decide::safety::{Counts, drop, roots};
 use crate::model::state::{State, TaskRow};
-use crate::show::tables::plural;
 use crate::store::audit_log::archive::{Archived, OldEvents};
 use crate::store::audit_log::{Event, EventKind};
 use crate::store::state_file::StateError;
@@ -54,15 +53,8 @@ pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result
         logs: args.logs || is_all,
         events: args.events || is_all,
     };
-    let locked = if args.dry_run {
-        None
-    } else {
-        Some(context.lock_state("clean", &args.write, printer)?)
-    };
-    let (locked, mut state) = match locked {
-        Some((locked, state)) => (Some(locked), state),
-        None => (None, context.read_state(printer)?),
-    };
+    let (locked, mut state) =
+        context.lock_or_read_state("clean", args.dry_run, &args.write, printer)?;
     let mut exit = Exit::Done;
     let rows = match parts.rows {
         true => rows(context, &state, before, &mut exit, printer)?,
@@ -153,11 +145,10 @@ fn old_logs(
 
 fn unremoved(error: LogsError) -> Failure {
     match error {
-        LogsError::BelowData { .. } => Failure::Usage {
-            message: format!("logs are not cleaned: {error}"),
-            hint: "'--rows --events' cleans the rest; remove logs that lie in the data by hand"
-                .to_owned(),
-        },
+        LogsError::BelowData { .. } => Failure::usage(
+            format!("logs are not cleaned: {error}"),
+            "'--rows --events' cleans the rest; remove logs that lie in the data by hand",
+        ),
         LogsError::Io {
             action,
             path,
@@ -174,10 +165,7 @@ fn append(context: &Context, events: &[Event]) -> Result<(), Failure> {
     if events.is_empty() {
         return Ok(());
     }
-    context
-        .open_audit()?
-        .append(events)
-        .map_err(|(path, source)| Failure::Write { path, source })
+    Ok(context.open_audit()?.append(events)?)
 }
 
 fn row_event(row: &TaskRow, at: DateTime<Utc>) -> Event {
@@ -246,10 +234,12 @@ fn tell(
             context.store.paths.attempts.display()
         ));
         for row in &found.rows {
-            let reason = row
-                .reason
-                .map_or("reason unknown", |reason| reason.as_str());
-            printer.data_detail(&format!("{}: {} ({reason})", row.key, row.status));
+            printer.data_detail(&format!(
+                "{}: {} ({})",
+                row.key,
+                row.status,
+                row.reason_word()
+            ));
         }
     }
     if files > 0 {

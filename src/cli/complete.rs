@@ -7,11 +7,12 @@
 mod found;
 mod line;
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
 use clap::{Arg, Command, CommandFactory as _};
-use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::CompleteEnv;
 
 use super::args::Cli;
@@ -60,14 +61,15 @@ fn dress(command: Command, study: &Arc<Study>) -> Command {
     let command = command.mut_args(|arg| {
         let is_hidden = arg.is_hide_set() || hides_options && !arg.is_positional();
         let arg = arg.hide(is_hidden);
-        let completer = match arg.get_id().as_str() {
-            // There is no study yet.
-            "procedures" if is_init => {
-                fixed(catalogue::apps().iter().map(|app| app.name).collect())
+        match completer(&arg, study) {
+            _ if is_init && arg.get_id() == "procedures" => {
+                let apps = || catalogue::apps().iter();
+                arg.add(ArgValueCandidates::new(move || {
+                    apps()
+                        .map(|app| CompletionCandidate::new(app.name))
+                        .collect()
+                }))
             }
-            _ => completer(&arg, study),
-        };
-        match completer {
             Some(completer) => arg.add(completer),
             None => arg,
         }
@@ -114,20 +116,6 @@ fn completer(arg: &Arg, study: &Arc<Study>) -> Option<ArgValueCompleter> {
     }
 }
 
-fn fixed(words: Vec<&'static str>) -> Option<ArgValueCompleter> {
-    Some(ArgValueCompleter::new(move |current: &OsStr| {
-        words
-            .iter()
-            .filter(|word| {
-                OsStr::new(word)
-                    .as_encoded_bytes()
-                    .starts_with(current.as_encoded_bytes())
-            })
-            .map(CompletionCandidate::new)
-            .collect::<Vec<_>>()
-    }))
-}
-
 /// Returns what the study has of these kinds, but of none that the line names already.
 fn candidates(study: &Study, kinds: &[Kind], current: &OsStr) -> Vec<CompletionCandidate> {
     let Some(current) = current.to_str() else {
@@ -148,22 +136,18 @@ fn candidates(study: &Study, kinds: &[Kind], current: &OsStr) -> Vec<CompletionC
     found.into_iter().map(CompletionCandidate::new).collect()
 }
 
-/// Returns the labels that begin as what is typed, with the prefix, or without if it is typed without.
-fn fitting(prefix: &str, current: &str, labels: &[String]) -> Vec<String> {
-    let with: Vec<String> = labels
-        .iter()
-        .filter(|label| label.starts_with(current))
-        .cloned()
-        .collect();
-    if !with.is_empty() {
-        return with;
+/// The labels that begin as what is typed, with the prefix, or without if it is typed without.
+fn fitting(prefix: &str, current: &str, labels: &BTreeSet<String>) -> Vec<String> {
+    let begin = |labels: &mut dyn Iterator<Item = &str>| -> Vec<String> {
+        let fitting = labels.filter(|label| label.starts_with(current));
+        fitting.map(str::to_owned).collect()
+    };
+    match begin(&mut labels.iter().map(String::as_str)) {
+        none if none.is_empty() && !prefix.is_empty() => {
+            begin(&mut labels.iter().filter_map(|label| label.strip_prefix(prefix)))
+        }
+        with => with,
     }
-    labels
-        .iter()
-        .filter_map(|label| label.strip_prefix(prefix))
-        .filter(|label| !prefix.is_empty() && label.starts_with(current))
-        .map(str::to_owned)
-        .collect()
 }
 
 #[cfg(test)]
@@ -175,7 +159,7 @@ mod tests {
         let labels = || {
             ["sub-0001", "sub-0002", "sub-su1"]
                 .map(str::to_owned)
-                .to_vec()
+                .into()
         };
         for (current, expected) in [
             ("", vec!["sub-0001", "sub-0002", "sub-su1"]),
@@ -187,8 +171,8 @@ mod tests {
         ] {
             assert_eq!(fitting("sub-", current, &labels()), expected, "{current}");
         }
-        assert_eq!(fitting("", "b", &["bids".to_owned()]), ["bids"]);
-        assert!(fitting("", "x", &["bids".to_owned()]).is_empty());
+        assert_eq!(fitting("", "b", &["bids".to_owned()].into()), ["bids"]);
+        assert!(fitting("", "x", &["bids".to_owned()].into()).is_empty());
     }
 
     /// An option that is renamed must not lose its candidates without a word.
@@ -215,6 +199,7 @@ mod tests {
                 let is_wanted = names.iter().any(|name| wanted.contains(&name.as_str()))
                     || arg.get_id().as_str().starts_with("procedure");
                 let is_answered = arg.get::<ArgValueCompleter>().is_some()
+                    || arg.get::<ArgValueCandidates>().is_some()
                     || !arg.get_possible_values().is_empty();
                 if is_wanted && !is_answered {
                     bare.push(format!("{} {}", command.get_name(), arg.get_id()));

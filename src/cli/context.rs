@@ -13,6 +13,7 @@ use super::naming::Named;
 use super::output::Printer;
 use crate::act::pass::Pass;
 use crate::base::sys;
+use crate::base::text::plural_of;
 use crate::config;
 use crate::config::{ConfigError, Overrides, Source};
 use crate::decide::manifest::Selection;
@@ -110,6 +111,21 @@ impl Context {
         let (locked, state) = self.lock_beside_state(command, args, printer)?;
         self.tell_first(command, &state, printer);
         Ok((locked, state))
+    }
+
+    /// Does the same, or only reads the state if nothing is to be changed.
+    pub fn lock_or_read_state(
+        &self,
+        command: &str,
+        is_dry_run: bool,
+        args: &WriteArgs,
+        printer: &mut Printer,
+    ) -> Result<(Option<LockedStore>, State), Failure> {
+        if is_dry_run {
+            return Ok((None, self.read_state(printer)?));
+        }
+        let (locked, state) = self.lock_state(command, args, printer)?;
+        Ok((Some(locked), state))
     }
 
     /// Takes the lock and reads the state, for a command that writes another file.
@@ -230,8 +246,7 @@ impl Context {
 
     /// Opens the audit log for writing.
     pub fn open_audit(&self) -> Result<AuditLog, Failure> {
-        AuditLog::open(&self.config.log_file, &self.run_id)
-            .map_err(|(path, source)| Failure::Write { path, source })
+        Ok(AuditLog::open(&self.config.log_file, &self.run_id)?)
     }
 
     /// Looks at outputs for those who judge rows; at none if a root is gone that the state knows
@@ -281,7 +296,7 @@ impl Context {
     }
 
     /// The names of the configuration, then those that only the state knows.
-    fn procedure_names<'a>(&'a self, state: Option<&'a State>) -> Vec<&'a str> {
+    pub fn procedure_names<'a>(&'a self, state: Option<&'a State>) -> Vec<&'a str> {
         let configured = self.config.procedures.iter();
         let mut names: Vec<&str> = configured.map(|(_, procedure)| &*procedure.name).collect();
         for row in state.into_iter().flat_map(State::rows) {
@@ -337,17 +352,13 @@ fn removed(error: SelectionError, state: &State) -> Failure {
     if rows == 0 {
         return error.into();
     }
-    let are = if rows == 1 {
-        "row of it is"
-    } else {
-        "rows of it are"
-    };
-    Failure::Usage {
-        message: error.to_string(),
-        hint: format!(
-            "it was removed from the configuration, and {rows} {are} in the state: `snbb-scheduler status --procedure \
+    let rows = plural_of(rows, "row of it is", "rows of it are");
+    Failure::usage(
+        error.to_string(),
+        format!(
+            "it was removed from the configuration, and {rows} in the state: `snbb-scheduler status --procedure \
              '{value}'` shows them, `snbb-scheduler clean --rows --older-than 90d` clears old ones; to work with it again, \
              put it back"
         ),
-    }
+    )
 }

@@ -8,13 +8,13 @@ use super::progress::Progress;
 use crate::act::pass::Brakes;
 use crate::act::pass::decide::Basis;
 use crate::base::sys;
+use crate::base::text::{few, plural};
 use crate::decide::manifest::{Manifest, Policy, Selection};
 use crate::decide::safety;
-use crate::decide::safety::roots;
+use crate::decide::safety::{SafetyStop, roots};
 use crate::gather::sessions::discover::Discovery;
 use crate::gather::sessions::lists;
 use crate::model::bids::Session;
-use crate::show::tables::plural;
 
 impl Context {
     /// Does what [`Context::decide`] does and tells what the next run will hold back: for commands that show what is
@@ -71,13 +71,7 @@ impl Context {
         judged.counts.count_sessions(&found);
         let late = safety::before_submission(&self.config, &judged.counts, &state);
         stops.extend(late);
-        if !stops.is_empty() {
-            printer.warning(&format!(
-                "{}; 'run' would submit nothing (safety stop)",
-                safety::message(&stops)
-            ));
-            printer.hint(&safety::hints(&stops));
-        }
+        tell_stops(&stops, printer);
         Ok((found, judged.manifest, judged.brakes))
     }
 
@@ -93,7 +87,6 @@ impl Context {
 
     /// Tells which entries of `include` and `exclude` name nothing that there is.
     pub fn tell_unmatched(&self, policy: &Policy, found: &Discovery, printer: &mut Printer) {
-        const SHOWN: usize = 3;
         // What could not be read may hold their sessions.
         if !found.unreadable.is_empty() {
             return;
@@ -102,16 +95,8 @@ impl Context {
         if unmatched.is_empty() {
             return;
         }
-        let shown: Vec<String> = unmatched
-            .iter()
-            .take(SHOWN)
-            .map(ToString::to_string)
-            .collect();
-        let more = match unmatched.len().saturating_sub(SHOWN) {
-            0 => String::new(),
-            more => format!(", and {more} more"),
-        };
-        printer.warning(&format!("matches no session: {}{more}", shown.join(", ")));
+        let entries: Vec<String> = unmatched.iter().map(ToString::to_string).collect();
+        printer.warning(&format!("matches no session: {}", few(&entries, 3)));
     }
 }
 
@@ -119,4 +104,15 @@ impl Context {
 pub fn subjects_progress(sessions: &[Session], printer: &mut Printer) -> Progress {
     let subjects = sessions.chunk_by(|a, b| a.subject == b.subject).count();
     printer.progress(Some(subjects as u64), "looking at outputs")
+}
+
+/// Warns of what `run` would stop at.
+pub fn tell_stops(stops: &[SafetyStop], printer: &mut Printer) {
+    if !stops.is_empty() {
+        printer.warning(&format!(
+            "{}; `run` would submit nothing (safety stop)",
+            safety::message(stops)
+        ));
+        printer.hint(&safety::hints(stops));
+    }
 }

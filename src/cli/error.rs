@@ -1,6 +1,7 @@
 //! The one place where errors become words, hints and exit codes.
 
 use std::io::ErrorKind;
+use std::path::PathBuf;
 
 use crate::act::pass::PassError;
 use crate::base::exit::Exit;
@@ -37,7 +38,7 @@ pub enum Failure {
     NotFound { message: String, hint: String },
     #[error("cannot read {}: {source}", .path.display())]
     Read {
-        path: std::path::PathBuf,
+        path: PathBuf,
         source: std::io::Error,
     },
     #[error(transparent)]
@@ -60,12 +61,12 @@ pub enum Failure {
     Mail(#[from] MailError),
     #[error("cannot write {}: {source}", .path.display())]
     Write {
-        path: std::path::PathBuf,
+        path: PathBuf,
         source: std::io::Error,
     },
     #[error("jobs could not write their logs to {}: {source}; nothing was submitted", .path.display())]
     LogDir {
-        path: std::path::PathBuf,
+        path: PathBuf,
         source: std::io::Error,
     },
     #[error("safety stop: {message}; nothing was submitted")]
@@ -85,7 +86,27 @@ impl From<PassError> for Failure {
     }
 }
 
+impl From<(PathBuf, std::io::Error)> for Failure {
+    fn from((path, source): (PathBuf, std::io::Error)) -> Self {
+        Self::Write { path, source }
+    }
+}
+
 impl Failure {
+    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Usage {
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+
+    pub fn not_found(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::NotFound {
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+
     pub fn exit(&self) -> Exit {
         match self {
             Self::Config(_)
@@ -99,7 +120,7 @@ impl Failure {
                 | MailError::NoPassword { .. }
                 | MailError::Unencrypted { .. },
             ) => Exit::Usage,
-            Self::Init(error) if error.is_usage() => Exit::Usage,
+            Self::Init(error) if error.is_usage => Exit::Usage,
             Self::Lock(LockError::Held { .. }) => Exit::Locked,
             Self::Discover(DiscoverError::RootMissing { .. }) => Exit::Safety,
             Self::Discover(_)
@@ -126,12 +147,9 @@ impl Failure {
         }
     }
 
-    /// Prints the error and the way out of it.
     pub fn print(&self, printer: &mut Printer) {
         printer.error(&self.sentence());
-        for hint in self.hints() {
-            printer.hint(&hint);
-        }
+        printer.hints(self.hint());
     }
 
     /// Returns the error in words for people.
@@ -139,37 +157,38 @@ impl Failure {
         in_plain_words(&self.to_string(), sys::file_size_limit())
     }
 
-    /// Returns the ways out of it.
-    pub fn hints(&self) -> Vec<String> {
-        let one = |hint: &str| vec![hint.to_owned()];
-        match self {
-            Self::Config(error) => error.hint.clone().into_iter().collect(),
-            Self::Selection(error) => error.hint().into_iter().collect(),
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Config(error) => return error.hint.clone(),
+            Self::Selection(error) => return error.hint(),
+            Self::State(error) => return error.hint(),
+            Self::Executor(error) => return error.hint(),
+            Self::Table(_) => return None,
             Self::Usage { hint, .. } | Self::NotFound { hint, .. } | Self::Safety { hint, .. } => {
-                one(hint)
+                hint.clone()
             }
-            Self::Read { .. } => one("the user who calls this needs permission to read it"),
-            Self::Discover(error) => vec![error.hint()],
-            Self::Spec(error) => one(error.hint()),
-            Self::Cohort(error) => vec![error.hint()],
-            Self::Init(error) => vec![error.hint()],
-            Self::State(error) => error.hint().into_iter().collect(),
-            Self::Lock(error) => one(error.hint()),
-            Self::Executor(error) => error.hint().into_iter().collect(),
-            Self::Table(_) => Vec::new(),
-            Self::Mail(error) => one(error.hint()),
+            Self::Discover(error) => error.hint(),
+            Self::Cohort(error) => error.hint(),
+            Self::Init(error) => error.hint(),
+            Self::Spec(error) => error.hint().to_owned(),
+            Self::Lock(error) => error.hint().to_owned(),
+            Self::Mail(error) => error.hint().to_owned(),
+            Self::Read { .. } => "the user who calls this needs permission to read it".to_owned(),
             Self::Write { source, .. } if source.kind() == ErrorKind::FileTooLarge => {
-                one(TOO_LARGE_OUTPUT_HINT)
+                TOO_LARGE_OUTPUT_HINT.to_owned()
             }
-            Self::Write { .. } => one(
-                "make the directory writable and see that the disk has room, then call the command again",
-            ),
-            Self::LogDir { .. } => one(
-                "make the directory writable, or name another one as slurm_log_dir in the configuration",
-            ),
-            Self::QueueUnknown { .. } => one(
-                "jobs that may live cannot be seen now, and nothing is submitted twice: the next run tries again",
-            ),
-        }
+            Self::Write { .. } => {
+                "make the directory writable and see that the disk has room, then call the command again"
+                    .to_owned()
+            }
+            Self::LogDir { .. } => {
+                "make the directory writable, or name another one as slurm_log_dir in the configuration"
+                    .to_owned()
+            }
+            Self::QueueUnknown { .. } => {
+                "jobs that may live cannot be seen now, and nothing is submitted twice: the next run tries again"
+                    .to_owned()
+            }
+        })
     }
 }

@@ -8,6 +8,7 @@ pub use text::troubles;
 use super::args::{ExplainArgs, TextFormat};
 use super::blocks::Block;
 use super::context::{Access, Context};
+use super::decide::tell_stops;
 use super::error::Failure;
 use super::naming::Named;
 use super::output::{Printer, Verbosity};
@@ -38,7 +39,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
     }
     let are_told = !stops.is_empty();
     let found = context.discover(printer)?;
-    let (subject, sessions) = sessions_of(&context.config, &named, &found, &state)?;
+    let (subject, sessions) = sessions_of(&named, &found, &state)?;
     let has_session = |label: &String| {
         let is_there = sessions
             .iter()
@@ -46,7 +47,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
         is_there || on_record(&named, &state).any(|key| *key.session == **label)
     };
     if !named.session.as_ref().is_none_or(has_session) {
-        return Err(nothing(&context.config, &named, &found));
+        return Err(nothing(&named, &found));
     }
     let probe = context.probe()?;
     let project = context.project(&state);
@@ -61,7 +62,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
         context, &mut pass, &mut state, place, &looked, control, &named,
     )?;
     stops.extend(other_stops(&context.config, &counts, &state));
-    if !are_told && !stops.is_empty() {
+    if !are_told {
         tell_stops(&stops, printer);
     }
     let tasks: Vec<&Planned> = of_subject(&decided.manifest, &named);
@@ -98,7 +99,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
     let gone = gone.filter(|row| named.contains(&row.key));
     meant.extend(gone.map(|row| view.explain_gone(row)));
     if meant.is_empty() {
-        return Err(nothing(&context.config, &named, &found));
+        return Err(nothing(&named, &found));
     }
     print(&meant, args.format, view.queue.is_some(), printer)?;
     if exit == Exit::Done
@@ -178,17 +179,8 @@ fn other_stops(config: &Config, counts: &Counts, state: &State) -> Vec<SafetySto
     stops
 }
 
-fn tell_stops(stops: &[SafetyStop], printer: &mut Printer) {
-    printer.warning(&format!(
-        "{}; `run` would submit nothing at all (safety stop)",
-        safety::message(stops)
-    ));
-    printer.hint(&safety::hints(stops));
-}
-
 /// Finds the subject and its sessions.
 fn sessions_of(
-    config: &Config,
     named: &Named,
     found: &Discovery,
     state: &State,
@@ -204,7 +196,7 @@ fn sessions_of(
     }
     match SubjectLabel::new(&named.subject) {
         Ok(subject) if on_record(named, state).next().is_some() => Ok((subject, sessions)),
-        _ => Err(nothing(config, named, found)),
+        _ => Err(nothing(named, found)),
     }
 }
 
@@ -238,15 +230,14 @@ fn has_limits(config: &Config) -> bool {
             .any(|(_, procedure)| has_own(procedure))
 }
 
-fn nothing(config: &Config, named: &Named, found: &Discovery) -> Failure {
-    if let Err(failure) = Known::in_study(found, config).refuse_words(named) {
+fn nothing(named: &Named, found: &Discovery) -> Failure {
+    if let Err(failure) = Known::in_study(found).refuse_words(named) {
         return failure;
     }
-    Failure::Usage {
-        message: format!("there is no task {named}"),
-        hint: "`snbb-scheduler session-status` lists the tasks of the study, `snbb-scheduler status` the rows of tasks that were"
-            .to_owned(),
-    }
+    Failure::usage(
+        format!("there is no task {named}"),
+        "`snbb-scheduler session-status` lists the tasks of the study, `snbb-scheduler status` the rows of tasks that were",
+    )
 }
 
 fn print(

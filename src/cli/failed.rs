@@ -9,8 +9,8 @@ use super::context::Context;
 use super::error::Failure;
 use super::explain::troubles;
 use super::output::{Format, Printer, Verbosity};
-use super::unknown::few;
 use super::views::{self, RowsView};
+use crate::base::text::{few, maybe, plural};
 use crate::base::{parallel, sys};
 use crate::decide::manifest::retry;
 use crate::gather::completion::explain::Verdict;
@@ -20,7 +20,7 @@ use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 use crate::show::audit::patterns::Patterns;
 use crate::show::explain::{remedy, silence, telling};
 use crate::show::tables::tasks::FailureNote;
-use crate::show::tables::words::outlook_text_of;
+use crate::show::tables::words::outlook_text;
 use crate::show::tables::{failure_text_with_log, failures_frame, used_text};
 
 /// So many missing outputs of a task are named.
@@ -99,21 +99,16 @@ fn missing(context: &Context, probe: &Probe, row: &TaskRow) -> Vec<String> {
         return Vec::new();
     };
     let found = probe.brief_explainer(&subject).findings(id, &session);
-    let texts = troubles(&found);
-    match texts.len() {
-        0 if found.verdict == Verdict::Complete => {
-            vec!["they are there now: `retry --accept-outputs` takes them as they are".to_owned()]
-        }
-        count if count > MISSING_SHOWN => {
-            let more = format!("and {} more", count - MISSING_SHOWN);
-            texts
-                .into_iter()
-                .take(MISSING_SHOWN)
-                .chain([more])
-                .collect()
-        }
-        _ => texts,
+    let mut texts = troubles(&found);
+    if texts.is_empty() && found.verdict == Verdict::Complete {
+        texts
+            .push("they are there now: `retry --accept-outputs` takes them as they are".to_owned());
     }
+    if let more @ 1.. = texts.len().saturating_sub(MISSING_SHOWN) {
+        texts.truncate(MISSING_SHOWN);
+        texts.push(format!("and {more} more"));
+    }
+    texts
 }
 
 /// Puts together what failed for one reason and left the same line in its log, whatever numbers and labels are in it;
@@ -141,10 +136,6 @@ fn alike(noted: &[Failed]) -> Vec<Vec<&Failed>> {
     groups
 }
 
-fn reason(row: &TaskRow) -> &'static str {
-    row.reason.map_or("reason unknown", Reason::as_str)
-}
-
 /// Shows failures that are alike by the first of them; what the others do not share is left out.
 fn tell(block: &mut Block, group: &[&Failed], missing: &[String]) {
     let Some((row, note)) = group.first() else {
@@ -157,7 +148,7 @@ fn tell(block: &mut Block, group: &[&Failed], missing: &[String]) {
             .all(|text| text.as_ref() == Some(&first))
             .then_some(first)
     };
-    let reason = reason(row);
+    let reason = row.reason_word();
     if group.len() > 1 {
         block.title(
             &row.key.procedure,
@@ -165,8 +156,7 @@ fn tell(block: &mut Block, group: &[&Failed], missing: &[String]) {
         );
     } else {
         let attempt = row.attempt.unwrap_or(1);
-        let job = row.job_id.as_ref();
-        let job = job.map_or_else(String::new, |id| format!(", job {id}"));
+        let job = maybe(", job ", row.job_id.as_ref(), "");
         block.title(
             &row.key.to_string(),
             &format!("failed ({reason}), attempt {attempt}{job}"),
@@ -224,7 +214,7 @@ fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) ->
     let outlook = retry::outlook(rules, row, state.meta.owner_uid, sys::now());
     let remedy = remedy(&context.config, row).filter(|_| !outlook.is_retry());
     let note = FailureNote {
-        outlook: outlook_text_of(outlook, row.attempt.unwrap_or(1)),
+        outlook: outlook_text(outlook, row.attempt.unwrap_or(1)),
         remedy,
         ..FailureNote::default()
     };
@@ -266,16 +256,18 @@ pub fn hint_at_failures(state: &State, context: &Context, printer: &mut Printer)
         let rules = id.and_then(|id| procedures.get(id).rules.retry.as_ref());
         retry::outlook(rules, row, state.meta.owner_uid, sys::now()).is_retry()
     };
-    let again = match state.rows().iter().filter(is_retried).count() {
-        0 => String::new(),
-        count => format!(", of which {count} will be tried again by the retry rules"),
-    };
-    let logs = match &context.config.slurm.log_dir {
-        Some(dir) => format!(", their logs are below {}", dir.display()),
-        None => String::new(),
-    };
+    let again = state.rows().iter().filter(is_retried).count();
+    let again = Some(again).filter(|count| *count > 0);
+    let again = maybe(
+        ", of which ",
+        again,
+        " will be tried again by the retry rules",
+    );
+    let log_dir = context.config.slurm.log_dir.as_deref();
+    let logs = maybe(", their logs are below ", log_dir.map(Path::display), "");
+    let failed = plural(failed, "failed task");
     printer.hint(&format!(
-        "`snbb-scheduler status --failed` shows the {failed} failed task(s){again}{logs}; \
+        "`snbb-scheduler status --failed` shows the {failed}{again}{logs}; \
          once the cause is mended, `snbb-scheduler retry` makes them due again"
     ));
 }

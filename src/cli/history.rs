@@ -6,6 +6,7 @@ use super::error::Failure;
 use super::output::{Format, Printer};
 use crate::base::exit::Exit;
 use crate::base::sys;
+use crate::base::text::plural;
 use crate::model::state::TaskRow;
 use crate::show::history;
 use crate::show::history::history_frame;
@@ -38,10 +39,7 @@ pub fn run(context: &Context, args: &HistoryArgs, printer: &mut Printer) -> Resu
     let mut contents = contents.unwrap_or_default();
     contents.leave_to_others(&context.project(&state));
     if !contents.bad_lines.is_empty() {
-        let lines = match contents.bad_lines.len() {
-            1 => "1 line".to_owned(),
-            more => format!("{more} lines"),
-        };
+        let lines = plural(contents.bad_lines.len(), "line");
         printer.warning(&format!(
             "{lines} of {} cannot be read: left out",
             log.display()

@@ -17,37 +17,29 @@ use crate::base::sys;
 use crate::config::Overrides;
 use crate::config::load::interpret;
 use crate::model::config::Config;
-use crate::setup::init::{InitError, NewFile, look, write};
-use crate::setup::{catalogue, init};
+use crate::setup::init;
+use crate::setup::init::{NewFile, write};
 
 pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     if args.list {
-        tell::catalogue(catalogue::apps(), printer);
+        tell::catalogue(printer);
         return Ok(Exit::Done);
     }
     if let Some(file) = &global.config {
+        let (file, config) = (file.display(), init::CONFIG);
         return Err(Failure::Usage {
-            message: format!(
-                "init reads no configuration (--config {}), it writes one",
-                file.display()
-            ),
-            hint: format!(
-                "name the directory: snbb-scheduler init DIR makes DIR/{}",
-                init::CONFIG
-            ),
+            message: format!("init reads no configuration (--config {file}), it writes one"),
+            hint: format!("name the directory: snbb-scheduler init DIR makes DIR/{config}"),
         });
     }
     let cwd = std::env::current_dir().map_err(|source| Failure::Read {
         path: ".".into(),
         source,
     })?;
-    let dir = gather::path("DIR", &args.dir, &cwd)?;
+    let dir = gather::absolute("DIR", &args.dir, &cwd)?;
     if !args.dry_run {
         // Before any question is asked in vain.
-        let found = write::in_the_way(&[placeholder(init::CONFIG)], &dir)?;
-        if !found.is_empty() {
-            return Err(InitError::Exists(found).into());
-        }
+        write::none_in_the_way(&[dir.join(init::CONFIG)])?;
     }
     let asker = ask::Asker::new(args.yes);
     if asker.is_none() && !args.yes {
@@ -59,62 +51,49 @@ pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Ex
             dir.display()
         ));
     }
-    let gathered = gather::Gatherer {
+    let (answers, to_make) = gather::Gatherer {
         global,
         args,
         cwd: &cwd,
         dir: &dir,
         asker: asker.as_ref(),
-        apps: catalogue::apps(),
         printer,
+        to_make: Vec::new(),
     }
     .answers()?;
-    let files = init::files(&gathered.answers, &dir)?;
+    let files = init::files(&answers, &dir)?;
     let config = load(&files, &dir)?;
     for warning in &config.warnings {
         printer.warning(warning);
     }
-    let to_make: Vec<&Path> = gathered.to_make.iter().map(PathBuf::as_path).collect();
+    let to_make: Vec<&Path> = to_make.iter().map(PathBuf::as_path).collect();
     if args.dry_run {
-        tell::would_write(&files, &to_make, &dir, printer);
+        printer.data(files.first().map_or("", |config| &config.text).as_bytes());
+        tell::listed(
+            ["would make", "would write"],
+            &files,
+            &to_make,
+            &dir,
+            printer,
+        );
         return Ok(Exit::Done);
     }
     if let Some(asker) = &asker {
-        tell::plan(&files, &to_make, &dir, printer);
+        tell::listed(["directory", "file"], &files, &to_make, &dir, printer);
         if !asker.agrees("Write them?")? {
             printer.talk("nothing was written");
             return Ok(Exit::Done);
         }
     }
     write::write(&files, &to_make, &dir)?;
-    tell::written(&files, &to_make, &dir, printer);
+    tell::listed(["made", "wrote"], &files, &to_make, &dir, printer);
     tell::next(&dir, &config, printer);
     Ok(Exit::Done)
 }
 
 /// Reads what is to be written as every other command will: nothing is written that would not load.
 fn load(files: &[NewFile], dir: &Path) -> Result<Config, Failure> {
-    let text = files.first().map(|file| file.text.as_bytes());
-    let file = dir.join(init::CONFIG);
-    Ok(interpret(
-        text.unwrap_or_default(),
-        Some(&file),
-        false,
-        &sys::env,
-        &Overrides::default(),
-        dir,
-    )?)
-}
-
-fn placeholder(name: &str) -> NewFile {
-    NewFile {
-        path: name.into(),
-        text: String::new(),
-        is_executable: false,
-    }
-}
-
-/// True if a path is there, whatever it is.
-fn is_there(path: &Path) -> bool {
-    look::place(path) != look::Place::Missing
+    let text = files.first().map_or("", |file| &file.text).as_bytes();
+    let (file, none) = (dir.join(init::CONFIG), Overrides::default());
+    Ok(interpret(text, Some(&file), false, &sys::env, &none, dir)?)
 }

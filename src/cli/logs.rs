@@ -10,6 +10,7 @@ use super::naming::Named;
 use super::output::Printer;
 use crate::act::pass::queue_question;
 use crate::base::exit::Exit;
+use crate::base::text::size;
 use crate::executor::{Answer, Executor, Question};
 use crate::gather::logs;
 use crate::gather::logs::{Follower, LogFiles};
@@ -27,13 +28,13 @@ pub fn run(context: &Context, args: &LogsArgs, printer: &mut Printer) -> Result<
     let named = context.named(args.task.words(), &state)?;
     let row = choose(context, &named, args.attempt, &state)?;
     let Some(job) = row.job_id.clone() else {
-        return Err(not_found(
+        return Err(Failure::not_found(
             format!("{}: nobody knows yet whether its job was accepted", row.key),
             "the next `run` or `monitor` finds out".to_owned(),
         ));
     };
     let Some(files) = logs::of(&context.config, &context.store, &row) else {
-        return Err(not_found(
+        return Err(Failure::not_found(
             format!(
                 "{}: where the logs of job {job} are is not known, slurm_log_dir is not set",
                 row.key
@@ -59,11 +60,8 @@ pub fn run(context: &Context, args: &LogsArgs, printer: &mut Printer) -> Result<
     let are_there = files
         .iter()
         .any(|(_, path)| path.symlink_metadata().is_ok());
-    Ok(if are_there || row.is_in_flight() {
-        Exit::Done
-    } else {
-        Exit::Error
-    })
+    let is_lost = !are_there && !row.is_in_flight();
+    Ok(Exit::Done.unless(is_lost, Exit::Error))
 }
 
 /// Chooses the one attempt that is meant.
@@ -84,17 +82,17 @@ fn choose(
     keys.dedup();
     if keys.len() > 1 {
         let list = keys.iter().map(|key| format!("\n  {key}"));
-        return Err(Failure::Usage {
-            message: format!(
+        return Err(Failure::usage(
+            format!(
                 "{named} has {} tasks with jobs:{}",
                 keys.len(),
                 list.collect::<String>()
             ),
-            hint: format!(
+            format!(
                 "name one of them: snbb-scheduler logs {}",
                 keys.last().map_or_else(String::new, |key| key.words())
             ),
-        });
+        ));
     }
     let newest = all
         .iter()
@@ -104,7 +102,7 @@ fn choose(
         Some(row) => Ok((*row).clone()),
         None if all.is_empty() => {
             context.refuse_unknown_words(everybody.map(|row| &row.key), named)?;
-            Err(not_found(
+            Err(Failure::not_found(
                 format!("{named}: no job is on record"),
                 format!("`snbb-scheduler explain {}` says why", named.words()),
             ))
@@ -113,7 +111,7 @@ fn choose(
             let mut numbers: Vec<i32> = all.iter().map(|row| number(row)).collect();
             numbers.sort_unstable();
             let numbers: Vec<String> = numbers.iter().map(i32::to_string).collect();
-            Err(not_found(
+            Err(Failure::not_found(
                 format!(
                     "{named}: there is no such attempt, on record are {}",
                     numbers.join(", ")
@@ -164,7 +162,7 @@ fn show(
         let size = match (end.size, end.is_cut) {
             (0, _) => " (empty)".to_owned(),
             (_, false) => String::new(),
-            (size, true) => format!(" (the end of {})", super::views::size(size)),
+            (all, true) => format!(" (the end of {})", size(all)),
         };
         printer.line(&format!("==> {}{size} <==", path.display()));
         for line in &end.lines {
@@ -255,8 +253,4 @@ fn is_alive(
         Answer::Failed(_) => true,
         Answer::Off => false,
     }
-}
-
-fn not_found(message: String, hint: String) -> Failure {
-    Failure::NotFound { message, hint }
 }

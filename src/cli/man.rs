@@ -67,9 +67,9 @@ fn chosen(wanted: &str) -> Result<Vec<u8>, Failure> {
     });
     match page {
         Some((_, page)) => Ok(page.clone()),
-        None => Err(Failure::Usage {
-            message: format!("there is no manual page '{wanted}'"),
-            hint: format!(
+        None => Err(Failure::usage(
+            format!("there is no manual page '{wanted}'"),
+            format!(
                 "name a command, or {}; pages: {}",
                 keys::PAGE,
                 pages
@@ -83,7 +83,7 @@ fn chosen(wanted: &str) -> Result<Vec<u8>, Failure> {
                     .collect::<Vec<_>>()
                     .join(", ")
             ),
-        }),
+        )),
     }
 }
 

@@ -1,5 +1,7 @@
 //! `manifest`: the tasks that are due now, by the stored rows and the disk. Writes nothing.
 
+use std::collections::BTreeSet;
+
 use super::args::ManifestArgs;
 use super::context::Context;
 use super::error::Failure;
@@ -20,30 +22,18 @@ pub fn run(context: &Context, args: &ManifestArgs, printer: &mut Printer) -> Res
     ))
 }
 
-/// Names what could not be read, and chooses the exit code accordingly.
+/// Warns of what could not be read; the exit code says so.
 pub fn warn_unreadable(manifest: &Manifest, all_found: bool, printer: &mut Printer) -> Exit {
-    const SHOWN: usize = 10;
-    let mut paths: Vec<String> = manifest
+    let unreadable = manifest
         .tasks
         .iter()
         .filter_map(|task| match &task.decision {
-            Decision::Skip(Skip::Unreadable(what)) => {
-                Some(format!("{}: {}", what.path.display(), what.error))
-            }
+            Decision::Skip(Skip::Unreadable(what)) => Some(what),
             _ => None,
-        })
-        .collect();
-    paths.sort();
-    paths.dedup();
-    for path in paths.iter().take(SHOWN) {
-        printer.warning(&format!("cannot read {path}"));
-    }
-    if paths.len() > SHOWN {
-        printer.warning(&format!("and {} more paths", paths.len() - SHOWN));
-    }
-    if paths.is_empty() && all_found {
-        Exit::Done
-    } else {
-        Exit::Unreadable
-    }
+        });
+    let texts =
+        unreadable.map(|what| format!("cannot read {}: {}", what.path.display(), what.error));
+    let texts: Vec<String> = texts.collect::<BTreeSet<_>>().into_iter().collect();
+    printer.warnings_of(&texts, "more path");
+    Exit::Done.unless(!texts.is_empty() || !all_found, Exit::Unreadable)
 }

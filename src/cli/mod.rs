@@ -24,6 +24,7 @@ mod complete;
 mod completions;
 mod explain;
 mod failed;
+mod graph;
 mod history;
 mod init;
 mod logs;
@@ -148,6 +149,7 @@ fn carry_out(
         Command::Manifest(args) => manifest::run(context, args, printer),
         Command::Status(args) => status::run(context, args, printer),
         Command::SessionStatus(args) => session_status::run(context, args, printer),
+        Command::Graph(args) => graph::run(context, args, printer),
         Command::Audit(args) => audit::run(context, args, printer),
         Command::Metrics(args) => metrics::run(context, args, printer),
         Command::Explain(args) => explain::run(context, args, printer),

@@ -3,6 +3,7 @@
 //! In any order, with or without prefixes, so that what other commands print can be copied.
 
 use super::error::Failure;
+use crate::base::text::maybe;
 use crate::model::bids::{SessionLabel, SubjectLabel, near};
 use crate::model::state::TaskKey;
 
@@ -50,17 +51,12 @@ impl Named {
             session = rest.next().map(|label| format!("ses-{label}"));
         }
         if let Some(word) = rest.next() {
-            let message = format!(
-                "there is no procedure '{word}', there are: {}",
-                procedures.join(", ")
-            );
-            return Err(match near::nearest(word, procedures.iter().copied()) {
-                Some(name) => Failure::Usage {
-                    message,
-                    hint: format!("did you mean {name}?"),
-                },
-                None => usage(message),
-            });
+            let near = near::nearest(word, procedures.iter().copied());
+            return Err(usage(format!(
+                "there is no procedure '{word}', there are: {}{}",
+                procedures.join(", "),
+                maybe(" (did you mean ", near, "?)")
+            )));
         }
         let Some(subject) = subject else {
             return Err(usage("no subject is named".to_owned()));
@@ -100,25 +96,16 @@ impl Named {
 }
 
 impl std::fmt::Display for Named {
-    /// Prints `qsiprep sub-0001 ses-01`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if let Some(procedure) = &self.procedure {
-            write!(f, "{procedure} ")?;
-        }
-        f.write_str(&self.subject)?;
-        match &self.session {
-            Some(session) => write!(f, " {session}"),
-            None => Ok(()),
-        }
+        f.write_str(&self.words())
     }
 }
 
 fn usage(message: String) -> Failure {
-    Failure::Usage {
+    Failure::usage(
         message,
-        hint: "name a subject, and if wanted a session and a procedure: sub-01 ses-01 qsiprep"
-            .to_owned(),
-    }
+        "name a subject, and if wanted a session and a procedure: sub-01 ses-01 qsiprep",
+    )
 }
 
 #[cfg(test)]

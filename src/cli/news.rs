@@ -81,7 +81,7 @@ pub fn after(
     };
     if let Err(failure) = result {
         call.error = Some(failure.sentence());
-        call.hint = failure.hints().into_iter().next();
+        call.hint = failure.hint();
     }
     let config = &context.config;
     if config.notify.is_on() || config.heartbeat_file.is_some() || config.metrics_file.is_some() {
@@ -176,7 +176,6 @@ fn notify(
         let (old, fresh): (Vec<&Matter>, Vec<&Matter>) = list
             .iter()
             .partition(|matter| before.contains(&matter.name));
-        let mut known = list.as_slice();
         let is_told = fresh.is_empty() || {
             let message = digest::message(&Digest {
                 fresh: &fresh,
@@ -189,16 +188,9 @@ fn notify(
             });
             deliver(config, channel, &message, printer)
         };
-        let old: Vec<Matter>;
-        if !is_told {
-            undelivered += 1;
-            old = list
-                .iter()
-                .filter(|matter| before.contains(&matter.name))
-                .cloned()
-                .collect();
-            known = &old;
-        }
+        undelivered += u64::from(!is_told);
+        // What was not handed over is told again.
+        let known = old.into_iter().chain(fresh.into_iter().filter(|_| is_told));
         told.insert((*channel).to_owned(), standing(&world, known, before));
     }
     if told != memory.told || undelivered > 0 {

@@ -8,10 +8,12 @@ mod options;
 
 use std::collections::HashSet;
 use std::io::{self, ErrorKind, Write};
+use std::sync::LazyLock;
 
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use polars::prelude::DataFrame;
+use regex::{Captures, Regex};
 
 pub use clap::ColorChoice;
 pub use options::{Format, PrinterOptions, Verbosity};
@@ -20,6 +22,7 @@ use super::layout::{Layout, least_width_of, render, width_of};
 use super::progress::{DELAY, Progress};
 use crate::base::printable::printable;
 use crate::base::sys;
+use crate::base::text::{maybe, plural};
 use crate::show::tables::{TableError, to_csv, to_json};
 
 /// Says what a line of talk is.
@@ -208,6 +211,23 @@ impl Printer {
         self.remark(Label::Error, text);
     }
 
+    pub fn hints(&mut self, hint: impl IntoIterator<Item = String>) {
+        for hint in hint {
+            self.hint(&hint);
+        }
+    }
+
+    /// Warns of the first of several, and of how many more there are.
+    pub fn warnings_of(&mut self, texts: &[String], what: &str) {
+        const SHOWN: usize = 10;
+        for text in texts.iter().take(SHOWN) {
+            self.warning(text);
+        }
+        if let more @ 1.. = texts.len().saturating_sub(SHOWN) {
+            self.warning(&format!("and {}", plural(more, what)));
+        }
+    }
+
     /// Tells the way out of the error or warning before it.
     pub fn hint(&mut self, text: &str) {
         self.remark(Label::Hint, text);
@@ -293,7 +313,7 @@ impl Printer {
         let progress = if self.options.progress && !self.is_quiet() {
             Progress::start(ProgressDrawTarget::stderr(), total, message, DELAY)
         } else {
-            Progress::none()
+            Progress::default()
         };
         self.bar = progress.bar();
         progress
@@ -348,28 +368,18 @@ fn beside<T>(bar: Option<&ProgressBar>, write: impl FnOnce() -> T) -> T {
 /// The error number of a file that would exceed its limit.
 const EFBIG: i32 = rustix::io::Errno::FBIG.raw_os_error();
 
-/// Leaves out what only programmers read: `Permission denied (os error 13)`. `limit`: of the size of files, in bytes;
-/// the system's words for it (`File too large`) say nothing of where it comes from.
+/// Takes the numbers of system errors out of a text; how large a file may be is said instead, where that is the reason.
 pub(super) fn in_plain_words(text: &str, limit: Option<u64>) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once(" (os error ") {
-        out.push_str(before);
-        match after.split_once(')') {
-            Some((number, tail)) if number.bytes().all(|b| b.is_ascii_digit()) => {
-                if let (Ok(EFBIG), Some(limit)) = (number.parse(), limit) {
-                    out.push_str(&format!(" (ulimit -f: {limit} bytes)"));
-                }
-                rest = tail;
-            }
-            _ => {
-                out.push_str(" (os error ");
-                rest = after;
-            }
-        }
+    static NUMBER: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r" \(os error (\d+)\)").ok());
+    let said = |found: &Captures<'_>| {
+        let is_size = found.get(1).and_then(|n| n.as_str().parse().ok()) == Some(EFBIG);
+        maybe(" (ulimit -f: ", limit.filter(|_| is_size), " bytes)")
+    };
+    match &*NUMBER {
+        Some(number) => number.replace_all(text, said).into_owned(),
+        None => text.to_owned(),
     }
-    out.push_str(rest);
-    out
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use super::manifest::warn_unreadable;
 use super::output::Printer;
 use crate::base::exit::Exit;
 use crate::base::parallel;
+use crate::base::text::few;
 use crate::config::paths::absolute;
 use crate::decide::manifest::{Decision, Planned, Skip};
 use crate::show::outputs::Outputs;
@@ -89,16 +90,15 @@ fn relative<'a>(
             path: path.to_owned(),
             ..listed
         }),
-        Err(_) => Err(Failure::Usage {
-            message: format!(
+        Err(_) => Err(Failure::usage(
+            format!(
                 "{} does not lie below {}",
                 listed.path.display(),
                 base.display()
             ),
-            hint: "name a directory above all outputs, choose with --procedure, or take \
-                   --root bids or --root derivatives"
-                .to_owned(),
-        }),
+            "name a directory above all outputs, choose with --procedure, or take \
+                   --root bids or --root derivatives",
+        )),
     };
     listed.into_iter().map(below).collect()
 }
@@ -131,13 +131,10 @@ fn warn_of_writers(
             writers.push(row.key.to_string());
         }
     }
-    if let Some(first) = writers.first() {
+    if !writers.is_empty() {
         printer.warning(&format!(
-            "jobs in flight may be writing to listed directories: {first}{}",
-            match writers.len() - 1 {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            }
+            "jobs in flight may be writing to listed directories: {}",
+            few(&writers, 1)
         ));
     }
     Ok(())
@@ -167,25 +164,12 @@ fn print(
                 let path = listed.path.as_os_str().as_bytes();
                 std::str::from_utf8(path).map_err(|_| odd(path, "is no UTF-8"))?;
             }
-            let text = |get: fn(&Listed<'_>) -> String| listed.iter().map(get).collect::<Vec<_>>();
-            let procedures: Vec<String> = listed
-                .iter()
-                .map(|listed| {
-                    context
-                        .config
-                        .procedures
-                        .get(listed.task.procedure)
-                        .name
-                        .to_string()
-                })
-                .collect();
-            bytes = tables::outputs(
-                &text(|listed| listed.task.subject.as_str().to_owned()),
-                &text(|listed| listed.task.session.as_str().to_owned()),
-                &procedures,
-                &text(|listed| listed.path.to_string_lossy().into_owned()),
-                args.format == ListFormat::Json,
-            )?;
+            let rows = listed.iter().map(|one| (one.task, one.path.as_path()));
+            let frame = tables::outputs(&rows.collect::<Vec<_>>(), &context.config.procedures)?;
+            bytes = match args.format {
+                ListFormat::Json => tables::to_json(&frame)?,
+                _ => tables::to_csv(&frame)?,
+            };
         }
     }
     printer.data(&bytes);
@@ -205,11 +189,11 @@ fn distinct<'a>(listed: &'a [Listed<'_>]) -> Vec<&'a Path> {
 }
 
 fn odd(path: &[u8], what: &str) -> Failure {
-    Failure::Usage {
-        message: format!(
+    Failure::usage(
+        format!(
             "a name {what}: '{}'; nothing was listed",
             path.escape_ascii()
         ),
-        hint: "'--null' lists any name (rsync --from0, tar --null, xargs -0)".to_owned(),
-    }
+        "'--null' lists any name (rsync --from0, tar --null, xargs -0)",
+    )
 }

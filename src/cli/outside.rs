@@ -10,9 +10,8 @@ use crate::model::config::Config;
 
 /// Refuses a path below a data root, and one that leads to a file of the study other than that of the key `but`.
 pub fn refuse_data(config: &Config, path: &Path, but: &str) -> Result<(), Failure> {
-    let usage = |why: String, hint: &str| Failure::Usage {
-        message: format!("{} {why}", path.display()),
-        hint: hint.to_owned(),
+    let usage = |why: String, hint: &str| {
+        Failure::usage(format!("{} {why}", path.display()), hint.to_owned())
     };
     if let Some((key, root)) = root_above(config, path) {
         let why = format!(

@@ -13,6 +13,7 @@ use crate::act::pass::Brakes;
 use crate::act::pass::brakes::event;
 use crate::base::exit::Exit;
 use crate::base::sys;
+use crate::base::text::{maybe, plural};
 use crate::decide::manifest::breaker::Streak;
 use crate::decide::manifest::{Decision, Manifest, Selection, Skip, breaker};
 use crate::model::procedure::ProcedureDag;
@@ -117,10 +118,7 @@ fn save(
     if events.is_empty() {
         return Ok(());
     }
-    context
-        .open_audit()?
-        .append(events)
-        .map_err(|(path, source)| Failure::Write { path, source })?;
+    context.open_audit()?.append(events)?;
     control.forget_before(breaker::horizon(sys::now()));
     locked.save_control(control)?;
     Ok(())
@@ -185,22 +183,15 @@ pub fn tell_pauses(
 ) {
     let dag = &context.config.procedures;
     for (name, pause) in brakes.control.pauses() {
-        let held = manifest
-            .map(|manifest| held_back(manifest, dag, name))
-            .filter(|count| *count > 0)
-            .map_or_else(String::new, |count| {
-                format!("; {count} due task(s) held back")
-            });
+        let held = manifest.map(|manifest| held_back(manifest, dag, name));
+        let held = held.filter(|count| *count > 0);
+        let held = held.map(|count| plural(count, "due task"));
+        let held = maybe("; ", held, " held back");
         let title = title(name);
-        let resume = match name {
-            None => "snbb-scheduler resume".to_owned(),
-            Some(name) => format!("snbb-scheduler resume --procedure {name}"),
-        };
+        let resume = format!("snbb-scheduler resume{}", maybe(" --procedure ", name, ""));
         match &pause.cause {
             PauseCause::Person { by, note } => {
-                let note = note
-                    .as_deref()
-                    .map_or_else(String::new, |note| format!(": {note}"));
+                let note = maybe(": ", note.as_deref(), "");
                 printer.note(&format!(
                     "{title} is paused by {by} since {}{note}{held}; `{resume}` goes on",
                     sys::local_time(pause.since)
@@ -233,9 +224,7 @@ pub fn tell_what_is_paused(context: &Context, state: &State, printer: &mut Print
         Ok(brakes) => tell_pauses(context, &brakes, None, Tense::NextRun, printer),
         Err(error) => {
             printer.warning(&error.to_string());
-            if let Some(hint) = error.hint() {
-                printer.hint(&hint);
-            }
+            printer.hints(error.hint());
         }
     }
 }

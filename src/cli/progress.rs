@@ -1,36 +1,26 @@
-//! A progress bar on stderr, for work that takes more than a second.
+//! Progress bars of work that takes longer than a second, on terminals.
 //!
-//! The handle can be shared between threads; where no bar is wanted, all it does is nothing.
+//! They go to standard error and vanish at the end. Nothing depends on them: without a terminal, or
+//! without a thread, there simply is none.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Work that takes less than this gets no bar.
+/// Work that is done before this gets no bar.
 pub const DELAY: Duration = Duration::from_secs(1);
 
-/// Counts steps of a piece of work. Clones count the same work; the last one to go takes the bar away.
-#[derive(Clone, Default)]
-pub struct Progress(Option<Arc<Running>>);
-
-struct Running {
-    bar: ProgressBar,
-    /// False once the work has ended: a late timer must not bring the bar back.
-    wanted: Arc<Mutex<bool>>,
-    /// Its end ends the thread that waits to show the bar.
-    _timer: Sender<()>,
+/// A bar, if there is one. It goes when it is dropped.
+#[derive(Default)]
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    /// Tells the thread that waits for the delay that the work is done.
+    _timer: Option<Sender<()>>,
 }
 
 impl Progress {
-    /// Makes a handle that shows nothing.
-    pub fn none() -> Self {
-        Self(None)
-    }
-
-    /// Starts to count towards `total` (none: it is not known yet). The bar appears on `target`
-    /// after `delay`, also if no step ends in the meantime.
+    /// Starts to count; the bar appears on `target` after `delay`.
     pub fn start(
         target: ProgressDrawTarget,
         total: Option<u64>,
@@ -40,74 +30,50 @@ impl Progress {
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden())
             .with_style(style(total.is_some()))
             .with_message(message.to_owned());
-        let wanted = Arc::new(Mutex::new(true));
         let (timer, ended) = channel::<()>();
-        let (shown, still_wanted) = (bar.clone(), Arc::clone(&wanted));
-        let started = std::thread::Builder::new()
-            .name("progress".to_owned())
-            .spawn(move || {
-                if ended.recv_timeout(delay) == Err(RecvTimeoutError::Timeout) {
-                    let wanted = still_wanted.lock().unwrap_or_else(PoisonError::into_inner);
-                    if *wanted {
-                        shown.set_draw_target(target);
-                        shown.enable_steady_tick(Duration::from_millis(200));
-                    }
-                }
-            });
-        // Without a thread there is no bar; the work itself goes on.
+        let shown = bar.clone();
+        let thread = std::thread::Builder::new().name("progress".to_owned());
+        let started = thread.spawn(move || {
+            if ended.recv_timeout(delay) == Err(RecvTimeoutError::Timeout) && !shown.is_finished() {
+                shown.set_draw_target(target);
+                shown.enable_steady_tick(Duration::from_millis(200));
+            }
+        });
         match started {
-            Ok(_) => Self(Some(Arc::new(Running {
-                bar,
-                wanted,
-                _timer: timer,
-            }))),
-            Err(_) => Self::none(),
+            Ok(_) => Self {
+                bar: Some(bar),
+                _timer: Some(timer),
+            },
+            Err(_) => Self::default(),
         }
     }
 
-    /// Counts `steps` as done.
     pub fn inc(&self, steps: u64) {
-        if let Some(running) = &self.0 {
-            running.bar.inc(steps);
+        if let Some(bar) = &self.bar {
+            bar.inc(steps);
         }
     }
 
-    /// Says how many steps there are, once it is known.
     pub fn set_total(&self, total: u64) {
-        if let Some(running) = &self.0 {
-            running.bar.set_style(style(true));
-            running.bar.set_length(total);
+        if let Some(bar) = &self.bar {
+            bar.set_style(style(true));
+            bar.set_length(total);
         }
     }
 
-    /// Says what is being done: `reading outputs`.
-    pub fn set_message(&self, message: &str) {
-        if let Some(running) = &self.0 {
-            running.bar.set_message(message.to_owned());
-        }
-    }
-
-    /// Takes the bar away.
     pub fn finish(&self) {
-        if let Some(running) = &self.0 {
-            running.finish();
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
         }
     }
 
-    /// Gives the printer what it needs to write while the bar stands.
+    /// Gives the printer what it needs to write while the bar is shown.
     pub(super) fn bar(&self) -> Option<ProgressBar> {
-        self.0.as_ref().map(|running| running.bar.clone())
+        self.bar.clone()
     }
 }
 
-impl Running {
-    fn finish(&self) {
-        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = false;
-        self.bar.finish_and_clear();
-    }
-}
-
-impl Drop for Running {
+impl Drop for Progress {
     fn drop(&mut self) {
         self.finish();
     }
@@ -129,6 +95,7 @@ mod tests {
     use super::*;
     use indicatif::TermLike;
     use std::io;
+    use std::sync::Mutex;
     use std::sync::mpsc::Receiver;
 
     /// A terminal that hands on what is drawn.
@@ -190,8 +157,7 @@ mod tests {
         let progress = Progress::start(target, None, "reading", Duration::from_secs(3600));
         progress.set_total(2);
         progress.inc(2);
-        progress.set_message("writing");
-        progress.clone().finish();
+        progress.finish();
         drop(progress);
         // The target goes with the bar, so that this ends.
         assert_eq!(drawn.iter().collect::<String>(), "");
@@ -199,7 +165,7 @@ mod tests {
 
     #[test]
     fn no_bar_does_nothing() {
-        let progress = Progress::none();
+        let progress = Progress::default();
         progress.inc(1);
         progress.finish();
         assert!(progress.bar().is_none());

@@ -49,7 +49,8 @@ pub fn run(
     let is_everything = selection.is_everything();
     let policy = context.policy(selection.clone(), args.force)?;
     let started = sys::now();
-    let (locked, mut state) = open(context, args, printer)?;
+    let (locked, mut state) =
+        context.lock_or_read_state("run", args.dry_run, &args.write, printer)?;
     let access = match locked {
         Some(_) => Access::ReadWrite,
         None => Access::ReadOnly,
@@ -124,26 +125,12 @@ pub fn run(
 fn wanted(context: &Context, args: &RunArgs) -> Result<Selection, Failure> {
     let selection = context.selection(&args.select)?;
     if args.force && selection.is_everything() {
-        return Err(Failure::Usage {
-            message: "--force needs a selection".to_owned(),
-            hint: "say which tasks are to run again, such as --procedure qsiprep --subject 0001"
-                .to_owned(),
-        });
+        return Err(Failure::usage(
+            "--force needs a selection",
+            "say which tasks are to run again, such as --procedure qsiprep --subject 0001",
+        ));
     }
     Ok(selection)
-}
-
-/// Reads the state, under the lock unless this is a dry run.
-fn open(
-    context: &Context,
-    args: &RunArgs,
-    printer: &mut Printer,
-) -> Result<(Option<LockedStore>, State), Failure> {
-    if args.dry_run {
-        return Ok((None, context.read_state(printer)?));
-    }
-    let (locked, state) = context.lock_state("run", &args.write, printer)?;
-    Ok((Some(locked), state))
 }
 
 /// Brings the rows up to date, in memory; without the queue's answer a run ends here, unless it is a dry run.

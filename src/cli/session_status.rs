@@ -9,7 +9,6 @@ use super::views::{self, SessionsView};
 use crate::base::exit::Exit;
 use crate::decide::manifest::Selection;
 use crate::model::bids::Session;
-use crate::model::procedure::ProcedureDag;
 use crate::show::tables;
 
 pub fn run(
@@ -23,7 +22,7 @@ pub fn run(
         &args.select.subjects,
         &[],
         &args.select.procedures,
-        &names(&context.config.procedures),
+        &context.procedure_names(None),
     )?;
     let (found, manifest) = context.plan(by_subject, printer)?;
     let mut shown: Vec<Session> = found
@@ -57,11 +56,4 @@ pub fn run(
         found.unreadable.is_empty(),
         printer,
     ))
-}
-
-fn names(procedures: &ProcedureDag) -> Vec<&str> {
-    procedures
-        .iter()
-        .map(|(_, procedure)| &*procedure.name)
-        .collect()
 }

@@ -19,6 +19,7 @@ use crate::act::pass;
 use crate::act::pass::{AttemptNumbers, Looked, listings, logged_tasks};
 use crate::base::exit::Exit;
 use crate::base::sys;
+use crate::base::text::plural;
 use crate::decide::reconcile::strays;
 use crate::decide::reconcile::strays::{Records, Strays};
 use crate::decide::safety;
@@ -49,7 +50,11 @@ fn verify(context: &Context, args: &VerifyArgs, printer: &mut Printer) -> Result
     if errors + warnings == 0 {
         printer.talk("the state is sound");
     } else {
-        printer.talk(&format!("{errors} error(s), {warnings} warning(s)"));
+        printer.talk(&format!(
+            "{}, {}",
+            plural(errors, "error"),
+            plural(warnings, "warning")
+        ));
     }
     Ok(if errors == 0 { Exit::Done } else { Exit::Error })
 }
@@ -106,11 +111,7 @@ fn repair(context: &Context, args: &RepairArgs, printer: &mut Printer) -> Result
     }
     let unreachable = looked
         .is_some_and(|looked| looked.queue_failed.is_some() || looked.accounting_failed.is_some());
-    Ok(if unreachable {
-        Exit::Unreachable
-    } else {
-        Exit::Done
-    })
+    Ok(Exit::Done.unless(unreachable, Exit::Unreachable))
 }
 
 /// Brings the rows up to date as `monitor` does, and adopts living jobs that have none.
@@ -188,35 +189,32 @@ fn find_strays(
     ))
 }
 
-/// Lists the rows that differ from the base.
+/// The rows that differ from those that are there.
 fn compare(rebuilt: &Rebuilt) -> Vec<Repaired> {
     let (before, after) = (&rebuilt.before, &rebuilt.state);
-    let mut rows: Vec<Repaired> = Vec::new();
-    for row in after.rows() {
-        let sign = match before.get(&row.key) {
-            None => "+",
-            Some(old) if old != row => "~",
-            Some(_) => continue,
-        };
-        let origin = rebuilt.origins.get(&row.key).copied();
-        rows.push(Repaired {
-            sign,
-            row: row.clone(),
-            origin: origin.unwrap_or(Origin::World).as_str(),
-        });
-    }
-    for row in before
+    let changed = after
         .rows()
         .iter()
-        .filter(|row| after.get(&row.key).is_none())
-    {
-        let origin = rebuilt.origins.get(&row.key).copied();
-        rows.push(Repaired {
-            sign: "-",
-            row: row.clone(),
-            origin: origin.unwrap_or(Origin::World).as_str(),
+        .filter_map(|row| match before.get(&row.key) {
+            None => Some(("+", row)),
+            Some(old) => (old != row).then_some(("~", row)),
         });
-    }
+    let gone = before
+        .rows()
+        .iter()
+        .filter(|row| after.get(&row.key).is_none());
+    let all = changed.chain(gone.map(|row| ("-", row)));
+    let mut rows: Vec<Repaired> = all
+        .map(|(sign, row)| Repaired {
+            sign,
+            row: row.clone(),
+            origin: rebuilt
+                .origins
+                .get(&row.key)
+                .map_or(Origin::World, |o| *o)
+                .as_str(),
+        })
+        .collect();
     rows.sort_by(|a, b| a.row.key.cmp(&b.row.key));
     rows
 }
@@ -272,19 +270,16 @@ fn save(
     safety::drop::derive(state);
     let mut events = looked.map_or_else(Vec::new, |looked| looked.events.clone());
     events.push(repaired_event(now, &rebuilt.damage, rows.len()));
-    context
-        .open_audit()?
-        .append(&events)
-        .map_err(|(path, source)| Failure::Write { path, source })?;
+    context.open_audit()?.append(&events)?;
     let stamp = now.format("%Y%m%dT%H%M%SZ").to_string();
     let kept: Vec<PathBuf> = locked.save_rebuilt(state, &rebuilt.files, &stamp)?;
     for path in kept {
         printer.note(&format!("the damaged file is kept as {}", path.display()));
     }
     printer.talk(&format!(
-        "repaired: {} holds {} row(s)",
+        "repaired: {} holds {}",
         context.store.paths.state.display(),
-        state.len()
+        plural(state.len(), "row")
     ));
     Ok(())
 }

@@ -9,6 +9,7 @@ use super::pause::tell_what_is_paused;
 use super::views::{self, RowsView};
 use crate::base::exit::Exit;
 use crate::base::sys;
+use crate::base::text::and_more;
 use crate::decide::manifest::{Selection, stale_rows};
 use crate::decide::safety;
 use crate::gather::sessions::lists;
@@ -34,7 +35,7 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
         .rows()
         .iter()
         .filter(|row| {
-            selection.contains(&row.key.subject, &row.key.session, &row.key.procedure)
+            selection.contains_key(&row.key)
                 && (args.statuses.is_empty() || args.statuses.contains(&row.status))
                 && (!args.failed || row.status == TaskStatus::Failed)
                 && (args.reasons.is_empty()
@@ -77,14 +78,11 @@ fn tell_stale(context: &Context, state: &State, selection: &Selection, printer: 
         return;
     };
     let mut rows = stale_rows(state, &config.procedures, &cohort);
-    rows.retain(|row| selection.contains(&row.key.subject, &row.key.session, &row.key.procedure));
+    rows.retain(|row| selection.contains_key(&row.key));
     let Some(first) = rows.first() else {
         return;
     };
-    let more = match rows.len() - 1 {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let more = and_more(rows.len(), 1);
     printer.note(&format!(
         "complete, and perhaps stale: {}{more}: by the rows, sessions have come since (`snbb-scheduler session-status` \
          looks whether they are in the data, `rerun_when_stale` of the procedure runs them again)",

@@ -15,7 +15,7 @@ use crate::model::bids::Session;
 use crate::model::procedure::ProcedureDag;
 use crate::model::state::{TaskRow, TaskStatus};
 use crate::show::tables;
-use crate::show::tables::{RowOrder, SessionOrder, TableError, first_word, plural, short_cell};
+use crate::show::tables::{RowOrder, SessionOrder, TableError, first_word, short_cell};
 
 pub use summary::{RunSummary, print_run_summary};
 
@@ -305,26 +305,6 @@ pub fn print_manifest(
     Ok(())
 }
 
-/// Writes a number of bytes: `17 bytes`, `4.2 MB` (powers of 1000, as `ls -h --si` and disk makers count).
-pub fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
-    if bytes < 1000 {
-        return plural(usize::try_from(bytes).unwrap_or(usize::MAX), "byte");
-    }
-    // Far below 2^52 of the unit.
-    let mut amount = bytes as f64 / 1000.0;
-    let mut units = UNITS.into_iter();
-    let mut unit = units.next().unwrap_or_default();
-    for larger in units {
-        if amount < 999.95 {
-            break;
-        }
-        amount /= 1000.0;
-        unit = larger;
-    }
-    format!("{amount:.1} {unit}")
-}
-
 /// So many columns of a session table are labels, the first ones.
 const LABELS: usize = 2;
 
@@ -366,22 +346,4 @@ fn with_totals(counts: DataFrame) -> Result<DataFrame, TableError> {
         })
         .collect();
     Ok(counts.vstack(&DataFrame::new(1, totals)?)?)
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn sizes_are_short() {
-        for (size, text) in [
-            (0, "0 bytes"),
-            (999, "999 bytes"),
-            (1000, "1.0 kB"),
-            (999_949, "999.9 kB"),
-            (999_950, "1.0 MB"),
-            (12_345_678, "12.3 MB"),
-            (2 << 30, "2.1 GB"),
-        ] {
-            assert_eq!(super::size(size), text);
-        }
-    }
 }

@@ -74,8 +74,10 @@ pub fn interpret(
     cwd: &Path,
 ) -> Result<Config, ConfigError> {
     let base = file.and_then(Path::parent).unwrap_or(cwd).to_path_buf();
-    let context = Context::new(file.map(Arc::from), base, env);
-    let config = match Tree::parse(bytes) {
+    let tree = Tree::parse(bytes);
+    let root = tree.as_ref().ok().and_then(|tree| tree.root.clone());
+    let context = Context::new(file.map(Arc::from), base, env, root.as_deref());
+    let config = match tree {
         Ok(tree) => {
             tree.problems
                 .into_iter()
@@ -84,15 +86,9 @@ pub fn interpret(
                 .into_iter()
                 .for_each(|remark| context.warning(remark));
             if file.is_some() {
-                says_something(tree.root.as_deref(), &context);
+                says_something(root.as_deref(), &context);
             }
-            site::read(
-                tree.root.as_deref(),
-                &context,
-                overrides,
-                cwd,
-                readable_by_all,
-            )
+            site::read(&context, overrides, cwd, readable_by_all)
         }
         Err(remark) => {
             context.problem(remark);

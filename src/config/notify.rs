@@ -1,5 +1,6 @@
 //! Reads `notify`, `heartbeat_file` and `metrics_file`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::files::root_of;
@@ -10,32 +11,22 @@ use crate::model::config::Config;
 use crate::model::config::notify::{NotifyConfig, Occasion};
 
 pub(super) fn read(top: &Fields<'_>) -> NotifyConfig {
-    let default = NotifyConfig::default();
-    let value = top.get("notify").filter(|value| !value.is_null());
-    let Some(fields) = value
-        .as_ref()
-        .and_then(|value| value.fields(Section::Notify))
-    else {
-        return default;
-    };
-    let words = Occasion::ALL.map(|occasion| (occasion.as_str(), occasion));
-    let on = fields.get("on").map(|value| {
-        let entries = value.one_or_more();
-        if entries.is_empty() {
+    let fields = top.below("notify", Section::Notify);
+    let on = match fields.get("on") {
+        Some(value) if value.one_or_more().is_empty() => {
             value.problem_with(
                 "names nothing: nobody would ever be told",
                 "leave the key out to be told of everything",
             );
+            BTreeSet::new()
         }
-        entries
-            .iter()
-            .filter_map(|entry| entry.choice(&words))
-            .collect()
-    });
+        Some(_) => fields.list("on", Value::choice).into_iter().collect(),
+        None => Occasion::ALL.into(),
+    };
     NotifyConfig {
-        email: fields.or("email", false, Value::flag),
+        email: fields.or("email", Value::flag),
         command: fields.maybe("command", Value::path),
-        on: on.unwrap_or(default.on),
+        on,
     }
 }
 

@@ -1,46 +1,47 @@
 //! Typed access to the tree: every helper reports what is wrong and goes on, so that one look at
-//! a file finds all its problems. Must not know what a key means. Single values: [`values`].
+//! a file finds all its problems. Must not know what a key means. Mappings: [`fields`]; single values: [`values`].
 
+mod fields;
 mod values;
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::keys::Section;
+use super::keys::{Fallback, KEYS, Key, Kind, Section};
 use super::problem::{Position, Problem};
-use super::tree::{Entry, Node, NodeValue, Remark};
+use super::tree::{Entry, Node, NodeValue, Remark, Tree};
 
-/// Holds what the whole file is read with, and what was found to be wrong.
+pub(super) use fields::Fields;
+
+/// The pipeline where none is written.
+const BUILTIN: &[u8] = include_bytes!("builtin.yaml");
+
+/// What the whole file is read with, and what was found to be wrong.
 pub(super) struct Context<'a> {
     pub(super) file: Option<Arc<Path>>,
     /// What relative paths are relative to.
     pub(super) base: PathBuf,
     pub(super) env: &'a dyn Fn(&str) -> Option<OsString>,
+    /// The top of the file; none if the file has no content.
+    root: Option<&'a Node>,
+    /// The defaults of keys, as if they were written.
+    defaults: HashMap<(Section, &'static str), Node>,
     problems: RefCell<Vec<Problem>>,
     warnings: RefCell<Vec<Problem>>,
 }
 
-/// Is a value with its place and its name.
+/// A value with its place and its name.
 #[derive(Clone)]
 pub(super) struct Value<'a> {
     context: &'a Context<'a>,
     node: &'a Node,
     pub(super) at: Position,
     pub(super) key: String,
-    is_lenient: bool,
-}
-
-/// Is a mapping whose keys are all known ones.
-pub(super) struct Fields<'a> {
-    context: &'a Context<'a>,
-    /// Where it begins.
-    pub(super) at: Position,
-    /// Empty: the top of the file.
-    pub(super) key: String,
-    entries: &'a [Entry],
-    /// What is wrong with its values is only warned about.
+    /// The form that its key asks for.
+    kind: Kind,
     is_lenient: bool,
 }
 
@@ -49,11 +50,22 @@ impl<'a> Context<'a> {
         file: Option<Arc<Path>>,
         base: PathBuf,
         env: &'a dyn Fn(&str) -> Option<OsString>,
+        root: Option<&'a Node>,
     ) -> Self {
+        let default = |key: &Key| {
+            let node = match (key.kind, key.default) {
+                (Kind::Procedures, _) => Node::clone(Tree::parse(BUILTIN).ok()?.root.as_deref()?),
+                (_, Fallback::Is(text)) => Node::plain(text),
+                _ => return None,
+            };
+            Some(((key.section, key.name), node))
+        };
         Self {
             file,
             base,
             env,
+            root: root.filter(|node| !node.is_null()),
+            defaults: KEYS.iter().filter_map(default).collect(),
             problems: RefCell::default(),
             warnings: RefCell::default(),
         }
@@ -96,121 +108,14 @@ impl<'a> Context<'a> {
     }
 }
 
-impl<'a> Fields<'a> {
-    /// Opens the top of the file; reports unknown keys.
-    pub(super) fn top(context: &'a Context<'a>, root: Option<&'a Node>) -> Self {
-        let at = Position { line: 1, column: 1 };
-        let empty = Self {
-            context,
-            at,
-            key: String::new(),
-            entries: &[],
-            is_lenient: false,
-        };
-        match root.filter(|node| !node.is_null()) {
-            None => empty,
-            Some(node) => {
-                let value = Value {
-                    context,
-                    node,
-                    at: node.at,
-                    key: String::new(),
-                    is_lenient: false,
-                };
-                value.fields(Section::Site).unwrap_or(empty)
-            }
-        }
-    }
-
-    /// Returns the value of a key that is written, be it null.
-    pub(super) fn get(&self, name: &str) -> Option<Value<'a>> {
-        let entry = self.entries.iter().find(|entry| entry.key == name)?;
-        let key = if self.key.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{}.{name}", self.key)
-        };
-        let value = Value::new(self.context, &entry.node, entry.at, key);
-        Some(Value {
-            is_lenient: self.is_lenient,
-            ..value
-        })
-    }
-
-    /// The same fields, for settings that must not stop anything else.
-    pub(super) fn leniently(&self) -> Self {
-        Self {
-            is_lenient: true,
-            key: self.key.clone(),
-            ..*self
-        }
-    }
-
-    /// Reads a key that has a default, which an empty value means too.
-    pub(super) fn or<T>(
-        &self,
-        name: &str,
-        default: T,
-        read: impl FnOnce(&Value<'a>) -> Option<T>,
-    ) -> T {
-        match self.get(name) {
-            Some(value) if !value.is_null() && !value.is_empty_text() => {
-                read(&value).unwrap_or(default)
-            }
-            _ => default,
-        }
-    }
-
-    /// Reads a key whose value may be none. The outer none: not written (or wrong).
-    pub(super) fn setting<T>(
-        &self,
-        name: &str,
-        read: impl FnOnce(&Value<'a>) -> Option<T>,
-    ) -> Option<Option<T>> {
-        let value = self.get(name)?;
-        if value.is_null() || value.is_empty_text() {
-            return Some(None);
-        }
-        read(&value).map(Some)
-    }
-
-    /// Reads a key without default, for which null and empty are the same as not written.
-    pub(super) fn maybe<T>(
-        &self,
-        name: &str,
-        read: impl FnOnce(&Value<'a>) -> Option<T>,
-    ) -> Option<T> {
-        self.setting(name, read).flatten()
-    }
-
-    /// Reads a key that must be there.
-    pub(super) fn required<T>(
-        &self,
-        name: &str,
-        hint: &str,
-        read: impl FnOnce(&Value<'a>) -> Option<T>,
-    ) -> Option<T> {
-        match self.get(name) {
-            Some(value) if !value.is_null() => read(&value),
-            Some(value) => {
-                value.problem_with("has no value", hint);
-                None
-            }
-            None => {
-                self.context.problem(Remark {
-                    at: self.at,
-                    key: self.key.clone(),
-                    message: format!("the key '{name}' is missing"),
-                    hint: Some(hint.to_owned()),
-                });
-                None
-            }
-        }
-    }
-}
-
 impl<'a> Value<'a> {
-    fn new(context: &'a Context<'a>, node: &'a Node, key_at: Position, key: String) -> Self {
+    fn new(
+        context: &'a Context<'a>,
+        node: &'a Node,
+        key_at: Position,
+        key: String,
+        kind: Kind,
+    ) -> Self {
         // The parser places "nothing" at what follows it, which may be another line.
         let at = if node.is_null() { key_at } else { node.at };
         Self {
@@ -218,6 +123,7 @@ impl<'a> Value<'a> {
             node,
             at,
             key,
+            kind,
             is_lenient: false,
         }
     }
@@ -275,7 +181,7 @@ impl<'a> Value<'a> {
     pub(super) fn fields(&self, section: Section) -> Option<Fields<'a>> {
         let entries = self.entries("a mapping of keys and values")?;
         for entry in entries {
-            if !section.has(&entry.key) {
+            if section.key(&entry.key).is_none() {
                 let prefix = if self.key.is_empty() { "" } else { "." };
                 let name = if entry.key.is_empty() {
                     "''"
@@ -292,6 +198,7 @@ impl<'a> Value<'a> {
         }
         Some(Fields {
             context: self.context,
+            section,
             at: self.at,
             key: self.key.clone(),
             entries,
@@ -304,7 +211,7 @@ impl<'a> Value<'a> {
         let entries = self.entries("a mapping of names and values")?;
         let pair = |entry: &'a Entry| {
             let key = format!("{}.{}", self.key, entry.key);
-            let value = Value::new(self.context, &entry.node, entry.at, key);
+            let value = Value::new(self.context, &entry.node, entry.at, key, Kind::Scalar);
             (entry.key.as_str(), value)
         };
         Some(entries.iter().map(pair).collect())
@@ -332,7 +239,7 @@ impl<'a> Value<'a> {
                     let key = format!("{}[{index}]", self.key);
                     Value {
                         is_lenient: self.is_lenient,
-                        ..Value::new(self.context, node, node.at, key)
+                        ..Value::new(self.context, node, node.at, key, self.kind)
                     }
                 };
                 Some(items.iter().enumerate().map(item).collect())

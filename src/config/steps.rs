@@ -7,11 +7,8 @@ use std::sync::Arc;
 use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Fields, Value};
-use super::{markers, paths, rules, sbatch_args};
-use crate::model::procedure::{
-    Check, Dependency, MemSize, Procedure, Resources, Scope, SessionsRule, SubmitRules, TimeLimit,
-    Variable, options,
-};
+use super::{Overrides, markers, paths, rules, sbatch_args};
+use crate::model::procedure::{Check, Dependency, Procedure, Resources, Scope, Variable, options};
 use crate::model::state::Reason;
 
 /// Is a procedure together with where its parts stand in the file.
@@ -31,11 +28,7 @@ pub(super) struct DependencyPlace<'a> {
 
 /// Reads one entry. Everything that is wrong is reported; what can be read is returned all the
 /// same, so that an entry with a typo is not missed by those that depend on it.
-pub(super) fn read<'a>(
-    value: &Value<'a>,
-    site: &Resources,
-    site_rules: &SubmitRules,
-) -> Option<Step<'a>> {
+pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<'a>> {
     let fields = value.fields(Section::Procedure)?;
     let hint = "every procedure needs one, such as 'qsiprep'";
     let name = fields.required("name", hint, |value| {
@@ -49,25 +42,14 @@ pub(super) fn read<'a>(
     };
     let hint = "write the job script, such as snbb_run_qsiprep.sh";
     let script = fields.required("script", hint, script);
-    let scopes = [("session", Scope::Session), ("subject", Scope::Subject)];
-    let known_scope = fields.or("scope", Some(Scope::Session), |value| {
-        Some(value.choice(&scopes))
-    });
-    let scope = known_scope.unwrap_or(Scope::Session);
+    // None: it is wrong already.
+    let known_scope = fields.or("scope", |value| Some(value.choice::<Scope>()));
     let (depends_on, dependencies) = depends_on(&fields);
     let completion = markers::rule(&fields);
     let env = fields.get("env").map(|value| environment(&value));
-    let mut resources = resources(&fields, site);
-    let output_grace = fields.maybe("output_grace", |value| {
-        value.parse("a duration such as 10m", super::duration::parse)
-    });
-    let rules = SubmitRules {
-        max_in_flight: fields.maybe("max_in_flight", |value| value.whole(1, u64::from(u32::MAX))),
-        min_sessions: fields.or("min_sessions", 1, |value| value.whole(1, 100_000)),
-        rerun_when_stale: fields.or("rerun_when_stale", false, Value::flag),
-        accept_outputs: fields.or("accept_outputs", false, Value::flag),
-        ..rules::read(&fields, site_rules)
-    };
+    let mut resources = resources(&fields, overrides);
+    let output_grace = fields.maybe("output_grace", Value::duration);
+    let rules = rules::read(&fields);
     // Two that restart the same job would run it twice.
     resources.no_requeue = rules.retry.as_ref().is_some_and(|rules| {
         let restarts = [Reason::NodeFail, Reason::Preempted];
@@ -90,7 +72,7 @@ pub(super) fn read<'a>(
         name,
         output_dir: output_dir.unwrap_or_default(),
         script: script.unwrap_or_default(),
-        scope,
+        scope: known_scope.unwrap_or_default(),
         depends_on,
         check,
         completion,
@@ -170,11 +152,6 @@ fn script(value: &Value<'_>) -> Option<String> {
 }
 
 fn depends_on<'a>(fields: &Fields<'a>) -> (Vec<Dependency>, Vec<DependencyPlace<'a>>) {
-    let rules = [
-        ("all", SessionsRule::All),
-        ("any", SessionsRule::Any),
-        ("same", SessionsRule::Same),
-    ];
     let mut dependencies: Vec<Dependency> = Vec::new();
     let mut places = Vec::new();
     let entries = fields.get("depends_on").map(|value| value.one_or_more());
@@ -191,7 +168,8 @@ fn depends_on<'a>(fields: &Fields<'a>) -> (Vec<Dependency>, Vec<DependencyPlace<
             let name = entry.raw("the name of a procedure");
             (name.map(|name| (name, entry.clone())), None)
         };
-        let rule = sessions.as_ref().and_then(|value| value.choice(&rules));
+        let sessions = sessions.filter(|value| !value.is_null() && !value.is_empty_text());
+        let rule = sessions.as_ref().and_then(Value::choice);
         let Some((name, name_value)) = name else {
             continue;
         };
@@ -221,22 +199,14 @@ fn depends_on<'a>(fields: &Fields<'a>) -> (Vec<Dependency>, Vec<DependencyPlace<
 /// Chooses the check, by name if none is given, and tells what does not go with it.
 /// `scope`: none if it is wrong already.
 fn check(fields: &Fields<'_>, name: Option<&str>, scope: Option<Scope>) -> Check {
-    let checks = [
-        ("markers", Check::Markers),
-        ("freesurfer", Check::Freesurfer),
-        ("qsirecon", Check::Qsirecon),
-    ];
-    let by_name = checks
-        .iter()
-        .find(|(check, _)| Some(*check) == name && *check != "markers")
-        .map_or(Check::Markers, |(_, check)| *check);
+    let by_name = name.and_then(|name| name.parse().ok());
     let check = fields
-        .maybe("check", |value| value.choice(&checks))
-        .unwrap_or(by_name);
-    let (word, needed) = match check {
+        .maybe("check", Value::choice)
+        .unwrap_or_else(|| by_name.unwrap_or_default());
+    let needed = match check {
         Check::Markers => return check,
-        Check::Freesurfer => ("freesurfer", Scope::Subject),
-        Check::Qsirecon => ("qsirecon", Scope::Session),
+        Check::Freesurfer => Scope::Subject,
+        Check::Qsirecon => Scope::Session,
     };
     if scope.is_some_and(|scope| scope != needed) {
         let place = ["check", "scope", "name"]
@@ -244,7 +214,7 @@ fn check(fields: &Fields<'_>, name: Option<&str>, scope: Option<Scope>) -> Check
             .find_map(|key| fields.get(key));
         if let Some(value) = place {
             value.problem_with(
-                format!("the {word} check needs 'scope: {needed}'"),
+                format!("the {check} check needs 'scope: {needed}'"),
                 "or write 'check: markers' to judge by completion_marker",
             );
         }
@@ -253,38 +223,25 @@ fn check(fields: &Fields<'_>, name: Option<&str>, scope: Option<Scope>) -> Check
         && !marker.is_null()
     {
         marker.warn(format!(
-            "is not looked at: the built-in {word} check decides ('check: markers' chooses the marker)"
+            "is not looked at: the built-in {check} check decides ('check: markers' chooses the marker)"
         ));
     }
     check
 }
 
-/// Merges a procedure's own values with those of the site; an empty own value is "none".
-fn resources(fields: &Fields<'_>, site: &Resources) -> Resources {
-    let mem = |value: &Value<'_>| value.parse("a memory size such as 32G", MemSize::parse);
-    let time = |value: &Value<'_>| value.parse("a time limit such as 12:00:00", TimeLimit::parse);
-    // Null is "as if it were not written" here: only "" and 0 take the site's value away.
-    let own = |name: &str| fields.get(name).filter(|value| !value.is_null()).is_some();
-    let text = |name: &str, default: &Option<String>| {
-        let setting = fields.setting(name, Value::word);
-        setting
-            .filter(|_| own(name))
-            .unwrap_or_else(|| default.clone())
-    };
-    let cpus = fields
-        .setting("cpus_per_task", cpus)
-        .filter(|_| own("cpus_per_task"));
+/// Reads what the jobs of a procedure ask for. What is typed in the shell is meant for everything that this call
+/// submits.
+fn resources(fields: &Fields<'_>, overrides: &Overrides) -> Resources {
+    let mem = fields.maybe("mem", Value::memory);
+    let cpus = fields.maybe("cpus_per_task", Value::whole);
     let resources = Resources {
-        partition: text("partition", &site.partition),
-        account: text("account", &site.account),
-        qos: text("qos", &site.qos),
-        time: fields.maybe("time", time),
-        mem: fields
-            .setting("mem", mem)
-            .filter(|_| own("mem"))
-            .unwrap_or_else(|| site.mem.clone()),
-        cpus_per_task: cpus.map_or(site.cpus_per_task, |cpus| cpus.filter(|n| *n > 0)),
-        gres: text("gres", &site.gres),
+        partition: fields.maybe("partition", Value::word),
+        account: fields.maybe("account", Value::word),
+        qos: fields.maybe("qos", Value::word),
+        time: fields.maybe("time", Value::time),
+        mem: overrides.slurm_mem.clone().or(mem),
+        cpus_per_task: overrides.slurm_cpus.or(cpus).filter(|cpus| *cpus > 0),
+        gres: fields.maybe("gres", Value::word),
         sbatch_args: fields
             .maybe("sbatch_args", sbatch_args::read)
             .unwrap_or_default(),
@@ -298,11 +255,6 @@ fn resources(fields: &Fields<'_>, site: &Resources) -> Resources {
         );
     }
     resources
-}
-
-/// Reads a number of CPUs; 0 is "none".
-pub(super) fn cpus(value: &Value<'_>) -> Option<u32> {
-    value.whole(0, 65_536)
 }
 
 fn environment(value: &Value<'_>) -> BTreeMap<String, String> {
@@ -323,11 +275,11 @@ fn environment(value: &Value<'_>) -> BTreeMap<String, String> {
             value.problem("is set by the scheduler for each job");
         } else if value.is_null() {
             value.problem_with("has no value", "write \"\" for an empty one");
-        } else if let Some(text) = value.raw("a text") {
+        } else if let Some(text) = value.scalar() {
             if text.contains('\0') {
                 value.problem("holds a NUL");
             }
-            variables.insert(name.to_owned(), text.to_owned());
+            variables.insert(name.to_owned(), text);
         }
     }
     variables

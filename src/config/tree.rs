@@ -106,6 +106,11 @@ impl Node {
         }
     }
 
+    /// A text as it stands without quotes.
+    pub fn plain(text: &str) -> Self {
+        Self::scalar(Position::default(), text.to_owned(), true)
+    }
+
     fn scalar(at: Position, text: String, plain: bool) -> Self {
         let weight = 1 + text.len() / 100;
         let value = NodeValue::Scalar { text, plain };

@@ -17,6 +17,7 @@ use crate::decide::manifest::{Decision, Due, Planned, retry};
 use crate::executor::JobRequest;
 use crate::model::bids::SessionLabel;
 use crate::model::config::Config;
+use crate::model::procedure::options::Arguments;
 use crate::model::procedure::{OutputRoots, Procedure, Scope, Variable, options};
 use crate::model::state::{Reason, RetryState, TaskKey, TaskRow};
 use crate::store::journal::Intent;
@@ -60,7 +61,7 @@ pub struct Circumstances<'a> {
     /// The task's row, if it has one.
     pub row: Option<&'a TaskRow>,
     /// The words of the script's `#SBATCH` lines; needed for retries only.
-    pub script: &'a [String],
+    pub script: &'a Arguments,
     pub now: DateTime<Utc>,
     /// Makes submission ids of different processes different.
     pub run_id: &'a str,
@@ -216,12 +217,8 @@ fn environment(
             Variable::DerivativesRoot => path(&derivatives),
             Variable::OutputDir => {
                 let (subject, session) = (planned.subject.as_str(), planned.session.as_str());
-                let root = match procedure.output_dir.as_os_str().is_empty() {
-                    true => &bids,
-                    false => &derivatives,
-                };
                 // An empty root leaves both to the script.
-                match root.as_os_str().is_empty() {
+                match roots.root(procedure).as_os_str().is_empty() {
                     true => String::new(),
                     false => path(&roots.output(procedure, subject, session)),
                 }

@@ -9,6 +9,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use crate::executor::ExecutorError;
+use crate::model::procedure::options::Arguments;
 
 /// Bounds a script's size: the default of Slurm's `SchedulerParameters=max_script_size`.
 const MAX_SIZE: u64 = 4 << 20;
@@ -105,10 +106,9 @@ pub fn check_header(path: &Path) -> Result<(), ExecutorError> {
     }
 }
 
-/// Returns the words of a script's `#SBATCH` lines; none if it cannot be read.
-pub fn header_words(path: &Path) -> Vec<String> {
-    let text = beginning(path).unwrap_or_default();
-    header::lines(&text).flat_map(|line| line.words()).collect()
+/// Returns the options in a script's `#SBATCH` lines; none if it cannot be read.
+pub fn header_of(path: &Path) -> Arguments {
+    header::options(&beginning(path).unwrap_or_default())
 }
 
 fn beginning(path: &Path) -> Option<Vec<u8>> {

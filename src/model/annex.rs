@@ -4,14 +4,18 @@
 //! elsewhere. [`crate::gather::disk::reader`] asks only about links that lead nowhere, so
 //! that no other file costs a call.
 
-/// Says how a file of git-annex counts while its content is elsewhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Annex {
-    /// As a file of the size that git-annex notes, or of unknown size.
-    #[default]
-    Present,
-    /// Not at all.
-    Absent,
+use crate::base::words::words;
+
+words! {
+    /// How a file of git-annex counts while its content is elsewhere.
+    #[derive(Default)]
+    pub enum Annex {
+        /// As a file of the size that git-annex notes, or of unknown size.
+        #[default]
+        Present = "present",
+        /// Not at all.
+        Absent = "absent",
+    }
 }
 
 /// Describes a file whose content is elsewhere.

@@ -5,6 +5,7 @@ pub mod notify;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::base::words::words;
 use crate::model::annex::Annex;
 use crate::model::bids::{CohortSource, Gate, Search, SessionSource};
 use crate::model::config::notify::NotifyConfig;
@@ -53,8 +54,8 @@ pub struct Config {
     pub scan_threads: usize,
     /// The Python program's habit: failed tasks are submitted again at each run.
     pub resubmit_failed: bool,
-    /// Between the two clean answers that release a submission in doubt. None: 5 minutes.
-    pub settle_time: Option<Duration>,
+    /// Between the two clean answers that release a submission in doubt.
+    pub settle_time: Duration,
     pub output_grace: Duration,
     pub lost_grace: Duration,
     /// How long a job must be missing from the queue before that means anything, where accounting cannot say.
@@ -107,14 +108,16 @@ pub struct Ceiling {
     pub cpus: Option<u32>,
 }
 
-/// Says whose tasks come first when a limit bites, within a procedure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Fairness {
-    /// Those of the first subjects.
-    #[default]
-    Order,
-    /// One of each subject, in turn.
-    Subjects,
+words! {
+    /// Whose tasks come first when a limit bites, within a procedure.
+    #[derive(Default)]
+    pub enum Fairness {
+        /// Those of the first subjects.
+        #[default]
+        Order = "order",
+        /// One of each subject, in turn.
+        Subjects = "subjects",
+    }
 }
 
 /// Holds the `audit` section.
@@ -151,15 +154,6 @@ pub struct Secret(pub String);
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("(secret)")
-    }
-}
-
-impl Default for SafetyConfig {
-    fn default() -> Self {
-        Self {
-            max_drop: 10.0,
-            min_free: 16 << 20,
-        }
     }
 }
 

@@ -24,10 +24,6 @@ pub struct App {
     pub script: &'static str,
 }
 
-/// Needs nothing but DICOM files.
-const NONE: &[&[&str]] = &[];
-/// Reads no datatypes.
-const NOTHING: &[&[&str]] = &[];
 /// Needs a BIDS dataset. A site with `discover: bids` has it already, and none of these.
 const BIDS: &[&[&str]] = &[&["heudiconv", "dcm2bids"]];
 
@@ -51,6 +47,38 @@ pub fn description(name: &str) -> String {
 }
 
 impl App {
+    /// The name of its script.
+    pub fn script_name(&self) -> String {
+        format!("{}.sh", self.name)
+    }
+
+    /// True if its script works on DICOM files: without them it has nothing to do.
+    pub fn reads_dicom(&self) -> bool {
+        self.script.contains("SNBB_DICOM_PATH")
+    }
+
+    /// True if it makes the dataset in `bids_root` of DICOM files.
+    pub fn is_converter(&self) -> bool {
+        self.needs.is_empty()
+            && self
+                .value("output_dir")
+                .is_some_and(|dir| dir.starts_with("\"\""))
+    }
+
+    /// How many sessions a subject needs.
+    pub fn min_sessions(&self) -> usize {
+        let count = self
+            .value("min_sessions")
+            .and_then(|count| count.parse().ok());
+        count.unwrap_or(1)
+    }
+
+    /// Returns what a line of the entry says of a key.
+    fn value(&self, key: &str) -> Option<&'static str> {
+        let mut lines = self.entry.lines();
+        lines.find_map(|line| line.trim_start().strip_prefix(key)?.strip_prefix(": "))
+    }
+
     /// True if it refuses a dataset without [`DESCRIPTION`]: it opens the dataset with pybids.
     pub fn needs_description(&self) -> bool {
         ["aslprep", "fmriprep", "mriqc", "qsiprep", "smriprep"].contains(&self.name)
@@ -90,13 +118,25 @@ impl App {
     }
 }
 
+/// The procedure that a study gets which chose nothing of the catalogue: it works at once, wherever sessions come from,
+/// and shows the way.
+pub const EXAMPLE: App = App {
+    name: "example",
+    about: "counts the files of each session",
+    docs: "docs/configuration.md",
+    needs: &[],
+    reads: &[],
+    entry: include_str!("init/example.yaml"),
+    script: include_str!("init/example.sh"),
+};
+
 const APPS: &[App] = &[
     App {
         name: "dcm2bids",
         about: "DICOM to BIDS by a JSON file (Dcm2Bids)",
         docs: "https://unfmontreal.github.io/Dcm2Bids/",
-        needs: NONE,
-        reads: NOTHING,
+        needs: &[],
+        reads: &[],
         entry: include_str!("../../slurm_templates/dcm2bids.yaml"),
         script: include_str!("../../slurm_templates/dcm2bids.sh"),
     },
@@ -104,8 +144,8 @@ const APPS: &[App] = &[
         name: "dcm2niix",
         about: "DICOM to NIfTI, names by series (dcm2niix)",
         docs: "https://github.com/rordenlab/dcm2niix",
-        needs: NONE,
-        reads: NOTHING,
+        needs: &[],
+        reads: &[],
         entry: include_str!("../../slurm_templates/dcm2niix.yaml"),
         script: include_str!("../../slurm_templates/dcm2niix.sh"),
     },
@@ -113,8 +153,8 @@ const APPS: &[App] = &[
         name: "heudiconv",
         about: "DICOM to BIDS by a heuristic in Python (HeuDiConv)",
         docs: "https://heudiconv.readthedocs.io/",
-        needs: NONE,
-        reads: NOTHING,
+        needs: &[],
+        reads: &[],
         entry: include_str!("../../slurm_templates/heudiconv.yaml"),
         script: include_str!("../../slurm_templates/heudiconv.sh"),
     },
@@ -256,6 +296,19 @@ mod tests {
             let first: Vec<&str> = app.needs.iter().map(|any| any[0]).collect();
             assert_eq!(app.entry_for(&first), app.entry, "{}", app.name);
         }
+    }
+
+    #[test]
+    fn what_an_entry_says_is_known_before_it_is_chosen() {
+        let known = |name: &str| {
+            let app = app(name).unwrap();
+            (app.reads_dicom(), app.is_converter(), app.min_sessions())
+        };
+        assert_eq!(known("heudiconv"), (true, true, 1));
+        assert_eq!(known("dcm2bids"), (true, true, 1));
+        assert_eq!(known("dcm2niix"), (true, false, 1));
+        assert_eq!(known("fmriprep"), (false, false, 1));
+        assert_eq!(known("freesurfer_long"), (false, false, 2));
     }
 
     #[test]

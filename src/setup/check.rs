@@ -84,62 +84,26 @@ pub const TOPICS: [&str; 24] = [
     "cron",
 ];
 
-impl Finding {
-    pub fn ok(topic: &'static str, about: impl ToString, text: impl Into<String>) -> Self {
-        Self {
-            level: Level::Ok,
-            topic,
-            about: about.to_string(),
-            text: text.into(),
-            advice: None,
-        }
-    }
-
-    pub fn warning(
-        topic: &'static str,
-        about: impl ToString,
-        text: impl Into<String>,
-        advice: impl Into<String>,
-    ) -> Self {
-        Self {
-            level: Level::Warning,
-            advice: Some(advice.into()),
-            ..Self::ok(topic, about, text)
-        }
-    }
-
-    pub fn error(
-        topic: &'static str,
-        about: impl ToString,
-        text: impl Into<String>,
-        advice: impl Into<String>,
-    ) -> Self {
-        Self {
-            level: Level::Error,
-            ..Self::warning(topic, about, text, advice)
-        }
-    }
-}
-
-/// What is found about one thing.
-struct Findings {
+/// Collects findings, each about what was named last.
+#[derive(Default)]
+pub struct Findings {
     topic: &'static str,
     about: String,
-    list: Vec<Finding>,
+    /// How many there were when it was named.
+    before: usize,
+    pub list: Vec<Finding>,
 }
 
 impl Findings {
-    fn about(topic: &'static str, about: impl ToString) -> Self {
-        Self {
-            topic,
-            about: about.to_string(),
-            list: Vec::new(),
-        }
+    fn about(&mut self, topic: &'static str, about: impl ToString) -> &mut Self {
+        self.topic = topic;
+        self.about = about.to_string();
+        self.before = self.list.len();
+        self
     }
 
     fn ok(&mut self, text: impl Into<String>) {
-        let finding = Finding::ok(self.topic, &self.about, text);
-        self.list.push(finding);
+        self.add(Level::Ok, text, "");
     }
 
     fn warning(&mut self, text: impl Into<String>, advice: impl Into<String>) {
@@ -151,16 +115,20 @@ impl Findings {
     }
 
     fn add(&mut self, level: Level, text: impl Into<String>, advice: impl Into<String>) {
-        let warning = Finding::warning(self.topic, &self.about, text, advice);
-        self.list.push(Finding { level, ..warning });
+        self.list.push(Finding {
+            level,
+            topic: self.topic,
+            about: self.about.clone(),
+            text: text.into(),
+            advice: (level != Level::Ok).then(|| advice.into()),
+        });
     }
 
-    /// Returns all of them, or that there is nothing to say.
-    fn or_ok(mut self, text: impl Into<String>) -> Vec<Finding> {
-        if self.list.is_empty() {
+    /// Says that all is well with it, unless something else was said.
+    fn or_ok(&mut self, text: impl Into<String>) {
+        if self.list.len() == self.before {
             self.ok(text);
         }
-        self.list
     }
 }
 
@@ -259,10 +227,10 @@ mod tests {
     #[test]
     fn the_worst_comes_first_and_the_verdict_counts() {
         let mut findings = vec![
-            Finding::ok("config", "", "a"),
-            Finding::warning("state", "", "b", "x"),
-            Finding::error("script", "p", "c", "x"),
-            Finding::error("config", "", "d", "x"),
+            testing::ok("config", "", "a"),
+            testing::warning("state", "", "b", "x"),
+            testing::error("script", "p", "c", "x"),
+            testing::error("config", "", "d", "x"),
         ];
         assert_eq!(verdict(&findings), "not sound: 2 errors, 1 warning");
         sort(&mut findings);
@@ -276,17 +244,17 @@ mod tests {
 
     #[test]
     fn what_procedures_have_in_common_is_told_once() {
-        let script = |about| Finding::error("script", about, "/s/a.sh has DOS line breaks", "x");
+        let script = |about| testing::error("script", about, "/s/a.sh has DOS line breaks", "x");
         let slurm = |about| {
             let text = "Slurm would refuse a job of it: Batch script contains DOS line breaks";
-            Finding::error("submission", about, text, "y")
+            testing::error("submission", about, text, "y")
         };
         let all = vec![
             script("a"),
             script("b"),
             slurm("a"),
             slurm("b"),
-            Finding::ok("script", "c", "k"),
+            testing::ok("script", "c", "k"),
         ];
         let told: Vec<(String, Level)> = combined(all)
             .into_iter()

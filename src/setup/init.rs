@@ -4,15 +4,10 @@
 //! nobody and knows no terminal: that is `cli/init`.
 
 pub mod choose;
-mod config_file;
-pub mod entry;
 pub mod error;
-pub mod example;
-pub mod fit;
 pub mod look;
-pub mod schema;
+mod template;
 pub mod write;
-pub mod yaml;
 
 #[cfg(test)]
 mod tests;
@@ -21,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 pub use error::InitError;
 
+use crate::base::shell;
 use crate::model::procedure::MemSize;
 use crate::setup::catalogue;
 use crate::setup::catalogue::App;
@@ -29,9 +25,15 @@ use crate::setup::catalogue::App;
 pub const CONFIG: &str = "config.yaml";
 
 /// Where job scripts are, below the directory of a study.
-pub const SCRIPTS: &str = "scripts";
+const SCRIPTS: &str = "scripts";
 
-/// Holds all that the files are made of. Paths are absolute and stand for themselves: nothing in them is expanded.
+/// The JSON Schema beside the configuration, so that editors know its keys without a network.
+const SCHEMA: &str = ".snbb-schema.json";
+
+/// Where scripts of the catalogue look for the files that they need, unless a variable says otherwise.
+const SHARED: &str = "/opt/snbb";
+
+/// All that the files are made of. Paths are absolute and stand for themselves: nothing in them is expanded.
 #[derive(Debug, Clone)]
 pub struct Answers {
     pub sessions: Sessions,
@@ -51,7 +53,7 @@ pub struct Answers {
     pub apps: Vec<App>,
 }
 
-/// Says where sessions come from.
+/// Where sessions come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sessions {
     /// DICOM directories `sub-*/ses-*`, or `sub-*` alone.
@@ -67,7 +69,7 @@ pub enum Sessions {
     },
 }
 
-/// Says what runs the jobs.
+/// What runs the jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Jobs {
     Local,
@@ -81,7 +83,7 @@ pub enum Jobs {
     },
 }
 
-/// Is a file that is to be written.
+/// A file that is to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewFile {
     /// Relative to the directory of the study, or absolute.
@@ -90,46 +92,67 @@ pub struct NewFile {
     pub is_executable: bool,
 }
 
+impl NewFile {
+    fn plain(path: impl Into<PathBuf>, text: impl Into<String>) -> Self {
+        Self {
+            path: path.into(),
+            text: text.into(),
+            is_executable: false,
+        }
+    }
+}
+
 /// Makes all files of a study whose directory is `dir`, an absolute path. The configuration comes first.
 ///
 /// # Errors
-/// A path that a configuration cannot hold; an entry of the catalogue that is none.
+/// A path that a configuration or a script cannot hold.
 pub fn files(answers: &Answers, dir: &Path) -> Result<Vec<NewFile>, InitError> {
-    let example = [example::app()];
-    let apps = if answers.apps.is_empty() {
-        &example[..]
-    } else {
-        &answers.apps[..]
+    let apps = match answers.apps.as_slice() {
+        [] => &[catalogue::EXAMPLE][..],
+        apps => apps,
     };
     let names: Vec<&str> = apps.iter().map(|app| app.name).collect();
     let entries: Vec<String> = apps.iter().map(|app| app.entry_for(&names)).collect();
+    let schema = include_str!("../../docs/schema/config.json");
     let mut files = vec![
-        NewFile {
-            path: CONFIG.into(),
-            text: config_file::text(answers, dir, &entries)?,
-            is_executable: false,
-        },
-        NewFile {
-            path: schema::FILE.into(),
-            text: schema::TEXT.to_owned(),
-            is_executable: false,
-        },
+        NewFile::plain(CONFIG, template::text(answers, dir, &entries)?),
+        NewFile::plain(SCHEMA, schema),
     ];
     for app in apps {
-        files.extend(entry::files(app, dir)?);
+        files.extend(scripts(app, dir)?);
     }
     if answers.describes {
         let name = answers.bids_root.file_name().unwrap_or_default();
-        let name = answers
-            .project
-            .clone()
-            .unwrap_or_else(|| name.to_string_lossy().into_owned());
-        files.push(NewFile {
-            path: answers.bids_root.join(catalogue::DESCRIPTION),
-            text: catalogue::description(&name) + "\n",
-            is_executable: false,
-        });
+        let name = name.to_string_lossy();
+        let name = answers.project.as_deref().unwrap_or(&name);
+        files.push(NewFile::plain(
+            answers.bids_root.join(catalogue::DESCRIPTION),
+            catalogue::description(name) + "\n",
+        ));
     }
+    Ok(files)
+}
+
+/// Returns an app's script and the files beside it, for a study in the directory `dir`. The script looks for them there.
+fn scripts(app: &App, dir: &Path) -> Result<Vec<NewFile>, InitError> {
+    let mut text = app.script.to_owned();
+    let mut files = Vec::new();
+    for (name, content) in app.files() {
+        let path = Path::new(SCRIPTS).join(name);
+        let place = dir.join(&path);
+        let Some(place) = place.to_str() else {
+            let why = "is not UTF-8, which a script must be";
+            return Err(InitError::unfit_path("the directory", dir, why));
+        };
+        text = text.replace(&format!("{SHARED}/{name}"), &shell::quote(place));
+        files.push(NewFile::plain(path, *content));
+    }
+    let script = NewFile::plain(Path::new(SCRIPTS).join(app.script_name()), text);
+    let script = NewFile {
+        is_executable: true,
+        ..script
+    };
+    files.insert(0, script);
     Ok(files)
 }
 
@@ -139,7 +162,7 @@ pub fn root_around<'a>(answers: &'a Answers, path: &Path) -> Option<(&'static st
 }
 
 /// Returns the data roots with their keys.
-pub fn roots(answers: &Answers) -> impl Iterator<Item = (&'static str, &Path)> {
+fn roots(answers: &Answers) -> impl Iterator<Item = (&'static str, &Path)> {
     let dicom = match &answers.sessions {
         Sessions::Dicom { root, .. } => Some(root),
         Sessions::List { dicom_root, .. } => dicom_root.as_ref(),

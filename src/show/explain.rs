@@ -30,8 +30,8 @@ use crate::model::bids::{Dicom, Session, SessionLabel, SessionSource, SubjectLab
 use crate::model::config::Config;
 use crate::model::job::JobId;
 use crate::model::procedure::{ProcedureId, Scope, SessionsRule};
-use crate::model::state::{State, TaskRow};
-use crate::show::tables::words::outlook_text_of;
+use crate::model::state::{State, TaskKey, TaskRow};
+use crate::show::tables::words::outlook_text;
 use crate::show::tables::{Standing, decision_cell, decision_text, failure_text_for};
 use crate::store::control::Control;
 use crate::store::state_file::Store;
@@ -75,10 +75,8 @@ pub struct View<'a> {
 /// Explains one task.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
-    pub subject: String,
-    /// Empty for tasks of subject scope.
-    pub session: String,
-    pub procedure: String,
+    #[serde(flatten)]
+    pub key: TaskKey,
     /// None: its procedure or session is gone.
     #[serde(serialize_with = "gone::standing")]
     pub decision: Option<Standing>,
@@ -155,9 +153,6 @@ impl View<'_> {
         let next = next::of(self, planned, row, &outputs);
         let job = self.live_job(planned, row);
         let mut explanation = Explanation {
-            subject: key.subject.to_string(),
-            session: key.session.to_string(),
-            procedure: key.procedure.to_string(),
             decision: Some(Standing::of(&planned.decision)),
             headline: decision_cell(&planned.decision),
             text: self.why(planned),
@@ -173,6 +168,7 @@ impl View<'_> {
             outputs,
             job,
             next,
+            key: key.clone(),
         };
         explanation.todo = advice::todo(self, planned, &chain, &explanation);
         explanation
@@ -196,7 +192,7 @@ impl View<'_> {
                 match row.and_then(|row| remedy(self.config, row)) {
                     // What to do is told beside it.
                     Some(_) if *outlook == Outlook::None => text,
-                    _ => format!("{text}; {}", outlook_text_of(*outlook, *attempt)),
+                    _ => format!("{text}; {}", outlook_text(*outlook, *attempt)),
                 }
             }
             (Decision::Skip(Skip::InFlight { .. }), _)

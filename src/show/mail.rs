@@ -17,6 +17,8 @@ use lettre::transport::smtp::extension::ClientId;
 use lettre::{SmtpTransport, Transport as _};
 
 use crate::base::sys;
+use crate::base::text::maybe;
+use crate::base::words::words as word_enum;
 use crate::model::config::AuditConfig;
 
 /// Holds what a mail says.
@@ -57,33 +59,29 @@ pub enum MailError {
     Unencrypted { host: String, port: u16 },
     #[error("the mail cannot be put together: {0}")]
     Message(String),
-    #[error("the mail server {host}:{port} {problem}")]
+    #[error("the mail server {host}:{port} {problem}{}", maybe(": ", said.as_ref(), ""))]
     Server {
         host: String,
         port: u16,
         problem: Problem,
+        /// In the words of the server or the system.
+        said: Option<String>,
     },
 }
 
-/// Says what went wrong with a mail server. The texts are the server's or the system's.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
-    #[error("cannot be reached: {0}")]
-    Unreachable(String),
-    #[error("did not answer in time")]
-    TimedOut,
-    #[error("ended the connection, or broke the rules of SMTP: {0}")]
-    Broken(String),
-    #[error("and this machine did not agree on TLS: {0}")]
-    Tls(String),
-    #[error("refuses the login of '{user}': {reply}")]
-    Login { user: String, reply: String },
-    #[error("wants a login: {0}")]
-    LoginWanted(String),
-    #[error("refuses the mail: {0}")]
-    Refused(String),
-    #[error("does not take the mail now: {0}")]
-    NotNow(String),
+word_enum! {
+    /// What went wrong with a mail server.
+    pub enum Problem {
+        Unreachable = "cannot be reached",
+        TimedOut = "did not answer in time",
+        Broken = "ended the connection, or broke the rules of SMTP",
+        Tls = "and this machine did not agree on TLS",
+        Login = "refuses the login",
+        /// It takes no mail without one.
+        LoginWanted = "wants a login",
+        Refused = "refuses the mail",
+        NotNow = "does not take the mail now",
+    }
 }
 
 const IMPLICIT_TLS: u16 = 465;
@@ -113,25 +111,25 @@ impl MailError {
                 "set audit.smtp_tls: yes (STARTTLS), or audit.smtp_port: 465 (TLS from the start)"
             }
             Self::Server { problem, .. } => match problem {
-                Problem::Unreachable(_) | Problem::TimedOut => {
+                Problem::Unreachable | Problem::TimedOut => {
                     "look at audit.smtp_host and audit.smtp_port; the server must be reachable from this machine"
                 }
-                Problem::Broken(_) => {
+                Problem::Broken => {
                     "look at audit.smtp_port: 465 speaks TLS from the start, others with audit.smtp_tls: yes or not at all"
                 }
-                Problem::Tls(_) => {
+                Problem::Tls => {
                     "the server's certificate must be for audit.smtp_host, and its authority among those of this \
                      machine (or in the file that SSL_CERT_FILE names); a server without STARTTLS needs audit.smtp_tls: no"
                 }
-                Problem::Login { .. } => "look at audit.smtp_username and the password",
-                Problem::LoginWanted(_) => {
+                Problem::Login => "look at audit.smtp_username and the password",
+                Problem::LoginWanted => {
                     "set audit.smtp_username and audit.smtp_password_env, with audit.smtp_tls: yes"
                 }
-                Problem::Refused(_) => {
+                Problem::Refused => {
                     "look at audit.email_from and audit.email_recipients: a server takes only senders and \
                      recipients that it knows, and all recipients or none"
                 }
-                Problem::NotNow(_) => "it can be sent later",
+                Problem::NotNow => "it can be sent later",
             },
         }
     }
@@ -171,23 +169,27 @@ pub fn send_within(
     let work = move || {
         let sent = transport.send(&mail);
         // Nobody listens any more after the time limit.
-        let _ = done.send(sent.map(|_| ()).map_err(|error| explain(&config, &error)));
+        let _ = done.send(sent.map_err(|error| (explain(&config, &error), words(&config, &error))));
     };
     // A thread, because neither the look-up of a name nor a server that sends a byte now and then
     // has a time limit of its own. It ends with the process.
     let thread = std::thread::Builder::new().name("mail".to_owned());
-    let problem = match thread.spawn(work) {
+    let (problem, said) = match thread.spawn(work) {
         Ok(_) => match outcome.recv_timeout(limits.total) {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(problem)) => problem,
-            Err(_) => Problem::TimedOut,
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err((problem, said))) => (problem, Some(said)),
+            Err(_) => (Problem::TimedOut, None),
         },
-        Err(error) => Problem::Unreachable(format!("cannot start a thread: {error}")),
+        Err(error) => (
+            Problem::Unreachable,
+            Some(format!("cannot start a thread: {error}")),
+        ),
     };
     Err(MailError::Server {
         host,
         port,
         problem,
+        said,
     })
 }
 
@@ -253,7 +255,8 @@ fn transport(config: &AuditConfig, limits: Limits) -> Result<SmtpTransport, Mail
         TlsParameters::new(host.clone()).map_err(|error| MailError::Server {
             host: host.clone(),
             port,
-            problem: Problem::Tls(error.to_string()),
+            problem: Problem::Tls,
+            said: Some(error.to_string()),
         })
     };
     let tls = match (port, config.smtp_tls) {
@@ -309,27 +312,25 @@ fn explain(config: &AuditConfig, error: &lettre::transport::smtp::Error) -> Prob
         Some(io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
     );
     match error.status().map(u16::from) {
-        Some(530) => Problem::LoginWanted(words),
-        Some(432 | 454 | 534 | 535 | 538) if config.smtp_username.is_some() => Problem::Login {
-            user: config.smtp_username.clone().unwrap_or_default(),
-            reply: words,
-        },
-        Some(400..500) => Problem::NotNow(words),
-        Some(_) => Problem::Refused(words),
+        Some(530) => Problem::LoginWanted,
+        Some(432 | 454 | 534 | 535 | 538) if config.smtp_username.is_some() => Problem::Login,
+        Some(400..500) => Problem::NotNow,
+        Some(_) => Problem::Refused,
         None if is_late => Problem::TimedOut,
-        None if error.is_tls() => Problem::Tls(words),
-        None if error.is_client() && words.contains("STARTTLS") => Problem::Tls(words),
-        None if error.is_client() => Problem::Refused(words),
-        None if error.is_response() => Problem::Broken(words),
+        None if error.is_tls() => Problem::Tls,
+        // lettre's own words where the server has no STARTTLS.
+        None if error.is_client() && words.contains("STARTTLS") => Problem::Tls,
+        None if error.is_client() => Problem::Refused,
+        None if error.is_response() => Problem::Broken,
         None => match io {
-            Some(io::ErrorKind::InvalidData) => Problem::Tls(words),
+            Some(io::ErrorKind::InvalidData) => Problem::Tls,
             Some(
                 io::ErrorKind::ConnectionReset
                 | io::ErrorKind::ConnectionAborted
                 | io::ErrorKind::BrokenPipe
                 | io::ErrorKind::UnexpectedEof,
-            ) => Problem::Broken(words),
-            _ => Problem::Unreachable(words),
+            ) => Problem::Broken,
+            _ => Problem::Unreachable,
         },
     }
 }

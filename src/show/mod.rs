@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod explain;
+pub mod graph;
 pub mod history;
 pub mod mail;
 pub mod notify;

@@ -13,6 +13,7 @@ pub mod tasks;
 pub mod words;
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use polars::prelude::*;
 use polars_io::SerWriter;
@@ -27,12 +28,13 @@ pub use sessions::{
 };
 pub use standing::{Group, Standing, first_word, short_cell};
 pub use tasks::{
-    failures_frame, ordered_rows_frame, rows_frame, rows_frame_of, status_counts, utc_time,
+    failures_frame, ordered_rows_frame, row_json, rows_frame, rows_frame_of, status_counts,
+    utc_time,
 };
 pub use words::{decision_cell, decision_text, job_of, reason_of, reason_summary};
 
 use crate::base::threads;
-use crate::decide::manifest::{Decision, Manifest};
+use crate::decide::manifest::{Decision, Manifest, Planned};
 use crate::model::procedure::ProcedureDag;
 
 /// Says that a table could not be made. It has no cause that a user can remove.
@@ -71,29 +73,23 @@ pub fn manifest_frame(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFra
     )?)
 }
 
-/// Writes a list of outputs, `subject, session, procedure, path`, as JSON or CSV. All have one length.
-pub fn outputs(
-    subjects: &[String],
-    sessions: &[String],
-    procedures: &[String],
-    paths: &[String],
-    json: bool,
-) -> Result<Vec<u8>, TableError> {
-    let column = |name: &str, values: &[String]| texts(name, values.iter().map(Some));
-    let frame = DataFrame::new(
-        paths.len(),
+/// A row per path of a task's outputs.
+pub fn outputs(rows: &[(&Planned, &Path)], dag: &ProcedureDag) -> Result<DataFrame, TableError> {
+    let text = |name: &str, get: &dyn Fn(&Planned) -> String| {
+        texts(name, rows.iter().map(|(task, _)| Some(get(task))))
+    };
+    let paths = rows.iter().map(|(_, path)| Some(path.to_string_lossy()));
+    Ok(DataFrame::new(
+        rows.len(),
         vec![
-            column("subject", subjects),
-            column("session", sessions),
-            column("procedure", procedures),
-            column("path", paths),
+            text("subject", &|task| task.subject.as_str().to_owned()),
+            text("session", &|task| task.session.as_str().to_owned()),
+            text("procedure", &|task| {
+                dag.get(task.procedure).name.to_string()
+            }),
+            texts("path", paths),
         ],
-    )?;
-    if json {
-        to_json(&frame)
-    } else {
-        to_csv(&frame)
-    }
+    )?)
 }
 
 /// Writes a frame as CSV (RFC 4180 quoting, line ends `\n`) with a line of column names. A missing
@@ -182,17 +178,6 @@ fn counts<'a, R: AsRef<str>, C: AsRef<str>>(
 
 fn with_threads<T>(work: impl FnOnce() -> PolarsResult<T>) -> Result<T, TableError> {
     Ok(threads::with_threads(work).map_err(TableError::Threads)??)
-}
-
-/// `1 task`, `3 tasks`.
-pub fn plural(count: usize, word: &str) -> String {
-    plural_as(count, count, word)
-}
-
-/// The same with the number as `shown`.
-pub fn plural_as(count: usize, shown: impl std::fmt::Display, word: &str) -> String {
-    let end = if count == 1 { "" } else { "s" };
-    format!("{shown} {word}{end}")
 }
 
 #[cfg(test)]

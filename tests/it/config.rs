@@ -2,6 +2,7 @@
 
 mod describe;
 mod files;
+mod generate;
 mod properties;
 mod schema;
 mod sources;
@@ -435,11 +436,11 @@ fn the_tables_of_the_documentation_are_those_of_the_code() {
     let mut text = fs::read_to_string(&file).unwrap();
     let before = text.clone();
     for section in Section::ALL {
-        let start = format!("<!-- keys: {} -->\n", section.word());
+        let start = format!("<!-- keys: {} -->\n", section.as_str());
         let end = "<!-- end of keys -->";
         let from = text.find(&start).unwrap_or_else(|| panic!("{start}")) + start.len();
         let to = from + text[from..].find(end).unwrap();
-        text.replace_range(from..to, &section.markdown());
+        text.replace_range(from..to, &generate::markdown(section));
     }
     if text != before && snbb_scheduler::base::sys::env("UPDATE_DOCS").is_some() {
         fs::write(&file, &text).unwrap();

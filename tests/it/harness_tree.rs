@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use snbb_scheduler::model::bids::SessionSource;
-use snbb_scheduler::model::config::{AuditConfig, Config, SlurmConfig};
+use snbb_scheduler::model::config::{AuditConfig, Config, SafetyConfig, SlurmConfig};
 use snbb_scheduler::model::job::ExecutorKind;
 use snbb_scheduler::model::procedure::ProcedureDag;
 use tempfile::TempDir;
@@ -142,7 +142,10 @@ pub fn config(root: &Path) -> Config {
         sessions: SessionSource::Dicom,
         cohort: Default::default(),
         annex: Default::default(),
-        safety: Default::default(),
+        safety: SafetyConfig {
+            max_drop: 10.0,
+            min_free: 16 << 20,
+        },
         sessionless: false,
         executor: ExecutorKind::Local,
         script_dir: None,
@@ -168,7 +171,7 @@ pub fn config(root: &Path) -> Config {
         notify: Default::default(),
         heartbeat_file: None,
         metrics_file: None,
-        settle_time: None,
+        settle_time: Duration::from_secs(300),
         output_grace: Duration::from_secs(600),
         lost_grace: Duration::from_secs(3600),
         absence_grace: Duration::from_secs(300),

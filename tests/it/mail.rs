@@ -48,6 +48,7 @@ fn problem(manner: Manner, more: &str, limits: Limits) -> (Problem, MailError, M
         host,
         port,
         problem,
+        ..
     } = error.clone()
     else {
         panic!("{error:?}");
@@ -167,10 +168,10 @@ fn a_server_that_is_not_there_or_says_nothing_is_told_from_one_that_refuses() {
     assert_eq!(problem(Manner::Dripping, "", drip).0, Problem::TimedOut);
     for command in ["EHLO", "MAIL", "RCPT", "DATA"] {
         let (found, error, _) = problem(Manner::ClosesAt(command), "", LIMITS);
-        assert!(matches!(found, Problem::Broken(_)), "{command}: {error}");
+        assert!(matches!(found, Problem::Broken), "{command}: {error}");
     }
     let (found, error, _) = problem(Manner::Garbled, "", LIMITS);
-    assert!(matches!(found, Problem::Broken(_)), "{error}");
+    assert!(matches!(found, Problem::Broken), "{error}");
     // Bound, then let go: nobody listens.
     let port = {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -181,7 +182,7 @@ fn a_server_that_is_not_there_or_says_nothing_is_told_from_one_that_refuses() {
         matches!(
             &error,
             MailError::Server {
-                problem: Problem::Unreachable(_),
+                problem: Problem::Unreachable,
                 ..
             }
         ),
@@ -194,20 +195,19 @@ fn a_server_that_is_not_there_or_says_nothing_is_told_from_one_that_refuses() {
 fn refusals_say_what_the_server_said() {
     let refused = Manner::Answers("RCPT", "550 5.1.1 no such person");
     let (found, error, server) = problem(refused, "", LIMITS);
-    assert!(matches!(found, Problem::Refused(_)));
+    assert!(matches!(found, Problem::Refused));
     assert!(error.to_string().contains("no such person"), "{error}");
     assert_eq!(server.received().len(), 0);
     let later = Manner::Answers("MAIL", "451 4.7.1 greylisted");
-    assert!(matches!(
-        problem(later, "", LIMITS).0,
-        Problem::NotNow(words) if words.contains("greylisted")
-    ));
+    let (found, error, _) = problem(later, "", LIMITS);
+    assert_eq!(found, Problem::NotNow);
+    assert!(error.to_string().contains("greylisted"), "{error}");
     let wants = Manner::Answers("MAIL", "530 5.7.0 Authentication required");
     let (found, error, _) = problem(wants, "", LIMITS);
-    assert!(matches!(found, Problem::LoginWanted(_)), "{error}");
+    assert!(matches!(found, Problem::LoginWanted), "{error}");
     assert!(error.hint().contains("smtp_username"));
     let (found, error, _) = problem(Manner::Kind, "  smtp_tls: yes\n", LIMITS);
-    assert!(matches!(found, Problem::Tls(_)), "{found:?} {error}");
+    assert!(matches!(found, Problem::Tls), "{found:?} {error}");
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn the_password_goes_to_the_server_and_nowhere_else() {
     );
 
     let (found, error, _) = problem(Manner::Repeats, login, LIMITS);
-    assert!(matches!(&found, Problem::Login { user, .. } if user == "ada"));
+    assert_eq!(found, Problem::Login);
     let said = format!("{error} {error:?} {found:?}");
     assert!(said.contains("(secret)"), "{said}");
     assert!(
@@ -290,7 +290,7 @@ fn the_audit_report_is_sent_with_starttls_and_a_login() {
         "Subject: [snbb-scheduler] audit of ",
         "text/plain",
         "text/html",
-        "<h1>Audit of ",
+        "<pre>Audit of ",
     ] {
         assert!(got.data.contains(part), "{part}\n{}", got.data);
     }

@@ -152,9 +152,9 @@ fn sbatch_gets_the_flags_in_their_order_and_the_script_its_variables() {
     assert_eq!(
         argv.replace(comment, "TAG"),
         "--parsable --comment=TAG --export=ALL --partition=normal --account=snbb \
-         --job-name=prep_sub-02_ses-01 --mem=8G --cpus-per-task=2 \
+         --mem=8G --cpus-per-task=2 --time=2:00:00 --job-name=prep_sub-02_ses-01 \
          --output=DIR/logs/prep/prep_sub-02_ses-01_%j.out \
-         --error=DIR/logs/prep/prep_sub-02_ses-01_%j.err --time=2:00:00 \
+         --error=DIR/logs/prep/prep_sub-02_ses-01_%j.err \
          DIR/prep.sh sub-02 ses-01 DIR/dicom/sub-02/ses-01 \n"
     );
     let env = std::fs::read_to_string(slurm.at("env.1"))

@@ -3,6 +3,7 @@
 //! In memory only: nothing here submits or saves.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
 
@@ -14,15 +15,10 @@ use crate::executor::{Answer, Executor, Observation, OtherExecutor, Phase, Quest
 use crate::gather::completion::Completions;
 use crate::model::config::Config;
 use crate::model::job::{JobId, array};
-use crate::model::procedure::clusters;
+use crate::model::procedure::options;
 use crate::model::state::transition::{Cause, Change, Outcome};
 use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus, transition};
 use crate::store::audit_log::{Event, EventKind};
-
-/// Least time between the two clean answers that release a submission in doubt, if the site says
-/// nothing else. An sbatch whose caller was killed goes on by itself: it tries for two minutes at a
-/// busy controller, and each try may take Slurm's MessageTimeout.
-const SETTLE_TIME: Duration = Duration::seconds(300);
 
 /// Tells what a look at the world changed in the rows.
 #[derive(Debug, Default)]
@@ -80,7 +76,7 @@ impl Looked {
 }
 
 fn settle_time(config: &Config) -> Duration {
-    config.settle_time.map_or(SETTLE_TIME, chrono_duration)
+    chrono_duration(config.settle_time)
 }
 
 /// Asks the executor about the rows in flight and brings them up to date, in memory.
@@ -195,9 +191,11 @@ pub fn queue_question(config: &Config, state: &State) -> Question {
 }
 
 fn add_clusters(config: &Config, question: &mut Question) {
-    for cluster in clusters::of_procedures(&config.procedures) {
-        if !question.clusters.contains(&cluster) {
-            question.clusters.push(cluster);
+    for (_, procedure) in config.procedures.iter() {
+        for name in options::clusters(&procedure.resources.sbatch_args) {
+            if !question.clusters.iter().any(|known| **known == *name) {
+                question.clusters.push(Arc::from(name));
+            }
         }
     }
 }

@@ -9,8 +9,9 @@ use crate::decide::manifest::{Decision, Due, Manifest};
 use crate::decide::request;
 use crate::decide::request::{Batch, Circumstances, Prepared, batch};
 use crate::executor::ExecutorError;
-use crate::executor::script::header_words;
+use crate::executor::script::header_of;
 use crate::model::procedure::ArrayMode;
+use crate::model::procedure::options::Arguments;
 use crate::model::state::State;
 
 /// Per procedure: where its script was looked for, and how many tasks that keeps back.
@@ -37,7 +38,8 @@ impl Pass<'_> {
             })
             .collect();
         let mut tasks = Vec::new();
-        let mut headers: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        let unread = Arguments::default();
+        let mut headers: BTreeMap<&str, Arguments> = BTreeMap::new();
         let now = (self.clock)();
         for planned in manifest.due() {
             let procedure = self.config.procedures.get(planned.procedure);
@@ -50,13 +52,13 @@ impl Pass<'_> {
             let key = &planned.key;
             let (attempt, last_reason) = history.next(key);
             let is_retry = matches!(planned.decision, Decision::Submit(Due::Retry { .. }));
-            let script: &[String] = if is_retry {
+            let script = if is_retry {
                 headers.entry(&procedure.script).or_insert_with(|| {
                     let path = self.executor.find_script(&procedure.script);
-                    path.map(|path| header_words(&path)).unwrap_or_default()
+                    path.map(|path| header_of(&path)).unwrap_or_default()
                 })
             } else {
-                &[]
+                &unread
             };
             tasks.push(request::prepare(
                 self.config,

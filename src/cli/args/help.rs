@@ -5,81 +5,44 @@ use clap::{Command, CommandFactory as _};
 use super::Cli;
 
 /// Command lines without the program's name.
-const EXAMPLES: [(&str, &[&str]); 25] = [
-    (
-        "run",
-        &[
-            "run --dry-run",
-            "run --procedure fmriprep --subject 0001 --max-jobs 10",
-        ],
-    ),
-    ("monitor", &["monitor", "monitor --watch 60"]),
-    ("cancel", &["cancel --procedure qsiprep --dry-run"]),
-    ("wait", &["wait --procedure qsiprep --timeout 12h"]),
-    (
-        "retry",
-        &["retry --reason timeout", "retry --subject 0001 --dry-run"],
-    ),
-    (
-        "pause",
-        &["pause --procedure qsiprep --note 'licence server is down'"],
-    ),
-    ("resume", &["resume --procedure qsiprep"]),
-    ("manifest", &["manifest --procedure 'fmri*'"]),
-    (
-        "status",
-        &["status --failed", "status --since 24h --sort updated"],
-    ),
-    (
-        "session-status",
-        &[
-            "session-status --status failed --status blocked",
-            "session-status --format csv",
-        ],
-    ),
-    (
-        "audit",
-        &[
-            "audit --format html --output report.html",
-            "audit --subject 0001",
-        ],
-    ),
-    (
-        "metrics",
-        &[
-            "metrics | grep tasks_failed",
-            "metrics --output /var/lib/node_exporter/snbb_scheduler.prom",
-        ],
-    ),
-    ("explain", &["explain sub-0001 ses-01 qsiprep"]),
-    ("logs", &["logs sub-0001 ses-01 qsiprep --follow"]),
-    ("history", &["history sub-0001 ses-01 qsiprep"]),
-    (
-        "outputs",
-        &["outputs --procedure freesurfer --root derivatives --null"],
-    ),
-    (
-        "clean",
-        &[
-            "clean --older-than 90d --dry-run -v",
-            "clean --purge --subject sub-0001 --dry-run",
-        ],
-    ),
-    ("state", &["state verify"]),
-    ("verify", &["state verify"]),
-    ("repair", &["state repair", "state repair --yes"]),
-    ("path", &["state path attempts"]),
-    (
-        "init",
-        &["init study --dicom-root /data/dicom --procedures fmriprep,mriqc"],
-    ),
-    ("check", &["check", "check --cron"]),
-    ("completions", &["completions bash"]),
-    (
-        "man",
-        &["man config", "man --output /usr/local/share/man/man1"],
-    ),
-];
+const EXAMPLES: &str = "\
+run --dry-run
+run --procedure fmriprep --subject 0001 --max-jobs 10
+monitor
+monitor --watch 60
+cancel --procedure qsiprep --dry-run
+wait --procedure qsiprep --timeout 12h
+retry --reason timeout
+retry --subject 0001 --dry-run
+pause --procedure qsiprep --note 'licence server is down'
+resume --procedure qsiprep
+manifest --procedure 'fmri*'
+status --failed
+status --since 24h --sort updated
+session-status --status failed --status blocked
+session-status --format csv
+graph
+graph --format dot | dot -Tsvg > pipeline.svg
+audit --format html --output report.html
+audit --subject 0001
+metrics | grep tasks_failed
+metrics --output /var/lib/node_exporter/snbb_scheduler.prom
+explain sub-0001 ses-01 qsiprep
+logs sub-0001 ses-01 qsiprep --follow
+history sub-0001 ses-01 qsiprep
+outputs --procedure freesurfer --root derivatives --null
+clean --older-than 90d --dry-run -v
+clean --purge --subject sub-0001 --dry-run
+state verify
+state repair
+state repair --yes
+state path attempts
+init study --dicom-root /data/dicom --procedures fmriprep,mriqc
+check
+check --cron
+completions bash
+man config
+man --output /usr/local/share/man/man1";
 
 /// The command line with these helps.
 pub fn command() -> Command {
@@ -90,19 +53,18 @@ pub fn command() -> Command {
 
 /// Hides the options of every command, which are in the program's own help, and adds examples. For built commands.
 pub fn with_own_help(command: Command) -> Command {
-    let name = command.get_name().to_owned();
-    let examples = EXAMPLES.iter().find(|(of, _)| *of == name);
-    let mut after = String::new();
-    if let Some((_, lines)) = examples {
-        after.push_str(match lines {
-            [_] => "Example:\n",
-            _ => "Examples:\n",
-        });
-        for line in *lines {
-            after.push_str(&format!("  snbb-scheduler {line}\n"));
-        }
-        after.push('\n');
-    }
+    let name = command.get_bin_name().unwrap_or_default();
+    let name = name.trim_start_matches("snbb-scheduler ").to_owned() + " ";
+    let examples = EXAMPLES.lines();
+    let examples = examples.filter(|line| format!("{line} ").starts_with(&name));
+    let examples: Vec<String> = examples
+        .map(|line| format!("  snbb-scheduler {line}\n"))
+        .collect();
+    let mut after = match &examples[..] {
+        [] => String::new(),
+        [one] => format!("Example:\n{one}\n"),
+        all => format!("Examples:\n{}\n", all.concat()),
+    };
     after.push_str("Options of every command, such as --config and -v: snbb-scheduler --help");
     if let Some(own) = command.get_after_help() {
         after.push_str(&format!("\n\n{own}"));
@@ -120,7 +82,7 @@ mod tests {
 
     #[test]
     fn d20_each_command_has_examples_that_can_be_typed() {
-        for line in EXAMPLES.iter().flat_map(|(_, lines)| *lines) {
+        for line in EXAMPLES.lines() {
             let line = line.split(" | ").next().unwrap();
             let words = shell_words::split(line).unwrap();
             let words = std::iter::once("snbb-scheduler".to_owned()).chain(words);

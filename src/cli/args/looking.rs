@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::values::{duration, reason, row_order, session_order, standing, status};
+use super::values::{duration, language, reason, row_order, session_order, standing, status};
 use super::{LengthArgs, SelectArgs, TaskArgs, TextFormat};
 use crate::cli::output::Format;
 use crate::model::state::{Reason, TaskStatus};
+use crate::show::graph::Language;
 use crate::show::tables::{RowOrder, SessionOrder, Standing};
 
 #[derive(Debug, Args)]
@@ -92,6 +93,15 @@ pub struct SessionStatusArgs {
     pub length: LengthArgs,
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
+}
+
+#[derive(Debug, Args)]
+pub struct GraphArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    /// Language of the picture
+    #[arg(long, value_name = "LANGUAGE", value_parser = language(), default_value = "mermaid")]
+    pub format: Language,
 }
 
 #[derive(Debug, Args)]

@@ -1,16 +1,13 @@
 //! Reads the values of options.
 
-use std::ffi::OsStr;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::error::{ContextKind, ContextValue};
-use clap::{Arg, Command, Error};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::model::bids::near;
 use crate::model::procedure::MemSize;
 use crate::model::state::{Reason, TaskStatus, UnknownWord};
+use crate::show::graph::Language;
 use crate::show::tables::{RowOrder, SessionOrder, Standing};
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
@@ -22,47 +19,7 @@ pub(super) fn mem(text: &str) -> Result<MemSize, String> {
 }
 
 pub(super) fn status() -> impl TypedValueParser<Value = TaskStatus> {
-    RowStatus(PossibleValuesParser::new(
-        TaskStatus::ALL.map(TaskStatus::as_str),
-    ))
-}
-
-/// The status of a row. A word of `session-status`, which knows more, is answered with that command.
-#[derive(Clone)]
-struct RowStatus(PossibleValuesParser);
-
-impl TypedValueParser for RowStatus {
-    type Value = TaskStatus;
-
-    fn parse_ref(
-        &self,
-        command: &Command,
-        option: Option<&Arg>,
-        value: &OsStr,
-    ) -> Result<TaskStatus, Error> {
-        let known = self.0.clone().try_map(|word| word.parse::<TaskStatus>());
-        known
-            .parse_ref(command, option, value)
-            .map_err(|mut error| {
-                let near = near::nearest(
-                    &value.to_string_lossy(),
-                    Standing::ALL.map(Standing::as_str),
-                );
-                let has_tip = error.get(ContextKind::SuggestedValue).is_some();
-                if let Some(word) = near.filter(|_| !has_tip) {
-                    let tip = format!("tasks are listed by 'session-status --status {word}'");
-                    error.insert(
-                        ContextKind::Suggested,
-                        ContextValue::StyledStrs(vec![tip.into()]),
-                    );
-                }
-                error
-            })
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        self.0.possible_values()
-    }
+    one_of(TaskStatus::ALL.map(TaskStatus::as_str))
 }
 
 pub(super) fn reason() -> impl TypedValueParser<Value = Reason> {
@@ -79,6 +36,10 @@ pub(super) fn session_order() -> impl TypedValueParser<Value = SessionOrder> {
 
 pub(super) fn standing() -> impl TypedValueParser<Value = Standing> {
     one_of(Standing::ALL.map(Standing::as_str))
+}
+
+pub(super) fn language() -> impl TypedValueParser<Value = Language> {
+    one_of(Language::ALL.map(Language::as_str))
 }
 
 fn one_of<T>(words: impl IntoIterator<Item = &'static str>) -> impl TypedValueParser<Value = T>

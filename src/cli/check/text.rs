@@ -97,14 +97,18 @@ mod tests {
     use super::*;
 
     fn findings() -> Vec<Finding> {
+        let finding = |level, topic, about: &str, text: &str, advice: Option<&str>| Finding {
+            level,
+            topic,
+            about: about.to_owned(),
+            text: text.to_owned(),
+            advice: advice.map(str::to_owned),
+        };
+        let advice = "set script_dir to the directory of scripts";
+        let text = "it is not there\x1b[31m";
         vec![
-            Finding::error(
-                "script",
-                "prep",
-                "it is not there\x1b[31m",
-                "set script_dir to the directory of scripts",
-            ),
-            Finding::ok("lock", "", "works"),
+            finding(Level::Error, "script", "prep", text, Some(advice)),
+            finding(Level::Ok, "lock", "", "works", None),
         ]
     }
 

@@ -2,6 +2,7 @@
 
 use crate::base::exit::Exit;
 use crate::base::sys;
+use crate::base::text::plural;
 use crate::cli::args::CleanArgs;
 use crate::cli::context::Context;
 use crate::cli::error::Failure;
@@ -9,7 +10,6 @@ use crate::cli::output::Printer;
 use crate::gather::sessions::lists;
 use crate::model::bids::SubjectLabel;
 use crate::model::state::State;
-use crate::show::tables::plural;
 use crate::store::audit_log::{Event, EventKind};
 use crate::store::purge::{Held, Purge};
 

@@ -2,9 +2,13 @@
 //!
 //! Pure. The words come as the shell cuts them: not expanded, and bash cuts `--config=x` in three.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
+use clap::{Command, CommandFactory as _};
+
+use crate::cli::args::Cli;
 use crate::model::bids::{SessionLabel, SubjectLabel};
 
 /// Holds what is known of the line.
@@ -19,25 +23,6 @@ pub struct Line {
     /// True if what is typed just now begins with `-`.
     pub begins_option: bool,
 }
-
-/// Options whose value is the next word, of those that may stand before a task is named.
-const WITH_VALUE: [&str; 15] = [
-    "--config",
-    "--slurm-mem",
-    "--slurm-cpus",
-    "--slurm-log-dir",
-    "--color",
-    "--subject",
-    "--session",
-    "--procedure",
-    "--format",
-    "--lines",
-    "-n",
-    "--attempt",
-    "--status",
-    "--reason",
-    "--sort",
-];
 
 impl Line {
     /// Reads the arguments of a call for candidates: the program, `--`, then the line. `typed`: which word
@@ -60,6 +45,7 @@ impl Line {
         let mut found = Self::default();
         let mut bare = Vec::new();
         let mut words = line.map(|word| plain(word)).peekable();
+        let with_value = options_with_value();
         while let Some(word) = words.next() {
             let (option, value) = match word.split_once('=') {
                 Some((option, value)) if word.starts_with('-') => {
@@ -75,7 +61,7 @@ impl Line {
             }
             let value = match value {
                 Some(value) if !value.is_empty() => Some(value),
-                _ if WITH_VALUE.contains(&option.as_str()) => {
+                _ if with_value.contains(&option) => {
                     words.next_if(|word| word == "=");
                     words.next_if(|word| !word.starts_with('-'))
                 }
@@ -110,6 +96,20 @@ impl Line {
             .iter()
             .any(|word| SessionLabel::new(word).is_ok())
     }
+}
+
+/// How the options that take a value are written.
+fn options_with_value() -> BTreeSet<String> {
+    let root = Cli::command();
+    let commands = std::iter::once(&root).chain(root.get_subcommands());
+    let options = commands.flat_map(Command::get_arguments);
+    let options = options.filter(|option| option.get_action().takes_values());
+    let names = options.flat_map(|option| {
+        let long = option.get_long().map(|name| format!("--{name}"));
+        long.into_iter()
+            .chain(option.get_short().map(|name| format!("-{name}")))
+    });
+    names.collect()
 }
 
 /// Returns a word without the quotes around it.

@@ -25,16 +25,14 @@ impl Context {
         if is_link(&self.config.state_file)
             && directory.is_some_and(|directory| directory.symlink_metadata().is_err())
         {
-            return Err(Failure::NotFound {
-                message: format!(
+            return Err(Failure::not_found(
+                format!(
                     "{} is a link to {}, whose directory does not exist: nothing new is made there",
                     self.config.state_file.display(),
                     self.store.paths.state.display()
                 ),
-                hint:
-                    "is its file system mounted? If the state has gone elsewhere, correct the link"
-                        .to_owned(),
-            });
+                "is its file system mounted? If the state has gone elsewhere, correct the link",
+            ));
         }
         if directory.is_none_or(|directory| directory.symlink_metadata().is_ok()) {
             return Ok(());
@@ -64,10 +62,10 @@ impl Context {
             Some(file) => format!("{} is not read by itself", file.display()),
             None => "`snbb-scheduler init` makes one".to_owned(),
         };
-        Failure::Usage {
-            message: format!("no configuration, and the built-in defaults do not fit: {error}"),
-            hint: format!("name it with --config or SNBB_CONFIG; {here}"),
-        }
+        Failure::usage(
+            format!("no configuration, and the built-in defaults do not fit: {error}"),
+            format!("name it with --config or SNBB_CONFIG; {here}"),
+        )
     }
 
     /// Says that there is no state file yet, which for an old study means that it was lost.
@@ -157,17 +155,17 @@ pub(super) fn refuse_ambiguous_link(config: &Config) -> Result<(), Failure> {
     if is_there(&config.state_file) || !is_there(&theirs) {
         return Ok(());
     }
-    Err(Failure::Usage {
-        message: format!(
+    Err(Failure::usage(
+        format!(
             "{} is a link to {}: from there, the state is {}, and from here {}, which does not exist",
             file.display(),
             target.display(),
             theirs.display(),
             config.state_file.display()
         ),
-        hint: format!(
+        format!(
             "call it with --config {}, or write 'state_file' (and the roots) as absolute paths",
             quote(&target.display().to_string())
         ),
-    })
+    ))
 }

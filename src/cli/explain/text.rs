@@ -5,11 +5,12 @@ use std::path::Path;
 use chrono::{DateTime, Utc};
 
 use crate::base::sys;
+use crate::base::text::{and_more, maybe, plural_of, size};
 use crate::cli::blocks::{Block, NO_BREAK};
-use crate::cli::views::size;
 use crate::gather::completion::explain::{
     ANYTHING, Finding, FindingState, Findings, Match, Nearest, Verdict,
 };
+use crate::model::state::TaskStatus;
 use crate::show::explain::{Attempt, Explanation, Next};
 use crate::show::tables::Standing;
 
@@ -94,7 +95,8 @@ pub fn brief(block: &mut Block, task: &Explanation) {
 }
 
 fn name(task: &Explanation) -> String {
-    let words = [&*task.procedure, &*task.subject, &*task.session];
+    let key = &task.key;
+    let words = [&*key.procedure, &*key.subject, &*key.session];
     words.join(" ").trim_end().to_owned()
 }
 
@@ -184,12 +186,8 @@ fn finding_text(finding: &Finding, base: &Path) -> String {
     };
     let mut facts: Vec<String> = Vec::new();
     if let Some(first) = finding.matches.first() {
-        let mut text = match_text(first, base);
-        let more = finding.count.max(finding.matches.len()).saturating_sub(1);
-        if more > 0 {
-            text.push_str(&format!(", and {more} more"));
-        }
-        facts.push(text);
+        let count = finding.count.max(finding.matches.len());
+        facts.push(match_text(first, base) + &and_more(count, 1));
     }
     facts.extend(finding.note.clone());
     if finding.note.is_none()
@@ -217,30 +215,31 @@ fn match_text(found: &Match, base: &Path) -> String {
 }
 
 fn nearest_text(nearest: &Nearest, base: &Path) -> String {
-    let wanted = &nearest.fails_at;
     let dir = match below(&nearest.directory, base) {
         dir if dir.is_empty() => "the directory".to_owned(),
         dir => dir,
     };
-    let is_pattern = wanted.contains(['*', '?', '[']);
-    let fails = match (wanted.is_empty(), is_pattern) {
-        (true, _) => String::new(),
-        (false, true) => format!(", none matches {wanted}"),
-        (false, false) => format!(", none is {wanted}"),
-    };
-    match nearest.entries {
-        0 => format!("{dir} is empty"),
-        count => {
-            let more = if count > nearest.names.len() {
-                ", ..."
-            } else {
-                ""
-            };
-            let entries = if count == 1 { "entry" } else { "entries" };
-            let names = nearest.names.join(", ");
-            format!("{dir} holds {count} {entries} ({names}{more}){fails}")
-        }
+    if nearest.entries == 0 {
+        return format!("{dir} is empty");
     }
+    let wanted = Some(&nearest.fails_at).filter(|wanted| !wanted.is_empty());
+    let is_pattern = nearest.fails_at.contains(['*', '?', '[']);
+    let none = if is_pattern {
+        ", none matches "
+    } else {
+        ", none is "
+    };
+    let more = if nearest.entries > nearest.names.len() {
+        ", ..."
+    } else {
+        ""
+    };
+    let names = nearest.names.join(", ");
+    let holds = plural_of(nearest.entries, "entry", "entries");
+    format!(
+        "{dir} holds {holds} ({names}{more}){}",
+        maybe(none, wanted, "")
+    )
 }
 
 fn below(path: &str, base: &Path) -> String {
@@ -260,41 +259,38 @@ fn on_record(block: &mut Block, task: &Explanation, is_queue_known: bool) {
         block.entry("row", text);
         return;
     };
-    let since = row
-        .ended_at
-        .or(row.started_at.filter(|_| row.status == "running"));
+    let (attempt, log) = (row.attempt, row.log_path.as_deref());
+    let used = row.used.as_deref();
+    let row = &row.row;
+    let is_running = row.status == TaskStatus::Running;
+    let started = row.facts.started_at.filter(|_| is_running);
+    let since = row.facts.ended_at.or(started);
     let since = since.or(row.submitted_at).or(row.updated_at);
-    let since = since.map_or_else(String::new, |at| format!(", since {}", time(at)));
-    let reason = row
-        .reason
-        .map_or_else(String::new, |reason| format!(" ({reason})"));
-    let job = row.job_id.as_deref();
-    let job = job.map_or_else(String::new, |id| format!(", job {id}"));
-    let attempt = row.attempt;
+    let since = maybe(", since ", since.map(time), "");
+    let reason = maybe(" (", row.reason, ")");
+    let job = maybe(", job ", row.job_id.as_ref(), "");
     block.entry(
         "row",
         &format!("{}{reason}, attempt {attempt}{job}{since}", row.status),
     );
-    if let Some(used) = &row.used {
+    if let Some(used) = used {
         block.entry("", used);
     }
-    if let Some(log) = &row.log_path {
+    if let Some(log) = log {
         block.verbatim("log", log);
     }
     if let Some(silence) = &task.silence {
         block.entry("", silence);
     }
-    if !matches!(row.status, "pending" | "running") && task.job.is_none() {
+    if !row.is_in_flight() && task.job.is_none() {
         return;
     }
     let text = match (&task.job, &row.job_id) {
         (Some(job), _) => {
-            let reason = job.pending_reason.as_deref();
-            let reason = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
+            let reason = maybe(" (", job.pending_reason.as_deref(), ")");
             let node = job.node_list.as_deref().filter(|node| !node.is_empty());
-            let node = node.map_or_else(String::new, |node| format!(" on {node}"));
-            let cluster = job.cluster.as_deref();
-            let cluster = cluster.map_or_else(String::new, |name| format!(" of cluster {name}"));
+            let node = maybe(" on ", node, "");
+            let cluster = maybe(" of cluster ", job.cluster.as_deref(), "");
             format!("job {}{cluster} is {}{reason}{node}", job.job_id, job.state)
         }
         (None, Some(id)) if is_queue_known => format!("the queue does not show job {id}"),
@@ -305,18 +301,11 @@ fn on_record(block: &mut Block, task: &Explanation, is_queue_known: bool) {
 }
 
 fn attempt_text(attempt: &Attempt) -> String {
-    let mut text = format!("{}", attempt.attempt);
-    match (&attempt.job_id, attempt.submitted_at) {
-        (Some(id), Some(at)) => text.push_str(&format!(", job {id} of {}", time(at))),
-        (None, Some(at)) => text.push_str(&format!(", of {}", time(at))),
-        (Some(id), None) => text.push_str(&format!(", job {id}")),
-        (None, None) => {}
-    }
-    text.push_str(&format!(": {}", attempt.text));
-    if let Some(used) = &attempt.used {
-        text.push_str(&format!("; {used}"));
-    }
-    text
+    let job = maybe(", job ", attempt.row.job_id.as_ref(), "");
+    let of = if job.is_empty() { ", of " } else { " of " };
+    let at = maybe(of, attempt.row.submitted_at.map(time), "");
+    let used = maybe("; ", attempt.used.as_deref(), "");
+    format!("{}{job}{at}: {}{used}", attempt.attempt, attempt.text)
 }
 
 fn upcoming(block: &mut Block, next: &Next) {

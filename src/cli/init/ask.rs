@@ -6,6 +6,7 @@ use dialoguer::{Input, console::Term, theme::SimpleTheme};
 
 use crate::cli::error::Failure;
 use crate::model::bids::near;
+use crate::setup::init::InitError;
 
 /// Asks. In hand only if somebody can answer.
 pub struct Asker {
@@ -22,6 +23,15 @@ pub struct Rejected {
 impl From<String> for Rejected {
     fn from(why: String) -> Self {
         Self { why, instead: None }
+    }
+}
+
+impl From<InitError> for Rejected {
+    fn from(error: InitError) -> Self {
+        Self {
+            why: error.in_dialogue(),
+            instead: error.meant,
+        }
     }
 }
 

@@ -9,17 +9,16 @@ mod procedures;
 use std::path::{Path, PathBuf};
 
 use super::ask::{Asker, Rejected};
-use super::is_there;
 use crate::base::sys;
 use crate::cli::args::{Global, InitArgs};
 use crate::cli::error::Failure;
 use crate::cli::output::Printer;
 use crate::config::paths;
-use crate::setup::catalogue::App;
 use crate::setup::init::look::Data;
 use crate::setup::init::{Answers, InitError, Sessions, look};
+use crate::setup::place;
 
-/// Holds what answers are gathered from.
+/// What answers are gathered from.
 pub struct Gatherer<'a> {
     pub global: &'a Global,
     pub args: &'a InitArgs,
@@ -28,13 +27,7 @@ pub struct Gatherer<'a> {
     pub dir: &'a Path,
     /// None: nobody is asked.
     pub asker: Option<&'a Asker>,
-    pub apps: &'a [App],
     pub printer: &'a mut Printer,
-}
-
-/// Holds what was gathered.
-pub struct Gathered {
-    pub answers: Answers,
     /// Directories that are missing and are to be made.
     pub to_make: Vec<PathBuf>,
 }
@@ -42,131 +35,149 @@ pub struct Gathered {
 /// So many converted sessions tell what kinds of data there are, even if others are still to come.
 const ENOUGH: usize = 10;
 
-const LISTED: [(&str, &str); 3] = [
+const SOURCES: [(&str, &str); 3] = [
     ("dicom", "directories of DICOM files, sub-*/ses-* or sub-*"),
     ("bids", "a BIDS dataset that arrives converted"),
     ("list", "a CSV file, for DICOM files in any other layout"),
 ];
 
+/// Where sessions come from, and what is known of them.
+type Source = (Sessions, Option<Data>);
+
 impl Gatherer<'_> {
-    /// Gathers everything.
-    pub fn answers(mut self) -> Result<Gathered, Failure> {
-        let mut to_make = Vec::new();
+    /// Gathers everything: the answers, and the directories that are to be made.
+    pub fn answers(mut self) -> Result<(Answers, Vec<PathBuf>), Failure> {
         let (sessions, source) = self.sessions()?;
-        let (bids_root, data) = self.bids_root(&sessions, source, &mut to_make)?;
-        let derivatives_root = self.derivatives_root(&bids_root, &mut to_make)?;
+        let (bids_root, data) = self.bids_root(&sessions, source)?;
+        let derivatives_root = self.derivatives_root(&bids_root)?;
         let apps = self.procedures(&sessions, &data)?;
         let describes = self.describes(&sessions, &bids_root, &apps)?;
         let jobs = self.jobs()?;
         let args = self.args;
-        let own = |gatherer: &Self, option, given: Option<&PathBuf>, default: &str| match given {
-            Some(given) => path(option, given, gatherer.cwd),
-            None => Ok(gatherer.dir.join(default)),
-        };
-        let state_file = own(
-            &self,
-            "--state-file",
-            args.state_file.as_ref(),
-            "state/scheduler_state.parquet",
-        )?;
+        let state_file = self.given("--state-file", &args.state_file)?;
         let log_dir = args.log_dir.as_ref().or(self.global.slurm_log_dir.as_ref());
-        let is_log_dir_given = log_dir.is_some();
-        let log_dir = own(&self, "--log-dir", log_dir, "logs")?;
+        let log_dir = self.given("--log-dir", &log_dir.cloned())?;
+        let are_given = [state_file.is_some(), log_dir.is_some()];
         let answers = Answers {
             sessions,
             bids_root,
             derivatives_root,
             describes,
-            state_file,
-            log_dir,
+            state_file: state_file
+                .unwrap_or_else(|| self.dir.join("state/scheduler_state.parquet")),
+            log_dir: log_dir.unwrap_or_else(|| self.dir.join("logs")),
             project: args.project.clone(),
             jobs,
             mem: self.global.slurm_mem.clone(),
             cpus: self.global.slurm_cpus,
             apps,
         };
-        self.check_places(&answers, args.state_file.is_some(), is_log_dir_given)?;
-        self.own_directories(&answers, &mut to_make)?;
-        Ok(Gathered { answers, to_make })
+        self.check_places(&answers, are_given)?;
+        self.own_directories(&answers)?;
+        Ok((answers, self.to_make))
+    }
+
+    /// The path that an option gives.
+    fn given(
+        &self,
+        option: &'static str,
+        path: &Option<PathBuf>,
+    ) -> Result<Option<PathBuf>, InitError> {
+        let path = path.as_ref().map(|path| absolute(option, path, self.cwd));
+        path.transpose()
+    }
+
+    /// Asks for a path until `check` has nothing against it; without a person it is the default.
+    fn ask_path(
+        &self,
+        option: &'static str,
+        question: &str,
+        default: Option<PathBuf>,
+        check: impl Fn(&Path) -> Result<(), InitError>,
+    ) -> Result<Option<PathBuf>, Failure> {
+        let Some(asker) = self.asker else {
+            return Ok(default);
+        };
+        let read = |answer: &str| absolute(option, Path::new(answer), self.cwd);
+        let default = default.as_deref().and_then(Path::to_str);
+        let answer = asker.text(question, default, |answer| {
+            let checked = read(answer).and_then(|path| check(&path));
+            checked.map_err(Rejected::from)
+        })?;
+        Ok(Some(read(&answer)?))
+    }
+
+    /// Shows choices with their numbers.
+    fn menu(&mut self, title: &str, choices: &[String]) {
+        if choices.is_empty() {
+            return;
+        }
+        self.printer.talk(title);
+        let width = choices.len().to_string().len();
+        for (number, choice) in (1..).zip(choices) {
+            self.printer.talk(&format!("  {number:>width$}  {choice}"));
+        }
+    }
+
+    /// Returns a path in the directory of the study, if something is there.
+    fn beside(&self, name: &str) -> Option<PathBuf> {
+        Some(self.dir.join(name)).filter(|path| place::is_there(path))
     }
 
     /// Finds out where sessions come from, and looks at them.
-    fn sessions(&mut self) -> Result<(Sessions, Option<Data>), Failure> {
+    fn sessions(&mut self) -> Result<Source, Failure> {
         let args = self.args;
-        let given = |option, path_: &Option<PathBuf>| {
-            let given = path_.as_ref().map(|given| path(option, given, self.cwd));
-            given.transpose()
-        };
-        let file = given("--sessions-file", &args.sessions_file)?;
-        let root = given("--dicom-root", &args.dicom_root)?;
-        if file.is_none() && root.is_none() && args.bids_root.is_none() {
-            if let Some(asker) = self.asker {
-                return self.ask_for_sessions(asker);
-            }
-            // A study that lies beside its configuration.
-            let beside = |name: &str| Some(self.dir.join(name)).filter(|path| is_there(path));
-            if let Some(root) = beside("dicom") {
-                self.printer
-                    .note(&format!("sessions are those below {}", root.display()));
-                return self.dicom(root);
-            }
-            if beside("bids").is_none() {
-                return Err(InitError::Missing("--dicom-root or --bids-root").into());
-            }
-        }
+        let file = self.given("--sessions-file", &args.sessions_file)?;
+        let root = self.given("--dicom-root", &args.dicom_root)?;
         match (file, root) {
-            (Some(file), root) => self.list(file, root),
-            (None, Some(root)) => self.dicom(root),
-            (None, None) => Ok((Sessions::Bids, None)),
+            (Some(file), root) => return self.list(file, root),
+            (None, Some(root)) => return self.dicom(root),
+            (None, None) if args.bids_root.is_some() => return Ok((Sessions::Bids, None)),
+            (None, None) => {}
+        }
+        if let Some(asker) = self.asker {
+            return self.ask_for_sessions(asker);
+        }
+        // A study that lies beside its configuration.
+        if let Some(root) = self.beside("dicom") {
+            let note = format!("sessions are those below {}", root.display());
+            self.printer.note(&note);
+            return self.dicom(root);
+        }
+        match self.beside("bids") {
+            Some(_) => Ok((Sessions::Bids, None)),
+            None => Err(InitError::missing("--dicom-root or --bids-root").into()),
         }
     }
 
-    fn ask_for_sessions(&mut self, asker: &Asker) -> Result<(Sessions, Option<Data>), Failure> {
-        self.printer.talk("Where do sessions come from?");
-        for (number, (word, meaning)) in (1..).zip(LISTED) {
-            self.printer
-                .talk(&format!("  {number}  {word:<6} {meaning}"));
-        }
-        let beside = |name: &str| is_there(&self.dir.join(name));
-        let default = if beside("bids") && !beside("dicom") {
-            "bids"
-        } else {
-            "dicom"
-        };
-        let words = LISTED.map(|(word, _)| word);
+    fn ask_for_sessions(&mut self, asker: &Asker) -> Result<Source, Failure> {
+        let choices = SOURCES.map(|(word, meaning)| format!("{word:<6} {meaning}"));
+        self.menu("Where do sessions come from?", &choices);
+        let is_bids = self.beside("bids").is_some() && self.beside("dicom").is_none();
+        let default = if is_bids { "bids" } else { "dicom" };
+        let words = SOURCES.map(|(word, _)| word);
         let word = asker.one_of("Sessions", &words, default)?;
-        let cwd = self.cwd;
+        let args = self.args;
+        let (subjects, sessions) = (args.subject_col.as_str(), args.session_col.as_str());
         match word.as_str() {
             "dicom" => {
-                let default = self.dir.join("dicom");
-                let default = default.to_str().filter(|_| is_there(&default));
-                let check = |answer: &str| {
-                    let root = typed("--dicom-root", answer, cwd)?;
-                    look::dicom(&root).map(drop).map_err(told)
-                };
-                let answer = asker.text("Directory of the DICOM files", default, check)?;
-                self.dicom(path("--dicom-root", Path::new(&answer), cwd)?)
+                let check = |root: &Path| look::dicom(root).map(drop);
+                let (question, default) = ("Directory of the DICOM files", self.beside("dicom"));
+                let root = self.ask_path("--dicom-root", question, default, check)?;
+                self.dicom(root.unwrap_or_default())
             }
             "list" => {
-                let args = self.args;
-                let check = |answer: &str| {
-                    let file = typed("--sessions-file", answer, cwd)?;
-                    look::list(&file, &args.subject_col, &args.session_col)
-                        .map(drop)
-                        .map_err(|error| Rejected::from(format!("{error} ({})", error.hint())))
-                };
-                let question = format!(
-                    "CSV file with the columns {}, {} and dicom_path",
-                    args.subject_col, args.session_col
-                );
-                let answer = asker.text(&question, None, check)?;
-                self.list(path("--sessions-file", Path::new(&answer), cwd)?, None)
+                let check = |file: &Path| look::list(file, subjects, sessions).map(drop);
+                let question =
+                    format!("CSV file with the columns {subjects}, {sessions} and dicom_path");
+                let file = self.ask_path("--sessions-file", &question, None, check)?;
+                self.list(file.unwrap_or_default(), None)
             }
             _ => Ok((Sessions::Bids, None)),
         }
     }
 
-    fn dicom(&mut self, root: PathBuf) -> Result<(Sessions, Option<Data>), Failure> {
+    fn dicom(&mut self, root: PathBuf) -> Result<Source, Failure> {
         let data = look::dicom(&root)?;
         self.tell_data(&data, &root);
         let sessionless = data.is_sessionless;
@@ -178,11 +189,7 @@ impl Gatherer<'_> {
         Ok((Sessions::Dicom { root, sessionless }, Some(data)))
     }
 
-    fn list(
-        &mut self,
-        file: PathBuf,
-        dicom_root: Option<PathBuf>,
-    ) -> Result<(Sessions, Option<Data>), Failure> {
+    fn list(&mut self, file: PathBuf, dicom_root: Option<PathBuf>) -> Result<Source, Failure> {
         let (subject_col, session_col) = (&self.args.subject_col, &self.args.session_col);
         let data = look::list(&file, subject_col, session_col)?;
         self.tell_data(&data, &file);
@@ -219,47 +226,35 @@ impl Gatherer<'_> {
         &mut self,
         sessions: &Sessions,
         source: Option<Data>,
-        to_make: &mut Vec<PathBuf>,
     ) -> Result<(PathBuf, Data), Failure> {
         const OPTION: &str = "--bids-root";
-        let (cwd, is_source) = (self.cwd, *sessions == Sessions::Bids);
-        let root = if let Some(given) = &self.args.bids_root {
-            path(OPTION, given, cwd)?
-        } else {
-            let beside_dicom = match sessions {
-                Sessions::Dicom { root, .. } => root.with_file_name("bids"),
-                _ => self.dir.join("bids"),
-            };
-            let own = self.dir.join("bids");
-            let default = [&own, &beside_dicom]
-                .into_iter()
-                .find(|path| is_there(path))
-                .or_else(|| beside_dicom.starts_with(self.dir).then_some(&own));
-            let default = default.or((!is_source).then_some(&beside_dicom));
-            match (self.asker, default) {
-                (Some(asker), default) => {
-                    let check = |answer: &str| {
-                        let root = typed(OPTION, answer, cwd)?;
-                        look::bids(&root, is_source).map(drop).map_err(told)
-                    };
-                    let question = if is_source {
-                        "The BIDS dataset"
-                    } else {
-                        "The BIDS dataset that is made of them"
-                    };
-                    let default = default.and_then(|path| path.to_str());
-                    path(
-                        OPTION,
-                        Path::new(&asker.text(question, default, check)?),
-                        cwd,
-                    )?
+        let is_source = *sessions == Sessions::Bids;
+        let own = self.dir.join("bids");
+        let beside_dicom = match sessions {
+            Sessions::Dicom { root, .. } => root.with_file_name("bids"),
+            _ => own.clone(),
+        };
+        let default = match (place::is_there(&own), place::is_there(&beside_dicom)) {
+            (false, true) => Some(beside_dicom),
+            (true, _) => Some(own),
+            _ if beside_dicom.starts_with(self.dir) => Some(own),
+            _ => (!is_source).then_some(beside_dicom),
+        };
+        let question = match is_source {
+            true => "The BIDS dataset",
+            false => "The BIDS dataset that is made of them",
+        };
+        let root = match self.given(OPTION, &self.args.bids_root)? {
+            Some(given) => given,
+            None => {
+                let check = |root: &Path| look::bids(root, is_source).map(drop);
+                let root = self.ask_path(OPTION, question, default, check)?;
+                let root = root.ok_or(InitError::missing(OPTION))?;
+                if self.asker.is_none() {
+                    let note = format!("the BIDS dataset is {}", root.display());
+                    self.printer.note(&note);
                 }
-                (None, Some(default)) => {
-                    self.printer
-                        .note(&format!("the BIDS dataset is {}", default.display()));
-                    default.clone()
-                }
-                (None, None) => return Err(InitError::Missing(OPTION).into()),
+                root
             }
         };
         let mut found = look::bids(&root, is_source)?;
@@ -268,8 +263,8 @@ impl Gatherer<'_> {
             // The few that are converted need not be like the others.
             found.looked_at = 0;
         }
-        if !is_there(&root) {
-            to_make.push(root.clone());
+        if !place::is_there(&root) {
+            self.to_make.push(root.clone());
         }
         if is_source {
             self.tell_data(&found, &root);
@@ -282,47 +277,31 @@ impl Gatherer<'_> {
         Ok((root, data))
     }
 
-    fn derivatives_root(
-        &mut self,
-        bids_root: &Path,
-        to_make: &mut Vec<PathBuf>,
-    ) -> Result<PathBuf, Failure> {
+    fn derivatives_root(&mut self, bids_root: &Path) -> Result<PathBuf, Failure> {
         const OPTION: &str = "--derivatives-root";
-        let cwd = self.cwd;
-        let check = |root: &Path| match look::target(OPTION, root) {
-            // It lies in a root that is made, too.
-            Err(InitError::ParentMissing { first, .. }) if bids_root.starts_with(&first) => {
-                Ok(true)
-            }
-            outcome => outcome,
+        // It may lie in a root that is made, too.
+        let is_new = |root: &Path| match bids_root.starts_with(look::first_missing(root)) {
+            true if !place::is_there(root) => Ok(true),
+            _ => look::target(OPTION, root),
         };
-        let root = if let Some(given) = &self.args.derivatives_root {
-            path(OPTION, given, cwd)?
+        let within = bids_root.join("derivatives");
+        let beside = bids_root.with_file_name("derivatives");
+        let default = if place::is_there(&within) {
+            within
         } else {
-            let within = bids_root.join("derivatives");
-            let default = if is_there(&within) {
-                within
-            } else {
-                bids_root.with_file_name("derivatives")
-            };
-            match (self.asker, default.to_str()) {
-                (Some(asker), Some(text)) => {
-                    let check = |answer: &str| {
-                        let root = typed(OPTION, answer, cwd)?;
-                        check(&root).map(drop).map_err(told)
-                    };
-                    let question = "Where procedures write their outputs";
-                    path(
-                        OPTION,
-                        Path::new(&asker.text(question, Some(text), check)?),
-                        cwd,
-                    )?
-                }
-                _ => default,
+            beside
+        };
+        let root = match self.given(OPTION, &self.args.derivatives_root)? {
+            Some(given) => given,
+            None => {
+                let question = "Where procedures write their outputs";
+                let check = |root: &Path| is_new(root).map(drop);
+                let root = self.ask_path(OPTION, question, Some(default), check)?;
+                root.unwrap_or_default()
             }
         };
-        if check(&root)? {
-            to_make.push(root.clone());
+        if is_new(&root)? {
+            self.to_make.push(root.clone());
         }
         Ok(root)
     }
@@ -330,36 +309,23 @@ impl Gatherer<'_> {
 
 /// Reads a path as the configuration does: `~` and `${VAR}` are expanded, a relative one belongs to the working
 /// directory.
-pub fn path(option: &'static str, given: &Path, cwd: &Path) -> Result<PathBuf, InitError> {
-    let value = |why: String, hint: Option<String>| InitError::Value {
-        option,
-        value: given.display().to_string(),
-        why,
-        hint: hint.unwrap_or_else(|| "give a path".to_owned()),
+pub fn absolute(option: &'static str, given: &Path, cwd: &Path) -> Result<PathBuf, InitError> {
+    let value = |why: &str, hint: Option<String>| {
+        let text = format!("'{}': {why}", given.display().to_string().escape_debug());
+        InitError::wrong(
+            option,
+            text,
+            hint.unwrap_or_else(|| "give a path".to_owned()),
+        )
     };
     if given.as_os_str().is_empty() {
-        return Err(value("is empty".to_owned(), None));
+        return Err(value("is empty", None));
     }
     let Some(text) = given.to_str() else {
-        return Err(InitError::NotUtf8 {
-            key: option,
-            path: given.to_owned(),
-        });
+        let why = "is not UTF-8, which a configuration must be";
+        return Err(InitError::unfit_path(option, given, why));
     };
-    let expanded =
-        paths::expand(text, &sys::env).map_err(|error| value(error.to_string(), error.hint()))?;
+    let expanded = paths::expand(text, &sys::env);
+    let expanded = expanded.map_err(|error| value(&error.to_string(), error.hint()))?;
     Ok(paths::absolute(cwd, &expanded))
-}
-
-/// Reads a path that somebody types.
-fn typed(option: &'static str, answer: &str, cwd: &Path) -> Result<PathBuf, Rejected> {
-    path(option, Path::new(answer), cwd).map_err(told)
-}
-
-/// What is wrong with an answer, to somebody who typed no option.
-fn told(error: InitError) -> Rejected {
-    Rejected {
-        why: error.in_dialogue(),
-        instead: error.meant(),
-    }
 }

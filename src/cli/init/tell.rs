@@ -6,16 +6,13 @@ use crate::base::shell;
 use crate::cli::output::Printer;
 use crate::model::config::Config;
 use crate::model::job::ExecutorKind;
-use crate::setup::catalogue::App;
-use crate::setup::init;
-use crate::setup::init::NewFile;
 use crate::setup::init::error::shown;
-
-/// Where cron looks for commands by itself.
-const CRON_PATH: [&str; 2] = ["/usr/bin", "/bin"];
+use crate::setup::init::{self, NewFile};
+use crate::setup::{catalogue, place};
 
 /// Lists the catalogue.
-pub fn catalogue(apps: &[App], printer: &mut Printer) {
+pub fn catalogue(printer: &mut Printer) {
+    let apps = catalogue::apps();
     let width = apps.iter().map(|app| app.name.len()).max().unwrap_or(0);
     for app in apps {
         printer.line(&format!("{:<width$}  {}", app.name, app.about));
@@ -25,41 +22,21 @@ pub fn catalogue(apps: &[App], printer: &mut Printer) {
         }
         printer.line(&format!("{:<width$}  {}", "", app.docs));
     }
-    if apps.is_empty() {
-        printer.talk("the catalogue is empty");
-    }
 }
 
-/// Prints the configuration, and names the rest.
-pub fn would_write(files: &[NewFile], to_make: &[&Path], dir: &Path, printer: &mut Printer) {
-    if let Some(config) = files.first() {
-        printer.data(config.text.as_bytes());
-    }
-    listed("would write", "would make", files, to_make, dir, printer);
-}
-
-/// Names what is about to be written.
-pub fn plan(files: &[NewFile], to_make: &[&Path], dir: &Path, printer: &mut Printer) {
-    listed("file", "directory", files, to_make, dir, printer);
-}
-
-pub fn written(files: &[NewFile], to_make: &[&Path], dir: &Path, printer: &mut Printer) {
-    listed("wrote", "made", files, to_make, dir, printer);
-}
-
-fn listed(
-    file_word: &str,
-    directory_word: &str,
+/// Names directories and files, each with its word before it.
+pub fn listed(
+    [for_directory, for_file]: [&str; 2],
     files: &[NewFile],
-    to_make: &[&Path],
+    directories: &[&Path],
     dir: &Path,
     printer: &mut Printer,
 ) {
-    for path in to_make {
-        printer.talk(&format!("{directory_word} {}", shown(path)));
+    for path in directories {
+        printer.talk(&format!("{for_directory} {}", shown(path)));
     }
     for file in files {
-        printer.talk(&format!("{file_word} {}", shown(&dir.join(&file.path))));
+        printer.talk(&format!("{for_file} {}", shown(&dir.join(&file.path))));
     }
 }
 
@@ -69,10 +46,7 @@ pub fn next(dir: &Path, config: &Config, printer: &mut Printer) {
     let program = std::env::current_exe().ok();
     let for_cron = program
         .as_deref()
-        .filter(|path| {
-            let dir = path.parent();
-            !CRON_PATH.iter().any(|known| dir == Some(Path::new(known)))
-        })
+        .filter(|path| !path.parent().is_some_and(place::is_on_cron_path))
         .and_then(Path::to_str)
         .unwrap_or("snbb-scheduler");
     let command = |program: &str, rest: &[&str]| {

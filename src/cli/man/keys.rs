@@ -54,9 +54,13 @@ pub fn page() -> Vec<u8> {
 }
 
 fn tag(key: &Key) -> Vec<Inline> {
-    let mut tag = vec![bold(key.name), roman(": "), italic(plain(key.kind))];
-    if !key.default.is_empty() {
-        tag.push(roman(format!(" (default: {})", plain(key.default))));
+    let mut tag = vec![
+        bold(key.name),
+        roman(": "),
+        italic(plain(&key.kind.words())),
+    ];
+    if let Some(default) = key.default.words() {
+        tag.push(roman(format!(" (default: {})", plain(&default))));
     }
     tag
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::act::pass::MissingScripts;
-use crate::cli::monitor::first;
+use crate::base::text::{few, maybe, plural, plural_of};
 use crate::cli::views::RunSummary;
 use crate::cli::{Context, Printer};
 use crate::decide::reconcile::strays::Strays;
@@ -11,17 +11,14 @@ use crate::decide::request::{Prepared, Reduced};
 use crate::executor::ExecutorError;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::state::State;
-use crate::show::tables::plural;
 
 pub fn tell_strays(strays: &Strays, state: &State, context: &Context, printer: &mut Printer) {
     for (key, job) in &strays.adopt {
         printer.note(&format!("{key}: adopted its living job {}", job.id));
     }
     for (key, job) in &strays.doubled {
-        let own = state
-            .get(key)
-            .and_then(|row| row.job_id.as_ref())
-            .map_or_else(String::new, |id| format!(" beside job {id}"));
+        let own = state.get(key).and_then(|row| row.job_id.as_ref());
+        let own = maybe(" beside job ", own, "");
         printer.warning(&format!(
             "{key}: a second job, {}, is alive{own}; one of them should go: {}",
             job.id,
@@ -138,14 +135,17 @@ pub(super) fn tell_left_over(
         .iter()
         .map(|(subject, session)| format!("{subject} {session}").trim_end().to_owned())
         .collect();
-    let are = match names.len() {
-        0 => return,
-        1 => "1 session on record is".to_owned(),
-        count => format!("{count} sessions on record are"),
-    };
+    if names.is_empty() {
+        return;
+    }
+    let are = plural_of(
+        names.len(),
+        "session on record is",
+        "sessions on record are",
+    );
     printer.note(&format!(
         "{are} gone from the data: {} (renamed?)",
-        first(&names)
+        few(&names, 3)
     ));
 }
 

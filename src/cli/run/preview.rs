@@ -3,9 +3,9 @@
 use polars::prelude::DataFrame;
 
 use crate::base::shell;
+use crate::base::text::few;
 use crate::cli::error::Failure;
 use crate::cli::output::{Format, Printer, Verbosity};
-use crate::cli::unknown::few;
 use crate::decide::request::{Batch, Prepared};
 use crate::executor::{Executor, JobRequest};
 use crate::model::job::ExecutorKind;

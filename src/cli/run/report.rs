@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::act::submit::{Halt, HeldBy, Submitted};
 use crate::base::exit::Exit;
+use crate::base::text::{and_more, few, plural_of};
 use crate::cli::Printer;
-use crate::cli::monitor::first;
 use crate::cli::views::RunSummary;
 use crate::decide::manifest::Due;
 use crate::decide::request::Prepared;
@@ -39,10 +39,7 @@ pub(super) fn report<'a>(
         exit = Exit::Refused;
     }
     for retry in &submitted.refused_retries {
-        let more = match retry.count {
-            1 => String::new(),
-            count => format!(" (and {} more)", count - 1),
-        };
+        let more = and_more(retry.count, 1);
         printer.warning(&format!(
             "{}{more}: the next attempt was refused: {}",
             retry.key, retry.message
@@ -93,9 +90,7 @@ pub(super) fn report<'a>(
     }
     if let Some(error) = &submitted.unsaved {
         printer.error(&error.to_string());
-        if let Some(hint) = error.hint() {
-            printer.hint(&hint);
-        }
+        printer.hints(error.hint());
         let sent = submitted.accepted.len() + submitted.in_doubt.len();
         if sent > 0 && !matches!(error, StateError::Shared { .. }) {
             printer.note(&format!(
@@ -134,13 +129,9 @@ fn tell_missing_outputs<'a>(
             .filter(|(key, _)| due.get(key) == Some(&Some(cause)))
             .map(|(key, _)| key.to_string())
             .collect();
-        let words = if again.len() == 1 { one } else { several };
         if !again.is_empty() {
-            printer.news(&format!(
-                "{} {words}: submitted again ({})",
-                again.len(),
-                first(&again)
-            ));
+            let tasks = plural_of(again.len(), one, several);
+            printer.news(&format!("{tasks}: submitted again ({})", few(&again, 3)));
         }
     }
 }
@@ -202,9 +193,7 @@ fn report_stop(
         Halt::Journal(error) => {
             held_back("the journal could not be written");
             printer.error(&without_intent(error));
-            if let Some(hint) = error.hint() {
-                printer.hint(&hint);
-            }
+            printer.hints(error.hint());
             Exit::Error
         }
         // Why is told with what could not be saved.

@@ -1,6 +1,6 @@
 use super::*;
 
-fn known<'a>(near: &'a [(String, String)]) -> Known<'a> {
+fn known() -> Known<'static> {
     Known {
         sessions: [
             ("sub-0001", "ses-01"),
@@ -8,25 +8,19 @@ fn known<'a>(near: &'a [(String, String)]) -> Known<'a> {
             ("sub-0002", "ses-01"),
         ]
         .into(),
-        near,
         place: "in the study",
         is_partial: false,
-        procedures: vec!["fmriprep"],
     }
 }
 
 #[test]
 fn what_is_not_there_is_named_with_what_may_have_been_meant() {
-    let near = [
-        ("0003".to_owned(), "sub-0003".to_owned()),
-        ("sub-0002/ses_5".to_owned(), "ses-5".to_owned()),
-    ];
     for (subjects, sessions, message, hint) in [
         (
             "99",
             "",
             "there is no subject sub-99 in the study",
-            "`snbb-scheduler session-status`",
+            "lists the subjects",
         ),
         (
             "sub-1",
@@ -38,7 +32,7 @@ fn what_is_not_there_is_named_with_what_may_have_been_meant() {
             "9*",
             "",
             "no subject in the study matches sub-9*",
-            "session-status",
+            "lists the subjects",
         ),
         (
             "1",
@@ -59,18 +53,6 @@ fn what_is_not_there_is_named_with_what_may_have_been_meant() {
             "its sessions are ses-01",
         ),
         (
-            "0002",
-            "5",
-            "there is no session ses-5 of sub-0002 in the study",
-            "the directory sub-0002/ses_5 was left alone",
-        ),
-        (
-            "0002",
-            "ses_5",
-            "there is no session ses-ses_5 of sub-0002 in the study",
-            "the directory sub-0002/ses_5 was left alone",
-        ),
-        (
             "0001",
             "5",
             "there is no session ses-5 of sub-0001 in the study",
@@ -81,18 +63,6 @@ fn what_is_not_there_is_named_with_what_may_have_been_meant() {
             "0003",
             "there is no session ses-0003 of sub-0002 in the study",
             "its sessions are ses-01",
-        ),
-        (
-            "0002",
-            "05",
-            "there is no session ses-05 of sub-0002 in the study",
-            "the directory sub-0002/ses_5 was left alone",
-        ),
-        (
-            "0001",
-            "fmripre",
-            "there is no session ses-fmripre of sub-0001 in the study",
-            "did you mean the procedure fmriprep?",
         ),
         (
             "",
@@ -113,17 +83,17 @@ fn what_is_not_there_is_named_with_what_may_have_been_meant() {
                 .into_iter()
                 .collect()
         };
-        let refused = known(&near).refuse(&values(subjects), &values(sessions));
+        let refused = known().refuse(&values(subjects), &values(sessions));
         let refused = refused.unwrap_err();
         assert_eq!(refused.to_string(), message);
-        assert!(refused.hints()[0].contains(hint), "{refused:?}");
+        assert!(refused.hint().unwrap().contains(hint), "{refused:?}");
     }
 }
 
 #[test]
 fn d19_what_may_be_there_is_not_refused() {
     let values = |text: &str| vec![text.to_owned()];
-    let all = known(&[]);
+    let all = known();
     assert!(all.refuse(&[], &[]).is_ok());
     assert!(all.refuse(&values("0001"), &values("02")).is_ok());
     assert!(all.refuse(&values("*"), &values("0*")).is_ok());
@@ -131,7 +101,7 @@ fn d19_what_may_be_there_is_not_refused() {
         [(true, vec![("sub-1", "")]), (false, vec![])].map(|(is_partial, sessions)| Known {
             is_partial,
             sessions,
-            ..known(&[])
+            ..known()
         });
     assert!(some.refuse(&values("99"), &[]).is_ok());
     assert!(none.refuse(&values("99"), &[]).is_ok());

@@ -1,9 +1,9 @@
 //! What a `run` found and did, in figures.
 
+use crate::base::text::plural;
 use crate::cli::output::Printer;
 use crate::decide::manifest::{Decision, Manifest, Skip};
 use crate::show::tables;
-use crate::show::tables::plural;
 
 /// Holds the figures of a `run`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -3,12 +3,17 @@
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
 
-use super::super::paths;
+use super::super::keys::Kind;
+use super::super::keys::kind::bound;
 use super::super::problem::quote;
+use super::super::{duration, paths};
 use super::Value;
 use crate::config::tree::NodeValue;
 use crate::model::bids::near;
+use crate::model::procedure::{MemSize, TimeLimit};
 
 impl<'a> Value<'a> {
     /// Returns the text of a single value, as it is written.
@@ -57,6 +62,11 @@ impl<'a> Value<'a> {
         })
     }
 
+    /// Reads any single value.
+    pub(crate) fn scalar(&self) -> Option<String> {
+        self.raw("a text").map(str::to_owned)
+    }
+
     /// Reads a text without blanks, as Slurm's names are.
     pub(crate) fn word(&self) -> Option<String> {
         let text = self.text()?;
@@ -67,20 +77,32 @@ impl<'a> Value<'a> {
         Some(text)
     }
 
-    /// Reads one of some words.
-    pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
-        let names: Vec<String> = choices.iter().map(|(name, _)| quote(name)).collect();
+    /// The form of one value: of a list, that of its entries.
+    fn item_kind(&self) -> Kind {
+        match self.kind {
+            Kind::List(item) => *item,
+            kind => kind,
+        }
+    }
+
+    /// Reads one of the words of its key.
+    pub(crate) fn choice<T: FromStr>(&self) -> Option<T> {
+        let words = match self.item_kind() {
+            Kind::Choice(words) => words,
+            _ => &[],
+        };
+        let names: Vec<String> = words.iter().map(|word| quote(word)).collect();
         let wanted = format!("one of {}", names.join(", "));
         let text = self.raw(&wanted)?;
-        let found = choices.iter().find(|(name, _)| *name == text);
-        if found.is_none() {
+        if !words.contains(&text) {
             let message = format!("{} is not {wanted}", quote(text));
-            match near::nearest(text, choices.iter().map(|(name, _)| *name)) {
+            match near::nearest(text, words.iter().copied()) {
                 Some(name) => self.problem_with(message, format!("did you mean '{name}'?")),
                 None => self.problem(message),
             }
+            return None;
         }
-        found.map(|(_, value)| *value)
+        text.parse().ok()
     }
 
     /// Reads yes or no in the words of YAML 1.1, with or without quotes.
@@ -94,8 +116,12 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Reads a whole number. One with a leading zero is refused: YAML 1.1 takes it as octal.
-    pub(crate) fn whole<T: TryFrom<u64>>(&self, least: u64, most: u64) -> Option<T> {
+    /// Reads a whole number within the bounds of its key. One with a leading zero is refused: YAML 1.1 takes it as octal.
+    pub(crate) fn whole<T: TryFrom<u64>>(&self) -> Option<T> {
+        let (least, most) = match self.item_kind() {
+            Kind::Whole { least, most } => (least, most),
+            _ => (0, u64::MAX),
+        };
         self.parse("a number", |text| {
             let digits = text.strip_prefix('+').unwrap_or(text);
             let well_formed = !digits.is_empty()
@@ -105,13 +131,65 @@ impl<'a> Value<'a> {
             let number = number.filter(|n| (least..=most).contains(n));
             number.and_then(|n| T::try_from(n).ok()).ok_or_else(|| {
                 let quoted = quote(text);
-                if most >= u64::from(u32::MAX) {
-                    format!("{quoted} is not a whole number of at least {least}")
-                } else {
-                    format!("{quoted} is not a whole number from {least} to {most}")
+                match bound(most) {
+                    None => format!("{quoted} is not a whole number of at least {least}"),
+                    Some(most) => format!("{quoted} is not a whole number from {least} to {most}"),
                 }
             })
         })
+    }
+
+    /// Reads a number from 1, by which something is multiplied.
+    pub(crate) fn factor(&self) -> Option<f64> {
+        // One above this is a slip of the pen.
+        const GREATEST: f64 = 100.0;
+        self.parse("a number such as 1.5", |text| {
+            let number = text.parse().ok();
+            number
+                .filter(|factor| (1.0..=GREATEST).contains(factor))
+                .ok_or_else(|| format!("{} is not a number from 1 to {GREATEST}", quote(text)))
+        })
+    }
+
+    pub(crate) fn percent(&self) -> Option<f64> {
+        self.parse("a percentage such as 10%", |text| {
+            let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+            let number = number.parse().ok();
+            number
+                .filter(|percent| (0.0..=100.0).contains(percent))
+                .ok_or_else(|| format!("{} is not a percentage from 0% to 100%", quote(text)))
+        })
+    }
+
+    pub(crate) fn hours(&self) -> Option<Duration> {
+        self.parse("a number of hours", |text| {
+            let hours = duration::parse(&format!("{text}h"));
+            hours.map_err(|_| format!("{} is not a number of hours", quote(text)))
+        })
+    }
+
+    pub(crate) fn duration(&self) -> Option<Duration> {
+        self.parse("a duration such as 10m", duration::parse)
+    }
+
+    /// Reads a number of bytes.
+    pub(crate) fn size(&self) -> Option<u64> {
+        self.parse("a size such as 64M", size)
+    }
+
+    pub(crate) fn memory(&self) -> Option<MemSize> {
+        // Other keys take 0 for all memory of a node.
+        if self.key == "slurm_mem" && self.is_plain("0") {
+            self.warn(
+                "0 is taken as \"none\", as the Python program did; write \"0\" for the whole node",
+            );
+            return None;
+        }
+        self.parse("a memory size such as 32G", MemSize::parse)
+    }
+
+    pub(crate) fn time(&self) -> Option<TimeLimit> {
+        self.parse("a time limit such as 12:00:00", TimeLimit::parse)
     }
 
     /// Reads a path, expands and completes it.
@@ -133,6 +211,62 @@ impl<'a> Value<'a> {
                 self.context.problem(remark);
                 None
             }
+        }
+    }
+}
+
+/// Reads bytes, or a number with `K`, `M`, `G`, `T` in powers of 1024.
+fn size(text: &str) -> Result<u64, String> {
+    let error = || {
+        let quoted = quote(text);
+        format!("{quoted} is not a size: a whole number of bytes, or one with K, M, G or T")
+    };
+    let upper = text.to_ascii_uppercase();
+    let bare = upper
+        .strip_suffix("IB")
+        .or_else(|| upper.strip_suffix('B'))
+        .unwrap_or(&upper);
+    let units = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
+    let (digits, shift) = units
+        .iter()
+        .find_map(|(unit, shift)| Some((bare.strip_suffix(*unit)?, *shift)))
+        .unwrap_or((&upper, 0));
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(error());
+    }
+    let number: u64 = digits.parse().map_err(|_| error())?;
+    number.checked_mul(1 << shift).ok_or_else(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_bytes_or_powers_of_1024() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("10", 10),
+            ("10K", 10 << 10),
+            ("1m", 1 << 20),
+            ("2GB", 2 << 30),
+            ("1MiB", 1 << 20),
+        ] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for bad in [
+            "",
+            "K",
+            "-1",
+            "1.5M",
+            "10 K",
+            "1X",
+            "1B",
+            "99999999T",
+            "KB",
+            "1_0",
+        ] {
+            assert!(size(bad).is_err(), "{bad}");
         }
     }
 }

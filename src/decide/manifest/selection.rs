@@ -3,6 +3,7 @@
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::model::bids::{SessionLabel, SubjectLabel, near};
+use crate::model::state::TaskKey;
 
 /// Says which tasks a command is about. Nothing given: all.
 #[derive(Debug, Clone, Default)]
@@ -65,6 +66,10 @@ impl Selection {
     /// True if nothing was selected, which means everything.
     pub fn is_everything(&self) -> bool {
         self.subjects.is_empty() && self.sessions.is_empty() && self.procedures.is_empty()
+    }
+
+    pub fn contains_key(&self, key: &TaskKey) -> bool {
+        self.contains(&key.subject, &key.session, &key.procedure)
     }
 
     /// A task without a session (subject scope) is not touched by `--session`, unless a session

@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::decide::manifest::retry::{asked_mem, asked_time};
 use crate::model::config::Ceiling;
+use crate::model::procedure::options::Arguments;
 use crate::model::procedure::{MemSize, Procedure, Resources, RetryRule, TimeLimit, options};
 use crate::model::state::{RetryState, TaskRow};
 
@@ -48,8 +49,8 @@ pub(super) struct Failed<'a> {
     pub row: &'a TaskRow,
     /// What the rules have come to.
     pub state: &'a RetryState,
-    /// The words of the script's `#SBATCH` lines.
-    pub script: &'a [String],
+    /// The options in the script's `#SBATCH` lines.
+    pub script: &'a Arguments,
 }
 
 /// Returns what an attempt asks for. `failed`: if it is a retry by the rules.

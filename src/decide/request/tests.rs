@@ -85,7 +85,7 @@ fn prepared_by(
             attempt,
             last_reason: row.and_then(|row| row.reason),
             row,
-            script: &[],
+            script: &Arguments::default(),
             now: at(0),
             run_id: "run",
         },

@@ -343,21 +343,7 @@ fn rule_mark(config: &Config, procedure: &Procedure) -> u64 {
         format!("{:?}", config.qsirecon_spec),
     ];
     if let Required::Markers(markers) = &procedure.completion.required {
-        for Marker {
-            pattern,
-            min_size,
-            contains,
-            not_contains,
-            when,
-        } in markers
-        {
-            parts.extend([
-                pattern.as_str().to_owned(),
-                min_size.to_string(),
-                format!("{contains:?} {not_contains:?}"),
-                format!("{:?}", when.as_ref().map(|when| when.as_str())),
-            ]);
-        }
+        parts.extend(markers.iter().flat_map(Marker::parts));
     }
     let forbidden = procedure.completion.forbid.iter();
     parts.extend(forbidden.map(|pattern| format!("not {}", pattern.as_str())));

@@ -5,19 +5,7 @@
 
 use std::borrow::Cow;
 
-use crate::model::procedure::options::SHORT_WITH_VALUE;
-
-/// Options with which sbatch does not answer as it must, or the job is not found again: long name, short letter, what happens.
-const UNFIT: [(&str, Option<char>, &str); 8] = [
-    ("wait", Some('W'), "sbatch would wait for the job's end"),
-    ("quiet", Some('Q'), "sbatch would not tell the job id"),
-    ("test-only", None, "sbatch would submit nothing"),
-    ("help", Some('h'), "sbatch would submit nothing"),
-    ("usage", None, "sbatch would submit nothing"),
-    ("version", Some('V'), "sbatch would submit nothing"),
-    ("uid", None, "jobs are looked for among the user's own"),
-    ("gid", None, "jobs are looked for among the user's own"),
-];
+use crate::model::procedure::options::{Arguments, Class};
 
 /// Is one `#SBATCH` line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,49 +64,28 @@ impl Line<'_> {
     }
 }
 
-/// Returns the first option that keeps sbatch from answering as it must, if there is one.
-pub fn unfit(script: &[u8]) -> Option<Unfit> {
-    // True if the word before is an option whose value this word is.
-    let mut is_value = false;
-    for line in lines(script) {
-        for word in line.words() {
-            let Some(option) = word.strip_prefix('-').filter(|rest| !rest.is_empty()) else {
-                is_value = false;
-                continue;
-            };
-            let found = match option.strip_prefix('-') {
-                // What follows a long option may be its value, but an option is not taken for one.
-                Some(long) => {
-                    is_value = false;
-                    let long = long.split('=').next().unwrap_or(long);
-                    UNFIT.iter().find(|(name, ..)| is_long(long, name))
-                }
-                None if std::mem::take(&mut is_value) => None,
-                None => {
-                    let end = option.find(|c| SHORT_WITH_VALUE.contains(c));
-                    is_value = end.is_some_and(|at| at + 1 == option.len());
-                    let letters = option.get(..end.unwrap_or(option.len())).unwrap_or(option);
-                    UNFIT
-                        .iter()
-                        .find(|(_, short, _)| short.is_some_and(|c| letters.contains(c)))
-                }
-            };
-            if let Some((_, _, why)) = found {
-                return Some(Unfit {
-                    line: line.number,
-                    option: word,
-                    why,
-                });
-            }
-        }
-    }
-    None
+/// Returns the options that sbatch takes from a script, each with the number of its line.
+pub fn options(script: &[u8]) -> Arguments {
+    let words = |line: Line<'_>| {
+        line.words()
+            .into_iter()
+            .map(move |word| (line.number, word))
+    };
+    Arguments::parse(lines(script).flat_map(words))
 }
 
-/// getopt_long(3) takes any beginning of a name that is the only one with it. Those that begin like
-/// `wait` begin like others too; of the rest, beginnings of four letters are their own.
-fn is_long(option: &str, name: &str) -> bool {
-    option == name || name != "wait" && option.len() >= 4 && name.starts_with(option)
+/// Returns the first option that keeps sbatch from answering as it must, or its job from being found, if there is one.
+pub fn unfit(script: &[u8]) -> Option<Unfit> {
+    options(script)
+        .iter()
+        .find_map(|argument| match argument.option?.class {
+            Class::Unfit(why) => Some(Unfit {
+                line: argument.at,
+                option: argument.word.clone(),
+                why,
+            }),
+            _ => None,
+        })
 }
 
 fn is_header(line: &[u8]) -> bool {
@@ -207,6 +174,39 @@ mod tests {
             assert!(unfit.is_none_or(|unfit| unfit.line == 2));
         }
         assert_eq!(unfit(b"#!/bin/sh\necho\n#SBATCH --wait\n"), None);
+    }
+
+    #[test]
+    fn options_are_read_in_every_spelling() {
+        let script = b"#!/bin/bash\n#SBATCH --mem=4G -p long\n#SBATCH -t 1:00:00 --array 1-5\n#SBATCH -a1-5 -H\n\
+            #SBATCH -J -p --nice=-a --mem-per-cpu=1G\ntrue\n#SBATCH -p late\n";
+        let found: Vec<(usize, &str, String)> = options(script)
+            .iter()
+            .map(|argument| {
+                let name = argument.option.map_or("", |option| option.long);
+                (
+                    argument.at,
+                    name,
+                    argument.value.clone().unwrap_or_default(),
+                )
+            })
+            .collect();
+        let expected = [
+            (2, "mem", "4G"),
+            (2, "partition", "long"),
+            (3, "time", "1:00:00"),
+            (3, "array", "1-5"),
+            (4, "array", "1-5"),
+            (4, "hold", ""),
+            (5, "job-name", "-p"),
+            (5, "nice", "-a"),
+            (5, "mem-per-cpu", "1G"),
+        ];
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|(line, name, value)| (*line, *name, (*value).to_owned()))
+            .collect();
+        assert_eq!(found, expected);
     }
 
     proptest! {

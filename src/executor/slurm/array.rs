@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use super::client::SlurmExecutor;
 use super::sbatch_line::Line;
 use crate::executor::array::{files, wrapper};
-use crate::executor::script::{Script, header_words};
+use crate::executor::script::{Script, header_of};
 use crate::executor::slurm::client::home::setting;
 use crate::executor::{ArrayJob, ExecutorError, JobRequest, Submission};
 
@@ -42,7 +42,7 @@ impl SlurmExecutor {
             arguments: &[],
         };
         let script = self.look_for_script(&first.script);
-        let header = script.map(|path| header_words(&path)).unwrap_or_default();
+        let header = script.map(|path| header_of(&path)).unwrap_or_default();
         line.argv(first, sbatch, array.dir.join(wrapper::WRAPPER), &header)
     }
 

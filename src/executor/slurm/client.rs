@@ -19,7 +19,7 @@ use super::sbatch_line::Line;
 use super::time_left::TimeLeft;
 use super::{identity, parse, sbatch_answer};
 use crate::base::sys;
-use crate::executor::script::{check_header, find_script, header_words};
+use crate::executor::script::{check_header, find_script, header_of};
 use crate::executor::slurm::client::home::Home;
 use crate::executor::slurm::client::query::{IDS_PER_CALL, cluster_option, clusters};
 use crate::executor::{
@@ -159,7 +159,7 @@ impl SlurmExecutor {
         let sbatch = self.commands.find("sbatch").map_err(told)?;
         let script = self.find_script(&request.script).map_err(told)?;
         make_log_dir(request)?;
-        let header = header_words(&script);
+        let header = header_of(&script);
         let argv = Line::of(request).argv(request, sbatch, script, &header);
         self.send(&argv, &request.env)
     }
@@ -209,7 +209,7 @@ impl Executor for SlurmExecutor {
         let script = self
             .find_script(&request.script)
             .unwrap_or_else(|_| PathBuf::from(&request.script));
-        let header = header_words(&script);
+        let header = header_of(&script);
         texts(Line::of(request).argv(request, self.find_sbatch(), script, &header))
     }
 

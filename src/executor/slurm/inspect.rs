@@ -13,7 +13,7 @@ use super::command::{End, one_line};
 use super::sbatch_answer;
 use super::sbatch_line::Line;
 use crate::base::sys;
-use crate::executor::script::header_words;
+use crate::executor::script::header_of;
 use crate::executor::slurm::client::home::Home;
 use crate::executor::{
     Answer, Executor as _, ExecutorError, JobReport, JobRequest, Question, Refusal, Submission,
@@ -168,7 +168,7 @@ impl SlurmExecutor {
             }
             Err(error) => return Tried::Unclear(error.to_string()),
         };
-        let header = header_words(&script);
+        let header = header_of(&script);
         let mut argv = Line::of(request).argv(request, sbatch, script, &header);
         argv.insert(1, OsString::from("--test-only"));
         let Some(limit) = self.time.for_submission() else {

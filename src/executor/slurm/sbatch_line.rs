@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::executor::JobRequest;
 use crate::model::job::JobTag;
-use crate::model::procedure::options;
+use crate::model::procedure::options::{self, Arguments};
 
 /// Holds what differs between the command lines of a single job and of an array.
 pub(super) struct Line<'a> {
@@ -38,7 +38,7 @@ impl<'a> Line<'a> {
         request: &JobRequest,
         sbatch: PathBuf,
         script: PathBuf,
-        header: &[String],
+        header: &Arguments,
     ) -> Vec<OsString> {
         let tag = JobTag {
             project: request.project.clone(),
@@ -46,22 +46,19 @@ impl<'a> Line<'a> {
         };
         let resources = &request.resources;
         let mut sbatch_args = resources.sbatch_args.clone();
-        let comment = options::take_comment(&mut sbatch_args, header);
+        let comment = sbatch_args.value("comment").or(header.value("comment"));
+        let comment = comment.map(|text| beside(&tag, text));
+        sbatch_args.remove("comment");
         let mut argv: Vec<OsString> = vec![sbatch.into(), "--parsable".into()];
         // The first one is found in accounting's SubmitLine; the last one is the job's comment.
         push(&mut argv, "comment", Some(&tag));
-        push(
-            &mut argv,
-            "comment",
-            comment.map(|text| beside(&tag, &text)),
-        );
+        push(&mut argv, "comment", comment);
         push(&mut argv, "export", Some(export(request, header)));
-        push(&mut argv, "partition", resources.partition.as_ref());
-        push(&mut argv, "account", resources.account.as_ref());
+        for (name, value) in resources.named() {
+            push(&mut argv, name, Some(value));
+        }
         push(&mut argv, "job-name", Some(self.job_name));
         push(&mut argv, "array", self.array.as_ref());
-        push(&mut argv, "mem", resources.mem.as_ref());
-        push(&mut argv, "cpus-per-task", resources.cpus_per_task.as_ref());
         if let Some(dir) = &request.log_dir {
             for (name, ending) in [("output", "out"), ("error", "err")] {
                 let mut option = OsString::from(format!("--{name}="));
@@ -69,13 +66,10 @@ impl<'a> Line<'a> {
                 argv.push(option);
             }
         }
-        push(&mut argv, "time", resources.time.as_ref());
-        push(&mut argv, "qos", resources.qos.as_ref());
-        push(&mut argv, "gres", resources.gres.as_ref());
         if resources.no_requeue && !options::decide_requeue(header) {
             argv.push("--no-requeue".into());
         }
-        argv.extend(sbatch_args.iter().map(OsString::from));
+        argv.extend(sbatch_args.words().map(OsString::from));
         argv.push(script.into());
         argv.extend(self.arguments.iter().map(OsString::from));
         argv
@@ -95,17 +89,16 @@ fn beside(tag: &JobTag, comment: &str) -> String {
 }
 
 /// Returns which variables the job sees: all of the caller's, or those that the script names and our own.
-fn export(request: &JobRequest, header: &[String]) -> String {
-    let Some(wanted) = options::export(header) else {
+fn export(request: &JobRequest, header: &Arguments) -> String {
+    let Some(wanted) = header.value("export") else {
         return "ALL".to_owned();
     };
     let is = |name: &str, word: &str| name.trim().eq_ignore_ascii_case(word);
     if wanted.split(',').any(|name| is(name, "ALL")) {
-        return wanted;
+        return wanted.to_owned();
     }
-    let wanted = (!["", "NONE", "NIL"].iter().any(|word| is(&wanted, word))).then_some(wanted);
+    let wanted = (!["", "NONE", "NIL"].iter().any(|word| is(wanted, word))).then_some(wanted);
     let names: Vec<&str> = wanted
-        .as_deref()
         .into_iter()
         .chain(request.env.keys().map(String::as_str))
         .collect();
@@ -142,7 +135,8 @@ mod tests {
 
     /// The arguments for a task whose script has these `#SBATCH` options.
     fn arguments(sbatch_args: &[&str], header: &[&str]) -> Vec<String> {
-        let words = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
+        let words =
+            |list: &[&str]| -> Arguments { list.iter().map(|text| (*text).to_owned()).collect() };
         let mut request = prepared("prep", 1).request;
         request.submission_id = "id".to_owned();
         request.project = "study".to_owned();
@@ -150,7 +144,7 @@ mod tests {
         request.env = ["SNBB_SESSION", "SNBB_SUBJECT"]
             .map(|name| (name.to_owned(), "x".to_owned()))
             .into();
-        let header: Vec<String> = words(header);
+        let header = words(header);
         let argv = Line::of(&request).argv(&request, "sbatch".into(), "a.sh".into(), &header);
         let texts = argv.into_iter().map(|part| part.into_string().unwrap());
         texts.collect()
@@ -184,7 +178,7 @@ mod tests {
             (&["--requeue"], false),
             (&["--no-req"], false),
         ] {
-            let header: Vec<String> = header.iter().map(|text| (*text).to_owned()).collect();
+            let header: Arguments = header.iter().map(|text| (*text).to_owned()).collect();
             let argv = Line::of(&request).argv(&request, "sbatch".into(), "a.sh".into(), &header);
             assert_eq!(argv.contains(&OsString::from("--no-requeue")), is_passed);
         }

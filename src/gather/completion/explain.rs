@@ -1,10 +1,10 @@
 //! Why an output counts as complete, or why not: what each rule found, one by one, for people.
 //!
-//! Looks at every rule, where the probe stops at the first one that is not met, and so costs more: for
-//! `explain`, and for the tasks that a report goes into. Its verdict is the probe's.
+//! Listens to the probe's own evaluator, and has it look at every rule where it would stop at the first one that is not
+//! met. This costs more: it is for `explain`, and for the tasks that a report goes into.
 
-mod checks;
 mod nearest;
+mod notes;
 
 use std::path::Path;
 
@@ -12,14 +12,16 @@ use chrono::{DateTime, Utc};
 use rustix::fs::Stat;
 use serde::Serialize;
 
-use super::find;
-use super::probe::{Probe, SubjectProbe, weigh};
+use super::Completion;
+use super::probe::{
+    Observer, Outcome, Probe, Rule, SubjectProbe, Task, freesurfer, modified, qsirecon, size,
+    why_not,
+};
 use crate::gather::disk::Unreadable;
-use crate::gather::disk::listing::Dir;
-use crate::gather::disk::reader::{Reader, is_directory, is_regular};
+use crate::gather::disk::reader::Reader;
 use crate::model::bids::{SessionLabel, SubjectLabel};
-use crate::model::procedure::marker::{Marker, Pattern, Required};
-use crate::model::procedure::{Check, Procedure, ProcedureId};
+use crate::model::procedure::ProcedureId;
+use crate::model::procedure::marker::{Marker, Pattern};
 
 pub use nearest::Nearest;
 
@@ -123,145 +125,151 @@ impl Probe {
 impl Explainer<'_> {
     /// Judges each rule of a task; `session` is [`SessionLabel::none`] for subject scope.
     pub fn findings(&self, procedure: ProcedureId, session: &SessionLabel) -> Findings {
-        let Self { subject, most } = self;
-        let procedure = subject.probe.procedures().get(procedure);
-        let output = subject.output(procedure, session);
-        let required = match procedure.check {
-            Check::Freesurfer => checks::freesurfer(subject, procedure),
-            Check::Qsirecon => checks::qsirecon(subject, procedure, session),
-            Check::Markers => match &procedure.completion.required {
-                Required::NonEmptyDirectory => vec![directory(subject, *most, &output)],
-                Required::Markers(markers) => markers
-                    .iter()
-                    .map(|marker| required((subject, *most), marker, procedure, session, &output))
-                    .collect(),
-            },
+        let task = self.subject.task(procedure, session);
+        let mut collector = Collector {
+            most: self.most,
+            required: Vec::new(),
+            forbidden: Vec::new(),
+            finding: Finding::new(String::new()),
+            misses: Vec::new(),
         };
-        let patterns = procedure.completion.forbid.iter();
-        let forbidden: Vec<Finding> = patterns
-            .map(|pattern| forbidden(subject, *most, pattern, &output))
-            .collect();
+        let verdict = match self.subject.judge(&task, &mut collector) {
+            Completion::Complete => Verdict::Complete,
+            Completion::Incomplete => Verdict::Incomplete,
+            Completion::NotApplicable => Verdict::NotApplicable,
+            Completion::Unreadable(_) => Verdict::Unreadable,
+        };
         Findings {
-            verdict: verdict(&required, &forbidden),
-            directory: lossy(&output),
-            required,
-            forbidden,
+            verdict,
+            directory: lossy(&task.output),
+            required: collector.required,
+            forbidden: collector.forbidden,
         }
     }
 }
 
-/// Judges as the probe does: the first rule that is surely not met, or that cannot be judged, decides.
-fn verdict(required: &[Finding], forbidden: &[Finding]) -> Verdict {
-    let decides = |findings: &[Finding]| {
-        findings.iter().find_map(|finding| match finding.state {
-            FindingState::Missing | FindingState::Forbidden => Some(Verdict::Incomplete),
-            FindingState::Unreadable => Some(Verdict::Unreadable),
-            FindingState::Found | FindingState::NotNeeded | FindingState::Absent => None,
-        })
-    };
-    let is_excused = |finding: &Finding| finding.state == FindingState::NotNeeded;
-    if let Some(verdict) = decides(required) {
-        verdict
-    } else if required.iter().all(is_excused) {
-        Verdict::NotApplicable
-    } else {
-        decides(forbidden).unwrap_or(Verdict::Complete)
-    }
+/// Writes down what each rule finds.
+struct Collector {
+    most: usize,
+    required: Vec<Finding>,
+    forbidden: Vec<Finding>,
+    /// Of the rule that is being looked at.
+    finding: Finding,
+    /// What matches it and does not count.
+    misses: Vec<Match>,
 }
 
-fn directory(subject: &SubjectProbe<'_>, most: usize, output: &Path) -> Finding {
-    let mut finding = Finding::new(ANYTHING);
-    match subject.is_not_empty(output) {
-        Err(unreadable) => finding.unread(&unreadable),
-        Ok(false) => {
-            finding.state = FindingState::Missing;
-            finding.nearest = nearest::of_directory(&subject.listings, output);
-        }
-        Ok(true) => {
-            finding.state = FindingState::Found;
-            if let Dir::There(listing) = &*subject.listings.get(output) {
-                for entry in listing.iter().take(most) {
-                    finding.add(subject.reader(), &output.join(entry.name), None);
-                }
-                finding.count = listing.len();
-            }
-        }
+impl Observer for Collector {
+    fn begin(&mut self, _: &Rule<'_>) {
+        self.finding = Finding::new(String::new());
+        self.misses.clear();
     }
-    finding
-}
 
-fn required(
-    (subject, most): (&SubjectProbe<'_>, usize),
-    marker: &Marker,
-    procedure: &Procedure,
-    session: &SessionLabel,
-    output: &Path,
-) -> Finding {
-    let mut finding = Finding {
-        conditions: conditions(marker),
-        ..Finding::new(marker.pattern.as_str())
-    };
-    match subject.is_excused(marker, procedure, session) {
-        Ok(false) => {}
-        Ok(true) => {
-            finding.state = FindingState::NotNeeded;
-            let when = marker.when.as_ref().map_or("", Pattern::as_str);
-            let input = subject.input(procedure, session);
-            finding.note = Some(format!("nothing matches '{when}' in {}", input.display()));
-            return finding;
+    fn matched(
+        &mut self,
+        reader: &Reader,
+        path: &Path,
+        _: Option<&Stat>,
+    ) -> Result<bool, Unreadable> {
+        self.finding.count += 1;
+        if self.finding.matches.len() < KEPT {
+            self.finding.matches.push(describe(reader, path, None));
         }
-        Err(unreadable) => {
-            finding.unread(&unreadable);
-            return finding;
+        Ok(self.finding.count >= self.most)
+    }
+
+    fn missed(&mut self, reader: &Reader, rule: &Rule<'_>, path: &Path) {
+        if let Rule::Marker(marker) = rule
+            && self.misses.len() < KEPT
+        {
+            self.misses.push(describe(reader, path, Some(marker)));
         }
     }
-    let reader = subject.reader();
-    let mut misses: Vec<Match> = Vec::new();
-    let mut visit = |path: &Path, kind| {
-        if weigh(reader, marker, path, kind)?.counts() {
-            finding.add(reader, path, None);
-        } else if misses.len() < KEPT {
-            misses.push(describe(reader, path, Some(marker)));
-        }
-        Ok(finding.count >= most)
-    };
-    let searched = find::find(&subject.listings, output, &marker.pattern, &mut visit);
-    match searched {
-        _ if finding.count > 0 => finding.state = FindingState::Found,
-        Err(unreadable) => finding.unread(&unreadable),
-        Ok(_) => {
-            finding.state = FindingState::Missing;
-            finding.matches = misses;
+
+    fn end(
+        &mut self,
+        subject: &SubjectProbe<'_>,
+        task: &Task<'_>,
+        rule: &Rule<'_>,
+        outcome: &Result<Outcome, Unreadable>,
+    ) {
+        let mut finding = Finding {
+            rule: name(rule, subject, task),
+            conditions: match rule {
+                Rule::Marker(marker) => marker.conditions(),
+                _ => Vec::new(),
+            },
+            ..std::mem::replace(&mut self.finding, Finding::new(String::new()))
+        };
+        let is_forbidden = matches!(rule, Rule::Forbidden(_));
+        finding.state = match outcome {
+            Err(_) => FindingState::Unreadable,
+            Ok(Outcome::Excused) => FindingState::NotNeeded,
+            Ok(Outcome::Found) if is_forbidden => FindingState::Forbidden,
+            Ok(Outcome::Found) => FindingState::Found,
+            Ok(Outcome::Missing) if is_forbidden => FindingState::Absent,
+            Ok(Outcome::Missing) => FindingState::Missing,
+        };
+        finding.note = notes::note(subject, task, rule, outcome);
+        if finding.state == FindingState::Missing {
+            finding.matches = std::mem::take(&mut self.misses);
             if finding.matches.is_empty() {
-                finding.nearest = nearest::of(&subject.listings, output, &marker.pattern);
+                finding.nearest = nearest(subject, task, rule, &finding.rule);
+            }
+        }
+        match is_forbidden {
+            true => self.forbidden.push(finding),
+            false => self.required.push(finding),
+        }
+    }
+
+    fn is_thorough(&self) -> bool {
+        true
+    }
+}
+
+/// The rule in words: a pattern as configured, or the files of a built-in check.
+fn name(rule: &Rule<'_>, subject: &SubjectProbe<'_>, task: &Task<'_>) -> String {
+    match rule {
+        Rule::Anything => ANYTHING.to_owned(),
+        Rule::Marker(marker) => marker.pattern.as_str().to_owned(),
+        Rule::Forbidden(pattern) => pattern.as_str().to_owned(),
+        Rule::Images(_) => "anat/*_T1w.nii.gz".to_owned(),
+        Rule::Run(run) => format!("{run}/{}", freesurfer::DONE),
+        Rule::TimePoints { template, .. } => format!("{template}/{}", freesurfer::TIME_POINTS),
+        Rule::Report(suffix) => {
+            let html = qsirecon::html_name(subject, task.session);
+            match suffix {
+                Some(suffix) => format!("derivatives/qsirecon-{suffix}/{html}"),
+                None => format!("derivatives/*/{html}"),
             }
         }
     }
-    finding
 }
 
-fn forbidden(subject: &SubjectProbe<'_>, most: usize, pattern: &Pattern, output: &Path) -> Finding {
-    let mut finding = Finding::new(pattern.as_str());
-    let reader = subject.reader();
-    let mut visit = |path: &Path, kind| {
-        if find::is_there(reader, path, kind)? {
-            finding.add(reader, path, None);
+/// Says how far the way to what is missing leads.
+fn nearest(
+    subject: &SubjectProbe<'_>,
+    task: &Task<'_>,
+    rule: &Rule<'_>,
+    name: &str,
+) -> Option<Nearest> {
+    let listings = &subject.listings;
+    match rule {
+        Rule::Anything => nearest::of_directory(listings, &task.output),
+        Rule::Marker(marker) => nearest::of(listings, &task.output, &marker.pattern),
+        Rule::Images(_) | Rule::Forbidden(_) => None,
+        Rule::Run(_) | Rule::TimePoints { .. } | Rule::Report(_) => {
+            let pattern = Pattern::parse(name).ok()?;
+            nearest::of(listings, &subject.top(task), &pattern)
         }
-        Ok(finding.count >= most)
-    };
-    let searched = find::find(&subject.listings, output, pattern, &mut visit);
-    match searched {
-        _ if finding.count > 0 => finding.state = FindingState::Forbidden,
-        Err(unreadable) => finding.unread(&unreadable),
-        Ok(_) => finding.state = FindingState::Absent,
     }
-    finding
 }
 
 impl Finding {
-    fn new(rule: &str) -> Self {
+    fn new(rule: String) -> Self {
         Self {
-            rule: rule.to_owned(),
+            rule,
             conditions: Vec::new(),
             state: FindingState::Missing,
             matches: Vec::new(),
@@ -270,87 +278,18 @@ impl Finding {
             note: None,
         }
     }
-
-    fn add(&mut self, reader: &Reader, path: &Path, marker: Option<&Marker>) {
-        self.count += 1;
-        if self.matches.len() < KEPT {
-            self.matches.push(describe(reader, path, marker));
-        }
-    }
-
-    fn unread(&mut self, unreadable: &Unreadable) {
-        self.state = FindingState::Unreadable;
-        self.matches.clear();
-        let path = unreadable.path.display();
-        self.note = Some(format!("{path}: {}", unreadable.error));
-    }
-}
-
-/// Says what a match must be. `min_size` 1 is what a glob asks for by itself.
-fn conditions(marker: &Marker) -> Vec<String> {
-    let size = match marker.min_size {
-        0 => None,
-        1 => Some("not empty".to_owned()),
-        size => Some(format!("{size} bytes at least")),
-    };
-    let text = |word: &str, text: &Option<String>| {
-        let text = text.as_deref()?;
-        Some(format!("{word} '{text}'"))
-    };
-    [
-        size,
-        text("holds", &marker.contains),
-        text("does not hold", &marker.not_contains),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
 }
 
 /// Describes a match. `marker`: the one for which it does not count.
 fn describe(reader: &Reader, path: &Path, marker: Option<&Marker>) -> Match {
     let stat = reader.stat(path).ok().flatten();
-    let size = stat
-        .as_ref()
-        .filter(|stat| !is_directory(stat))
-        .and_then(|stat| u64::try_from(stat.st_size).ok());
+    let size = stat.as_ref().and_then(size);
     Match {
         path: lossy(path),
         size,
         modified: stat.as_ref().and_then(modified),
-        problem: marker.map(|marker| problem(marker, stat.as_ref(), size)),
+        problem: marker.map(|marker| why_not(marker, stat.as_ref())),
     }
-}
-
-fn problem(marker: &Marker, stat: Option<&Stat>, size: Option<u64>) -> String {
-    if stat.is_none() {
-        return "is a link that leads nowhere".to_owned();
-    }
-    let Some(size) = size else {
-        return "is a directory".to_owned();
-    };
-    if !stat.is_some_and(is_regular) {
-        return "is no regular file".to_owned();
-    }
-    if size < marker.min_size {
-        return match (size, marker.min_size) {
-            (0, _) => "is empty".to_owned(),
-            (_, least) => format!("has {size} bytes, {least} are needed"),
-        };
-    }
-    match (&marker.contains, &marker.not_contains) {
-        (Some(wanted), None) => format!("does not hold '{wanted}'"),
-        (None, Some(unwanted)) => format!("holds '{unwanted}'"),
-        (Some(wanted), Some(unwanted)) => {
-            format!("does not hold '{wanted}', or holds '{unwanted}'")
-        }
-        (None, None) => "does not count".to_owned(),
-    }
-}
-
-fn modified(stat: &Stat) -> Option<DateTime<Utc>> {
-    let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
-    DateTime::from_timestamp(stat.st_mtime, nanoseconds)
 }
 
 fn lossy(path: &Path) -> String {

@@ -1,11 +1,13 @@
 //! Judging tasks by what the disk shows, with as few calls to the file system as possible.
 //!
-//! A [`Probe`] serves one pass: what it has read it does not read again. Evaluation is lazy: the
+//! A [`Probe`] serves one pass: what it has read it does not read again. Evaluation ([`judge`]) is lazy: the
 //! first marker that is surely missing answers, and nothing is read before it is asked for.
 
 pub mod freesurfer;
+mod judge;
 mod memory;
 pub mod qsirecon;
+mod rule;
 mod weigh;
 
 use std::cell::RefCell;
@@ -14,17 +16,16 @@ use std::path::{Path, PathBuf};
 use chrono::{DateTime, Utc};
 
 use memory::{Answers, Kept, Memory};
-pub(super) use weigh::{Newest, Weight, weigh};
+pub(super) use rule::{Observer, Outcome, Rule};
+use weigh::Newest;
+pub(super) use weigh::{modified, size, why_not};
 
-use super::{Completion, Completions, SubjectCompletions, find};
+use super::{Completion, Completions, SubjectCompletions};
 use crate::gather::completion::probe::qsirecon::SpecError;
-use crate::gather::disk::Unreadable;
 use crate::gather::disk::cached::{Listings, SharedListings};
-use crate::gather::disk::listing::Dir;
 use crate::gather::disk::reader::Reader;
 use crate::model::bids::{SessionLabel, SubjectLabel};
 use crate::model::config::Config;
-use crate::model::procedure::marker::{CompletionRule, Marker, Required};
 use crate::model::procedure::{Check, OutputRoots, Procedure, ProcedureDag, ProcedureId};
 
 /// Answers questions about outputs for one pass. Make a new one for each pass: it remembers.
@@ -48,6 +49,14 @@ pub(crate) struct SubjectProbe<'a> {
     pub(super) listings: Listings<'a>,
     answers: RefCell<Answers>,
     is_asked_again: bool,
+}
+
+/// A task whose outputs are judged.
+pub(crate) struct Task<'t> {
+    pub(super) procedure: &'t Procedure,
+    pub(super) session: &'t SessionLabel,
+    /// Where they are expected.
+    pub(super) output: PathBuf,
 }
 
 impl Probe {
@@ -122,14 +131,6 @@ impl Probe {
         }
     }
 
-    pub(super) fn procedures(&self) -> &ProcedureDag {
-        &self.procedures
-    }
-
-    pub(super) fn suffixes(&self) -> &[String] {
-        &self.suffixes
-    }
-
     pub(super) fn shared(&self) -> &SharedListings {
         &self.shared
     }
@@ -170,9 +171,7 @@ impl SubjectCompletions for SubjectProbe<'_> {
         if let Some(answer) = self.answers.borrow().get(&key) {
             return answer.clone();
         }
-        let answer = self
-            .judge(self.probe.procedures.get(procedure), session)
-            .unwrap_or_else(|unreadable| Completion::Unreadable(Box::new(unreadable)));
+        let answer = self.judge(&self.task(procedure, session), &mut ());
         self.answers.borrow_mut().insert(key, answer.clone());
         answer
     }
@@ -182,188 +181,41 @@ impl SubjectCompletions for SubjectProbe<'_> {
         procedure: ProcedureId,
         session: &SessionLabel,
     ) -> Option<DateTime<Utc>> {
-        let procedure = self.probe.procedures.get(procedure);
         let mut newest = Newest::default();
-        match procedure.check {
-            Check::Freesurfer => freesurfer::complete(self, procedure, Some(&mut newest)).map(drop),
-            Check::Qsirecon => {
-                qsirecon::complete(self, procedure, session, Some(&mut newest)).map(drop)
-            }
-            Check::Markers => self.newest_of_markers(procedure, session, &mut newest),
-        }
-        .ok()?;
+        self.judge_required(&self.task(procedure, session), &mut newest);
         newest.time()
     }
 
     fn is_forbidden(&self, procedure: ProcedureId, session: &SessionLabel) -> bool {
-        let procedure = self.probe.procedures.get(procedure);
-        self.holds_forbidden(procedure, session).unwrap_or(false)
+        let task = self.task(procedure, session);
+        self.judge_forbidden(&task, &mut ()) == Completion::Incomplete
     }
 }
 
 impl SubjectProbe<'_> {
-    fn judge(
-        &self,
-        procedure: &Procedure,
-        session: &SessionLabel,
-    ) -> Result<Completion, Unreadable> {
-        let complete = match procedure.check {
-            Check::Freesurfer => freesurfer::complete(self, procedure, None)?,
-            Check::Qsirecon => qsirecon::complete(self, procedure, session, None)?,
-            Check::Markers => return self.judge_markers(procedure, session),
-        };
-        Ok(if complete && !self.holds_forbidden(procedure, session)? {
-            Completion::Complete
-        } else {
-            Completion::Incomplete
-        })
-    }
-
-    fn judge_markers(
-        &self,
-        procedure: &Procedure,
-        session: &SessionLabel,
-    ) -> Result<Completion, Unreadable> {
-        let output = self.output(procedure, session);
-        let rule: &CompletionRule = &procedure.completion;
-        match &rule.required {
-            Required::NonEmptyDirectory => {
-                if !self.is_not_empty(&output)? {
-                    return Ok(Completion::Incomplete);
-                }
-            }
-            Required::Markers(markers) => {
-                let mut all_excused = true;
-                for marker in markers {
-                    if self.is_excused(marker, procedure, session)? {
-                        continue;
-                    }
-                    all_excused = false;
-                    let mut satisfies =
-                        |path: &Path, kind| Ok(weigh(self.reader(), marker, path, kind)?.counts());
-                    if !find::find(&self.listings, &output, &marker.pattern, &mut satisfies)? {
-                        return Ok(Completion::Incomplete);
-                    }
-                }
-                if all_excused {
-                    return Ok(Completion::NotApplicable);
-                }
-            }
+    pub(super) fn task<'t>(
+        &'t self,
+        procedure: ProcedureId,
+        session: &'t SessionLabel,
+    ) -> Task<'t> {
+        let procedure = self.probe.procedures.get(procedure);
+        let roots = self.probe.output_roots();
+        Task {
+            procedure,
+            session,
+            output: roots.output(procedure, self.subject.as_str(), session.as_str()),
         }
-        Ok(if self.holds_forbidden(procedure, session)? {
-            Completion::Incomplete
-        } else {
-            Completion::Complete
-        })
-    }
-
-    /// True if the output holds something that a complete one never has (crash files).
-    fn holds_forbidden(
-        &self,
-        procedure: &Procedure,
-        session: &SessionLabel,
-    ) -> Result<bool, Unreadable> {
-        let output = self.output(procedure, session);
-        for pattern in &procedure.completion.forbid {
-            if find::any(&self.listings, &output, pattern)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// True if nothing matches the marker's `when`. While the input's directory itself is not
-    /// there or is empty, as a mount point without its file system, nothing can be said of what
-    /// it will lack: then the marker is required.
-    pub(super) fn is_excused(
-        &self,
-        marker: &Marker,
-        procedure: &Procedure,
-        session: &SessionLabel,
-    ) -> Result<bool, Unreadable> {
-        let Some(when) = &marker.when else {
-            return Ok(false);
-        };
-        let input = self.input(procedure, session);
-        if find::any(&self.listings, &input, when)? {
-            return Ok(false);
-        }
-        match &*self.listings.get(&input) {
-            Dir::There(listing) => Ok(listing.iter().next().is_some()),
-            Dir::Absent => Ok(false),
-            Dir::Failed(unreadable) => Err(unreadable.clone()),
-        }
-    }
-
-    pub(super) fn is_not_empty(&self, output: &Path) -> Result<bool, Unreadable> {
-        match &*self.listings.get(output) {
-            Dir::There(listing) => {
-                let mut error = None;
-                for entry in listing.iter() {
-                    match find::is_there(self.reader(), &output.join(entry.name), entry.kind) {
-                        Ok(true) => return Ok(true),
-                        Ok(false) => {}
-                        Err(unreadable) => error = error.or(Some(unreadable)),
-                    }
-                }
-                error.map_or(Ok(false), Err)
-            }
-            Dir::Absent => Ok(false),
-            Dir::Failed(unreadable) => Err(unreadable.clone()),
-        }
-    }
-
-    fn newest_of_markers(
-        &self,
-        procedure: &Procedure,
-        session: &SessionLabel,
-        newest: &mut Newest,
-    ) -> Result<(), Unreadable> {
-        let output = self.output(procedure, session);
-        match &procedure.completion.required {
-            Required::NonEmptyDirectory => {
-                if let Dir::There(listing) = &*self.listings.get(&output) {
-                    for entry in listing.iter() {
-                        newest.add_file(self.reader(), &output.join(entry.name))?;
-                    }
-                }
-            }
-            Required::Markers(markers) => {
-                for marker in markers {
-                    if self.is_excused(marker, procedure, session)? {
-                        continue;
-                    }
-                    let mut note = |path: &Path, kind| {
-                        match weigh(self.reader(), marker, path, kind)? {
-                            Weight::Counts(Some(stat)) => newest.add(&stat),
-                            Weight::Counts(None) => newest.add_file(self.reader(), path)?,
-                            Weight::CountsNot => {}
-                        }
-                        Ok(false)
-                    };
-                    find::find(&self.listings, &output, &marker.pattern, &mut note)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn output(&self, procedure: &Procedure, session: &SessionLabel) -> PathBuf {
-        self.probe
-            .output_roots()
-            .output(procedure, self.subject.as_str(), session.as_str())
     }
 
     /// Returns the directory below `bids_root` that a marker's `when` looks into.
-    pub(super) fn input(&self, procedure: &Procedure, session: &SessionLabel) -> PathBuf {
-        self.probe
-            .output_roots()
-            .input(procedure, self.subject.as_str(), session.as_str())
+    pub(super) fn input(&self, task: &Task<'_>) -> PathBuf {
+        let roots = self.probe.output_roots();
+        roots.input(task.procedure, self.subject.as_str(), task.session.as_str())
     }
 
     /// Returns the directory that holds the outputs of all subjects.
-    pub(super) fn top(&self, procedure: &Procedure) -> PathBuf {
-        self.probe.output_roots().top(procedure)
+    pub(super) fn top(&self, task: &Task<'_>) -> PathBuf {
+        self.probe.output_roots().top(task.procedure)
     }
 
     pub(super) fn reader(&self) -> &Reader {

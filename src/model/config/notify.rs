@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use crate::base::words::words;
 
-/// Holds the `notify` section.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The `notify` section.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NotifyConfig {
     pub email: bool,
     /// A program that gets the digest on its standard input.
@@ -15,7 +15,7 @@ pub struct NotifyConfig {
 }
 
 words! {
-    /// A kind of change for the worse; the worst first.
+    /// A kind of change for the worse, the worst first.
     pub enum Occasion {
         /// The tool could not do its work.
         Error = "error",
@@ -34,16 +34,6 @@ words! {
         Held = "held",
         /// A submission has been in doubt for long.
         InDoubt = "in_doubt",
-    }
-}
-
-impl Default for NotifyConfig {
-    fn default() -> Self {
-        Self {
-            email: false,
-            command: None,
-            on: Occasion::ALL.into(),
-        }
     }
 }
 

@@ -8,15 +8,20 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::base::words::words;
+
 /// Names a job: `123`, an array task `123_4`, or a local one `local-7`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobId(Arc<str>);
 
-/// Says what runs jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExecutorKind {
-    Slurm,
-    Local,
+words! {
+    /// What runs jobs.
+    #[derive(Default)]
+    pub enum ExecutorKind {
+        #[default]
+        Slurm = "slurm",
+        Local = "local",
+    }
 }
 
 /// Points to a job on a cluster of a multi-cluster site (none: the default one).
@@ -84,16 +89,6 @@ impl ExecutorKind {
             true => Self::Local,
             false => Self::Slurm,
         }
-    }
-}
-
-impl fmt::Display for ExecutorKind {
-    /// As the configuration has it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Slurm => "slurm",
-            Self::Local => "local",
-        })
     }
 }
 

@@ -102,6 +102,44 @@ impl Marker {
         }
     }
 
+    /// What a match must be beside its name, in words. A `min_size` of 1 is what a glob asks for by itself.
+    pub fn conditions(&self) -> Vec<String> {
+        let size = match self.min_size {
+            0 => None,
+            1 => Some("not empty".to_owned()),
+            size => Some(format!("{size} bytes at least")),
+        };
+        let text = |word: &str, text: &Option<String>| {
+            let text = text.as_deref()?;
+            Some(format!("{word} '{text}'"))
+        };
+        [
+            size,
+            text("holds", &self.contains),
+            text("does not hold", &self.not_contains),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// What tells this marker from another one.
+    pub fn parts(&self) -> [String; 4] {
+        let Self {
+            pattern,
+            min_size,
+            contains,
+            not_contains,
+            when,
+        } = self;
+        [
+            pattern.as_str().to_owned(),
+            min_size.to_string(),
+            format!("{contains:?} {not_contains:?}"),
+            format!("{:?}", when.as_ref().map(Pattern::as_str)),
+        ]
+    }
+
     /// True if a size beyond the usual rule is asked for, which only a file can have.
     pub fn asks_for_size(&self) -> bool {
         self.min_size > u64::from(!self.pattern.is_literal())

@@ -1,7 +1,5 @@
 //! The steps of a site's pipeline: what a procedure is. No file system, no Slurm.
 
-pub mod builtin;
-pub mod clusters;
 pub mod dag;
 pub mod marker;
 pub mod options;
@@ -12,11 +10,11 @@ pub(crate) mod testing;
 pub mod variable;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::words::words;
 use crate::model::procedure::marker::CompletionRule;
 pub use dag::{DagError, ProcedureDag, ProcedureId};
 pub use place::OutputRoots;
@@ -45,11 +43,14 @@ pub struct Procedure {
     pub rules: SubmitRules,
 }
 
-/// Says whether a procedure runs once per session or once per subject.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Scope {
-    Session,
-    Subject,
+words! {
+    /// Whether a procedure runs once per session or once per subject.
+    #[derive(Default)]
+    pub enum Scope {
+        #[default]
+        Session = "session",
+        Subject = "subject",
+    }
 }
 
 /// Names a procedure that must be complete first.
@@ -59,19 +60,21 @@ pub struct Dependency {
     pub sessions: SessionsRule,
 }
 
-/// Says which sessions of a session-scoped dependency must be complete.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SessionsRule {
-    /// What is usual for the scope of the procedure that waits: `Same` per session, `All` per
-    /// subject. A [`ProcedureDag`] never answers with it.
-    #[default]
-    ByScope,
-    /// Every session of the subject that has DICOM files (and at least one).
-    All,
-    /// At least one session of the subject.
-    Any,
-    /// The session that the waiting task is about; only for session scope.
-    Same,
+words! {
+    /// Which sessions of a session-scoped dependency must be complete.
+    #[derive(Default)]
+    pub enum SessionsRule {
+        /// What is usual for the scope of the procedure that waits: `Same` per session, `All` per
+        /// subject. A [`ProcedureDag`] never answers with it, and no configuration says it.
+        #[default]
+        ByScope = "by scope",
+        /// Every session of the subject that has DICOM files (and at least one).
+        All = "all",
+        /// At least one session of the subject.
+        Any = "any",
+        /// The session that the waiting task is about; only for session scope.
+        Same = "same",
+    }
 }
 
 impl SessionsRule {
@@ -85,22 +88,16 @@ impl SessionsRule {
     }
 }
 
-/// Names the way in which completion is judged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Check {
-    /// By the procedure's own completion rule.
-    Markers,
-    /// By FreeSurfer's `recon-all.done` files of all sessions, the template, and the longitudinal runs.
-    Freesurfer,
-    /// By QSIRecon's HTML reports per workflow suffix.
-    Qsirecon,
-}
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Session => "session",
-            Self::Subject => "subject",
-        })
+words! {
+    /// The way in which completion is judged.
+    #[derive(Default)]
+    pub enum Check {
+        /// By the procedure's own completion rule.
+        #[default]
+        Markers = "markers",
+        /// By FreeSurfer's `recon-all.done` files of all sessions, the template, and the longitudinal runs.
+        Freesurfer = "freesurfer",
+        /// By QSIRecon's HTML reports per workflow suffix.
+        Qsirecon = "qsirecon",
     }
 }

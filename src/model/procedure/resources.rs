@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::options::Arguments;
+
 /// Holds the options of one job that become sbatch options of the same name. None: not passed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Resources {
@@ -15,7 +17,7 @@ pub struct Resources {
     /// Slurm does not restart the job by itself, because the retry rules do.
     pub no_requeue: bool,
     /// Further sbatch options, passed as they stand, before the script.
-    pub sbatch_args: Vec<String>,
+    pub sbatch_args: Arguments,
 }
 
 /// Holds a memory size as sbatch takes it: an integer and `K`, `M`, `G` or `T` (none: megabytes).
@@ -42,6 +44,28 @@ pub enum ResourceError {
         "'{0}' is not a time limit of Slurm's: minutes, h:m:s, d-h or d-h:m:s, such as 12:00:00 or 3-0"
     )]
     Time(String),
+}
+
+impl Resources {
+    /// The options that have keys of their own, by their long names; an empty text means none.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let text = |value: &Option<String>| value.clone().filter(|text| !text.is_empty());
+        let options = [
+            ("partition", text(&self.partition)),
+            ("account", text(&self.account)),
+            ("mem", self.mem.as_ref().map(ToString::to_string)),
+            (
+                "cpus-per-task",
+                self.cpus_per_task.map(|cpus| cpus.to_string()),
+            ),
+            ("time", self.time.as_ref().map(ToString::to_string)),
+            ("qos", text(&self.qos)),
+            ("gres", text(&self.gres)),
+        ];
+        options
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)))
+    }
 }
 
 impl MemSize {

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{MemSize, TimeLimit};
+use crate::base::words::words;
 use crate::model::state::Reason;
 
-/// Holds how tasks of one procedure are submitted. The default is the most careful one.
-#[derive(Debug, Clone, PartialEq)]
+/// How tasks of one procedure are submitted.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct SubmitRules {
     /// How many tasks of this procedure may be in flight; none: no limit.
     pub max_in_flight: Option<usize>,
@@ -29,15 +30,17 @@ pub struct SubmitRules {
     pub accept_outputs: bool,
 }
 
-/// Says when due tasks of a procedure become one job array.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum ArrayMode {
-    #[default]
-    Never,
-    /// When ten or more with equal resources are due.
-    Auto,
-    /// Also for a single one.
-    Always,
+words! {
+    /// When due tasks of a procedure become one job array.
+    #[derive(Default)]
+    pub enum ArrayMode {
+        #[default]
+        Never = "never",
+        /// When ten or more with equal resources are due.
+        Auto = "auto",
+        /// Also for a single one.
+        Always = "always",
+    }
 }
 
 /// Says which failures are tried again without a person, and how often.
@@ -69,30 +72,4 @@ pub struct RetryRule {
     /// Time between the failure and the next attempt; none: at once, after a failure of the
     /// infrastructure a minute, then doubled each time.
     pub delay: Option<Duration>,
-}
-
-impl SubmitRules {
-    /// So many failures in a row pause a procedure if nothing else is configured.
-    pub const PAUSE_AFTER_FAILURES: u32 = 10;
-}
-
-impl Default for SubmitRules {
-    fn default() -> Self {
-        Self {
-            max_in_flight: None,
-            retry: None,
-            pause_after_failures: Some(Self::PAUSE_AFTER_FAILURES),
-            warmup: 0,
-            array: ArrayMode::Never,
-            array_throttle: None,
-            min_sessions: 1,
-            rerun_when_stale: false,
-            accept_outputs: false,
-        }
-    }
-}
-
-impl RetryRules {
-    pub const MAX_ATTEMPTS: u32 = 3;
-    pub const MAX_INFRASTRUCTURE: u32 = 5;
 }

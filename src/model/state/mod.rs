@@ -199,6 +199,11 @@ impl TaskRow {
         }
     }
 
+    /// The word of its reason; rows of the Python program have none.
+    pub fn reason_word(&self) -> &'static str {
+        self.reason.map_or("unknown", Reason::as_str)
+    }
+
     pub fn is_in_flight(&self) -> bool {
         self.status.is_in_flight()
     }

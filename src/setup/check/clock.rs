@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{Finding, Findings};
+use super::Findings;
 
 const TOPIC: &str = "clock";
 /// File systems keep times in steps of up to two seconds, and Slurm tells whole ones.
@@ -18,11 +18,17 @@ pub struct Reading {
 }
 
 /// Judges a clock. `why`: what goes wrong if it differs.
-pub fn judge(about: impl ToString, whose: &str, reading: Reading, why: &str) -> Vec<Finding> {
+pub fn judge(
+    about: impl ToString,
+    whose: &str,
+    reading: Reading,
+    why: &str,
+    findings: &mut Findings,
+) {
+    findings.about(TOPIC, about);
     let early = reading.other - reading.after;
     let late = reading.before - reading.other;
     let skew = early.max(late);
-    let mut findings = Findings::about(TOPIC, about);
     if skew >= SKEW {
         let way = if late > early { "behind" } else { "ahead of" };
         let text = format!(
@@ -35,12 +41,12 @@ pub fn judge(about: impl ToString, whose: &str, reading: Reading, why: &str) -> 
             false => findings.error(text, advice),
         }
     }
-    findings.or_ok(format!("{whose} clock and this host's agree"))
+    findings.or_ok(format!("{whose} clock and this host's agree"));
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Level;
+    use super::super::{Level, testing};
     use super::*;
 
     #[test]
@@ -62,7 +68,8 @@ mod tests {
                 after,
                 other,
             };
-            let finding = &judge("/d", "the file server's", reading, "why")[0];
+            let findings = testing::judged(|out| judge("/d", "its", reading, "why", out));
+            let finding = &findings[0];
             assert_eq!(finding.level, level, "{other}");
             assert!(finding.text.contains(part), "{other}: {}", finding.text);
         }

@@ -2,17 +2,15 @@
 
 use std::path::Path;
 
-use super::{Finding, Findings};
+use super::Findings;
 use crate::config::ConfigError;
 use crate::model::config::Config;
 
 const TOPIC: &str = "config";
 
 /// Judges a configuration that cannot be used. Each problem is a finding of its own.
-pub fn unusable(error: &ConfigError) -> Vec<Finding> {
-    let mut findings = Vec::new();
+pub fn unusable(error: &ConfigError, findings: &mut Findings) {
     for problem in &error.problems {
-        let mut found = Findings::about(TOPIC, shown(problem.file.as_deref()));
         let mut bare = problem.clone();
         bare.hint = None;
         bare.file = None;
@@ -22,21 +20,20 @@ pub fn unusable(error: &ConfigError) -> Vec<Finding> {
         };
         let advice = problem.hint.as_deref().or(error.hint.as_deref());
         let man = "correct it in the file; `snbb-scheduler man config` lists all keys";
-        found.error(text, advice.unwrap_or(man));
-        findings.append(&mut found.list);
+        findings.about(TOPIC, shown(problem.file.as_deref()));
+        findings.error(text, advice.unwrap_or(man));
     }
-    findings.extend(error.warnings.iter().map(|text| remark(text)));
-    findings
+    remarks(&error.warnings, findings);
 }
 
 /// Judges one that can. `beside`: a file that looks like one and was not named.
-pub fn usable(config: &Config, beside: Option<&Path>) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = config.warnings.iter().map(|text| remark(text)).collect();
+pub fn usable(config: &Config, beside: Option<&Path>, findings: &mut Findings) {
+    remarks(&config.warnings, findings);
     let count = config.procedures.len();
-    let mut found = Findings::about(TOPIC, shown(config.file.as_deref()));
+    findings.about(TOPIC, shown(config.file.as_deref()));
     match (&config.file, beside.map(Path::display)) {
-        (Some(_), _) => found.ok(format!("is read; procedures: {count}")),
-        (None, beside) => found.warning(
+        (Some(_), _) => findings.ok(format!("is read; procedures: {count}")),
+        (None, beside) => findings.warning(
             "there is no configuration file: the built-in defaults apply",
             match beside {
                 Some(file) => format!("{file} is not read by itself: name it with --config or SNBB_CONFIG"),
@@ -45,13 +42,13 @@ pub fn usable(config: &Config, beside: Option<&Path>) -> Vec<Finding> {
             },
         ),
     }
-    findings.append(&mut found.list);
-    findings
 }
 
-fn remark(text: &str) -> Finding {
-    let man = "`snbb-scheduler man config` says what the key means";
-    Finding::warning(TOPIC, "", text, man)
+fn remarks(warnings: &[String], findings: &mut Findings) {
+    for text in warnings {
+        let man = "`snbb-scheduler man config` says what the key means";
+        findings.about(TOPIC, "").warning(text, man);
+    }
 }
 
 fn shown(file: Option<&Path>) -> String {
@@ -61,7 +58,7 @@ fn shown(file: Option<&Path>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Level;
+    use super::super::{Finding, Level, testing};
     use super::*;
     use crate::config::{Overrides, load::interpret};
 
@@ -81,7 +78,7 @@ mod tests {
     fn every_problem_is_a_finding_with_its_line() {
         let error =
             read("bids_rot: x\nscan_threads: 0\naudit: {smtp_password: secret}\n").unwrap_err();
-        let findings = unusable(&error);
+        let findings = testing::judged(|out| unusable(&error, out));
         let errors: Vec<&Finding> = findings
             .iter()
             .filter(|finding| finding.level == Level::Error)
@@ -101,10 +98,8 @@ mod tests {
 
     #[test]
     fn a_sound_file_is_one_line_and_none_at_all_is_a_warning() {
-        let findings = usable(
-            &read("dicom_root: /a\nbids_root: /b\nderivatives_root: /c\n").unwrap(),
-            None,
-        );
+        let config = read("dicom_root: /a\nbids_root: /b\nderivatives_root: /c\n").unwrap();
+        let findings = testing::judged(|out| usable(&config, None, out));
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].level, Level::Ok);
         let config = interpret(
@@ -115,6 +110,7 @@ mod tests {
             &Overrides::default(),
             Path::new("/"),
         );
-        assert_eq!(usable(&config.unwrap(), None)[0].level, Level::Warning);
+        let findings = testing::judged(|out| usable(&config.unwrap(), None, out));
+        assert_eq!(findings[0].level, Level::Warning);
     }
 }

@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::site::roots;
 use super::slurm::Inquiry;
-use super::{Finding, Level, Site, few};
+use super::{Finding, Findings, Level, Site, few};
 use crate::base::sys;
 use crate::executor::slurm::KEPT;
 use crate::executor::slurm::inspect::Report;
@@ -57,7 +58,8 @@ pub fn check(
     cron: &UnderCron,
     here: Option<Here<'_>>,
     limit: Duration,
-) -> Vec<Finding> {
+    findings: &mut Findings,
+) {
     let config_problems = match &cron.config {
         Err(error) => vec![error.clone()],
         Ok(there) => differences(&site.config, there),
@@ -78,38 +80,39 @@ pub fn check(
         scripts: scripts.collect(),
         ..Differences::default()
     };
-    if let Some((inquiry, report, findings)) = here {
+    if let Some((inquiry, report, here)) = here {
         let config = cron.config.as_ref().unwrap_or(&site.config);
         let there = inquiry.ask(config, cron.env.clone(), limit, true);
         facts.sbatch = sbatch(report).filter(|_| sbatch(&there).is_none());
-        facts.there = inquiry.judge(&site.config, &there);
-        facts.here = findings;
+        let mut under_cron = Findings::default();
+        inquiry.judge(&site.config, &there, &mut under_cron);
+        (facts.here, facts.there) = (here, under_cron.list);
         facts.variables = helpers()
             .filter_map(|name| Some((name, sys::env(name)?.to_string_lossy().into_owned())))
             .collect();
     }
-    judge(&facts)
+    judge(&facts, findings);
 }
 
 /// Names the paths that come out differently, and what is warned about only there (a password that is not set).
 fn differences(here: &Config, there: &Config) -> Vec<String> {
-    let paths = [
-        ("dicom_root", &here.dicom_root, &there.dicom_root),
-        ("bids_root", &here.bids_root, &there.bids_root),
-        (
-            "derivatives_root",
-            &here.derivatives_root,
-            &there.derivatives_root,
-        ),
-        ("state_file", &here.state_file, &there.state_file),
-        ("log_file", &here.log_file, &there.log_file),
-    ];
-    let differing = paths.iter().filter(|(_, here, there)| here != there);
-    let paths = differing
-        .map(|(key, here, there)| format!("{key} is {}, not {}", there.display(), here.display()));
+    let differing = paths(here)
+        .zip(paths(there))
+        .filter(|(here, there)| here != there);
+    let paths = differing.map(|((key, here), (_, there))| {
+        format!("{key} is {}, not {}", there.display(), here.display())
+    });
     let warnings = there.warnings.iter().cloned();
     let new = warnings.filter(|warning| !here.warnings.contains(warning));
     paths.chain(new).collect()
+}
+
+fn paths(config: &Config) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+    let own = [
+        ("state_file", &config.state_file),
+        ("log_file", &config.log_file),
+    ];
+    roots(config).into_iter().chain(own)
 }
 
 fn sbatch(report: &Report) -> Option<PathBuf> {
@@ -149,72 +152,55 @@ struct Differences<'a> {
     variables: Vec<(&'static str, String)>,
 }
 
-fn judge(facts: &Differences<'_>) -> Vec<Finding> {
-    let mut findings = Vec::new();
+fn judge(facts: &Differences<'_>, findings: &mut Findings) {
+    let before = findings.list.len();
     if let Some(file) = facts.config_file {
         let file = file.display();
-        findings.push(Finding::warning(
-            TOPIC,
-            "SNBB_CONFIG",
+        findings.about(TOPIC, "SNBB_CONFIG").warning(
             "the configuration is named by a variable that cron does not have",
             format!("write `snbb-scheduler --config {file} -q run` into the crontab"),
-        ));
+        );
     }
     for problem in &facts.config_problems {
-        findings.push(Finding::error(
-            TOPIC,
-            "config",
+        findings.about(TOPIC, "config").error(
             format!("under cron: {problem}"),
             "set the variable in the crontab (a line NAME=value above the others), or write the value itself into the configuration",
-        ));
+        );
     }
     for (procedure, message) in &facts.scripts {
-        findings.push(Finding::error(
-            TOPIC,
-            procedure,
+        findings.about(TOPIC, procedure).error(
             format!("under cron: {message}"),
             "set script_dir, or give the script's absolute path",
-        ));
+        );
     }
     let advice = crontab(facts);
     let news = facts.there.iter();
-    findings.extend(
-        news.filter(|finding| is_news(finding, facts.here))
-            .map(|finding| {
-                let about = match finding.about.as_str() {
-                    "" => finding.topic.to_owned(),
-                    about => about.to_owned(),
-                };
-                Finding {
-                    level: finding.level,
-                    topic: TOPIC,
-                    about,
-                    text: format!("under cron: {}", finding.text),
-                    advice: advice.clone().or_else(|| finding.advice.clone()),
-                }
-            }),
-    );
-    if findings.is_empty() {
-        let works = facts
-            .there
-            .iter()
-            .filter(|finding| finding.level == Level::Ok);
-        let mut topics: Vec<&str> = Vec::new();
-        for finding in works {
-            if !topics.contains(&finding.topic) {
-                topics.push(finding.topic);
-            }
-        }
-        let text = match topics.as_slice() {
-            [] => "nothing is worse under cron".to_owned(),
-            topics => format!(
-                "works with the surroundings of cron too: {}",
-                topics.join(", ")
-            ),
+    for news in news.filter(|finding| is_news(finding, facts.here)) {
+        let about = match news.about.as_str() {
+            "" => news.topic,
+            about => about,
         };
-        findings.push(Finding::ok(TOPIC, "", text));
+        let text = format!("under cron: {}", news.text);
+        let advice = advice.as_ref().or(news.advice.as_ref());
+        let out = findings.about(TOPIC, about);
+        out.add(news.level, text, advice.cloned().unwrap_or_default());
     }
-    findings
+    if findings.list.len() > before {
+        return;
+    }
+    let works = facts
+        .there
+        .iter()
+        .filter(|finding| finding.level == Level::Ok);
+    let mut topics: Vec<&str> = works.map(|finding| finding.topic).collect();
+    topics.dedup();
+    findings.about(TOPIC, "").ok(match topics.as_slice() {
+        [] => "nothing is worse under cron".to_owned(),
+        topics => format!(
+            "works with the surroundings of cron too: {}",
+            topics.join(", ")
+        ),
+    });
 }
 
 /// True if a finding is worse than what is said of the same thing here.
@@ -251,6 +237,7 @@ fn crontab(facts: &Differences<'_>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing;
     use super::*;
 
     fn facts<'a>(here: &'a [Finding], there: Vec<Finding>) -> Differences<'a> {
@@ -261,14 +248,18 @@ mod tests {
         }
     }
 
+    fn judged(facts: &Differences<'_>) -> Vec<Finding> {
+        testing::judged(|out| judge(facts, out))
+    }
+
     #[test]
     fn what_is_the_same_in_both_is_no_news() {
         let here = [
-            Finding::ok("queue", "", "answers"),
-            Finding::error("submission", "prep", "refused", "x"),
+            testing::ok("queue", "", "answers"),
+            testing::error("submission", "prep", "refused", "x"),
         ];
         let there = here.to_vec();
-        let findings = judge(&facts(&here, there));
+        let findings = judged(&facts(&here, there));
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].level, Level::Ok);
         assert!(findings[0].text.ends_with("too: queue"), "{findings:?}");
@@ -277,14 +268,14 @@ mod tests {
     #[test]
     fn a4_what_fails_there_only_comes_with_lines_for_the_crontab() {
         let here = [
-            Finding::ok("slurm", "", "commands"),
-            Finding::ok("queue", "", "answers"),
+            testing::ok("slurm", "", "commands"),
+            testing::ok("queue", "", "answers"),
         ];
         let there = vec![
-            Finding::error("slurm", "sbatch", "sbatch was not found", "x"),
-            Finding::error("queue", "", "does not answer", "see whether it runs"),
+            testing::error("slurm", "sbatch", "sbatch was not found", "x"),
+            testing::error("queue", "", "does not answer", "see whether it runs"),
         ];
-        let plain = judge(&facts(&here, there.clone()));
+        let plain = judged(&facts(&here, there.clone()));
         assert_eq!(plain.len(), 2);
         assert!(
             plain
@@ -293,7 +284,7 @@ mod tests {
         );
         assert_eq!(plain[1].about, "queue");
         assert_eq!(plain[1].advice.as_deref(), Some("see whether it runs"));
-        let known = judge(&Differences {
+        let known = judged(&Differences {
             sbatch: Some("/opt/slurm/bin/sbatch".into()),
             variables: vec![
                 ("SLURM_CONF_SERVER", "ctl:6817".to_owned()),
@@ -313,7 +304,7 @@ mod tests {
 
     #[test]
     fn configuration_and_scripts_that_need_a_shell_are_told() {
-        let findings = judge(&Differences {
+        let findings = judged(&Differences {
             config_file: Some(Path::new("/s/config.yaml")),
             config_problems: vec!["${STUDY} is not set".to_owned()],
             scripts: vec![("prep".to_owned(), "script 'a.sh' was not found".to_owned())],

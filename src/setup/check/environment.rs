@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Finding;
+use super::Findings;
 use crate::model::config::Config;
 use crate::model::job::ExecutorKind;
 use crate::model::procedure::Variable;
@@ -22,8 +22,8 @@ const CHOOSERS: [(&str, &str); 8] = [
 ];
 
 /// Judges an environment.
-pub fn judge(config: &Config, env: &dyn Fn(&str) -> Option<String>) -> Vec<Finding> {
-    let mut findings = Vec::new();
+pub fn judge(config: &Config, env: &dyn Fn(&str) -> Option<String>, findings: &mut Findings) {
+    let before = findings.list.len();
     // An exported root may be another study's, and cron does not have it.
     for (variable, key, root) in [
         (Variable::BidsRoot, "bids_root", &config.bids_root),
@@ -36,35 +36,30 @@ pub fn judge(config: &Config, env: &dyn Fn(&str) -> Option<String>) -> Vec<Findi
         let name = variable.name();
         if let Some(value) = env(name).filter(|value| Path::new(value) != root) {
             let root = root.display();
-            findings.push(Finding::warning(
-                TOPIC,
-                name,
+            findings.about(TOPIC, name).warning(
                 format!("{name}={value} is set, and jobs get {key} instead ({root})"),
                 format!(
                     "unset it, or set it in the procedure's `env` if compute nodes see {key} there"
                 ),
-            ));
+            );
         }
     }
     // Inside a job Slurm sets some of them by itself.
     if config.executor == ExecutorKind::Slurm && env("SLURM_JOB_ID").is_none() {
         for (name, key) in CHOOSERS {
             let Some(value) = env(name) else { continue };
-            findings.push(Finding::warning(
-                TOPIC,
-                name,
+            findings.about(TOPIC, name).warning(
                 format!("{name}={value} is set, and is not passed on to sbatch"),
                 format!(
                     "set {key} in the configuration instead: jobs must not depend on who calls"
                 ),
-            ));
+            );
         }
     }
-    if findings.is_empty() {
+    if findings.list.len() == before {
         let text = "no variable is set that would surprise";
-        findings.push(Finding::ok(TOPIC, "", text));
+        findings.about(TOPIC, "").ok(text);
     }
-    findings
 }
 
 #[cfg(test)]
@@ -79,7 +74,7 @@ mod tests {
             set.find(|(known, _)| *known == name)
                 .map(|(_, value)| (*value).to_owned())
         };
-        let findings = judge(&config, &env);
+        let findings = testing::judged(|out| judge(&config, &env, out));
         let told = testing::trouble(&findings).into_iter();
         told.map(|finding| finding.about.clone()).collect()
     }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Finding, Findings, Site};
+use super::{Findings, Site};
 use crate::setup::place;
 
 /// A mount, as proc_pid_mountinfo(5) describes it.
@@ -28,16 +28,15 @@ pub enum Use {
 }
 
 /// Judges the file system that a path lies on, or will lie on.
-pub fn check(site: &Site, topic: &'static str, purpose: Use, path: &Path) -> Vec<Finding> {
+pub fn check(site: &Site, topic: &'static str, purpose: Use, path: &Path, findings: &mut Findings) {
     let table = site.mountinfo.as_deref();
     let table = std::fs::read(table.unwrap_or(Path::new("/proc/self/mountinfo")));
     let mounts = parse(&String::from_utf8_lossy(&table.unwrap_or_default()));
-    match of(&mounts, &place::existing(path)) {
-        // Jobs of the local executor see what this host sees.
-        Some(mount) if purpose != Use::Data || site.is_slurm() => {
-            judge(topic, purpose, path, mount)
-        }
-        _ => Vec::new(),
+    // Jobs of the local executor see what this host sees.
+    let matters = purpose != Use::Data || site.is_slurm();
+    if let Some(mount) = of(&mounts, &place::existing(path)).filter(|_| matters) {
+        findings.about(topic, path.display());
+        judge(purpose, mount, findings);
     }
 }
 
@@ -66,13 +65,12 @@ fn of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     above.max_by_key(|mount| mount.point.as_os_str().len())
 }
 
-fn judge(topic: &'static str, purpose: Use, path: &Path, mount: &Mount) -> Vec<Finding> {
+fn judge(purpose: Use, mount: &Mount, findings: &mut Findings) {
     let kind = mount.kind.as_str();
     let first = |names: &[&str]| {
         let mut options = mount.options.iter();
         options.find(|option| names.contains(&option.as_str()))
     };
-    let mut findings = Findings::about(topic, path.display());
     match (kind, purpose) {
         ("tmpfs" | "ramfs", Use::Data) => findings.warning(
             format!("is on {kind}, which the compute nodes do not see and which is empty after a restart"),
@@ -109,14 +107,13 @@ fn judge(topic: &'static str, purpose: Use, path: &Path, mount: &Mount) -> Vec<F
         }
         _ => {}
     }
-    findings.list
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::Level;
+    use super::super::{Level, testing};
     use super::*;
 
     const TABLE: &str = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard\n\
@@ -160,7 +157,7 @@ mod tests {
                 options: options.split(',').map(str::to_owned).collect(),
             };
             for (purpose, expected) in [Use::State, Use::Log, Use::Data].into_iter().zip(uses) {
-                let findings = judge("lock", purpose, Path::new("/x"), &mount);
+                let findings = testing::judged(|out| judge(purpose, &mount, out));
                 assert_eq!(findings.len(), usize::from(expected), "{kind} {options}");
                 assert!(findings.iter().all(|f| f.level == Level::Warning));
             }

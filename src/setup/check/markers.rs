@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 
-use super::site::Found;
-use super::{Finding, Findings, Site, few};
+use super::{Findings, Site, few};
 use crate::gather::completion::probe::Probe;
 use crate::gather::disk::listing::Dir;
 use crate::gather::sessions::discover::Discovery;
@@ -34,22 +33,22 @@ struct Outputs {
     never: Vec<String>,
 }
 
-pub fn check(site: &Site, discovery: &Found, state: Option<&State>) -> Vec<Finding> {
-    let mut findings = Findings::about(TOPIC, "qsirecon");
-    let Ok(found) = discovery else {
-        return findings.list;
+pub fn check(site: &Site, findings: &mut Findings) {
+    let Some(found) = site.discovery() else {
+        return;
     };
     if let Err(error) = Probe::new(&site.config) {
-        findings.error(error.to_string(), error.hint());
+        let out = findings.about(TOPIC, "qsirecon");
+        out.error(error.to_string(), error.hint());
     }
-    let rows = state.into_iter().flat_map(State::rows);
+    let rows = site.state().into_iter().flat_map(State::rows);
     let in_flight = rows.filter(|row| row.is_in_flight());
     let busy: HashSet<&TaskKey> = in_flight.map(|row| &row.key).collect();
     for procedure in site.procedures() {
-        let outputs = outputs(site, procedure, found, &busy);
-        findings.list.extend(outputs.as_ref().and_then(judge));
+        if let Some(outputs) = outputs(site, procedure, found, &busy) {
+            judge(&outputs, findings);
+        }
     }
-    findings.list
 }
 
 /// Looks for the first directories of a procedure's markers in its outputs. None: its markers name no directories.
@@ -118,9 +117,10 @@ fn first_directory(pattern: &Pattern) -> Option<&OsStr> {
 }
 
 /// Judges one procedure; nothing if there is nothing to say.
-fn judge(outputs: &Outputs) -> Option<Finding> {
-    if outputs.there < LEAST {
-        return None;
+fn judge(outputs: &Outputs, findings: &mut Findings) {
+    let there = outputs.there;
+    if there < LEAST {
+        return;
     }
     let (looked_for, possible) = (outputs.looked_for, outputs.possible);
     let (what, sample) = match looked_for < possible {
@@ -130,26 +130,22 @@ fn judge(outputs: &Outputs) -> Option<Finding> {
         ),
         false => ("can never match", String::new()),
     };
-    let about = &outputs.procedure;
-    if outputs.never.is_empty() {
-        let text = format!("the directories that its markers name are there{sample}");
-        return Some(Finding::ok(TOPIC, about, text));
+    findings.about(TOPIC, &outputs.procedure);
+    if !outputs.never.is_empty() {
+        let never = few(&outputs.never);
+        findings.warning(
+            format!("{what}: {never}; none of {there} output directories has the first directory of it{sample}"),
+            "take the marker out, or give it a `when` if only some sessions have such data; `snbb-scheduler explain SUBJECT` shows the markers of its tasks",
+        );
     }
-    Some(Finding::warning(
-        TOPIC,
-        about,
-        format!(
-            "{what}: {}; none of {} output directories has the first directory of it{sample}",
-            few(&outputs.never),
-            outputs.there
-        ),
-        "take the marker out, or give it a `when` if only some sessions have such data; `snbb-scheduler explain SUBJECT` shows the markers of its tasks",
-    ))
+    findings.or_ok(format!(
+        "the directories that its markers name are there{sample}"
+    ));
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Level;
+    use super::super::{Finding, Level, testing};
     use super::*;
 
     fn outputs(there: usize, never: &[&str]) -> Outputs {
@@ -162,18 +158,22 @@ mod tests {
         }
     }
 
+    fn judged(outputs: &Outputs) -> Option<Finding> {
+        testing::judged(|out| judge(outputs, out)).pop()
+    }
+
     #[test]
     fn a_directory_that_is_nowhere_is_a_warning_once_there_is_enough_to_tell() {
-        assert_eq!(judge(&outputs(2, &["dwi/*_dwi.nii.gz"])), None);
-        assert_eq!(judge(&outputs(2, &[])), None);
-        assert_eq!(judge(&outputs(3, &[])).unwrap().level, Level::Ok);
-        let warned = judge(&outputs(3, &["dwi/*_dwi.nii.gz"])).unwrap();
+        assert_eq!(judged(&outputs(2, &["dwi/*_dwi.nii.gz"])), None);
+        assert_eq!(judged(&outputs(2, &[])), None);
+        assert_eq!(judged(&outputs(3, &[])).unwrap().level, Level::Ok);
+        let warned = judged(&outputs(3, &["dwi/*_dwi.nii.gz"])).unwrap();
         assert_eq!(warned.level, Level::Warning);
         assert!(
             warned.text.contains("dwi/*_dwi.nii.gz; none of 3 output"),
             "{warned:?}"
         );
-        let sample = judge(&Outputs {
+        let sample = judged(&Outputs {
             possible: 10_000,
             ..outputs(50, &["dwi/x"])
         });

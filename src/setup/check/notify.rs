@@ -4,7 +4,7 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{Finding, Findings, Site};
+use super::{Findings, Site};
 use crate::base::regular::words;
 use crate::model::config::Config;
 use crate::setup::place::{self, Place};
@@ -26,7 +26,7 @@ struct Seen {
     dirs: Vec<(&'static str, PathBuf, Place, bool)>,
 }
 
-pub fn check(site: &Site) -> Vec<Finding> {
+pub fn check(site: &Site, findings: &mut Findings) {
     let config = &site.config;
     let audit = &config.audit;
     let parent = |file: &PathBuf| place::parent(file);
@@ -45,17 +45,15 @@ pub fn check(site: &Site) -> Vec<Finding> {
     });
     let is_mail_sound = sends_mail(config) && mail::check(audit).is_ok();
     let command = config.notify.command.clone();
-    judge(
-        config,
-        &Seen {
-            unreachable: match is_mail_sound {
-                true => reach(&audit.smtp_host, audit.smtp_port).err(),
-                false => None,
-            },
-            command: command.map(|path| (path.clone(), place::is_program(&path))),
-            dirs: dirs.collect(),
+    let seen = Seen {
+        unreachable: match is_mail_sound {
+            true => reach(&audit.smtp_host, audit.smtp_port).err(),
+            false => None,
         },
-    )
+        command: command.map(|path| (path.clone(), place::is_program(&path))),
+        dirs: dirs.collect(),
+    };
+    judge(config, &seen, findings);
 }
 
 /// True if the site sends mail at all.
@@ -76,90 +74,89 @@ fn reach(host: &str, port: u16) -> Result<(), String> {
     Err(last)
 }
 
-fn judge(config: &Config, seen: &Seen) -> Vec<Finding> {
-    let mut findings = Vec::new();
+fn judge(config: &Config, seen: &Seen, findings: &mut Findings) {
+    let before = findings.list.len();
     if sends_mail(config) {
-        findings.extend(judge_mail(config, seen));
+        judge_mail(config, seen, findings);
     }
     if let Some((path, program)) = &seen.command {
         let shown = path.display();
-        let mut command = Findings::about(TOPIC, "notify.command");
+        findings.about(TOPIC, "notify.command");
         match program {
-            Ok(true) => command.ok(format!("{shown} can be executed")),
-            Ok(false) => command.error(
+            Ok(true) => findings.ok(format!("{shown} can be executed")),
+            Ok(false) => findings.error(
                 format!("{shown} is not an executable file"),
                 format!("chmod +x {shown}; a script also needs '#!' and an interpreter"),
             ),
-            Err(why) => command.error(
+            Err(why) => findings.error(
                 format!("{shown} cannot be used: {why}"),
                 "name the path of an executable file",
             ),
         }
-        findings.extend(command.list);
     }
     for (key, dir, seen, is_writable) in &seen.dirs {
         let shown = dir.display();
-        let mut found = Findings::about(TOPIC, key);
+        findings.about(TOPIC, key);
         let elsewhere = format!("give the user permission there, or set {key} to another place");
         match (seen, is_writable) {
-            (Place::Directory, true) => found.ok(format!("{shown} can be written to")),
-            (Place::Missing, _) if *key == "metrics_file" => found.warning(
+            (Place::Directory, true) => findings.ok(format!("{shown} can be written to")),
+            (Place::Missing, _) if *key == "metrics_file" => findings.warning(
                 format!("{shown} does not exist"),
                 "name a file in the directory that node_exporter's --collector.textfile.directory names",
             ),
-            (Place::Missing, true) => found.ok(format!("{shown} will be made")),
+            (Place::Missing, true) => findings.ok(format!("{shown} will be made")),
             (Place::Unreadable(error), _) => {
-                found.warning(format!("{shown} cannot be looked at: {error}"), elsewhere);
+                findings.warning(format!("{shown} cannot be looked at: {error}"), elsewhere);
             }
             _ => {
                 let text = format!("nothing can be written to {shown} by this user");
-                found.warning(text, elsewhere);
+                findings.warning(text, elsewhere);
             }
         }
-        findings.extend(found.list);
     }
-    if findings.is_empty() {
+    if findings.list.len() == before {
         let text = "nobody is told by itself (keys: notify, heartbeat_file, metrics_file)";
-        findings.push(Finding::ok(TOPIC, "", text));
+        findings.about(TOPIC, "").ok(text);
     }
-    findings
 }
 
-fn judge_mail(config: &Config, seen: &Seen) -> Vec<Finding> {
+fn judge_mail(config: &Config, seen: &Seen, findings: &mut Findings) {
     let audit = &config.audit;
     let server = format!("{}:{}", audit.smtp_host, audit.smtp_port);
     if let Err(error) = mail::check(audit) {
-        let mut findings = Findings::about(
-            TOPIC,
-            match error {
-                MailError::NoRecipients => "audit.email_recipients",
-                MailError::NoPassword { .. } => "audit.smtp_password_env",
-                _ => "audit",
-            },
-        );
-        findings.error(format!("no mail could be sent: {error}"), error.hint());
-        return findings.list;
+        let about = match error {
+            MailError::NoRecipients => "audit.email_recipients",
+            MailError::NoPassword { .. } => "audit.smtp_password_env",
+            _ => "audit",
+        };
+        let text = format!("no mail could be sent: {error}");
+        findings.about(TOPIC, about).error(text, error.hint());
+        return;
     }
-    let mut findings = Findings::about(TOPIC, "audit.smtp_host");
+    findings.about(TOPIC, "audit.smtp_host");
     if let Some(why) = &seen.unreachable {
         findings.warning(
             format!("the mail server {server} cannot be reached: {why}"),
             "look at audit.smtp_host and audit.smtp_port; the server must be reachable from this machine",
         );
     }
-    findings.or_ok(format!("the mail server {server} can be reached"))
+    findings.or_ok(format!("the mail server {server} can be reached"));
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Level, testing};
+    use super::super::{Finding, Level, testing};
     use super::*;
 
     const MAIL: &str = "notify: {email: yes}\naudit: {email_recipients: [a@example.org], smtp_host: m.example.org}\n";
 
+    fn judged(text: &str, seen: &Seen) -> Vec<Finding> {
+        testing::judged(|out| judge(&testing::config(text), seen, out))
+    }
+
     #[test]
     fn a_site_that_tells_nobody_and_one_that_does_are_in_order() {
-        let findings = judge(&testing::config(""), &Seen::default());
+        let findings = judged("", &Seen::default());
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].level, Level::Ok);
         let seen = Seen {
@@ -171,7 +168,7 @@ mod tests {
             ],
             ..Seen::default()
         };
-        let findings = judge(&testing::config(MAIL), &seen);
+        let findings = judged(MAIL, &seen);
         assert_eq!(findings.len(), 5);
         assert!(testing::trouble(&findings).is_empty(), "{findings:#?}");
     }
@@ -226,7 +223,7 @@ mod tests {
                 "heartbeat_file",
             ),
         ] {
-            let findings = judge(&testing::config(text), &seen);
+            let findings = judged(text, &seen);
             testing::one(&findings, level, "");
             assert_eq!(findings[0].about, about);
         }

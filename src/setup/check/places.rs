@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::file_system::{self, Use};
-use super::{Finding, Findings, Site, clock, trial};
+use super::site::roots;
+use super::{Findings, Level, Site, clock, trial};
 use crate::decide::safety::space;
 use crate::decide::safety::space::Room;
 use crate::setup::place::{self, Place};
@@ -29,7 +30,7 @@ struct Written<'a> {
 }
 
 /// Looks at the directories that the program writes to, and tries that of the state.
-pub fn check(site: &Site) -> Vec<Finding> {
+pub fn check(site: &Site, findings: &mut Findings) {
     let config = &site.config;
     // Links of the file itself are followed, as for the state.
     let state_file = Store::at(&config.state_file)
@@ -42,13 +43,7 @@ pub fn check(site: &Site) -> Vec<Finding> {
         dirs.push(("log_file", "log_file", log_file_dir, Use::Log));
     }
     dirs.extend(log_dir.map(|dir| ("log_dir", "slurm_log_dir", dir, Use::Log)));
-    let roots = [
-        ("dicom_root", &config.dicom_root),
-        ("bids_root", &config.bids_root),
-        ("derivatives_root", &config.derivatives_root),
-    ]
-    .map(|(key, root)| (key, place::resolved(root)));
-    let mut findings = Vec::new();
+    let roots = roots(config).map(|(key, root)| (key, place::resolved(root)));
     for (topic, key, dir, purpose) in &dirs {
         let written = Written {
             topic,
@@ -59,38 +54,25 @@ pub fn check(site: &Site) -> Vec<Finding> {
             mode: place::mode(dir).filter(|_| *purpose == Use::State),
             below: root_above(&place::resolved(dir), &roots),
         };
-        let found = judge(&written);
-        let is_usable = !found.iter().any(|f| f.level == super::Level::Error);
-        findings.extend(found);
-        findings.extend(file_system::check(site, topic, *purpose, dir));
+        let before = findings.list.len();
+        judge(&written, findings);
+        let mut found = findings.list.iter().skip(before);
+        let is_usable = found.all(|finding| finding.level != Level::Error);
+        file_system::check(site, topic, *purpose, dir, findings);
         if *purpose == Use::State && is_usable {
-            let dir = place::existing(dir);
-            let trial = trial::run(&dir);
-            findings.extend(trial::judge(&dir, &trial));
-            let why = "whether outputs and DICOM files are new is judged by their times";
-            let written = trial.written.into_iter();
-            findings.extend(written.flat_map(|reading| {
-                clock::judge(dir.display(), "the file server's", reading, why)
-            }));
+            try_out(&place::existing(dir), findings);
         }
         if *topic == "log_dir" {
+            findings.about(topic, dir.display());
             let room = space::of_directory(dir);
-            findings.extend(judge_room(
-                topic,
-                dir,
-                room,
-                config.safety.min_free,
-                FEWER_LOGS,
-            ));
+            judge_room(room, config.safety.min_free, FEWER_LOGS, findings);
         }
     }
     if config.slurm.log_dir.is_none() && site.is_slurm() {
-        findings.push(Finding::warning(
-            "log_dir",
-            "",
+        findings.about("log_dir", "").warning(
             "there is no slurm_log_dir: jobs write to the directory that the call was made in, and `logs` finds nothing",
             "set slurm_log_dir to a directory that all nodes see",
-        ));
+        );
     }
     let rooms = space::look(config);
     let stops = space::judge(config, &rooms);
@@ -101,26 +83,30 @@ pub fn check(site: &Site) -> Vec<Finding> {
             _ => "state_file",
         };
         let text = format!("{}; `run` would submit nothing (safety stop)", stop.message);
-        findings.push(Finding::error(topic, "", text, stop.hint));
+        findings.about(topic, "").error(text, stop.hint);
     }
     if !is_stopped {
         let needed = config.safety.min_free;
         let advice = format!("make room there: at {} MB runs stop", needed >> 20);
-        findings.extend(judge_room(
-            "state_file",
-            &state_file,
-            rooms[0],
-            needed,
-            &advice,
-        ));
+        findings.about("state_file", state_file.display());
+        judge_room(rooms[0], needed, &advice, findings);
     }
-    findings
+}
+
+/// Tries the directory of the state.
+fn try_out(dir: &Path, findings: &mut Findings) {
+    let trial = trial::run(dir);
+    trial::judge(dir, &trial, findings);
+    if let Some(reading) = trial.written {
+        let why = "whether outputs and DICOM files are new is judged by their times";
+        clock::judge(dir.display(), "the file server's", reading, why, findings);
+    }
 }
 
 /// Judges one directory.
-fn judge(written: &Written<'_>) -> Vec<Finding> {
+fn judge(written: &Written<'_>, findings: &mut Findings) {
     let (key, dir) = (written.key, written.dir.display());
-    let mut findings = Findings::about(written.topic, &dir);
+    findings.about(written.topic, &dir);
     let elsewhere = format!("give this user write permission on it, or set {key} to another place");
     match (&written.place, written.is_writable) {
         (Place::Directory, true) => findings.ok("is there and can be written to"),
@@ -150,18 +136,10 @@ fn judge(written: &Written<'_>) -> Vec<Finding> {
             format!("chmod o-w {dir}"),
         );
     }
-    findings.list
 }
 
 /// Judges what a file system has left, if it tells. Slurm fails a job that cannot write its log, and does not say why.
-fn judge_room(
-    topic: &'static str,
-    path: &Path,
-    room: Option<Room>,
-    needed: u64,
-    advice: &str,
-) -> Vec<Finding> {
-    let mut findings = Findings::about(topic, path.display());
+fn judge_room(room: Option<Room>, needed: u64, advice: &str, findings: &mut Findings) {
     match room {
         Some(room) if !room.has_inodes => findings.error(
             "no further file can be made on its file system (no free inodes)",
@@ -181,7 +159,6 @@ fn judge_room(
         }
         _ => {}
     }
-    findings.list
 }
 
 /// Returns the key of the root that a path lies below.
@@ -192,8 +169,12 @@ fn root_above(path: &Path, roots: &[(&'static str, PathBuf)]) -> Option<&'static
 
 #[cfg(test)]
 mod tests {
-    use super::super::Level;
+    use super::super::{Finding, Level, testing};
     use super::*;
+
+    fn judged(written: &Written<'_>) -> Vec<Finding> {
+        testing::judged(|out| judge(written, out))
+    }
 
     #[test]
     fn a_full_file_system_is_an_error() {
@@ -209,11 +190,11 @@ mod tests {
                 free,
                 has_inodes,
             };
-            let findings = judge_room("log_dir", Path::new("/logs"), Some(room), 16 << 20, "x");
+            let findings = testing::judged(|out| judge_room(Some(room), 16 << 20, "x", out));
             let level = findings.first().map(|finding| finding.level);
             assert_eq!(level, expected, "{free:?} {has_inodes}");
         }
-        assert!(judge_room("log_dir", Path::new("/logs"), None, 1, "x").is_empty());
+        assert!(testing::judged(|out| judge_room(None, 1, "x", out)).is_empty());
     }
 
     fn written(place: Place, is_writable: bool) -> Written<'static> {
@@ -239,7 +220,7 @@ mod tests {
             (Place::Other, false, Level::Error),
             (unreadable, false, Level::Error),
         ] {
-            let findings = judge(&written(place.clone(), is_writable));
+            let findings = judged(&written(place.clone(), is_writable));
             assert_eq!(findings.len(), 1);
             assert_eq!(findings[0].level, expected, "{place:?}");
         }
@@ -251,13 +232,13 @@ mod tests {
             below: Some("bids_root"),
             ..written(Place::Directory, true)
         };
-        assert_eq!(judge(&below)[1].level, Level::Warning);
+        assert_eq!(judged(&below)[1].level, Level::Warning);
         for (mode, count) in [(0o777, 2), (0o1777, 1), (0o775, 1)] {
             let open = Written {
                 mode: Some(mode),
                 ..written(Place::Directory, true)
             };
-            assert_eq!(judge(&open).len(), count, "{mode:o}");
+            assert_eq!(judged(&open).len(), count, "{mode:o}");
         }
         let roots = [
             ("bids_root", PathBuf::from("/d/bids")),

@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use super::file_system::{self, Use};
-use super::{Finding, Findings, Site, few};
+use super::{Findings, Site, few};
 use crate::base::regular::words;
 use crate::base::shell;
 use crate::decide::safety;
 use crate::model::bids::SessionSource;
 use crate::model::procedure::Procedure;
-use crate::model::state::State;
 use crate::setup::catalogue;
 use crate::setup::place::{self, Place};
 
@@ -31,14 +30,14 @@ struct Root<'a> {
     undescribed: Vec<String>,
 }
 
-pub fn check(site: &Site, key: &'static str, state: Option<&State>) -> Vec<Finding> {
+pub fn check(site: &Site, key: &'static str, findings: &mut Findings) {
     let config = &site.config;
     let (path, source) = match key {
         "dicom_root" => (&config.dicom_root, Some(SessionSource::Dicom)),
         "bids_root" => (&config.bids_root, Some(SessionSource::Bids)),
         _ => (&config.derivatives_root, None),
     };
-    let writes_here = |procedure: &&Procedure| match procedure.output_dir.as_os_str().is_empty() {
+    let writes_here = |procedure: &&Procedure| match procedure.is_below_bids() {
         true => key == "bids_root",
         false => key == "derivatives_root",
     };
@@ -52,7 +51,9 @@ pub fn check(site: &Site, key: &'static str, state: Option<&State>) -> Vec<Findi
             Err(error) => place = Place::Unreadable(words(&error)),
         }
     }
-    let stops = state.map(|state| safety::roots::judge(config, state, safety::roots::look));
+    let stops = site
+        .state()
+        .map(|state| safety::roots::judge(config, state, safety::roots::look));
     let mut stops = stops.into_iter().flatten();
     let stop = stops.find(|stop| stop.name == format!("root/{key}"));
     // One that is empty is still to be filled, by a converter that writes the description. A link whose content is not
@@ -65,7 +66,7 @@ pub fn check(site: &Site, key: &'static str, state: Option<&State>) -> Vec<Findi
         !is_described && app.is_some_and(|app| app.needs_description())
     };
     let needing = site.procedures().filter(needs_description);
-    let mut findings = judge(&Root {
+    let root = Root {
         key,
         path,
         is_source: source.is_some_and(|source| config.sessions == source),
@@ -77,9 +78,9 @@ pub fn check(site: &Site, key: &'static str, state: Option<&State>) -> Vec<Findi
         undescribed: needing
             .map(|procedure| procedure.name.to_string())
             .collect(),
-    });
-    findings.extend(file_system::check(site, key, Use::Data, path));
-    findings
+    };
+    judge(&root, findings);
+    file_system::check(site, key, Use::Data, path, findings);
 }
 
 /// Returns the output directories, or their root, in which this user may make nothing.
@@ -93,15 +94,15 @@ fn unwritable(root: &Path, outputs: Vec<PathBuf>) -> Vec<PathBuf> {
     found
 }
 
-fn judge(root: &Root<'_>) -> Vec<Finding> {
+fn judge(root: &Root<'_>, findings: &mut Findings) {
     let key = root.key;
-    let mut findings = Findings::about(key, root.path.display());
+    findings.about(key, root.path.display());
     if let Some((message, hint)) = &root.stop {
         findings.error(
             format!("{message}; `run` would submit nothing (safety stop)"),
             hint,
         );
-        return findings.list;
+        return;
     }
     let mounted = format!(
         "see that its file system is mounted, and that '{key}' in the configuration is right"
@@ -134,7 +135,7 @@ fn judge(root: &Root<'_>) -> Vec<Finding> {
         Place::Directory => findings.ok("is there and can be read"),
     }
     if root.place != Place::Directory {
-        return findings.list;
+        return;
     }
     if !root.undescribed.is_empty() {
         let file = root.path.join(catalogue::DESCRIPTION);
@@ -155,19 +156,16 @@ fn judge(root: &Root<'_>) -> Vec<Finding> {
     let paths = root.unwritable.iter();
     let paths: Vec<String> = paths.map(|path| path.display().to_string()).collect();
     if !paths.is_empty() {
-        findings.list.push(Finding::warning(
-            key,
-            few(&paths),
+        findings.about(key, few(&paths)).warning(
             "this user may make nothing in it from this host, and jobs run as this user",
             "give the user write permission, or call the program as the user whose jobs may write there",
-        ));
+        );
     }
-    findings.list
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Level, testing};
+    use super::super::{Finding, Level, testing};
     use super::*;
 
     fn root(place: Place, is_empty: bool) -> Root<'static> {
@@ -182,6 +180,10 @@ mod tests {
             stop: None,
             undescribed: Vec::new(),
         }
+    }
+
+    fn judged(root: &Root<'_>) -> Vec<Finding> {
+        testing::judged(|out| judge(root, out))
     }
 
     #[test]
@@ -199,7 +201,7 @@ mod tests {
                 (false, true, outputs),
                 (false, false, Level::Ok),
             ] {
-                let findings = judge(&Root {
+                let findings = judged(&Root {
                     is_source,
                     takes_outputs,
                     ..root(place.clone(), is_empty)
@@ -220,14 +222,14 @@ mod tests {
             )),
             ..root(Place::Directory, true)
         };
-        let findings = judge(&stopped);
+        let findings = judged(&stopped);
         assert_eq!(findings.len(), 1);
         testing::one(&findings, Level::Error, "safety stop");
     }
 
     #[test]
     fn a_directory_that_jobs_cannot_write_to_is_a_warning() {
-        let findings = judge(&Root {
+        let findings = judged(&Root {
             unwritable: vec!["/b/qc".into()],
             ..root(Place::Directory, false)
         });

@@ -5,15 +5,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::site::Found;
 use super::slurm::Inquiry;
-use super::state::Study;
 use super::{
-    Finding, Site, UnderCron, cron, environment, markers, notify, places, roots, scripts, sessions,
-    settings, state,
+    Finding, Findings, Site, UnderCron, cron, environment, markers, notify, places, roots, scripts,
+    sessions, settings, state,
 };
 use crate::base::sys;
-use crate::gather::sessions::discover::{Discovery, discover_by};
 
 /// For what looks at file systems.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -21,23 +18,29 @@ const LIMIT: Duration = Duration::from_secs(60);
 const SLURM_LIMIT: Duration = Duration::from_secs(150);
 
 /// A topic at work.
-struct Part<T> {
+struct Part {
     topic: &'static str,
     limit: Duration,
     since: Instant,
-    done: Receiver<T>,
+    done: Receiver<Vec<Finding>>,
 }
 
-impl<T: Send + 'static> Part<T> {
+impl Part {
     fn start(
+        site: &Arc<Site>,
         topic: &'static str,
         limit: Duration,
-        work: impl FnOnce() -> T + Send + 'static,
+        work: impl FnOnce(&Site, &mut Findings) + Send + 'static,
     ) -> Self {
         let (sender, done) = mpsc::channel();
+        let site = Arc::clone(site);
         // Nobody listens any more after the limit. A thread that hangs ends with the process. Where there is no thread
         // to be had, the part is missing and says so.
-        let _ = std::thread::Builder::new().spawn(move || sender.send(work()));
+        let _ = std::thread::Builder::new().spawn(move || {
+            let mut findings = Findings::default();
+            work(&site, &mut findings);
+            sender.send(findings.list)
+        });
         Self {
             topic,
             limit,
@@ -46,10 +49,11 @@ impl<T: Send + 'static> Part<T> {
         }
     }
 
-    /// Waits for the result. An error is the finding that there is none.
-    fn finish(self) -> Result<T, Vec<Finding>> {
+    /// Waits for the findings, or returns the one that there are none.
+    fn finish(self) -> Vec<Finding> {
         let left = self.limit.saturating_sub(self.since.elapsed());
-        self.done.recv_timeout(left).map_err(|error| {
+        self.done.recv_timeout(left).unwrap_or_else(|error| {
+            let mut findings = Findings::default();
             let text = match error {
                 RecvTimeoutError::Timeout => {
                     format!("was not done within {} s", self.limit.as_secs())
@@ -57,95 +61,69 @@ impl<T: Send + 'static> Part<T> {
                 RecvTimeoutError::Disconnected => "could not be done: there was no thread to be had, or the program has a fault there".to_owned(),
             };
             let advice = "is a file system, the name service or a server hung? `ls`, `df` and `squeue` in a shell tell which";
-            vec![Finding::error(self.topic, "", text, advice)]
+            findings.about(self.topic, "").error(text, advice);
+            findings.list
         })
     }
 }
 
 /// Looks at everything. `cron`: what differs under cron is asked for, too.
-pub fn run(site: Site, cron: Option<UnderCron>) -> Vec<Finding> {
+pub fn run(site: Site, cron: Option<UnderCron>, findings: &mut Findings) {
+    let env = |name: &str| Some(sys::env(name)?.to_string_lossy().into_owned());
+    settings::judge(&site.config, findings);
+    environment::judge(&site.config, &env, findings);
     let site = Arc::new(site);
     // What others need first.
-    let of = Arc::clone(&site);
-    let discovery = Part::start("sessions", LIMIT, move || {
-        discover_by(&of.reader, &of.config.search())
-    });
-    let of = Arc::clone(&site);
-    let study = Part::start("state", LIMIT, move || state::read(&of));
-    let topics: [(&str, fn(&Site) -> Vec<Finding>); 3] = [
+    let first = [
+        Part::start(&site, "sessions", LIMIT, sessions::read),
+        Part::start(&site, "state", LIMIT, state::read),
+    ];
+    findings
+        .list
+        .extend(first.into_iter().flat_map(Part::finish));
+    let topics: [(&str, fn(&Site, &mut Findings)); 9] = [
         ("script", scripts::check),
         ("state_file", places::check),
         ("notify", notify::check),
+        ("dicom_root", |site, out| {
+            roots::check(site, "dicom_root", out)
+        }),
+        ("bids_root", |site, out| {
+            roots::check(site, "bids_root", out)
+        }),
+        ("derivatives_root", |site, out| {
+            roots::check(site, "derivatives_root", out)
+        }),
+        ("sessions", sessions::check),
+        ("markers", markers::check),
+        ("state", state::check),
     ];
-    let mut parts: Vec<Part<Vec<Finding>>> = Vec::new();
-    for (topic, check) in topics {
-        let of = Arc::clone(&site);
-        parts.push(Part::start(topic, LIMIT, move || check(&of)));
-    }
-    let mut findings = settings::judge(&site.config);
-    findings.extend(environment::judge(&site.config, &|name| {
-        Some(sys::env(name)?.to_string_lossy().into_owned())
-    }));
-    let mut taken = |missing: Vec<Finding>| findings.extend(missing);
-    let discovery = discovery.finish().map(Arc::new).map_err(&mut taken).ok();
-    let study = study.finish().and_then(|study| study);
-    let study = study.map(Arc::new).map_err(&mut taken).ok();
-    for key in ["dicom_root", "bids_root", "derivatives_root"] {
-        let (of, study) = (Arc::clone(&site), study.clone());
-        parts.push(Part::start(key, LIMIT, move || {
-            roots::check(&of, key, study.as_deref().map(|study| &study.state))
-        }));
-    }
-    if let Some(discovery) = &discovery {
-        let (of, found) = (Arc::clone(&site), Arc::clone(discovery));
-        parts.push(Part::start("sessions", LIMIT, move || {
-            sessions::check(&of, &found)
-        }));
-        let (of, found, study) = (Arc::clone(&site), Arc::clone(discovery), study.clone());
-        parts.push(Part::start("markers", LIMIT, move || {
-            markers::check(&of, &found, study.as_deref().map(|study| &study.state))
-        }));
-    }
-    parts.extend(slurm_or_cron(&site, &discovery, &study, cron));
-    if let Some(study) = &study {
-        findings.extend(state::check(&site, study, sessions_of(&discovery)));
-    }
-    for part in parts {
-        findings.extend(part.finish().unwrap_or_else(|missing| missing));
-    }
-    findings
-}
-
-fn sessions_of(discovery: &Option<Arc<Found>>) -> Option<&Discovery> {
-    discovery.as_ref()?.as_ref().as_ref().ok()
-}
-
-/// Starts the part about Slurm; without it, the one about the crontab if that is asked for.
-fn slurm_or_cron(
-    site: &Arc<Site>,
-    discovery: &Option<Arc<Found>>,
-    study: &Option<Arc<Study>>,
-    cron: Option<UnderCron>,
-) -> Option<Part<Vec<Finding>>> {
-    let (site, discovery, study) = (Arc::clone(site), discovery.clone(), study.clone());
-    if !site.is_slurm() {
-        let cron = cron?;
-        return Some(Part::start("cron", LIMIT, move || {
-            cron::check(&site, &cron, None, LIMIT)
-        }));
-    }
+    let topics = topics.into_iter();
+    let start = |(topic, check)| Part::start(&site, topic, LIMIT, check);
+    let mut parts: Vec<Part> = topics.map(start).collect();
     // Twice under cron, and each may take its time.
-    let times = 1 + u32::from(cron.is_some());
-    Some(Part::start("slurm", SLURM_LIMIT * times, move || {
-        let inquiry = Inquiry::new(&site, sessions_of(&discovery), study.as_deref());
-        let own = std::env::vars_os().collect();
-        let report = inquiry.ask(&site.config, own, SLURM_LIMIT, false);
-        let mut findings = inquiry.judge(&site.config, &report);
-        if let Some(under_cron) = cron {
-            let here = Some((&inquiry, &report, &findings[..]));
-            let told = cron::check(&site, &under_cron, here, SLURM_LIMIT);
-            findings.extend(told);
+    let limit = SLURM_LIMIT * (1 + u32::from(cron.is_some()));
+    parts.push(Part::start(&site, "slurm", limit, move |site, out| {
+        slurm_and_cron(site, cron.as_ref(), out);
+    }));
+    findings
+        .list
+        .extend(parts.into_iter().flat_map(Part::finish));
+}
+
+fn slurm_and_cron(site: &Site, under_cron: Option<&UnderCron>, findings: &mut Findings) {
+    let check = |here, findings: &mut Findings| {
+        if let Some(under_cron) = under_cron {
+            cron::check(site, under_cron, here, SLURM_LIMIT, findings);
         }
-        findings
-    }))
+    };
+    if !site.is_slurm() {
+        return check(None, findings);
+    }
+    let inquiry = Inquiry::new(site);
+    let own = std::env::vars_os().collect();
+    let report = inquiry.ask(&site.config, own, SLURM_LIMIT, false);
+    inquiry.judge(&site.config, &report, findings);
+    let here = findings.list.clone();
+    check(Some((&inquiry, &report, &here)), findings);
 }

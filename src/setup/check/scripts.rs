@@ -2,21 +2,18 @@
 //! configuration says.
 
 mod header;
-mod imports;
 mod needs;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::{Finding, Findings, Level, Site, few};
+use super::{Findings, Level, Site, few};
 use crate::base::sys;
 use crate::executor::script;
 use crate::executor::script::{Script, ScriptError};
 use crate::model::job::ExecutorKind;
 use crate::model::procedure::{ArrayMode, Procedure, Resources};
 use crate::setup::place;
-
-pub use header::asked;
 
 const TOPIC: &str = "script";
 /// What to do about DOS line breaks.
@@ -33,34 +30,24 @@ pub struct Facts<'a> {
     text: Option<Result<Vec<u8>, ScriptError>>,
     /// Permission bits.
     mode: Option<u32>,
-    /// The interpreter of its `#!` line that is not there: `/bin/zsh`, `env python3`.
-    missing_interpreter: Option<String>,
-    /// Python files that it names, and what is in them.
-    helpers: Vec<(PathBuf, Vec<u8>)>,
-    /// The program comes from a wheel, whose Python package has replaced the Python program.
-    pub is_wheel: bool,
-    /// What it needs and this machine does not have: runtimes of containers, images, licences.
+    /// What it needs and this machine does not have: its interpreter, runtimes of containers, images, licences.
     missing: Vec<String>,
+    /// The interpreter is among them.
+    has_no_interpreter: bool,
     executor: ExecutorKind,
     pub resources: &'a Resources,
     pub has_log_dir: bool,
     pub array: ArrayMode,
 }
 
-pub fn check(site: &Site) -> Vec<Finding> {
+pub fn check(site: &Site, findings: &mut Findings) {
     let path = sys::env("PATH");
-    let is_wheel = imports::is_wheel();
-    let procedures = site.procedures();
-    let facts = procedures.map(|procedure| gather(site, procedure, path.as_ref(), is_wheel));
-    facts.flat_map(|facts| judge(&facts)).collect()
+    for procedure in site.procedures() {
+        judge(&gather(site, procedure, path.as_ref()), findings);
+    }
 }
 
-fn gather<'a>(
-    site: &Site,
-    procedure: &'a Procedure,
-    path: Option<&OsString>,
-    is_wheel: bool,
-) -> Facts<'a> {
+fn gather<'a>(site: &Site, procedure: &'a Procedure, path: Option<&OsString>) -> Facts<'a> {
     let cron = OsString::from(place::CRON_PATH);
     let place = site.find_script(&procedure.script, path);
     let place = place.map_err(|error| (error.to_string(), error.hint().unwrap_or_default()));
@@ -70,10 +57,8 @@ fn gather<'a>(
         mode: place.as_ref().ok().and_then(|file| place::mode(file)),
         place,
         text: None,
-        missing_interpreter: None,
-        helpers: Vec::new(),
-        is_wheel,
         missing: Vec::new(),
+        has_no_interpreter: false,
         executor: site.config.executor,
         resources: &procedure.resources,
         has_log_dir: site.config.slurm.log_dir.is_some(),
@@ -88,57 +73,46 @@ fn gather<'a>(
             let of_caller = || Some(sys::env(name)?.to_string_lossy().into_owned());
             procedure.env.get(name).cloned().or_else(of_caller)
         };
-        facts.missing_interpreter = missing_interpreter(script, path);
-        facts.missing = missing(script, path, &seen);
-        facts.helpers = imports::helpers(file, &script.text);
+        let is_missing = |name: &&str| !is_on_path(name, path);
+        let (program, started) = programs(&script.interpreter);
+        let program = program.filter(is_missing).map(str::to_owned);
+        let interpreter = program.or_else(|| Some(format!("env {}", started.filter(is_missing)?)));
+        facts.has_no_interpreter = interpreter.is_some();
+        let interpreter = interpreter.map(|name| format!("interpreter {name}"));
+        let needs = needs::needs(&String::from_utf8_lossy(&script.text), &seen);
+        let runtime = needs.runtime.filter(is_missing);
+        let runtime = runtime.map(|name| format!("{name} (not on PATH)"));
+        let files = needs
+            .files
+            .iter()
+            .filter(|file| !place::is_there(&file.path));
+        let files = files.map(|file| format!("{} ({})", file.path.display(), file.variable));
+        facts.missing = interpreter
+            .into_iter()
+            .chain(runtime)
+            .chain(files)
+            .collect();
     }
     facts.text = Some(read.map(|script| script.text));
     facts
 }
 
 fn is_on_path(name: &str, path: Option<&OsString>) -> bool {
-    let mut dirs = path.into_iter().flat_map(std::env::split_paths);
     let is_there = |path: &Path| place::is_program(path) == Ok(true);
-    // A name with a slash replaces the directory that it is joined to, or is not looked for on PATH.
+    let mut dirs = path.into_iter().flat_map(std::env::split_paths);
     match name.contains('/') {
         true => is_there(Path::new(name)),
         false => dirs.any(|dir| is_there(&dir.join(name))),
     }
 }
 
-fn missing_interpreter(script: &Script, path: Option<&OsString>) -> Option<String> {
-    let (interpreter, started) = programs(&script.interpreter);
-    match (interpreter, started) {
-        (Some(program), _) if place::is_program(Path::new(program)) != Ok(true) => {
-            Some(program.to_owned())
-        }
-        (_, Some(started)) if !is_on_path(started, path) => Some(format!("env {started}")),
-        _ => None,
-    }
-}
-
-/// Names what a script needs and this machine does not have. `env`: the variables that its jobs will see.
-fn missing(
-    script: &Script,
-    path: Option<&OsString>,
-    env: &dyn Fn(&str) -> Option<String>,
-) -> Vec<String> {
-    let needs = needs::needs(&String::from_utf8_lossy(&script.text), env);
-    let runtime = needs.runtime.filter(|name| !is_on_path(name, path));
-    let runtime = runtime.map(|name| format!("{name} (not on PATH)"));
-    let files = needs.files.iter();
-    let files = files.filter(|file| !place::is_there(&file.path));
-    let files = files.map(|file| format!("{} ({})", file.path.display(), file.variable));
-    runtime.into_iter().chain(files).collect()
-}
-
-fn judge(facts: &Facts<'_>) -> Vec<Finding> {
-    let mut findings = Findings::about(TOPIC, facts.procedure);
+fn judge(facts: &Facts<'_>, findings: &mut Findings) {
+    findings.about(TOPIC, facts.procedure);
     let path = match &facts.place {
         Ok(path) => path,
         Err((message, hint)) => {
             findings.error(message, hint);
-            return findings.list;
+            return;
         }
     };
     let shown = path.display();
@@ -157,9 +131,9 @@ fn judge(facts: &Facts<'_>) -> Vec<Finding> {
     match &facts.text {
         None => {}
         Some(Err(error)) => findings.error(error.to_string(), way_out(error)),
-        Some(Ok(text)) => content(facts, path, text, &mut findings),
+        Some(Ok(text)) => content(facts, path, text, findings),
     }
-    findings.or_ok(format!("{shown} is a job script"))
+    findings.or_ok(format!("{shown} is a job script"));
 }
 
 fn way_out(error: &ScriptError) -> &'static str {
@@ -178,35 +152,24 @@ fn way_out(error: &ScriptError) -> &'static str {
 fn content(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Findings) {
     let shown = path.display();
     let is_slurm = facts.executor == ExecutorKind::Slurm;
-    if let Some(interpreter) = &facts.missing_interpreter {
-        let (level, advice) = match is_slurm {
-            true => (
-                Level::Warning,
-                "nothing if the compute nodes have it; otherwise correct the script's first line",
-            ),
-            false => (
-                Level::Error,
-                "install it, or correct the script's first line",
-            ),
-        };
-        let text =
-            format!("{shown} asks for the interpreter {interpreter}, which is not on this machine");
-        findings.add(level, text, advice);
-    }
     if !facts.missing.is_empty() {
         let missing = few(&facts.missing);
-        let otherwise = match is_slurm {
-            true => "nothing if the compute nodes have it; otherwise",
-            false => "install it, or",
+        // Who sees what this machine sees cannot start it.
+        let (level, otherwise) = match (is_slurm, facts.has_no_interpreter) {
+            (true, _) => (
+                Level::Warning,
+                "nothing if the compute nodes have it; otherwise",
+            ),
+            (false, true) => (Level::Error, "install it, or"),
+            (false, false) => (Level::Warning, "install it, or"),
         };
-        findings.warning(
+        findings.add(
+            level,
             format!("{shown} needs what is not on this machine: {missing}"),
-            format!("{otherwise} set the variables in the procedure's `env`"),
+            format!(
+                "{otherwise} correct the script, or set its variables in the procedure's `env`"
+            ),
         );
-    }
-    let files = facts.helpers.iter().map(|(path, text)| (&**path, &**text));
-    for (path, text) in std::iter::once((path, text)).chain(files) {
-        imports::judge(facts, path, text, findings);
     }
     if !is_slurm {
         return;
@@ -234,8 +197,9 @@ fn content(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Findings)
             "move them to the top of the script, right below the #! line",
         );
     }
-    header::judge(facts, path, &asked(text), &mut findings.list);
-    header::memory(facts, path, text, &mut findings.list);
+    let asked = script::header::options(text);
+    header::judge(facts, path, &asked, findings);
+    header::memory(facts, path, &asked, findings);
 }
 
 /// Returns the programs of a `#!` line that must be there: the interpreter, and what `env` is to start.
@@ -265,10 +229,8 @@ mod tests {
             by_path_only: false,
             text: Some(text.map(<[u8]>::to_vec)),
             mode: Some(0o644),
-            missing_interpreter: None,
-            helpers: Vec::new(),
-            is_wheel: true,
             missing: Vec::new(),
+            has_no_interpreter: false,
             executor: ExecutorKind::Slurm,
             resources: &RESOURCES,
             has_log_dir: true,
@@ -277,7 +239,7 @@ mod tests {
     }
 
     fn one(facts: &Facts<'_>, level: Level, part: &str) {
-        let findings = judge(facts);
+        let findings = testing::judged(|out| judge(facts, out));
         if level == Level::Ok {
             assert!(testing::trouble(&findings).is_empty(), "{findings:#?}");
             assert!(findings[0].text.contains(part), "{findings:#?}");
@@ -346,7 +308,8 @@ mod tests {
             (ExecutorKind::Local, Level::Error),
         ] {
             let zsh = Facts {
-                missing_interpreter: Some("/bin/zsh".to_owned()),
+                missing: vec!["interpreter /bin/zsh".to_owned()],
+                has_no_interpreter: true,
                 executor,
                 ..facts(Ok(good))
             };

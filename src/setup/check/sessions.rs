@@ -1,10 +1,9 @@
 //! Discovery: are there sessions, and names that were meant to be some.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::site::Found;
-use super::{Finding, Findings, Site, few};
-use crate::gather::sessions::discover::Discovery;
+use super::{Findings, Site, few};
+use crate::gather::sessions::discover::{DiscoverError, Discovery, discover_by};
 use crate::gather::sessions::lists;
 use crate::model::bids::{Dicom, SessionSource};
 use crate::setup::place;
@@ -16,29 +15,33 @@ const DICOM_SAMPLE: usize = 200;
 /// What there is to see of the sessions.
 struct Seen<'a> {
     /// Where they come from: a root or a file.
-    place: String,
-    /// Or why there are none, and the way out.
-    found: Result<&'a Discovery, (String, String)>,
-    /// Directories whose names look like misspelt labels, with what was meant.
-    near: Vec<(PathBuf, String)>,
+    place: &'a Path,
+    found: &'a Result<Discovery, DiscoverError>,
     /// Of sessions whose file names a DICOM directory: how many were looked at, and those that are not there.
-    dicom: (usize, Vec<PathBuf>),
+    dicom: (usize, Vec<String>),
     /// Entries of `include` and `exclude` that match nothing.
     unmatched: Vec<String>,
     /// Why the cohort cannot be read, and the way out.
     cohort: Option<(String, String)>,
 }
 
-pub fn check(site: &Site, discovery: &Found) -> Vec<Finding> {
+/// Looks for the sessions; what came of it is judged by [`check`].
+pub fn read(site: &Site, _: &mut Findings) {
+    let found = discover_by(&site.reader, &site.config.search());
+    let _ = site.found.set(found);
+}
+
+pub fn check(site: &Site, findings: &mut Findings) {
     let config = &site.config;
+    let Some(discovery) = site.found.get() else {
+        return;
+    };
     let (place, is_listed) = match &config.sessions {
         SessionSource::Dicom => (&config.dicom_root, false),
         SessionSource::Bids => (&config.bids_root, false),
         SessionSource::Csv { file, .. } => (file, true),
     };
     let found = discovery.as_ref().ok();
-    let near = found.into_iter().flat_map(|found| &found.near);
-    let near = near.map(|(name, meant)| (place.join(name), meant.clone()));
     let sessions = found.into_iter().flat_map(|found| &found.sessions);
     let listed = sessions.filter(|_| is_listed);
     let paths = listed.filter_map(|session| match &session.dicom {
@@ -48,7 +51,7 @@ pub fn check(site: &Site, discovery: &Found) -> Vec<Finding> {
     let paths: Vec<&Path> = paths.collect();
     let chosen: Vec<&&Path> = place::sample(&paths, DICOM_SAMPLE).collect();
     let missing = chosen.iter().filter(|path| path.metadata().is_err());
-    let missing = missing.map(|path| (**path).to_owned()).collect();
+    let missing = missing.map(|path| path.display().to_string()).collect();
     let cohort = lists::load(&config.cohort);
     let unmatched = match (&cohort, found) {
         // What could not be read may hold their sessions.
@@ -58,37 +61,35 @@ pub fn check(site: &Site, discovery: &Found) -> Vec<Finding> {
         }
         _ => Vec::new(),
     };
-    judge(&Seen {
-        place: place.display().to_string(),
-        found: discovery
-            .as_ref()
-            .map_err(|error| (error.to_string(), error.hint())),
-        near: near.collect(),
+    let seen = Seen {
+        place,
+        found: discovery,
         dicom: (chosen.len(), missing),
         unmatched,
         cohort: cohort.err().map(|error| (error.to_string(), error.hint())),
-    })
+    };
+    judge(&seen, findings);
 }
 
-fn judge(seen: &Seen<'_>) -> Vec<Finding> {
-    let mut at_place = Findings::about(TOPIC, &seen.place);
-    let mut findings = Findings::about(TOPIC, "");
-    match &seen.found {
-        Err((message, hint)) => at_place.error(message, hint),
-        Ok(found) if found.sessions.is_empty() => at_place.warning(
+fn judge(seen: &Seen<'_>, findings: &mut Findings) {
+    findings.about(TOPIC, seen.place.display());
+    match seen.found {
+        Err(error) => findings.error(error.to_string(), error.hint()),
+        Ok(found) if found.sessions.is_empty() => findings.warning(
             "no session is found",
             "sessions are directories sub-<label>/ses-<label> (letters and digits), or lines of sessions_file",
         ),
-        Ok(found) => at_place.ok(format!("sessions: {}", found.sessions.len())),
+        Ok(found) => findings.ok(format!("sessions: {}", found.sessions.len())),
     }
-    let found = seen.found.as_ref().ok().into_iter();
+    findings.about(TOPIC, "");
+    let found = seen.found.iter();
     for note in found.clone().flat_map(|found| &found.notes) {
         findings.warning(
             note,
             "do as the note says if these are sessions; otherwise nothing has to be done",
         );
     }
-    let unreadable = found.flat_map(|found| &found.unreadable);
+    let unreadable = found.clone().flat_map(|found| &found.unreadable);
     let unreadable: Vec<String> = unreadable
         .map(|what| format!("{} ({})", what.path.display(), what.error))
         .collect();
@@ -99,9 +100,9 @@ fn judge(seen: &Seen<'_>) -> Vec<Finding> {
             "the user who runs this needs read and search permission there",
         );
     }
-    let near = seen.near.iter();
+    let near = found.flat_map(|found| &found.near);
     let near: Vec<String> = near
-        .map(|(path, meant)| format!("{} ({meant}?)", path.display()))
+        .map(|(name, meant)| format!("{} ({meant}?)", seen.place.join(name).display()))
         .collect();
     if !near.is_empty() {
         findings.warning(
@@ -110,17 +111,10 @@ fn judge(seen: &Seen<'_>) -> Vec<Finding> {
         );
     }
     let (looked, missing) = &seen.dicom;
-    let paths: Vec<String> = missing
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
-    if !paths.is_empty() {
+    if !missing.is_empty() {
+        let (count, paths) = (missing.len(), few(missing));
         findings.warning(
-            format!(
-                "dicom_path is not there for {} of {looked} sessions that were looked at: {}",
-                paths.len(),
-                few(&paths)
-            ),
+            format!("dicom_path is not there for {count} of {looked} sessions that were looked at: {paths}"),
             "see that its file system is mounted; sessions without DICOM files are held",
         );
     }
@@ -133,22 +127,19 @@ fn judge(seen: &Seen<'_>) -> Vec<Finding> {
             "correct the entries, or take them out",
         );
     }
-    at_place.list.append(&mut findings.list);
-    at_place.list
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Level;
+    use super::super::{Finding, Level, testing};
     use super::*;
     use crate::gather::disk::Unreadable;
     use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 
-    fn seen(found: Result<&Discovery, (String, String)>) -> Seen<'_> {
+    fn seen(found: &Result<Discovery, DiscoverError>) -> Seen<'_> {
         Seen {
-            place: "/dicom".to_owned(),
+            place: Path::new("/dicom"),
             found,
-            near: Vec::new(),
             dicom: (0, Vec::new()),
             unmatched: Vec::new(),
             cohort: None,
@@ -166,24 +157,31 @@ mod tests {
         }
     }
 
+    fn judged(seen: &Seen<'_>) -> Vec<Finding> {
+        testing::judged(|out| judge(seen, out))
+    }
+
     #[test]
     fn sessions_without_trouble_are_one_line() {
-        let found = one();
-        let findings = judge(&seen(Ok(&found)));
-        assert_eq!(findings, [Finding::ok("sessions", "/dicom", "sessions: 1")]);
+        let found = Ok(one());
+        let findings = judged(&seen(&found));
+        assert_eq!(findings, [testing::ok("sessions", "/dicom", "sessions: 1")]);
         let complete = Seen {
             dicom: (50, Vec::new()),
-            ..seen(Ok(&found))
+            ..seen(&found)
         };
-        assert_eq!(judge(&complete).len(), 1);
+        assert_eq!(judged(&complete).len(), 1);
     }
 
     #[test]
     fn each_trouble_is_a_finding() {
-        let none = Discovery::default();
-        assert_eq!(judge(&seen(Ok(&none)))[0].level, Level::Warning);
-        let failed = seen(Err(("is not there".into(), "mount it".into())));
-        assert_eq!(judge(&failed)[0].level, Level::Error);
+        let none = Ok(Discovery::default());
+        assert_eq!(judged(&seen(&none))[0].level, Level::Warning);
+        let failed = Err(DiscoverError::RootMissing {
+            key: "dicom_root",
+            path: "/dicom".into(),
+        });
+        assert_eq!(judged(&seen(&failed))[0].level, Level::Error);
 
         let mut found = one();
         found.notes.push("2 entries were skipped".to_owned());
@@ -191,14 +189,15 @@ mod tests {
             path: "/dicom/sub-02".into(),
             error: "Permission denied".to_owned(),
         });
+        found.near.push(("Sub-03".to_owned(), "sub-03".to_owned()));
+        let found = Ok(found);
         let troubled = Seen {
-            near: vec![("/dicom/Sub-03".into(), "sub-03".to_owned())],
             dicom: (2, vec!["/gone".into()]),
             unmatched: vec!["sub-9*".to_owned()],
             cohort: Some(("cannot read the list".into(), "correct it".into())),
-            ..seen(Ok(&found))
+            ..seen(&found)
         };
-        let findings = judge(&troubled);
+        let findings = judged(&troubled);
         let texts: Vec<&str> = findings.iter().map(|f| f.text.as_str()).collect();
         for part in [
             "2 entries were skipped",

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Finding, few};
+use super::{Findings, few};
 use crate::model::config::Config;
 use crate::model::job::ExecutorKind;
 use crate::model::procedure::marker::Required;
@@ -13,18 +13,17 @@ use crate::model::procedure::{Check, Procedure, options};
 const SHORT_GRACE: Duration = Duration::from_secs(600);
 
 /// Judges the settings that need no look at the world.
-pub fn judge(config: &Config) -> Vec<Finding> {
-    let mut findings = safety(config);
-    findings.extend(without_markers(config));
-    findings.push(executor(config));
-    findings
+pub fn judge(config: &Config, findings: &mut Findings) {
+    safety(config, findings);
+    without_markers(config, findings);
+    executor(config, findings);
 }
 
-fn safety(config: &Config) -> Vec<Finding> {
+fn safety(config: &Config, findings: &mut Findings) {
     const TOPIC: &str = "safety";
-    let mut findings = Vec::new();
+    let before = findings.list.len();
     let mut warn = |about: &str, text: String, advice: &str| {
-        findings.push(Finding::warning(TOPIC, about, text, advice));
+        findings.about(TOPIC, about).warning(text, advice);
     };
     if config.safety.max_drop >= 100.0 {
         warn(
@@ -66,14 +65,12 @@ fn safety(config: &Config) -> Vec<Finding> {
             "take it out (10 holds then), or set a number",
         );
     }
-    if findings.is_empty() {
-        let text = format!(
-            "a run stops when more than {}% of sessions or results are suddenly gone, or the disk is full",
-            config.safety.max_drop
-        );
-        findings.push(Finding::ok(TOPIC, "", text));
+    if findings.list.len() == before {
+        let drop = config.safety.max_drop;
+        findings.about(TOPIC, "").ok(format!(
+            "a run stops when more than {drop}% of sessions or results are suddenly gone, or the disk is full"
+        ));
     }
-    findings
 }
 
 fn names_of(config: &Config, is_one: impl Fn(&Procedure) -> bool) -> Vec<&str> {
@@ -83,27 +80,26 @@ fn names_of(config: &Config, is_one: impl Fn(&Procedure) -> bool) -> Vec<&str> {
 }
 
 /// Names procedures of which any file is taken for the whole result.
-fn without_markers(config: &Config) -> impl Iterator<Item = Finding> {
+fn without_markers(config: &Config, findings: &mut Findings) {
     let takes_anything = |procedure: &Procedure| {
         procedure.check == Check::Markers
             && matches!(procedure.completion.required, Required::NonEmptyDirectory)
     };
-    names_of(config, takes_anything).into_iter().map(|name| {
-        Finding::warning(
-            "markers",
-            name,
+    for name in names_of(config, takes_anything) {
+        findings.about("markers", name).warning(
             "without completion_marker any file in its output directory makes a task complete, also what a job \
              that failed left behind",
             "name the files that its script writes last as completion_marker; without them only a script that \
              moves its results there at the end is safe",
-        )
-    })
+        );
+    }
 }
 
-fn executor(config: &Config) -> Finding {
+fn executor(config: &Config, findings: &mut Findings) {
     const TOPIC: &str = "executor";
     if config.executor == ExecutorKind::Slurm {
-        return Finding::ok(TOPIC, "slurm", "jobs run on Slurm");
+        findings.about(TOPIC, "slurm").ok("jobs run on Slurm");
+        return;
     }
     let limited = names_of(config, |procedure| {
         let resources = &procedure.resources;
@@ -111,31 +107,30 @@ fn executor(config: &Config) -> Finding {
             || options::time(resources).is_some()
             || resources.gres.is_some()
     });
-    if limited.is_empty() {
-        let text = format!(
-            "jobs run on this machine, {} at a time; limits of memory and time are not enforced",
-            config.local_jobs
+    findings.about(TOPIC, "local");
+    if !limited.is_empty() {
+        let limited = few(&limited);
+        findings.warning(
+            format!("mem, time and gres are not enforced by the local executor: {limited}"),
+            "choose local_jobs so that all fit, and take the keys out",
         );
-        return Finding::ok(TOPIC, "local", text);
     }
-    let limited = few(&limited);
-    Finding::warning(
-        TOPIC,
-        "local",
-        format!("mem, time and gres are not enforced by the local executor: {limited}"),
-        "choose local_jobs so that all fit, and take the keys out",
-    )
+    let jobs = config.local_jobs;
+    findings.or_ok(format!(
+        "jobs run on this machine, {jobs} at a time; limits of memory and time are not enforced"
+    ));
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Level, testing};
+    use super::super::{Finding, Level, testing};
     use super::*;
 
     fn judged(text: &str) -> Vec<Finding> {
-        judge(&testing::config(&format!(
+        let config = testing::config(&format!(
             "procedures:\n  - {{name: prep, output_dir: prep, script: x.sh, completion_marker: x}}\n{text}"
-        )))
+        ));
+        testing::judged(|out| judge(&config, out))
     }
 
     #[test]

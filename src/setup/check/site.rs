@@ -1,7 +1,8 @@
-//! What all topics look at: the configuration, and what was read of the study once.
+//! What all topics look at: the configuration, and what is read of the study once.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::executor::ExecutorError;
 use crate::executor::script::find_script;
@@ -10,6 +11,9 @@ use crate::gather::sessions::discover::{DiscoverError, Discovery};
 use crate::model::config::Config;
 use crate::model::job::ExecutorKind;
 use crate::model::procedure::Procedure;
+use crate::model::state::{State, TaskRow};
+use crate::store::state_file::Store;
+use crate::store::verify;
 
 /// The site under check, shared by all threads.
 pub struct Site {
@@ -17,10 +21,21 @@ pub struct Site {
     pub reader: Reader,
     /// Instead of `/proc/self/mountinfo`.
     pub mountinfo: Option<PathBuf>,
+    /// What the search for sessions gave. Empty: it did not end in time.
+    pub found: OnceLock<Result<Discovery, DiscoverError>>,
+    /// Empty: it cannot be read, or not in time.
+    pub study: OnceLock<Study>,
 }
 
-/// What the search for sessions gave; it is waited for before the topics that need it.
-pub type Found = Result<Discovery, DiscoverError>;
+/// The state and the files beside it.
+pub struct Study {
+    pub state: State,
+    pub store: Store,
+    pub attempts: Vec<TaskRow>,
+    /// What `state verify` finds.
+    pub verified: Vec<verify::Finding>,
+    pub journal_entries: usize,
+}
 
 impl Site {
     pub fn new(config: Config, mountinfo: Option<PathBuf>) -> Self {
@@ -28,6 +43,8 @@ impl Site {
             reader: Reader::default().counting(config.annex),
             config,
             mountinfo,
+            found: OnceLock::new(),
+            study: OnceLock::new(),
         }
     }
 
@@ -42,6 +59,15 @@ impl Site {
             .map(|(_, procedure)| procedure)
     }
 
+    /// Returns the sessions, if they could be looked for.
+    pub fn discovery(&self) -> Option<&Discovery> {
+        self.found.get()?.as_ref().ok()
+    }
+
+    pub fn state(&self) -> Option<&State> {
+        self.study.get().map(|study| &study.state)
+    }
+
     /// Looks for a script as the executor does, with another `PATH`.
     pub fn find_script(
         &self,
@@ -54,4 +80,13 @@ impl Site {
             .collect();
         find_script(script, &dirs, path.map(OsString::as_os_str))
     }
+}
+
+/// The three data roots and their keys.
+pub fn roots(config: &Config) -> [(&'static str, &PathBuf); 3] {
+    [
+        ("dicom_root", &config.dicom_root),
+        ("bids_root", &config.bids_root),
+        ("derivatives_root", &config.derivatives_root),
+    ]
 }

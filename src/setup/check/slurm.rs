@@ -11,20 +11,20 @@ use std::time::Duration;
 use chrono::TimeDelta;
 
 use super::clock::Reading;
-use super::state::Study;
-use super::{Finding, Findings, Site, clock, scripts};
+use super::{Findings, Site, clock};
 use crate::base::sys;
 use crate::decide::manifest::{Decision, Due, Planned};
 use crate::decide::request;
 use crate::decide::request::Circumstances;
 use crate::executor::slurm::inspect::{Questions, Report};
 use crate::executor::slurm::{Home, SlurmExecutor, SlurmSettings, parse};
-use crate::executor::{Executor as _, JobReport, JobRequest, script};
+use crate::executor::{Executor as _, JobRequest, script};
 use crate::gather::sessions::discover::Discovery;
 use crate::model::bids::{Dicom, SessionLabel, SubjectLabel};
 use crate::model::config::Config;
-use crate::model::job::{JobId, is_same_study, name_of_study};
-use crate::model::procedure::{ProcedureId, Scope, TimeLimit, options};
+use crate::model::job::{JobId, JobTag, is_same_study, name_of_study};
+use crate::model::procedure::options::{self, Arguments};
+use crate::model::procedure::{ProcedureId, Scope, TimeLimit};
 use crate::model::state::State;
 
 pub use submission::way_out;
@@ -34,8 +34,6 @@ pub use submission::way_out;
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 /// Accounting of a job that ended longer ago may have been purged.
 const RECENT: TimeDelta = TimeDelta::days(7);
-/// Versions that were looked at: year and month.
-const KNOWN: std::ops::RangeInclusive<(u32, u32)> = (20, 11)..=(26, 5);
 /// Without accounting, a job must be seen in the queue after its end; cron seldom calls more often than this.
 const USUAL_INTERVAL: u64 = 15 * 60;
 
@@ -61,8 +59,8 @@ struct Wanted {
 
 impl Inquiry {
     /// Makes the requests that a run would make.
-    pub fn new(site: &Site, found: Option<&Discovery>, study: Option<&Study>) -> Self {
-        let config = &site.config;
+    pub fn new(site: &Site) -> Self {
+        let (config, study, found) = (&site.config, site.study.get(), site.discovery());
         let procedures = config.procedures.iter();
         let requests: Vec<JobRequest> = procedures
             .filter_map(|(id, _)| example(config, id, found))
@@ -123,24 +121,20 @@ impl Inquiry {
     }
 
     /// Judges what Slurm said.
-    pub fn judge(&self, config: &Config, report: &Report) -> Vec<Finding> {
+    pub fn judge(&self, config: &Config, report: &Report, findings: &mut Findings) {
         let settings = match &report.config {
             Some(Ok(text)) => site::config(text),
             _ => site::Settings::default(),
         };
-        let mut findings = programs(config, report);
-        findings.extend(version(report));
-        findings.extend(queue(report));
-        findings.extend(namesake(&self.study, report));
-        findings.extend(accounting(config, self.canary(), report, &settings));
-        findings.extend(controller(config, report, &settings));
-        findings.extend(limits::judge(&self.wanted, report));
-        findings.extend(report.tried.iter().flat_map(submission::judge));
-        findings
-    }
-
-    fn canary(&self) -> Option<&str> {
-        self.questions.canary.as_ref().map(JobId::as_str)
+        programs(config, report, findings);
+        queue(&self.study, report, findings);
+        let canary = self.questions.canary.as_ref().map(JobId::as_str);
+        accounting(config, canary, report, &settings, findings);
+        controller(report, &settings, findings);
+        limits::judge(&self.wanted, report, findings);
+        for (procedure, tried) in &report.tried {
+            submission::judge(procedure, tried, findings);
+        }
     }
 }
 
@@ -167,7 +161,7 @@ fn example(config: &Config, id: ProcedureId, found: Option<&Discovery>) -> Optio
         attempt: 1,
         last_reason: None,
         row: None,
-        script: &[],
+        script: &Arguments::default(),
         now: sys::now(),
         run_id: "check",
     };
@@ -176,12 +170,10 @@ fn example(config: &Config, id: ProcedureId, found: Option<&Discovery>) -> Optio
 
 fn wanted(site: &Site, request: &JobRequest) -> Wanted {
     let path = site.find_script(&request.script, sys::env("PATH").as_ref());
-    let text = path.ok().and_then(|path| script::Script::read(&path).ok());
-    let asked = text.map_or_else(Vec::new, |script| scripts::asked(&script.text));
-    let of_script = |name: &str| {
-        let option = asked.iter().find(|option| option.name == name);
-        option.map(|option| option.value.clone())
-    };
+    let asked = path
+        .map(|path| script::header_of(&path))
+        .unwrap_or_default();
+    let of_script = |name: &str| asked.value(name).map(str::to_owned);
     let resources = &request.resources;
     let chosen = |ours: &Option<String>, name: &str| {
         let ours = ours.clone().filter(|text| !text.is_empty());
@@ -210,96 +202,64 @@ fn canary(state: &State) -> Option<JobId> {
         .map(|(_, job)| job.clone())
 }
 
-fn programs(config: &Config, report: &Report) -> Vec<Finding> {
-    let mut findings = Vec::new();
+fn programs(config: &Config, report: &Report, findings: &mut Findings) {
+    let before = findings.list.len();
+    let mut first = None;
     for (program, place) in &report.programs {
-        let Err((message, hint)) = place else {
-            continue;
-        };
-        let mut found = Findings::about("slurm", program);
-        match *program {
+        findings.about("slurm", program);
+        match (*program, place) {
+            (_, Ok(path)) => first = first.or(Some(path)),
             // Without it nobody knows how jobs ended, unless that is meant.
-            "sacct" if !config.slurm.accounting => {}
-            "sbatch" | "squeue" | "scancel" | "sacct" => found.error(message, hint),
-            "scontrol" => found.warning(
+            ("sacct", Err(_)) if !config.slurm.accounting => {}
+            ("sbatch" | "squeue" | "scancel" | "sacct", Err((message, hint))) => {
+                findings.error(message, hint);
+            }
+            ("scontrol", Err((message, _))) => findings.warning(
                 format!("{message}; limits of partitions and arrays cannot be read"),
                 "have it installed beside sbatch",
             ),
             _ => {}
         }
-        findings.extend(found.list);
     }
-    let mut places = report.programs.iter();
-    let first = places.find_map(|(_, place)| place.as_ref().ok());
-    if let (true, Some(first)) = (findings.is_empty(), first) {
+    if let Some(first) = first.filter(|_| findings.list.len() == before) {
         let text = format!("its commands are there: {} and others", first.display());
-        findings.push(Finding::ok("slurm", "", text));
+        findings.about("slurm", "").ok(text);
     }
-    findings
-}
-
-fn version(report: &Report) -> Option<Finding> {
-    let warn = |text: String, advice: &str| Finding::warning("slurm", "version", text, advice);
-    let said = match report.version.as_ref()? {
-        Ok(said) => said.trim(),
-        Err(error) => return Some(warn(error.clone(), "call `sbatch --version` in a shell")),
-    };
-    Some(match site::version(said) {
-        Some(version) if KNOWN.contains(&version) => Finding::ok("slurm", "version", said),
-        Some(version) if version < *KNOWN.start() => warn(
-            format!("{said} is older than 20.11, the oldest that this program knows"),
-            "try a run with few tasks (--max-jobs 1) and look at `status`",
-        ),
-        Some(_) => warn(
-            format!("{said} is newer than 26.05, the newest that this program knows"),
-            "look for a newer snbb-scheduler; words that this one does not know count as alive",
-        ),
-        None => {
-            let said: String = said.chars().filter(|c| !c.is_control()).take(60).collect();
-            warn(
-                format!("`sbatch --version` says nothing that is a version: '{said}'"),
-                "see whether sbatch is a wrapper of the site's, and set slurm_bin_dir to the directory of Slurm's own",
-            )
-        }
-    })
-}
-
-fn queue(report: &Report) -> Vec<Finding> {
-    let mut findings = Findings::about("queue", "");
-    match &report.queue {
-        Some(Ok(jobs)) => {
-            let count = living(jobs).count();
-            findings.ok(format!("squeue answers; jobs of this user: {count}"));
-        }
-        Some(Err(error)) => findings.error(
-            format!("the queue does not answer: {error}"),
-            "see whether slurmctld and munge run (scontrol ping); while it is so, nothing is submitted and nothing changes",
-        ),
+    findings.about("slurm", "version");
+    match &report.version {
+        Some(Ok(said)) => findings.ok(said.trim()),
+        Some(Err(error)) => findings.warning(error, "call `sbatch --version` in a shell"),
         None => {}
     }
-    findings.list
 }
 
-fn living(jobs: &[JobReport]) -> impl Iterator<Item = &JobReport> {
-    jobs.iter().filter(|job| job.phase.is_live())
-}
-
-/// Warns about another study of this user with the same name.
-fn namesake(study: &str, report: &Report) -> Option<Finding> {
-    let jobs = report.queue.as_ref()?.as_ref().ok()?;
+fn queue(study: &str, report: &Report, findings: &mut Findings) {
+    const TOPIC: &str = "queue";
+    findings.about(TOPIC, "");
+    let jobs = match &report.queue {
+        None => return,
+        Some(Ok(jobs)) => jobs.iter().filter(|job| job.phase.is_live()),
+        Some(Err(error)) => {
+            return findings.error(
+                format!("the queue does not answer: {error}"),
+                "see whether slurmctld and munge run (scontrol ping); while it is so, nothing is submitted and nothing changes",
+            );
+        }
+    };
+    let count = jobs.clone().count();
+    findings.ok(format!("squeue answers; jobs of this user: {count}"));
+    // Another study of this user with the same name.
     let name = name_of_study(study);
-    let job = living(jobs).find(|job| {
-        job.tag.as_ref().is_some_and(|tag| {
-            !is_same_study(&tag.project, study) && name_of_study(&tag.project) == name
-        })
-    })?;
-    let id = &job.id;
-    Some(Finding::warning(
-        "queue",
-        "project",
-        format!("another study of this user also has `project: {name}` (job {id})"),
-        "set another `project` in one of the two: only a mark in their jobs' comments tells them apart",
-    ))
+    let is_namesake =
+        |tag: &JobTag| !is_same_study(&tag.project, study) && name_of_study(&tag.project) == name;
+    let mut jobs = jobs;
+    if let Some(job) = jobs.find(|job| job.tag.as_ref().is_some_and(is_namesake)) {
+        let id = &job.id;
+        findings.about(TOPIC, "project").warning(
+            format!("another study of this user also has `project: {name}` (job {id})"),
+            "set another `project` in one of the two: only a mark in their jobs' comments tells them apart",
+        );
+    }
 }
 
 fn accounting(
@@ -307,22 +267,23 @@ fn accounting(
     canary: Option<&str>,
     report: &Report,
     settings: &site::Settings,
-) -> Vec<Finding> {
+    findings: &mut Findings,
+) {
     const TOPIC: &str = "accounting";
-    let mut findings = Findings::about(TOPIC, "");
+    findings.about(TOPIC, "");
     let is_on = config.slurm.accounting;
     // Slurm says so itself.
     let is_disabled = matches!(&report.accounting, Some(Err(error)) if error.contains("accounting storage is disabled"));
     match (&report.accounting, is_on) {
         (Some(Ok(said)), true) => {
             let knows = |job: &&str| said.lines().any(|line| line.trim() == *job);
-            match canary.filter(|job| !knows(job)) {
-                Some(job) => findings.warning(
+            if let Some(job) = canary.filter(|job| !knows(job)) {
+                findings.warning(
                     format!("sacct answers and does not know job {job}, which ended lately"),
                     "ask the administrator whether slurmdbd is well; until then nothing is concluded from its silence",
-                ),
-                None => findings.ok("sacct answers"),
+                );
             }
+            findings.or_ok("sacct answers");
         }
         (Some(Err(_)), true) if is_disabled => findings.warning(
             "this Slurm has no accounting",
@@ -340,44 +301,22 @@ fn accounting(
         (_, false) => findings.ok("is off: the queue and the markers decide"),
         (None, true) => {}
     }
-    let mut findings = findings.list;
-    if let Some(age) = settings.min_job_age
-        && (!is_on || is_disabled)
-        && age < USUAL_INTERVAL
-    {
-        findings.push(Finding::warning(
-            TOPIC,
-            "MinJobAge",
+    let age = settings.min_job_age.unwrap_or(u64::MAX);
+    if age < USUAL_INTERVAL && (!is_on || is_disabled) {
+        findings.about(TOPIC, "MinJobAge").warning(
             format!("without accounting, how a job ended is known for {age} s only (MinJobAge)"),
             format!("call run or monitor more often than every {age} s, or have MinJobAge raised"),
-        ));
+        );
     }
-    findings
 }
 
-/// The controller's settings against ours, and its clock against the host's.
-fn controller(config: &Config, report: &Report, settings: &site::Settings) -> Vec<Finding> {
-    let mut findings = Vec::new();
+/// What the controller says of its settings, and its clock against the host's.
+fn controller(report: &Report, settings: &site::Settings, findings: &mut Findings) {
     if let Some(Err(error)) = &report.config {
-        findings.push(Finding::warning(
-            "slurm",
-            "scontrol",
+        findings.about("slurm", "scontrol").warning(
             format!("its settings cannot be read: {error}"),
             "call `scontrol show config` in a shell",
-        ));
-    }
-    // As the executor takes it where nothing is configured.
-    let settle = config.settle_time.map_or(5 * 60, |time| time.as_secs());
-    if let Some(timeout) = settings.message_timeout
-        && settle < timeout.saturating_mul(3)
-    {
-        let enough = timeout * 3;
-        findings.push(Finding::warning(
-            "slurm",
-            "settle_time",
-            format!("a submission in doubt is given up after {settle} s, and Slurm's MessageTimeout is {timeout} s"),
-            format!("set settle_time to {enough} s or more: a slow controller may take a job later"),
-        ));
+        );
     }
     if let (Some(other), Some((before, after))) = (settings.clock, report.asked_at) {
         // Its time is cut to whole seconds.
@@ -388,9 +327,8 @@ fn controller(config: &Config, report: &Report, settings: &site::Settings) -> Ve
             other,
         };
         let why = "a job's record is known by its time of submission";
-        findings.extend(clock::judge("slurmctld", "Slurm's", reading, why));
+        clock::judge("slurmctld", "Slurm's", reading, why, findings);
     }
-    findings
 }
 
 #[cfg(test)]

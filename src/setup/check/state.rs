@@ -2,17 +2,14 @@
 //! its rows.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
 
-use super::{Finding, Findings, Level, Site, few};
+use super::site::Study;
+use super::{Findings, Level, Site, few};
 use crate::base::sys;
 use crate::decide::{request, safety};
 use crate::executor::OtherExecutor;
-use crate::gather::sessions::discover::Discovery;
-use crate::model::job::ExecutorKind;
-use crate::model::procedure::ProcedureDag;
-use crate::model::state::table::Metadata;
-use crate::model::state::{Reason, State, TaskRow, TaskStatus};
+use crate::model::config::Config;
+use crate::model::state::{Reason, TaskRow, TaskStatus};
 use crate::setup::place;
 use crate::store::lock::{Lock, LockStanding};
 use crate::store::sources::{Found, Sources};
@@ -24,24 +21,19 @@ const TOPIC: &str = "state";
 /// Jobs that ended well without outputs, before anything is said of a procedure.
 const LEAST: usize = 3;
 
-/// The state and the files beside it, read once.
-pub struct Study {
-    pub state: State,
-    pub store: Store,
-    attempts: Vec<TaskRow>,
-    verified: Vec<verify::Finding>,
-    journal_entries: usize,
-}
-
-pub fn read(site: &Site) -> Result<Study, Vec<Finding>> {
+/// Reads the state; what is in it is judged by [`check`].
+pub fn read(site: &Site, findings: &mut Findings) {
     let config = &site.config;
-    let store = Store::at(&config.state_file).map_err(|error| {
-        let (message, hint) = told(&error);
-        vec![Finding::error(TOPIC, "", message, hint)]
-    })?;
+    let store = match Store::at(&config.state_file) {
+        Ok(store) => store,
+        Err(error) => {
+            let (message, hint) = told(&error);
+            return findings.about(TOPIC, "").error(message, hint);
+        }
+    };
     let project = request::study_word(config.project.clone(), &store.paths.state);
     let sources = Sources::read(&store, &config.log_file).of_study(&project);
-    Ok(Study {
+    let study = Study {
         // What cannot be read is told by what `state verify` finds.
         state: store.read().unwrap_or_default(),
         attempts: store.read_attempts().unwrap_or_default(),
@@ -51,7 +43,8 @@ pub fn read(site: &Site) -> Result<Study, Vec<Finding>> {
             _ => 0,
         },
         store,
-    })
+    };
+    let _ = site.study.set(study);
 }
 
 /// An error and the way out.
@@ -59,81 +52,70 @@ fn told(error: &StateError) -> (String, String) {
     (error.to_string(), error.hint().unwrap_or_default())
 }
 
-pub fn check(site: &Site, study: &Study, found: Option<&Discovery>) -> Vec<Finding> {
+pub fn check(site: &Site, findings: &mut Findings) {
+    let Some(study) = site.study.get() else {
+        return;
+    };
     let paths = &study.store.paths;
     // With a part that could not be read, sessions are unknown, not gone.
-    let whole = found.filter(|found| found.unreadable.is_empty());
+    let found = site.discovery().filter(|found| found.unreadable.is_empty());
     let owner = check_owner(paths, &study.state.meta, sys::effective_uid());
-    judge(&Seen {
-        path: &paths.state,
-        verified: study.verified.clone(),
+    let seen = Seen {
+        config: &site.config,
+        study,
         other_owner: owner.err().map(|error| told(&error)),
         modes: (
             place::mode(&paths.state),
             place::mode(&place::parent(&paths.state)),
         ),
         lock: Lock::standing(&paths.lock, sys::now()).ok(),
-        journal_entries: study.journal_entries,
-        meta: study.state.meta.clone(),
-        rows: study.state.rows(),
-        attempts: &study.attempts,
-        procedures: &site.config.procedures,
-        executor: site.config.executor,
-        sessions: whole.map(|found| {
+        sessions: found.map(|found| {
             let sessions = found.sessions.iter();
             sessions
                 .map(|session| (session.subject.as_str(), session.session.as_str()))
                 .collect()
         }),
-    })
+    };
+    judge(&seen, findings);
 }
 
 /// What there is to see of the state.
 struct Seen<'a> {
-    path: &'a Path,
-    /// What `state verify` finds.
-    verified: Vec<verify::Finding>,
+    config: &'a Config,
+    study: &'a Study,
     /// Why this user may not write it, and the way out.
     other_owner: Option<(String, String)>,
     /// Permission bits of the file, if there is one, and of its directory.
     modes: (Option<u32>, Option<u32>),
     /// None: it cannot be looked at; the trial of the lock tells.
     lock: Option<LockStanding>,
-    journal_entries: usize,
-    meta: Metadata,
-    rows: &'a [TaskRow],
-    attempts: &'a [TaskRow],
-    procedures: &'a ProcedureDag,
-    executor: ExecutorKind,
     /// Subject and session of all sessions; none: not known.
     sessions: Option<HashSet<(&'a str, &'a str)>>,
 }
 
-fn judge(seen: &Seen<'_>) -> Vec<Finding> {
-    let mut findings = Findings::about(TOPIC, seen.path.display());
-    verified(seen, &mut findings);
+fn judge(seen: &Seen<'_>, findings: &mut Findings) {
+    findings.about(TOPIC, seen.study.store.paths.state.display());
+    verified(seen, findings);
     if let Some((message, hint)) = &seen.other_owner {
         findings.error(message, hint);
     }
-    access(seen, &mut findings);
-    let stopped = safety::stopped_by(&seen.meta.baselines);
+    access(seen, findings);
+    let stopped = safety::stopped_by(&seen.study.state.meta.baselines);
     if !stopped.is_empty() {
         findings.error(
             format!("the last run was stopped (safety stop): {}", few(&stopped)),
             "`snbb-scheduler run --dry-run` says why; `run --accept-drop` goes on if the numbers are right",
         );
     }
-    let mut findings = findings.list;
-    findings.extend(left_over(seen));
-    findings.extend(of_other_executor(seen));
-    findings.extend(unknown_rows(seen));
-    findings.extend(never_complete(seen));
-    findings
+    left_over(seen, findings);
+    of_other_executor(seen, findings);
+    unknown_rows(seen, findings);
+    never_complete(seen, findings);
 }
 
 /// Reports what `state verify` finds.
 fn verified(seen: &Seen<'_>, findings: &mut Findings) {
-    for found in &seen.verified {
+    for found in &seen.study.verified {
         let level = match found.level {
             Verified::Ok => continue,
             Verified::Warning => Level::Warning,
@@ -143,10 +125,10 @@ fn verified(seen: &Seen<'_>, findings: &mut Findings) {
         let advice = todo.unwrap_or("`snbb-scheduler state verify` tells more");
         findings.add(level, format!("{}: {}", found.part, found.text), advice);
     }
-    if findings.list.is_empty() {
-        let mut parts = seen.verified.iter();
+    if findings.list.len() == findings.before {
+        let mut parts = seen.study.verified.iter();
         let file = parts.find(|found| found.part == "state file");
-        let about = format!("{} ", seen.path.display());
+        let about = format!("{} ", seen.study.store.paths.state.display());
         findings.ok(match file.map(|found| found.text.strip_prefix(&about)) {
             Some(Some(rest)) => rest.to_owned(),
             Some(None) => format!("is sound: {}", file.map_or("", |found| &found.text)),
@@ -156,7 +138,7 @@ fn verified(seen: &Seen<'_>, findings: &mut Findings) {
 }
 
 fn access(seen: &Seen<'_>, findings: &mut Findings) {
-    let about = seen.path.display();
+    let about = seen.study.store.paths.state.display();
     let (Some(file), Some(dir)) = seen.modes else {
         return;
     };
@@ -173,57 +155,52 @@ fn access(seen: &Seen<'_>, findings: &mut Findings) {
     }
 }
 
-fn left_over(seen: &Seen<'_>) -> Vec<Finding> {
-    let mut findings = Vec::new();
+fn left_over(seen: &Seen<'_>, findings: &mut Findings) {
+    findings.about("lock", "");
     match &seen.lock {
+        // Its journal is at work, too.
         Some(LockStanding::Held(holder)) => {
-            let text = format!("is held at this moment: {holder}");
-            // Its journal is at work, too.
-            return vec![Finding::ok("lock", "", text)];
+            return findings.ok(format!("is held at this moment: {holder}"));
         }
-        Some(LockStanding::LeftOver(holder)) => findings.push(Finding::warning(
-            "lock",
-            "",
+        Some(LockStanding::LeftOver(holder)) => findings.warning(
             format!("a call that has died has left its lock: {holder}"),
             "nothing: the next call takes it over by itself",
-        )),
+        ),
         Some(LockStanding::Free) | None => {}
     }
-    let entries = seen.journal_entries;
+    let entries = seen.study.journal_entries;
     if entries > 0 {
-        findings.push(Finding::warning(
-            TOPIC,
-            "journal",
+        findings.about(TOPIC, "journal").warning(
             format!("a call was broken off in its work and has left {entries} entries"),
             "nothing: the next run or monitor finishes it",
-        ));
+        );
     }
-    findings
 }
 
 /// Jobs that nothing can be learned about: the first one is told, and how many there are.
-fn of_other_executor(seen: &Seen<'_>) -> Option<Finding> {
-    let rows = seen.rows.iter();
-    let mut others = rows.filter_map(|row| OtherExecutor::of(row, seen.executor));
-    let first = others.next()?;
-    let about = match others.count() {
-        0 => first.name(),
-        count => format!("{} and {count} more", first.name()),
-    };
-    let (text, remedy) = (first.to_string(), first.remedy());
-    Some(Finding::warning(TOPIC, about, text, remedy))
+fn of_other_executor(seen: &Seen<'_>, findings: &mut Findings) {
+    let rows = seen.study.state.rows().iter();
+    let mut others = rows.filter_map(|row| OtherExecutor::of(row, seen.config.executor));
+    if let Some(first) = others.next() {
+        let about = match others.count() {
+            0 => first.name(),
+            count => format!("{} and {count} more", first.name()),
+        };
+        let (text, remedy) = (first.to_string(), first.remedy());
+        findings.about(TOPIC, about).warning(text, remedy);
+    }
 }
 
 /// Rows that today's configuration or the sessions of today do not know.
-fn unknown_rows(seen: &Seen<'_>) -> Vec<Finding> {
-    let mut findings = Findings::about(TOPIC, "rows");
+fn unknown_rows(seen: &Seen<'_>, findings: &mut Findings) {
+    findings.about(TOPIC, "rows");
     let mut gone: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut without_session = Vec::new();
     let sessions = seen.sessions.iter().flatten();
     let subjects: HashSet<&str> = sessions.map(|(subject, _)| *subject).collect();
-    for row in seen.rows {
+    for row in seen.study.state.rows() {
         let key = &row.key;
-        if seen.procedures.find(&key.procedure).is_none() {
+        if seen.config.procedures.find(&key.procedure).is_none() {
             let counts = gone.entry(&key.procedure).or_default();
             counts.0 += 1;
             counts.1 += usize::from(row.is_in_flight());
@@ -256,40 +233,34 @@ fn unknown_rows(seen: &Seen<'_>) -> Vec<Finding> {
             "see that all data is mounted; `snbb-scheduler clean --rows --older-than 90d` puts old ones aside",
         );
     }
-    findings.list
 }
 
 /// Procedures whose jobs end well and whose outputs are never what the markers say.
-fn never_complete(seen: &Seen<'_>) -> Vec<Finding> {
+fn never_complete(seen: &Seen<'_>, findings: &mut Findings) {
     let is_without = |row: &TaskRow| row.reason == Some(Reason::NoOutput);
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for row in seen.rows.iter().chain(seen.attempts) {
+    for row in seen.study.state.rows().iter().chain(&seen.study.attempts) {
         let counts = counts.entry(&row.key.procedure).or_default();
         counts.0 += usize::from(row.status == TaskStatus::Complete);
         counts.1 += usize::from(is_without(row));
     }
     counts.retain(|name, (complete, without)| {
-        *complete == 0 && *without >= LEAST && seen.procedures.find(name).is_some()
+        *complete == 0 && *without >= LEAST && seen.config.procedures.find(name).is_some()
     });
-    let finding = |(name, (_, without)): (&str, (usize, usize))| {
-        let mut rows = seen.rows.iter();
+    for (name, (_, without)) in counts {
+        let mut rows = seen.study.state.rows().iter();
         let one = rows.find(|row| &*row.key.procedure == name && is_without(row));
         let one = one.map_or_else(String::new, |row| {
             let task = row.key.words();
             format!(", `snbb-scheduler explain {task}` what is there instead")
         });
-        Finding::warning(
-            "procedure",
-            name,
-            format!(
-                "{without} jobs ended well without the outputs that prove it, and none ever had them"
-            ),
+        findings.about("procedure", name).warning(
+            format!("{without} jobs ended well without the outputs that prove it, and none ever had them"),
             format!(
                 "its markers or its output_dir are wrong, or the script hides its errors (set -euo pipefail); `snbb-scheduler status --failed --procedure {name}` names what is missing{one}"
             ),
-        )
-    };
-    counts.into_iter().map(finding).collect()
+        );
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{Finding, Level};
+use super::{Finding, Findings, Level};
 use crate::config::{Overrides, load::interpret};
 use crate::model::config::Config;
 
@@ -21,6 +21,25 @@ pub fn config(text: &str) -> Config {
         Path::new("/"),
     )
     .unwrap()
+}
+
+/// Returns what a judge finds.
+pub fn judged(judge: impl FnOnce(&mut Findings)) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    judge(&mut findings);
+    findings.list
+}
+
+pub fn ok(topic: &'static str, about: &str, text: &str) -> Finding {
+    judged(|out| out.about(topic, about).ok(text)).remove(0)
+}
+
+pub fn warning(topic: &'static str, about: &str, text: &str, advice: &str) -> Finding {
+    judged(|out| out.about(topic, about).warning(text, advice)).remove(0)
+}
+
+pub fn error(topic: &'static str, about: &str, text: &str, advice: &str) -> Finding {
+    judged(|out| out.about(topic, about).error(text, advice)).remove(0)
 }
 
 /// Returns what is not in order.

@@ -9,12 +9,12 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chrono::DateTime;
 
+use super::Findings;
 use super::clock::Reading;
-use super::{Finding, Findings};
 use crate::base::durable::sync_directory_of;
 use crate::base::regular::words;
 use crate::base::sys;
@@ -27,8 +27,6 @@ pub struct Trial {
     failed: Option<Failed>,
     /// The file server's time, by a file that was just written.
     pub written: Option<Reading>,
-    /// How long the slowest sync took.
-    sync: Duration,
 }
 
 /// What could not be done, in words, and why.
@@ -45,8 +43,6 @@ const LOCK: &str = "the lock cannot be taken, kept and released";
 const PREFIX: &str = ".snbb-check-";
 /// A trial takes seconds.
 const LEFTOVER: Duration = Duration::from_secs(3600);
-/// Each submission waits for a sync.
-const SLOW_SYNC: Duration = Duration::from_secs(3);
 
 /// Tries a directory. What it makes is gone when this returns; a trial that was killed leaves a directory that the
 /// next one removes.
@@ -76,7 +72,7 @@ fn steps(own: &Path, trial: &mut Trial) -> Result<(), Failed> {
     let (text, newer) = (b"the state of a study", b"a newer state of a study");
     let before = sys::now();
     let file = write(&first, text).map_err(at(WRITE))?;
-    trial.sync = timed(|| file.sync_all()).map_err(at(SYNC))?;
+    file.sync_all().map_err(at(SYNC))?;
     let after = sys::now();
     let metadata = file.metadata().map_err(at(WRITE))?;
     let nanos = u32::try_from(metadata.mtime_nsec()).unwrap_or_default();
@@ -86,8 +82,7 @@ fn steps(own: &Path, trial: &mut Trial) -> Result<(), Failed> {
         after,
         other,
     });
-    let took = timed(|| sync_directory_of(&first)).map_err(at("a directory cannot be synced"))?;
-    trial.sync = trial.sync.max(took);
+    sync_directory_of(&first).map_err(at("a directory cannot be synced"))?;
 
     fs::hard_link(&first, &second).map_err(at(LINK))?;
     let links = fs::metadata(&second).map_err(at(LINK))?.nlink();
@@ -140,12 +135,6 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-fn timed(work: impl FnOnce() -> io::Result<()>) -> io::Result<Duration> {
-    let since = Instant::now();
-    work()?;
-    Ok(since.elapsed())
-}
-
 /// Removes what trials left that were killed.
 fn sweep(dir: &Path) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -160,18 +149,12 @@ fn sweep(dir: &Path) {
 }
 
 /// Judges a trial.
-pub fn judge(dir: &Path, trial: &Trial) -> Vec<Finding> {
-    let mut findings = Findings::about("lock", dir.display());
+pub fn judge(dir: &Path, trial: &Trial, findings: &mut Findings) {
+    findings.about("lock", dir.display());
     if let Some((step, error)) = &trial.failed {
         findings.error(format!("{step}: {}", words(error)), advice(step, error));
-    } else if trial.sync > SLOW_SYNC {
-        let seconds = trial.sync.as_secs_f64();
-        findings.warning(
-            format!("to sync a small file took {seconds:.1} s, and each submission waits for that"),
-            "keep the state file on a faster file system, or ask what the server is busy with",
-        );
     }
-    findings.or_ok("hard link, rename and sync work, and the lock was taken and released")
+    findings.or_ok("hard link, rename and sync work, and the lock was taken and released");
 }
 
 fn advice(step: &str, error: &io::Error) -> &'static str {

@@ -1,12 +1,11 @@
 //! From names to apps of the catalogue, with all that they need. Pure.
 
-use super::entry::facts;
 use super::error::InitError;
 use crate::model::bids::near;
 use crate::model::bids::near::fold;
 use crate::setup::catalogue::App;
 
-/// Holds what was chosen, each after those that it needs.
+/// What was chosen, each after those that it needs.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
     pub apps: Vec<App>,
@@ -20,119 +19,110 @@ pub struct Choice {
 /// An unknown name; several apps of which one is needed, and none of them is named; two converters.
 pub fn choose(names: &[String], catalogue: &[App], converts: bool) -> Result<Choice, InitError> {
     let mut named: Vec<&App> = Vec::new();
-    for name in names
-        .iter()
-        .map(|name| name.trim())
-        .filter(|name| !name.is_empty())
-    {
-        let app = find(name, catalogue)?;
-        if !named.iter().any(|known| known.name == app.name) {
+    let given = names.iter().map(|name| name.trim());
+    for name in given.filter(|name| !name.is_empty()) {
+        let app = find(name, names, catalogue)?;
+        if !has(&named, &[app.name]) {
             named.push(app);
         }
     }
-    let mut added = Vec::new();
+    let mut choice = Choice::default();
     let mut at = 0;
     while let Some(app) = named.get(at).copied() {
         at += 1;
-        for group in app.needs {
-            if named.iter().any(|known| group.contains(&known.name)) {
-                continue;
-            }
-            let options: Vec<&App> = catalogue
-                .iter()
-                .filter(|other| group.contains(&other.name))
-                .collect();
-            if !converts && converters(&options)? {
-                continue;
-            }
+        for group in app.needs.iter().filter(|group| !has(&named, group)) {
+            let options = catalogue.iter().filter(|other| group.contains(&other.name));
+            let options: Vec<&App> = options.collect();
             match options.as_slice() {
-                [only] => {
-                    added.push((only.name, app.name));
-                    named.push(only);
-                }
-                _ => {
-                    return Err(InitError::Needs {
-                        name: app.name.to_owned(),
-                        one_of: group.iter().map(|name| (*name).to_owned()).collect(),
-                    });
-                }
+                options if !converts && options.iter().all(|app| app.is_converter()) => {}
+                [only] => choice.added.push((only.name, app.name)),
+                _ => return Err(needs(app, group)),
             }
+        }
+        let added = choice.added.iter().map(|(name, _)| *name);
+        for name in added {
+            let app = catalogue.iter().find(|app| app.name == name);
+            named.extend(app.filter(|app| !has(&named, &[app.name])));
         }
     }
     check_converters(&named, converts)?;
-    let mut choice = Choice {
-        apps: Vec::new(),
-        added,
-    };
-    let in_order = catalogue
+    // Each in the catalogue's order, as soon as none is left that it needs.
+    let is_free = |named: &[&App], app: &App| !app.needs.iter().any(|group| has(named, group));
+    while let Some(next) = catalogue
         .iter()
-        .filter(|app| named.iter().any(|known| known.name == app.name));
-    for app in in_order {
-        put(app, &named, &mut choice.apps);
+        .find(|app| has(&named, &[app.name]) && is_free(&named, app))
+    {
+        named.retain(|app| app.name != next.name);
+        choice.apps.push(*next);
     }
     Ok(choice)
 }
 
-/// Finds an app by its name, whatever its case and dashes.
-fn find<'a>(name: &str, catalogue: &'a [App]) -> Result<&'a App, InitError> {
+fn has(named: &[&App], any: &[&str]) -> bool {
+    named.iter().any(|app| any.contains(&app.name))
+}
+
+/// Finds an app by its name, whatever its case and dashes. `all`: the names that were given.
+fn find<'a>(name: &str, all: &[String], catalogue: &'a [App]) -> Result<&'a App, InitError> {
     let folded = fold(name);
     if let Some(app) = catalogue.iter().find(|app| fold(app.name) == folded) {
         return Ok(app);
     }
-    let near = near::candidates(name, catalogue.iter().map(|app| app.name));
-    Err(InitError::UnknownProcedure {
-        name: name.to_owned(),
-        near: near.take(3).map(str::to_owned).collect(),
-        all: catalogue.iter().map(|app| app.name.to_owned()).collect(),
-    })
+    let known = || catalogue.iter().map(|app| app.name);
+    let near: Vec<&str> = near::candidates(name, known()).take(3).collect();
+    let hint = match near.as_slice() {
+        [] => format!("there are: {}", known().collect::<Vec<_>>().join(", ")),
+        near => {
+            let near = near.join(" or ");
+            format!("did you mean {near}? `snbb-scheduler init --list` shows all")
+        }
+    };
+    let corrected = near.first().map(|near| {
+        let names = all.iter().map(|given| match given.trim() == name {
+            true => *near,
+            false => given.as_str(),
+        });
+        names.collect::<Vec<_>>().join(", ")
+    });
+    let text = format!(
+        "there is no procedure '{}' in the catalogue",
+        name.escape_debug()
+    );
+    Err(InitError::wrong("", text, hint).meaning(corrected))
 }
 
-fn converters(apps: &[&App]) -> Result<bool, InitError> {
-    let mut all = !apps.is_empty();
-    for app in apps {
-        all &= facts(app)?.is_converter;
-    }
-    Ok(all)
+fn needs(app: &App, group: &[&str]) -> InitError {
+    let either = group.join(" or ");
+    InitError::wrong(
+        "",
+        format!("{} needs one of {} before it", app.name, group.join(", ")),
+        format!(
+            "add one of them to --procedures ({either}); a dataset that is converted already needs no converter: leave \
+             --dicom-root out"
+        ),
+    )
+    .or_in_dialogue(format!("add {either}"))
 }
 
 fn check_converters(named: &[&App], converts: bool) -> Result<(), InitError> {
-    let mut found: Option<&App> = None;
-    for app in named {
-        let facts = facts(app)?;
-        if facts.reads_dicom && !converts {
-            return Err(InitError::Value {
-                option: "--procedures",
-                value: app.name.to_owned(),
-                why: "works on DICOM files, and none are given".to_owned(),
-                hint: "say where DICOM files are (--dicom-root), or leave it out".to_owned(),
-            });
-        }
-        if facts.is_converter
-            && let Some(first) = found.replace(app)
-        {
-            return Err(InitError::TwoConverters {
-                first: first.name.to_owned(),
-                second: app.name.to_owned(),
-            });
-        }
+    if let Some(app) = named.iter().find(|app| !converts && app.reads_dicom()) {
+        return Err(InitError::wrong(
+            "--procedures",
+            format!("'{}': works on DICOM files, and none are given", app.name),
+            "say where DICOM files are (--dicom-root), or leave it out",
+        )
+        .or_in_dialogue("leave it out"));
+    }
+    let mut converters = named.iter().filter(|app| app.is_converter());
+    if let (Some(first), Some(second)) = (converters.next(), converters.next()) {
+        let (first, second) = (first.name, second.name);
+        return Err(InitError::wrong(
+            "",
+            format!("{first} and {second} both convert DICOM files into the same bids_root"),
+            "choose one of them",
+        ));
     }
     Ok(())
-}
-
-/// Puts an app behind those that it needs.
-fn put(app: &App, named: &[&App], order: &mut Vec<App>) {
-    if order.iter().any(|known| known.name == app.name) || order.len() > named.len() {
-        return;
-    }
-    for before in named {
-        let is_needed = app.needs.iter().any(|group| group.contains(&before.name));
-        if is_needed && before.name != app.name {
-            put(before, named, order);
-        }
-    }
-    if !order.iter().any(|known| known.name == app.name) {
-        order.push(*app);
-    }
 }
 
 #[cfg(test)]

@@ -1,22 +1,18 @@
 //! What stands at the places that a site gives: sessions, kinds of data, roots that are missing. Changes nothing.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the given roots are looked at here, before there is a configuration"
-)]
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, access};
-
-use super::error::InitError;
+use super::error::{InitError, shown};
 use crate::config::Overrides;
 use crate::config::load::interpret;
-use crate::gather::sessions::discover::{DiscoverError, Discovery, discover};
+use crate::gather::sessions::discover::{Discovery, discover};
 use crate::model::bids::near::nearest;
 use crate::model::bids::{Session, SessionSource};
 use crate::model::config::Config;
+use crate::setup::catalogue::App;
+use crate::setup::place::{self, Place};
 
 /// So many sessions are looked into, spread over the dataset.
 const SAMPLE: usize = 50;
@@ -24,7 +20,7 @@ const SAMPLE: usize = 50;
 /// So many names are shown of what is no subject.
 const SHOWN: usize = 3;
 
-/// Holds what is known of the data.
+/// What is known of the data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Data {
     pub subjects: usize,
@@ -41,36 +37,24 @@ pub struct Data {
     pub notes: Vec<String>,
 }
 
-/// Says what stands at a path.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Place {
-    Directory,
-    /// Something else.
-    Other,
-    Missing,
-    Unreadable(String),
-}
-
-/// Looks at a path, through links.
-pub fn place(path: &Path) -> Place {
-    match std::fs::metadata(path) {
-        Ok(metadata) if metadata.is_dir() => Place::Directory,
-        Ok(_) => Place::Other,
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            ) =>
-        {
-            Place::Missing
+impl Data {
+    /// Says why an app would never have anything to do; none if it fits, or if nothing is known.
+    pub fn obstacle(&self, app: &App) -> Option<String> {
+        let needed = app.min_sessions();
+        if self.sessions > 0 && self.most_sessions < needed {
+            return Some(format!("no subject has {needed} sessions"));
         }
-        Err(error) => Place::Unreadable(error.to_string()),
+        if self.looked_at == 0 {
+            return None;
+        }
+        let is_there = |kind: &&str| self.datatypes.contains_key(*kind);
+        let missing = app.reads.iter().find(|group| !group.iter().any(is_there))?;
+        let among = match self.looked_at {
+            count if count == self.sessions => "no session has".to_owned(),
+            count => format!("none of {count} sessions looked at has"),
+        };
+        Some(format!("{among} {}", missing.join(" or ")))
     }
-}
-
-/// True if this user may make files in a directory.
-pub fn is_writable(dir: &Path) -> bool {
-    access(dir, Access::WRITE_OK | Access::EXEC_OK).is_ok()
 }
 
 /// Expects a directory that is there.
@@ -78,24 +62,12 @@ pub fn is_writable(dir: &Path) -> bool {
 /// # Errors
 /// What stands in the way, with a name nearby that may have been meant.
 pub fn source(option: &'static str, path: &Path) -> Result<(), InitError> {
-    match place(path) {
-        Place::Directory => std::fs::read_dir(path)
-            .map(drop)
-            .map_err(|error| unreadable(option, path, &error)),
-        Place::Missing => match first_missing(path) {
-            first if first == path => Err(InitError::RootMissing {
-                option,
-                near: near(path),
-                path: path.to_owned(),
-            }),
-            first => Err(InitError::ParentMissing {
-                option,
-                path: path.to_owned(),
-                near: near(&first),
-                first,
-            }),
-        },
-        found => Err(unfit(option, path, found)),
+    match place::look(path) {
+        Place::Missing => Err(missing(option, path)),
+        _ => target(option, path).and_then(|_| {
+            let read = place::is_empty(path).map(drop);
+            read.map_err(|error| unreadable(option, path, &error.to_string()))
+        }),
     }
 }
 
@@ -104,18 +76,16 @@ pub fn source(option: &'static str, path: &Path) -> Result<(), InitError> {
 /// # Errors
 /// As [`source`].
 pub fn target(option: &'static str, path: &Path) -> Result<bool, InitError> {
-    match place(path) {
+    match place::look(path) {
         Place::Directory => Ok(false),
-        Place::Missing => match first_missing(path) {
-            first if first == path => Ok(true),
-            first => Err(InitError::ParentMissing {
-                option,
-                path: path.to_owned(),
-                near: near(&first),
-                first,
-            }),
-        },
-        found => Err(unfit(option, path, found)),
+        Place::Missing if first_missing(path) == path => Ok(true),
+        Place::Missing => Err(missing(option, path)),
+        Place::Unreadable(error) => Err(unreadable(option, path, &error)),
+        Place::Other => Err(InitError::wrong(
+            option,
+            format!("{} is not a directory", shown(path)),
+            "give a directory",
+        )),
     }
 }
 
@@ -126,40 +96,57 @@ pub fn target(option: &'static str, path: &Path) -> Result<bool, InitError> {
 pub fn dicom(root: &Path) -> Result<Data, InitError> {
     const OPTION: &str = "--dicom-root";
     source(OPTION, root)?;
-    let config = |sessionless| {
-        let mut config = empty(OPTION, root)?;
-        config.dicom_root = root.to_owned();
-        config.sessions = SessionSource::Dicom;
-        config.sessionless = sessionless;
-        Ok::<_, InitError>(config)
+    let search = |sessionless| {
+        sessions(OPTION, root, |config| {
+            config.dicom_root = root.to_owned();
+            config.sessions = SessionSource::Dicom;
+            config.sessionless = sessionless;
+        })
     };
-    let mut found = ask(OPTION, root, &config(false)?)?;
-    let mut is_sessionless = false;
-    if found.sessions.is_empty() {
-        let other = ask(OPTION, root, &config(true)?)?;
-        is_sessionless = !other.sessions.is_empty();
-        if is_sessionless {
-            found = other;
-        }
-    }
-    if found.sessions.is_empty() {
-        let names = names_of_directories(root).map_err(|error| unreadable(OPTION, root, &error))?;
-        if !names.is_empty() && !names.iter().any(|name| name.starts_with("sub-")) {
-            return Err(InitError::NotInBidsLayout {
-                path: root.to_owned(),
-                names: few(&names),
+    let mut data = search(false)?.0;
+    if data.sessions == 0 {
+        let other = search(true)?.0;
+        if other.sessions > 0 {
+            return Ok(Data {
+                is_sessionless: true,
+                ..other
             });
         }
-    }
-    let mut data = counted(&found);
-    data.is_sessionless = is_sessionless;
-    if found.sessions.is_empty() {
+        let names = names_of_directories(root);
+        let names = names.map_err(|error| unreadable(OPTION, root, &error.to_string()))?;
+        if !names.is_empty() && !names.iter().any(|name| name.starts_with("sub-")) {
+            return Err(not_in_bids_layout(root, &names));
+        }
         data.notes.push(format!(
             "there are no sessions below {} yet: nothing is due until there are",
             root.display()
         ));
     }
     Ok(data)
+}
+
+fn not_in_bids_layout(root: &Path, names: &[String]) -> InitError {
+    let few = names
+        .iter()
+        .take(SHOWN)
+        .map(|name| name.escape_debug().to_string());
+    let more = (names.len() > SHOWN).then(|| "...".to_owned());
+    let few: Vec<String> = few.chain(more).collect();
+    InitError::wrong(
+        "",
+        format!(
+            "nothing below dicom_root {} is named sub-<label>: there are {}",
+            shown(root),
+            few.join(", ")
+        ),
+        "either name the directories <dicom_root>/sub-<label>/ses-<label> (links will do), or list them in a CSV file with \
+         the columns UID, ScanID and dicom_path and give it by --sessions-file FILE (--subject-col, --session-col for \
+         other names)",
+    )
+    .or_in_dialogue(
+        "name the directories sub-<label>/ses-<label> (links will do); for another layout, begin again and choose a CSV \
+         file",
+    )
 }
 
 /// Looks for sessions below `bids_root`, and for what kinds of data they have. `is_source`: they must be there.
@@ -173,17 +160,22 @@ pub fn bids(root: &Path, is_source: bool) -> Result<Data, InitError> {
     } else if target(OPTION, root)? {
         return Ok(Data::default());
     }
-    let mut config = empty(OPTION, root)?;
-    config.bids_root = root.to_owned();
-    config.sessions = SessionSource::Bids;
-    let found = ask(OPTION, root, &config)?;
-    if found.sessions.is_empty() && is_source {
-        return Err(InitError::NoDataset {
-            path: root.to_owned(),
-        });
+    let (mut data, found) = sessions(OPTION, root, |config| {
+        config.bids_root = root.to_owned();
+        config.sessions = SessionSource::Bids;
+    })?;
+    if data.sessions == 0 && is_source {
+        const HOLDS: &str = "a dataset that is converted already holds sub-<label> directories with anat, func, dwi, ...; \
+             if it is still to be made from DICOM files,";
+        let root = shown(root);
+        return Err(InitError::wrong(
+            "",
+            format!("no subject of bids_root {root} has data: nothing in it is named sub-<label>"),
+            format!("{HOLDS} give them by --dicom-root"),
+        )
+        .or_in_dialogue(format!("{HOLDS} begin again and choose those")));
     }
-    let mut data = counted(&found);
-    for session in sample(&found.sessions) {
+    for session in place::sample(&found.sessions, SAMPLE) {
         data.looked_at += 1;
         let dir = root.join(&session.subject).join(&session.session);
         for name in names_of_directories(&dir).unwrap_or_default() {
@@ -200,131 +192,86 @@ pub fn bids(root: &Path, is_source: bool) -> Result<Data, InitError> {
 ///
 /// # Errors
 /// It cannot be understood.
-pub fn list(file: &Path, subject_col: &str, session_col: &str) -> Result<Data, DiscoverError> {
-    let mut config = match empty("--sessions-file", file) {
-        Ok(config) => config,
-        // The defaults are always a configuration.
-        Err(_) => return Ok(Data::default()),
-    };
-    config.sessions = SessionSource::Csv {
-        file: file.to_owned(),
-        subject_col: subject_col.to_owned(),
-        session_col: session_col.to_owned(),
-    };
-    Ok(counted(&discover(&config.search())?))
+pub fn list(file: &Path, subject_col: &str, session_col: &str) -> Result<Data, InitError> {
+    let (data, _) = sessions("", file, |config| {
+        config.sessions = SessionSource::Csv {
+            file: file.to_owned(),
+            subject_col: subject_col.to_owned(),
+            session_col: session_col.to_owned(),
+        };
+    })?;
+    Ok(data)
 }
 
-/// Returns the first part of a path that is not there.
-pub fn first_missing(path: &Path) -> PathBuf {
-    let mut parts: Vec<&Path> = path.ancestors().collect();
-    parts.reverse();
-    parts
-        .into_iter()
-        .find(|part| place(part) == Place::Missing)
-        .unwrap_or(path)
-        .to_owned()
-}
-
-/// Returns the built-in defaults, of which the roots are then replaced.
-fn empty(option: &'static str, path: &Path) -> Result<Config, InitError> {
+/// Looks for sessions as a configuration says that differs in these points from the built-in defaults.
+fn sessions(
+    option: &'static str,
+    path: &Path,
+    set: impl FnOnce(&mut Config),
+) -> Result<(Data, Discovery), InitError> {
     let cwd = Path::new("/");
-    interpret(b"", None, false, &|_| None, &Overrides::default(), cwd).map_err(|error| {
-        InitError::Unreadable {
-            option,
-            path: path.to_owned(),
-            error: error.to_string(),
-        }
-    })
-}
-
-fn ask(option: &'static str, root: &Path, config: &Config) -> Result<Discovery, InitError> {
-    discover(&config.search()).map_err(|error| match error {
-        DiscoverError::RootUnreadable { error, .. } => InitError::Unreadable {
-            option,
-            path: root.to_owned(),
-            error,
-        },
-        other => InitError::Unreadable {
-            option,
-            path: root.to_owned(),
-            error: other.to_string(),
-        },
-    })
-}
-
-fn counted(found: &Discovery) -> Data {
+    let defaults = interpret(b"", None, false, &|_| None, &Overrides::default(), cwd);
+    let mut config = defaults.map_err(|error| unreadable(option, path, &error.to_string()))?;
+    set(&mut config);
+    let found = discover(&config.search())
+        .map_err(|error| InitError::wrong("", error.to_string(), error.hint()))?;
     let subjects = || found.sessions.chunk_by(|a, b| a.subject == b.subject);
-    let unreadable = found
-        .unreadable
-        .iter()
-        .map(|what| format!("cannot read {}: {}", what.path.display(), what.error));
-    Data {
+    let unreadable = found.unreadable.iter();
+    let unreadable =
+        unreadable.map(|what| format!("cannot read {}: {}", what.path.display(), what.error));
+    let data = Data {
         subjects: subjects().count(),
         sessions: found.sessions.len(),
         most_sessions: subjects().map(<[Session]>::len).max().unwrap_or_default(),
         notes: found.notes.iter().cloned().chain(unreadable).collect(),
         ..Data::default()
-    }
+    };
+    Ok((data, found))
 }
 
-fn sample(sessions: &[Session]) -> impl Iterator<Item = &Session> {
-    let step = sessions.len().div_ceil(SAMPLE).max(1);
-    sessions.iter().step_by(step)
+/// Returns the first part of a path that is not there.
+pub fn first_missing(path: &Path) -> &Path {
+    let missing = path.ancestors().take_while(|part| !place::is_there(part));
+    missing.last().unwrap_or(path)
 }
 
 /// Returns the names of directories that are not hidden, sorted.
 fn names_of_directories(dir: &Path) -> io::Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(dir)? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if !name.starts_with('.') && place(&entry.path()) == Place::Directory {
-            names.push(name);
-        }
-    }
-    names.sort_unstable();
-    Ok(names)
+    let paths = place::entries(dir)?.into_iter();
+    let directories = paths.filter(|path| place::look(path) == Place::Directory);
+    let names =
+        directories.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    Ok(names.filter(|name| !name.starts_with('.')).collect())
 }
 
-fn few(names: &[String]) -> Vec<String> {
-    let mut few: Vec<String> = names
-        .iter()
-        .take(SHOWN)
-        .map(|name| name.escape_debug().to_string())
-        .collect();
-    if names.len() > SHOWN {
-        few.push("...".to_owned());
-    }
-    few
+/// A path that is not there, with a directory beside it whose name is nearly the same.
+fn missing(option: &'static str, path: &Path) -> InitError {
+    let first = first_missing(path);
+    let near = || {
+        let (parent, name) = (first.parent()?, first.file_name()?.to_str()?);
+        let names = names_of_directories(parent).ok()?;
+        nearest(name, names.iter().map(String::as_str)).map(|nearest| parent.join(nearest))
+    };
+    let rest = path.strip_prefix(first).unwrap_or(Path::new(""));
+    let meant: Option<PathBuf> = near().map(|near| near.join(rest).components().collect());
+    let hint = match &meant {
+        Some(meant) => format!("did you mean {}?", shown(meant)),
+        None => "is its file system mounted? make it, or correct the path".to_owned(),
+    };
+    let nor = match first == path {
+        true => "",
+        false => ", nor does the directory that it would lie in",
+    };
+    InitError::wrong(option, format!("{} does not exist{nor}", shown(path)), hint)
+        .meaning(meant.and_then(|meant| Some(meant.to_str()?.to_owned())))
 }
 
-/// Returns a directory beside a missing one whose name is nearly the same.
-fn near(missing: &Path) -> Option<PathBuf> {
-    let (parent, name) = (missing.parent()?, missing.file_name()?.to_str()?);
-    let names = names_of_directories(parent).ok()?;
-    nearest(name, names.iter().map(String::as_str)).map(|nearest| parent.join(nearest))
-}
-
-fn unfit(option: &'static str, path: &Path, found: Place) -> InitError {
-    match found {
-        Place::Unreadable(error) => InitError::Unreadable {
-            option,
-            path: path.to_owned(),
-            error,
-        },
-        _ => InitError::NotADirectory {
-            option,
-            path: path.to_owned(),
-        },
-    }
-}
-
-fn unreadable(option: &'static str, path: &Path, error: &io::Error) -> InitError {
-    InitError::Unreadable {
+fn unreadable(option: &'static str, path: &Path, error: &str) -> InitError {
+    InitError::wrong(
         option,
-        path: path.to_owned(),
-        error: error.to_string(),
-    }
+        format!("{} cannot be read: {error}", shown(path)),
+        "the user who runs the scheduler needs read and search permission on it",
+    )
 }
 
 #[cfg(test)]

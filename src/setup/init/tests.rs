@@ -12,7 +12,6 @@ use crate::config::{ConfigError, Overrides};
 use crate::model::bids::SessionSource;
 use crate::model::config::Config;
 use crate::model::job::ExecutorKind;
-use crate::setup::catalogue;
 
 /// A small catalogue that has every kind of need.
 pub(super) fn catalogue() -> Vec<App> {
@@ -97,22 +96,24 @@ fn config_of(answers: &Answers, dir: &Path) -> Config {
     config.unwrap_or_else(|error| panic!("{error}\n{}", files[0].text))
 }
 
-/// Takes the mark off all lines that offer a key.
+/// Takes the mark off all lines of the entries that offer a key.
 fn with_offers(text: &str) -> String {
-    text.lines()
-        .map(|line| {
-            let (indent, rest) = line.split_at(line.len() - line.trim_start().len());
-            match rest.strip_prefix('#') {
-                Some(key) if key.starts_with(|c: char| c.is_ascii_lowercase()) => {
-                    format!("{indent}{key}")
-                }
-                _ => line.to_owned(),
+    let mut is_in_list = false;
+    let lines = text.lines().map(|line| {
+        is_in_list = line == "procedures:" || is_in_list && !line.starts_with("# --- ");
+        let (indent, rest) = line.split_at(line.len() - line.trim_start().len());
+        match rest.strip_prefix('#') {
+            Some(key) if is_in_list && key.starts_with(|c: char| c.is_ascii_lowercase()) => {
+                format!("{indent}{key}\n")
             }
-        })
-        .map(|line| format!("{line}\n"))
-        .collect()
+            _ => format!("{line}\n"),
+        }
+    });
+    lines.collect()
 }
 
+/// Only what was answered is set; that the other lines of the template can be used, the test of `config.example.yaml`
+/// holds.
 #[test]
 fn each_key_that_is_offered_is_one_and_its_value_too() {
     let dir = Path::new("/study");
@@ -133,11 +134,14 @@ fn each_key_that_is_offered_is_one_and_its_value_too() {
         let plain = load(text, dir).unwrap();
         assert_eq!(plain.warnings, Vec::<String>::new());
         let all = load(&with_offers(text), dir).unwrap_or_else(|error| panic!("{error}\n{text}"));
-        assert_eq!(
-            (all.max_in_flight, all.project.as_deref()),
-            (Some(200), Some("study1"))
+        let set = text
+            .lines()
+            .filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
+        assert!(set.count() <= 13, "{text}");
+        assert!(
+            text.contains("\n#max_in_flight: ") && text.contains("\n#warmup: "),
+            "{text}"
         );
-        assert_eq!(plain.max_in_flight, None);
         let example = |config: &Config| {
             let (_, example) = config.procedures.iter().next().unwrap();
             example.resources.mem.clone()
@@ -148,7 +152,8 @@ fn each_key_that_is_offered_is_one_and_its_value_too() {
 
 #[test]
 fn an_editor_finds_nothing_wrong_with_what_is_written() {
-    let schema = serde_json::from_str(schema::TEXT).unwrap();
+    let files_ = files(&answers("/study"), Path::new("/study")).unwrap();
+    let schema = serde_json::from_str(&files_[1].text).unwrap();
     let schema = jsonschema::draft7::new(&schema).unwrap();
     let dir = Path::new("/study");
     let of_catalogue = catalogue::apps().iter().map(|app| vec![*app]);
@@ -165,6 +170,27 @@ fn an_editor_finds_nothing_wrong_with_what_is_written() {
                 .map(|error| format!("{} {error}", error.instance_path()))
                 .collect();
             assert_eq!(errors, Vec::<String>::new(), "{text}");
+        }
+    }
+}
+
+#[test]
+fn files_beside_a_script_are_found_in_the_study_whatever_its_name() {
+    let app = catalogue::app("heudiconv").unwrap();
+    let dir = Path::new("/a }\"it's $x");
+    let files = scripts(app, dir).unwrap();
+    let names: Vec<&str> = files.iter().filter_map(|file| file.path.to_str()).collect();
+    assert_eq!(names, ["scripts/heudiconv.sh", "scripts/heuristic.py"]);
+    assert!(files[0].is_executable && !files[1].is_executable);
+    let mut lines = files[0].text.lines();
+    assert_eq!(
+        lines.find(|line| line.starts_with("HEURISTIC=")),
+        Some("HEURISTIC=${SNBB_HEURISTIC:-'/a }\"it'\\''s $x/scripts/heuristic.py'}")
+    );
+    // Every file that scripts of the catalogue look for in the shared directory comes along.
+    for app in catalogue::apps() {
+        for file in scripts(app, Path::new("/study")).unwrap() {
+            assert!(!file.text.contains(SHARED), "{}", app.name);
         }
     }
 }
@@ -237,7 +263,7 @@ fn with_needs(app: &App, catalogue: &[App], converts: bool) -> Vec<String> {
                 .iter()
                 .find(|other| group.contains(&other.name))
                 .unwrap();
-            let is_converter = entry::facts(first).unwrap().is_converter;
+            let is_converter = first.is_converter();
             let is_met = wanted.iter().any(|name| group.contains(&name.as_str()));
             if !is_met && (converts || !is_converter) {
                 wanted.push(first.name.to_owned());

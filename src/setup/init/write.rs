@@ -4,24 +4,27 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::NewFile;
-use super::error::InitError;
+use super::error::{InitError, shown};
 use crate::base::durable::{Temporary, sync_directory_of};
+use crate::setup::place::{self, Place};
 
-/// Returns those files that are there already, links to nothing among them.
+/// Expects that no file is there already, be it as a link to nothing.
 ///
 /// # Errors
-/// It cannot be told whether one is there.
-pub fn in_the_way(files: &[NewFile], dir: &Path) -> Result<Vec<PathBuf>, InitError> {
+/// One is, or it cannot be told.
+pub fn none_in_the_way(files: &[PathBuf]) -> Result<(), InitError> {
     let mut found = Vec::new();
-    for file in files {
-        let path = dir.join(&file.path);
+    for path in files {
         match path.symlink_metadata() {
-            Ok(_) => found.push(path),
+            Ok(_) => found.push(path.clone()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Err(failed("look at", &path, source)),
+            Err(error) => return Err(InitError::io("look at", path, &error)),
         }
     }
-    Ok(found)
+    match found.as_slice() {
+        [] => Ok(()),
+        found => Err(InitError::exists(found)),
+    }
 }
 
 /// Makes the directories and writes the files into `dir`. Whatever fails, nothing of it stays.
@@ -29,36 +32,32 @@ pub fn in_the_way(files: &[NewFile], dir: &Path) -> Result<Vec<PathBuf>, InitErr
 /// # Errors
 /// A file is there already; something cannot be written.
 pub fn write(files: &[NewFile], directories: &[&Path], dir: &Path) -> Result<(), InitError> {
-    let found = in_the_way(files, dir)?;
-    if !found.is_empty() {
-        return Err(InitError::Exists(found));
-    }
+    let paths: Vec<PathBuf> = files.iter().map(|file| dir.join(&file.path)).collect();
+    none_in_the_way(&paths)?;
     let mut made = Made::default();
-    let parents = files
-        .iter()
-        .filter_map(|file| dir.join(&file.path).parent().map(Path::to_owned));
+    let parents = paths.iter().map(|path| place::parent(path));
     let directories = directories.iter().map(|path| (*path).to_owned());
     for directory in parents.chain(directories) {
         made.directory(&directory)?;
     }
     // All are on disk before the first gets its name: a full disk leaves nothing.
     let mut ready: Vec<(Temporary, PathBuf)> = Vec::new();
-    for file in files {
-        let path = dir.join(&file.path);
+    for (file, path) in files.iter().zip(paths) {
         let mode = if file.is_executable { 0o777 } else { 0o666 };
         let temporary = Temporary::new(&path, file.text.as_bytes(), mode)
-            .map_err(|source| failed("write", &path, source))?;
+            .map_err(|error| InitError::io("write", &path, &error))?;
         ready.push((temporary, path));
     }
     for (temporary, path) in ready {
         match temporary.put(&path) {
             Ok(true) => made.files.push(path),
-            Ok(false) => return Err(InitError::Exists(vec![path])),
-            Err(source) => return Err(failed("write", &path, source)),
+            Ok(false) => return Err(InitError::exists(&[path])),
+            Err(error) => return Err(InitError::io("write", &path, &error)),
         }
     }
     for path in made.files.iter().chain(&made.directories) {
-        sync_directory_of(path).map_err(|source| failed("sync the directory of", path, source))?;
+        let synced = sync_directory_of(path);
+        synced.map_err(|error| InitError::io("sync the directory of", path, &error))?;
     }
     made.keep();
     Ok(())
@@ -80,16 +79,12 @@ impl Made {
         for part in parts {
             match std::fs::create_dir(part) {
                 Ok(()) => self.directories.push(part.to_owned()),
-                Err(error) => match std::fs::metadata(part) {
-                    Ok(metadata) if metadata.is_dir() => {}
-                    Ok(_) => {
-                        return Err(InitError::NotADirectory {
-                            option: "the path",
-                            path: part.to_owned(),
-                        });
-                    }
-                    Err(_) => return Err(failed("make", part, error)),
-                },
+                Err(_) if place::look(part) == Place::Directory => {}
+                Err(_) if place::look(part) == Place::Other => {
+                    let text = format!("{} is not a directory", shown(part));
+                    return Err(InitError::wrong("the path", text, "give a directory"));
+                }
+                Err(error) => return Err(InitError::io("make", part, &error)),
             }
         }
         Ok(())
@@ -110,14 +105,6 @@ impl Drop for Made {
         for directory in self.directories.iter().rev() {
             let _ = std::fs::remove_dir(directory);
         }
-    }
-}
-
-fn failed(action: &'static str, path: &Path, source: io::Error) -> InitError {
-    InitError::Io {
-        action,
-        path: path.to_owned(),
-        source,
     }
 }
 

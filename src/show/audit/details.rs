@@ -103,27 +103,13 @@ impl Details<'_> {
     }
 }
 
-/// Tells of an attempt.
-pub fn job_detail(row: &TaskRow, log_dir: Option<&Path>) -> JobDetail {
-    let facts = &row.facts;
-    let logs = log_files(row, log_dir);
+fn job_detail(row: &TaskRow, log_dir: Option<&Path>) -> JobDetail {
+    let (output, error) = log_files(row, log_dir).unzip();
     JobDetail {
-        job_id: row.job_id.as_ref().map(|id| id.as_str().into()),
-        status: row.status,
-        attempt: row.attempt,
-        slurm_state: facts.slurm_state.clone(),
-        exit_code: facts.exit_code.clone(),
-        submitted_at: row.submitted_at,
-        started_at: facts.started_at,
-        ended_at: facts.ended_at,
-        elapsed_s: facts.elapsed_s,
-        time_limit_s: facts.time_limit_s,
-        max_rss_mb: facts.max_rss_mb,
-        req_mem_mb: facts.req_mem_mb,
-        node_list: facts.node_list.clone(),
+        row: row.clone(),
         failure: failure_text(row),
-        output: logs.as_ref().map(|(output, _)| output.clone()),
-        error: logs.map(|(_, error)| error),
+        output,
+        error,
     }
 }
 

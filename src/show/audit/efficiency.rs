@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::report::{CpuUse, Efficiency, Percentiles, Usage, Verdict};
 use crate::model::procedure::ProcedureDag;
 use crate::model::state::{Reason, TaskRow, TaskStatus};
+use crate::show::tables::exit::{clock, size};
 
 /// Fewer attempts say nothing about the next one.
 const ENOUGH: usize = 5;
@@ -91,7 +92,7 @@ const MEMORY: Resource = Resource {
         2049..=65_536 => up_to(mb, 1024),
         _ => up_to(mb, 8192),
     },
-    text: memory_text,
+    text: size,
 };
 
 const TIME: Resource = Resource {
@@ -106,7 +107,7 @@ const TIME: Resource = Resource {
         3601..=43_200 => up_to(s, 1800),
         _ => up_to(s, 3600),
     },
-    text: time_limit_text,
+    text: clock,
 };
 
 fn usage(newest_first: &[&TaskRow], resource: &Resource) -> Option<Usage> {
@@ -225,26 +226,6 @@ fn more(value: i64, percent: i64) -> i64 {
 
 fn up_to(value: i64, step: i64) -> i64 {
     value.saturating_add(step - 1) / step * step
-}
-
-/// Prints MB of 2^20 bytes as sbatch takes them: `24G`, `768M`.
-pub fn memory_text(mb: i64) -> String {
-    if mb != 0 && mb % 1024 == 0 {
-        format!("{}G", mb / 1024)
-    } else {
-        format!("{mb}M")
-    }
-}
-
-/// Prints seconds as sbatch takes a time limit: `06:00:00`, `2-12:00:00`.
-pub fn time_limit_text(seconds: i64) -> String {
-    let seconds = seconds.max(0);
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    let clock = format!("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
-    match days {
-        0 => clock,
-        _ => format!("{days}-{clock}"),
-    }
 }
 
 #[cfg(test)]

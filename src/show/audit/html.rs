@@ -15,8 +15,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
 use super::report::Report;
-use super::text::capital;
 use super::text::sections::{Kind, List, figures as lists, tasks, upkeep};
+use crate::base::text::capital;
 use safe::{plural, safe, thousands};
 
 /// So many rows of a list are in the page; the JSON report has all.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::report::{Dicom, DicomFinding, DicomProblem, ScriptFinding, ScriptLine, ScriptProblem};
 use crate::base::parallel;
 use crate::base::regular::words;
+use crate::base::text::plural;
 use crate::executor::ExecutorError;
 use crate::executor::script::{Script, ignored_directives};
 use crate::gather::disk::reader::Reader;
@@ -40,44 +41,40 @@ pub fn dicom(
 }
 
 fn dicom_of(session: &Session, min_files: u64) -> Option<DicomFinding> {
-    let finding = |problem| DicomFinding {
+    let absent = (DicomProblem::Missing, None, None);
+    let path: Option<&Path> = match &session.dicom {
+        bids::Dicom::NotNeeded => return None,
+        bids::Dicom::Missing => None,
+        bids::Dicom::At(path) => Some(path),
+    };
+    let (problem, files, error) = match path.map(std::fs::metadata) {
+        None => absent,
+        Some(Ok(metadata)) if metadata.is_dir() => {
+            match dicom::count(&Reader::default(), path?, min_files) {
+                Ok(files) if files >= min_files => return None,
+                Ok(files) => (DicomProblem::FewFiles, Some(files), None),
+                Err(what) => {
+                    let error = format!("{}: {}", what.path.display(), what.error);
+                    (DicomProblem::Unreadable, None, Some(error))
+                }
+            }
+        }
+        Some(Ok(_)) => absent,
+        Some(Err(error))
+            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+        {
+            absent
+        }
+        Some(Err(error)) => (DicomProblem::Unreadable, None, Some(words(&error))),
+    };
+    Some(DicomFinding {
         subject: session.subject.shared(),
         session: session.session.shared(),
         problem,
-        path: None,
-        files: None,
-        error: None,
-    };
-    let path: &Path = match &session.dicom {
-        bids::Dicom::NotNeeded => return None,
-        bids::Dicom::Missing => return Some(finding(DicomProblem::Missing)),
-        bids::Dicom::At(path) => path,
-    };
-    let mut found = match std::fs::metadata(path) {
-        Ok(metadata) if metadata.is_dir() => {
-            match dicom::count(&Reader::default(), path, min_files) {
-                Ok(files) if files >= min_files => return None,
-                Ok(files) => DicomFinding {
-                    files: Some(files),
-                    ..finding(DicomProblem::FewFiles)
-                },
-                Err(what) => DicomFinding {
-                    error: Some(format!("{}: {}", what.path.display(), what.error)),
-                    ..finding(DicomProblem::Unreadable)
-                },
-            }
-        }
-        Ok(_) => finding(DicomProblem::Missing),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            finding(DicomProblem::Missing)
-        }
-        Err(error) => DicomFinding {
-            error: Some(words(&error)),
-            ..finding(DicomProblem::Unreadable)
-        },
-    };
-    found.path = Some(path.to_string_lossy().into_owned());
-    Some(found)
+        path: path.map(|path| path.to_string_lossy().into_owned()),
+        files,
+        error,
+    })
 }
 
 /// Looks at the script of each procedure. `directives`: `#SBATCH` lines mean something (they do not to
@@ -110,10 +107,9 @@ pub fn scripts<'a>(
                 found.problem = ScriptProblem::IgnoredLines;
                 found.text = match found.lines.len() {
                     0 => return None,
-                    1 => "Slurm ignores an #SBATCH line: it stands after the first command"
-                        .to_owned(),
                     n => format!(
-                        "Slurm ignores {n} #SBATCH lines: they stand after the first command"
+                        "Slurm ignores {} after the first command",
+                        plural(n, "#SBATCH line")
                     ),
                 };
             }

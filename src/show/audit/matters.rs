@@ -129,7 +129,7 @@ pub fn failures<'a>(
     for row in rows.filter(|row| row.status == TaskStatus::Failed) {
         let name = &row.key.procedure;
         let key = (rank(name), Arc::clone(name));
-        let reason = by_reason.entry(reason_word(row)).or_default();
+        let reason = by_reason.entry(row.reason_word()).or_default();
         *reason.entry(key).or_default() += 1;
     }
     let by_reason = by_reason.into_iter().map(|(reason, procedures)| {
@@ -161,7 +161,7 @@ fn by_node<'a>(attempts: impl Iterator<Item = &'a TaskRow>) -> Vec<NodeFailures>
         let (jobs, reasons) = nodes.entry(name).or_default();
         *jobs += 1;
         if attempt.status == TaskStatus::Failed {
-            *reasons.entry(reason_word(attempt)).or_default() += 1;
+            *reasons.entry(attempt.reason_word()).or_default() += 1;
         }
     }
     let nodes = nodes.into_iter().map(|(name, (jobs, reasons))| {
@@ -185,10 +185,6 @@ fn by_node<'a>(attempts: impl Iterator<Item = &'a TaskRow>) -> Vec<NodeFailures>
 /// sacct writes `None assigned` for a job that never started.
 fn is_node(name: &str) -> bool {
     !name.is_empty() && !name.contains(' ') && name != "(null)"
-}
-
-fn reason_word(row: &TaskRow) -> &'static str {
-    row.reason.map_or("unknown", Reason::as_str)
 }
 
 #[cfg(test)]

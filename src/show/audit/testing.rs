@@ -7,8 +7,9 @@ use flate2::read::GzDecoder;
 use serde_json::Value;
 
 use super::report::*;
+use crate::model::job::JobId;
 use crate::model::state::testing::at;
-use crate::model::state::{TaskKey, TaskStatus};
+use crate::model::state::{JobFacts, TaskKey, TaskRow, TaskStatus};
 use crate::show::tables::Standing;
 
 /// Returns a report of two sessions with something in every part.
@@ -69,6 +70,22 @@ pub fn report() -> Report {
     });
     let (subject, session): (std::sync::Arc<str>, std::sync::Arc<str>) =
         ("sub-0002".into(), "ses-01".into());
+    let mut row_of_job = TaskRow::new(TaskKey::new(&subject, &session, "bids"), TaskStatus::Failed);
+    row_of_job.job_id = Some(JobId::new("4812"));
+    row_of_job.attempt = Some(1);
+    row_of_job.submitted_at = Some(at(0));
+    row_of_job.facts = JobFacts {
+        slurm_state: Some("OUT_OF_MEMORY".into()),
+        exit_code: Some("0:125".into()),
+        started_at: Some(at(5)),
+        ended_at: Some(at(65)),
+        elapsed_s: Some(3600),
+        time_limit_s: Some(7200),
+        max_rss_mb: Some(8100),
+        req_mem_mb: Some(8192),
+        node_list: Some("node003".into()),
+        ..JobFacts::default()
+    };
     Report {
         format: FORMAT,
         study: Study {
@@ -157,19 +174,7 @@ pub fn report() -> Report {
                 },
             ],
             job: Some(JobDetail {
-                job_id: Some("4812".into()),
-                status: TaskStatus::Failed,
-                attempt: Some(1),
-                slurm_state: Some("OUT_OF_MEMORY".into()),
-                exit_code: Some("0:125".into()),
-                submitted_at: Some(at(0)),
-                started_at: Some(at(5)),
-                ended_at: Some(at(65)),
-                elapsed_s: Some(3600),
-                time_limit_s: Some(7200),
-                max_rss_mb: Some(8100),
-                req_mem_mb: Some(8192),
-                node_list: Some("node003".into()),
+                row: row_of_job,
                 failure: Some("needed more memory than it asked for".to_owned()),
                 output: Some("/study/logs/bids/bids_sub-0002_ses-01_4812.out".to_owned()),
                 error: Some("/study/logs/bids/bids_sub-0002_ses-01_4812.err".to_owned()),

@@ -10,6 +10,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table, TableStyl
 
 use super::report::Report;
 use crate::base::printable::printable;
+use crate::base::text::capital;
 pub use mail::{mail_html, subject};
 use sections::{Kind, LISTS, List, head};
 
@@ -114,12 +115,6 @@ fn clean(text: &str) -> String {
         "" => "-".to_owned(),
         _ => printable(text).into_owned(),
     }
-}
-
-pub(super) fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|c| c.to_ascii_uppercase());
-    first.into_iter().chain(letters).collect()
 }
 
 /// Keeps what Markdown would read as its own.

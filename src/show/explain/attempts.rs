@@ -1,7 +1,7 @@
 //! The attempts of a task, and what becomes of a failed one by itself.
 
 use chrono::{DateTime, Utc};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::{View, telling};
 use crate::decide::manifest::{Outlook, retry};
@@ -9,33 +9,25 @@ use crate::gather::logs;
 use crate::model::procedure::ProcedureId;
 use crate::model::state::{TaskKey, TaskRow, TaskStatus};
 use crate::show::audit::patterns::Patterns;
-use crate::show::tables::words::outlook_text_of;
-use crate::show::tables::{row_text, used_text};
+use crate::show::tables::words::outlook_text;
+use crate::show::tables::{row_json, row_text, used_text};
 
-/// Describes one attempt. Sizes in MB (2^20 bytes).
+/// One attempt at the task.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Attempt {
     pub attempt: i32,
-    pub status: &'static str,
-    pub reason: Option<&'static str>,
-    /// Status and reason, and what a failure means.
     pub text: String,
     /// What it used of what it asked for.
     pub used: Option<String>,
-    pub job_id: Option<String>,
-    pub cluster: Option<String>,
-    pub submitted_at: Option<DateTime<Utc>>,
-    pub started_at: Option<DateTime<Utc>>,
-    pub ended_at: Option<DateTime<Utc>>,
-    pub updated_at: Option<DateTime<Utc>>,
-    pub node_list: Option<String>,
-    pub exit_code: Option<String>,
-    pub slurm_state: Option<String>,
-    pub req_mem_mb: Option<i64>,
-    pub max_rss_mb: Option<i64>,
-    pub time_limit_s: Option<i64>,
-    pub elapsed_s: Option<i64>,
     pub log_path: Option<String>,
+    #[serde(flatten, serialize_with = "columns")]
+    pub row: TaskRow,
+}
+
+fn columns<S: Serializer>(row: &TaskRow, serializer: S) -> Result<S::Ok, S::Error> {
+    let names = "status reason job_id cluster submitted_at started_at ended_at \
+        updated_at node_list exit_code slurm_state req_mem_mb max_rss_mb time_limit_s elapsed_s";
+    row_json(row, names).serialize(serializer)
 }
 
 /// Says what becomes of a failed task by itself.
@@ -70,29 +62,13 @@ impl View<'_> {
     }
 
     pub(super) fn attempt(&self, row: &TaskRow) -> Attempt {
-        let text = |text: &Option<std::sync::Arc<str>>| text.as_deref().map(str::to_owned);
-        let facts = &row.facts;
+        let logs = logs::of(self.config, self.store, row);
         Attempt {
             attempt: row.attempt.unwrap_or(1),
-            status: row.status.as_str(),
-            reason: row.reason.map(|reason| reason.as_str()),
             text: row_text(row),
             used: used_text(row),
-            job_id: row.job_id.as_ref().map(ToString::to_string),
-            cluster: text(&facts.cluster),
-            submitted_at: row.submitted_at,
-            started_at: facts.started_at,
-            ended_at: facts.ended_at,
-            updated_at: row.updated_at,
-            node_list: text(&facts.node_list),
-            exit_code: text(&facts.exit_code),
-            slurm_state: text(&facts.slurm_state),
-            req_mem_mb: facts.req_mem_mb,
-            max_rss_mb: facts.max_rss_mb,
-            time_limit_s: facts.time_limit_s,
-            elapsed_s: facts.elapsed_s,
-            log_path: logs::of(self.config, self.store, row)
-                .map(|files| files.output.to_string_lossy().into_owned()),
+            log_path: logs.map(|files| files.output.to_string_lossy().into_owned()),
+            row: row.clone(),
         }
     }
 
@@ -123,7 +99,7 @@ impl View<'_> {
         let rules = self.config.procedures.get(procedure).rules.retry.as_ref();
         let outlook = self.outlook(procedure, row);
         Some(Retry {
-            text: outlook_text_of(outlook, row.attempt.unwrap_or(1)),
+            text: outlook_text(outlook, row.attempt.unwrap_or(1)),
             automatic: outlook.is_retry(),
             at: match outlook {
                 Outlook::At(at) => Some(at),

@@ -9,48 +9,38 @@ use crate::config::duration;
 use crate::model::config::Config;
 use crate::model::state::{Reason, TaskRow};
 
-/// Says of a row whose job ended well what is waited for, and until when. None: it is not such a row.
+/// Until when the outputs of a job that ended well are waited for.
 pub fn awaiting(config: &Config, row: &TaskRow) -> Option<String> {
-    if row.reason != Some(Reason::AwaitingOutput) {
-        return None;
-    }
-    Some(match until(config, row) {
-        Some((at, grace)) => format!(
-            "its job ended well; its outputs are waited for until {} (output_grace {})",
-            local_time(at),
-            duration::format(grace)
-        ),
-        None => "its job ended well; its outputs could not be looked at so far".to_owned(),
-    })
+    let until = waited(until(config, row));
+    (row.reason == Some(Reason::AwaitingOutput))
+        .then(|| format!("its job ended well; its outputs {until}"))
 }
 
-/// Says the same of many rows in one sentence, with the first one's time. None: none of them waits so.
+/// The same for several rows; none if no job is waited for.
 pub fn all_awaiting<'a>(
     config: &Config,
     rows: impl IntoIterator<Item = &'a TaskRow>,
 ) -> Option<String> {
-    let waiting: Vec<&TaskRow> = rows
-        .into_iter()
-        .filter(|row| row.reason == Some(Reason::AwaitingOutput))
-        .collect();
-    let ends = waiting.iter().filter_map(|row| until(config, row)).max();
-    let first = waiting.first()?;
-    let what = match waiting.len() {
-        1 => format!(
-            "the job of {} ended well; its outputs are waited for",
-            first.key
-        ),
-        count => format!("{count} jobs ended well; their outputs are waited for"),
+    let mut waiting: Vec<&TaskRow> = rows.into_iter().collect();
+    waiting.retain(|row| row.reason == Some(Reason::AwaitingOutput));
+    let what = match &waiting[..] {
+        [] => return None,
+        [one] => format!("the job of {} ended well; its outputs", one.key),
+        all => format!("{} jobs ended well; their outputs", all.len()),
     };
-    Some(match (ends, waiting.len()) {
-        (Some((at, grace)), 1) => format!(
-            "{what} until {} (output_grace {})",
+    let last = waiting.iter().filter_map(|row| until(config, row)).max();
+    Some(format!("{what} {}", waited(last)))
+}
+
+fn waited(until: Option<(DateTime<Utc>, Duration)>) -> String {
+    match until {
+        Some((at, grace)) => format!(
+            "are waited for until {} (output_grace {})",
             local_time(at),
             duration::format(grace)
         ),
-        (Some((at, _)), _) => format!("{what} until {} at most (output_grace)", local_time(at)),
-        (None, _) => format!("{what}, and could not be looked at so far"),
-    })
+        None => "could not be looked at so far".to_owned(),
+    }
 }
 
 /// Returns when the wait ends, and how long it is. None: the outputs could not be read yet.

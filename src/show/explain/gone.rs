@@ -13,16 +13,6 @@ use crate::show::tables::Standing;
 /// Stands where tasks have a word of `session-status`.
 const GONE: &str = "gone";
 
-/// Says what is not there any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Gone {
-    Procedure,
-    Subject,
-    Session,
-    /// All are there, and the procedure has no such task: its scope was changed.
-    Task,
-}
-
 impl View<'_> {
     /// Lists the rows of the subject that are no tasks of the study.
     pub fn gone(&self) -> Vec<&TaskRow> {
@@ -36,17 +26,14 @@ impl View<'_> {
     /// Explains one of them.
     pub fn explain_gone(&self, row: &TaskRow) -> Explanation {
         let key = &row.key;
-        let gone = self.what_is_gone(key);
-        let (text, advice) = self.words_of(key, gone);
+        let (text, advice) = self.gone_text(key);
         let todo = match row.is_in_flight() {
             true => super::advice::of_gone(self, row),
             false => advice,
         };
         let job = row.job_id.as_ref().filter(|_| row.is_in_flight());
         Explanation {
-            subject: key.subject.to_string(),
-            session: key.session.to_string(),
-            procedure: key.procedure.to_string(),
+            key: key.clone(),
             decision: None,
             headline: GONE.into(),
             text,
@@ -65,53 +52,34 @@ impl View<'_> {
         }
     }
 
-    fn what_is_gone(&self, key: &TaskKey) -> Gone {
-        let is_there = |label: &str| self.sessions.iter().any(|s| s.session.as_str() == label);
-        match self.config.procedures.find(&key.procedure) {
-            None => Gone::Procedure,
-            Some(_) if self.sessions.is_empty() => Gone::Subject,
-            Some(id) if self.config.procedures.get(id).scope == Scope::Session => {
-                match is_there(&key.session) {
-                    true => Gone::Task,
-                    false => Gone::Session,
-                }
-            }
-            Some(_) => Gone::Task,
-        }
-    }
-
-    /// Says what is gone, and what to do.
-    fn words_of(&self, key: &TaskKey, gone: Gone) -> (String, String) {
+    /// What is gone, and what to do about it.
+    fn gone_text(&self, key: &TaskKey) -> (String, String) {
         let aside = "`snbb-scheduler clean --rows --older-than 90d` puts old rows aside";
         let here = match self.is_all_read {
             true => "is gone from the data (renamed or moved away?)",
             false => "is not found in the data, parts of which cannot be read",
         };
         let back = format!("give its directory the name back; if it is gone for good, {aside}");
-        match gone {
-            Gone::Procedure => (
-                format!(
-                    "{} is not in the configuration any more; a row of it stands on record",
-                    key.procedure
-                ),
+        let is_there = |label: &str| self.sessions.iter().any(|s| s.session.as_str() == label);
+        let scope = |id| self.config.procedures.get(id).scope;
+        let (what, todo) = match self.config.procedures.find(&key.procedure) {
+            None => (
+                format!("{} is not in the configuration any more", key.procedure),
                 format!("put it back into the configuration; if it is gone for good, {aside}"),
             ),
-            Gone::Subject => (
-                format!("{} {here}; a row of it stands on record", key.subject),
-                back,
-            ),
-            Gone::Session => (
-                format!("{} {here}; a row of it stands on record", key.session),
-                back,
-            ),
-            Gone::Task => (
+            Some(_) if self.sessions.is_empty() => (format!("{} {here}", key.subject), back),
+            Some(id) if scope(id) == Scope::Session && !is_there(&key.session) => {
+                (format!("{} {here}", key.session), back)
+            }
+            Some(_) => (
                 format!(
-                    "{} has no such task any more (was its scope changed?); a row of it stands on record",
+                    "{} has no such task any more (was its scope changed?)",
                     key.procedure
                 ),
                 "nothing, the row only tells what was".to_owned(),
             ),
-        }
+        };
+        (format!("{what}; a row of it stands on record"), todo)
     }
 
     fn outputs_of(&self, key: &TaskKey) -> Findings {

@@ -1,23 +1,13 @@
 //! What holds a task back beside its decision: safety stops, pauses, limits.
 
-use super::View;
+use super::{View, next::is_over};
 use crate::decide::manifest::{Decision, Limit, Planned, Skip};
 use crate::show::tables::decision_text;
 
 impl View<'_> {
     /// Names the safety stops, the pause, and the limits that are used up, whether the task is due or not.
     pub(super) fn held_by(&self, procedure: &str, planned: &Planned) -> Vec<String> {
-        let is_over = matches!(
-            planned.decision,
-            Decision::Skip(
-                Skip::Complete
-                    | Skip::Stale(_)
-                    | Skip::Excluded
-                    | Skip::NotApplicable
-                    | Skip::InFlight { .. }
-            )
-        );
-        if is_over {
+        if is_over(&planned.decision) {
             return Vec::new();
         }
         let stops = self.stops.iter();

@@ -8,11 +8,13 @@ use crate::decide::manifest::{Decision, Due, Planned, Skip};
 use crate::decide::request;
 use crate::decide::request::Circumstances;
 use crate::executor::JobRequest;
-use crate::executor::script::header_words;
+use crate::executor::script::header_of;
 use crate::gather::completion::explain::{Findings, Verdict};
 use crate::model::job::ExecutorKind;
 use crate::model::procedure::Resources;
+use crate::model::procedure::options::Arguments;
 use crate::model::state::TaskRow;
+use crate::show::tables::Standing;
 
 /// Describes a submission that was not made yet.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -48,8 +50,8 @@ pub(super) fn of(
     let script = view.executor.find_script(&procedure.script);
     let is_retry = matches!(planned.decision, Decision::Submit(Due::Retry { .. }));
     let header = match &script {
-        Ok(path) if is_retry => header_words(path),
-        _ => Vec::new(),
+        Ok(path) if is_retry => header_of(path),
+        _ => Arguments::default(),
     };
     let (attempt, last_reason) = view.history().next(&planned.key);
     let prepared = request::prepare(
@@ -109,17 +111,13 @@ fn due(
     row: Option<&TaskRow>,
     outputs: &Findings,
 ) -> Option<Due> {
+    let is_left = matches!(
+        planned.decision,
+        Decision::Skip(Skip::NoDicom | Skip::NotSelected)
+    );
     match &planned.decision {
         Decision::Submit(due) => return Some(*due),
-        Decision::Skip(
-            Skip::Complete
-            | Skip::Stale(_)
-            | Skip::Excluded
-            | Skip::NotApplicable
-            | Skip::InFlight { .. }
-            | Skip::NoDicom
-            | Skip::NotSelected,
-        ) => return None,
+        other if is_left || is_over(other) => return None,
         Decision::Skip(_) => {}
     }
     let reason = row
@@ -134,35 +132,22 @@ fn due(
     })
 }
 
+/// True if nothing is submitted for the task however long one waits, or something is at work on it.
+pub(super) fn is_over(decision: &Decision) -> bool {
+    let standing = Standing::of(decision);
+    standing.is_in_flight()
+        || matches!(
+            standing,
+            Standing::Complete | Standing::Excluded | Standing::NotApplicable
+        )
+}
+
 /// What a job asks for, as options of sbatch.
 pub fn asks(resources: &Resources) -> Vec<String> {
-    let option = |name: &str, value: Option<String>| {
-        let value = value.filter(|value| !value.is_empty())?;
-        Some(format!("--{name}={value}"))
-    };
-    let Resources {
-        partition,
-        account,
-        qos,
-        time,
-        mem,
-        cpus_per_task,
-        gres,
-        no_requeue,
-        sbatch_args,
-    } = resources;
-    [
-        option("mem", mem.as_ref().map(ToString::to_string)),
-        option("time", time.as_ref().map(ToString::to_string)),
-        option("cpus-per-task", cpus_per_task.map(|cpus| cpus.to_string())),
-        option("gres", gres.clone()),
-        option("partition", partition.clone()),
-        option("account", account.clone()),
-        option("qos", qos.clone()),
-        no_requeue.then(|| "--no-requeue".to_owned()),
-    ]
-    .into_iter()
-    .flatten()
-    .chain(sbatch_args.iter().cloned())
-    .collect()
+    let named = resources
+        .named()
+        .map(|(name, value)| format!("--{name}={value}"));
+    let requeue = resources.no_requeue.then(|| "--no-requeue".to_owned());
+    let further = resources.sbatch_args.words().cloned();
+    named.chain(requeue).chain(further).collect()
 }

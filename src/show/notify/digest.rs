@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::Call;
 use crate::base::sys::local_time;
+use crate::base::text::{capital, maybe, plural};
 use crate::model::config::notify::Occasion;
 use crate::model::state::{State, TaskStatus};
 use crate::show::mail::Message;
@@ -115,14 +116,10 @@ fn tell_group(out: &mut String, occasion: Occasion, group: &[&Matter]) {
         for matter in group.iter().filter(|matter| !matter.reason.is_empty()) {
             *reasons.entry(matter.reason).or_default() += 1;
         }
-        let reasons: Vec<String> = reasons
-            .iter()
-            .map(|(reason, count)| format!("{count} {reason}"))
-            .collect();
-        let why = match reasons.join(", ") {
-            none if none.is_empty() => none,
-            words => format!(" ({words})"),
-        };
+        let reasons = reasons.iter();
+        let reasons: Vec<String> = reasons.map(|(reason, n)| format!("{n} {reason}")).collect();
+        let reasons = Some(reasons.join(", ")).filter(|reasons| !reasons.is_empty());
+        let why = maybe(" (", reasons, ")");
         let _ = writeln!(
             out,
             "  {}: {}{why}",
@@ -140,63 +137,49 @@ fn tell_group(out: &mut String, occasion: Occasion, group: &[&Matter]) {
 }
 
 fn heading(occasion: Occasion, count: usize) -> String {
-    let some = |one: &str, many: &str| match count {
-        1 => format!("1 {one}"),
-        count => format!("{count} {many}"),
+    let (word, what) = match occasion {
+        Occasion::Error => return "the scheduler could not do its work".to_owned(),
+        Occasion::Unreachable => return "Slurm does not answer".to_owned(),
+        Occasion::SafetyStop => return "safety stop, nothing is submitted".to_owned(),
+        Occasion::Refused => return "submissions refused".to_owned(),
+        Occasion::Paused => ("procedure", "paused"),
+        Occasion::Failed => ("task", "failed"),
+        Occasion::Lost => ("task", "lost"),
+        Occasion::Held => ("job", "held"),
+        Occasion::InDoubt => ("submission", "in doubt"),
     };
-    match occasion {
-        Occasion::Error => "the scheduler could not do its work".to_owned(),
-        Occasion::Unreachable => "Slurm does not answer".to_owned(),
-        Occasion::SafetyStop => "safety stop, nothing is submitted".to_owned(),
-        Occasion::Paused => some("procedure paused", "procedures paused"),
-        Occasion::Refused => "submissions refused".to_owned(),
-        Occasion::Failed => some("task failed", "tasks failed"),
-        Occasion::Lost => some("task lost", "tasks lost"),
-        Occasion::Held => some("job held", "jobs held"),
-        Occasion::InDoubt => some("submission in doubt", "submissions in doubt"),
-    }
+    format!("{} {what}", plural(count, word))
 }
 
+/// The commands that show more, for the kinds of matters that are told.
 fn what_to_do(digest: &Digest<'_>) -> Vec<String> {
-    let program = match digest.config {
-        Some(file) => format!(
-            "snbb-scheduler --config {}",
-            crate::base::shell::quote(&file.to_string_lossy())
+    let config = digest.config.map(Path::to_string_lossy);
+    let config = config.map(|file| crate::base::shell::quote(&file));
+    let program = format!("snbb-scheduler{}", maybe(" --config ", config, ""));
+    let commands: [(&[Occasion], &str); 6] = [
+        (&[Occasion::Failed, Occasion::Lost], "status --failed"),
+        (
+            &[Occasion::Failed, Occasion::Lost],
+            "retry      # once the cause is fixed",
         ),
-        None => "snbb-scheduler".to_owned(),
-    };
-    let has = |occasions: &[Occasion]| {
+        (
+            &[Occasion::Paused],
+            "resume --procedure NAME      # once the cause is fixed",
+        ),
+        (
+            &[Occasion::Held, Occasion::InDoubt],
+            "status --status pending",
+        ),
+        (&[Occasion::SafetyStop, Occasion::Refused], "run --dry-run"),
+        (&[Occasion::Error], "state verify"),
+    ];
+    let is_told = |occasions: &[Occasion]| {
         let mut fresh = digest.fresh.iter();
         fresh.any(|matter| occasions.contains(&matter.occasion))
     };
-    let mut lines = Vec::new();
-    if has(&[Occasion::Failed, Occasion::Lost]) {
-        lines.push(format!("{program} status --failed"));
-        lines.push(format!("{program} retry      # once the cause is mended"));
-    }
-    if has(&[Occasion::Paused]) {
-        lines.push(format!(
-            "{program} resume --procedure NAME      # once the cause is mended"
-        ));
-    }
-    if has(&[Occasion::Held, Occasion::InDoubt]) {
-        lines.push(format!("{program} status --status pending"));
-    }
-    if has(&[Occasion::SafetyStop, Occasion::Refused]) {
-        lines.push(format!("{program} run --dry-run"));
-    }
-    if has(&[Occasion::Error]) {
-        lines.push(format!("{program} state verify"));
-    }
-    lines
-}
-
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    match chars.next() {
-        Some(first) => first.to_uppercase().chain(chars).collect(),
-        None => String::new(),
-    }
+    let told = commands.iter().filter(|(of, _)| is_told(of));
+    told.map(|(_, command)| format!("{program} {command}"))
+        .collect()
 }
 
 /// Texts come from servers and programs: no line of theirs may pass for one of ours.

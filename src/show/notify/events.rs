@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 use super::{Call, Command, Memory};
 use crate::base::exit::Exit;
 use crate::base::sys::local_time;
+use crate::base::text::{maybe, plural};
 use crate::decide::manifest::retry;
 use crate::decide::safety;
 use crate::model::config::Config;
@@ -149,11 +150,11 @@ fn of_call(world: &World<'_>, list: &mut Vec<Matter>) {
         }
     }
     for (cause, count) in call.figures.iter().flat_map(|figures| &figures.refused) {
-        let tasks = if *count == 1 { "task" } else { "tasks" };
+        let tasks = plural(*count, "task");
         list.push(one(
             Occasion::Refused,
             short(&without_numbers(cause)),
-            format!("{count} {tasks}: {cause}"),
+            format!("{tasks}: {cause}"),
         ));
     }
     of_safety(world, list);
@@ -247,10 +248,7 @@ fn of_row(
     } else {
         format!("{:?} {:?} {:?}", row.submission_id, row.attempt, row.job_id)
     };
-    let job = row
-        .job_id
-        .as_ref()
-        .map_or_else(String::new, |id| format!(" (job {id})"));
+    let job = maybe(" (job ", row.job_id.as_ref(), ")");
     Some(Matter {
         occasion,
         name: format!(

@@ -1,6 +1,6 @@
 //! One attempt of a task, in words. Pure.
 
-use super::exit::{clock, memory};
+use super::exit::{memory, node, time};
 use super::failure_text;
 use crate::model::state::{Reason, TaskRow};
 
@@ -28,23 +28,14 @@ pub fn used_text(row: &TaskRow) -> Option<String> {
     let elapsed = facts.elapsed_s.filter(|_| !row.is_in_flight());
     let is_unlimited = facts.time_limit_s >= Some(NO_LIMIT);
     let limit = facts.time_limit_s.filter(|_| !is_unlimited);
-    let time = match (elapsed.and_then(clock), limit.and_then(clock)) {
-        (Some(ran), None) if is_unlimited => Some(format!("ran {ran} (no limit)")),
-        (Some(ran), Some(limit)) => Some(format!("ran {ran} of {limit}")),
-        (Some(ran), None) => Some(format!("ran {ran}")),
-        (None, Some(limit)) => Some(format!("time limit {limit}")),
-        (None, None) => None,
+    let time = match time(elapsed, limit) {
+        Some(text) if is_unlimited && elapsed.is_some() => Some(text + " (no limit)"),
+        time => time,
     };
     let memory = memory(facts).map(|memory| format!("memory {memory}"));
-    let node = facts.node_list.as_deref().filter(|nodes| is_node(nodes));
-    let node = node.map(|nodes| format!("on {nodes}"));
+    let node = node(facts).map(|node| format!("on {node}"));
     let parts: Vec<String> = [time, memory, node].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(", "))
-}
-
-/// False for Slurm's words for "none yet".
-fn is_node(nodes: &str) -> bool {
-    !nodes.is_empty() && nodes != "None assigned" && nodes != "(null)"
 }
 
 #[cfg(test)]

@@ -2,29 +2,9 @@
 //!
 //! The reason decides, the exit code only refines: the same 137 is a time limit, a cancel or memory.
 
+use crate::base::text::maybe;
 use crate::model::procedure::{MemSize, TimeLimit};
 use crate::model::state::{JobFacts, Reason, TaskRow, TaskStatus};
-
-/// Signals that end jobs. Source: signal(7), the numbers of x86 and ARM.
-const SIGNALS: &[(u8, &str)] = &[
-    (1, "SIGHUP"),
-    (2, "SIGINT"),
-    (3, "SIGQUIT"),
-    (4, "SIGILL"),
-    (5, "SIGTRAP"),
-    (6, "SIGABRT"),
-    (7, "SIGBUS"),
-    (8, "SIGFPE"),
-    (9, "SIGKILL"),
-    (10, "SIGUSR1"),
-    (11, "SIGSEGV"),
-    (12, "SIGUSR2"),
-    (13, "SIGPIPE"),
-    (14, "SIGALRM"),
-    (15, "SIGTERM"),
-    (24, "SIGXCPU"),
-    (25, "SIGXFSZ"),
-];
 
 /// Exit codes that Slurm before 25.11 prints for 128 more, too (137 as 9): those of the signals that
 /// end programs most.
@@ -60,18 +40,16 @@ pub fn failure_text_for(row: &TaskRow, reader: Option<u32>) -> Option<String> {
             Some(code) => exit_text(code, facts),
             None => "ended with an exit code that is not known".to_owned(),
         },
-        Reason::OutOfMemory => match memory(facts) {
-            Some(memory) => format!("needed more memory than it asked for ({memory})"),
-            None => "needed more memory than it asked for".to_owned(),
-        },
-        Reason::Timeout => match (
-            facts.elapsed_s.and_then(clock),
-            facts.time_limit_s.and_then(clock),
-        ) {
-            (Some(ran), Some(limit)) => format!("reached its time limit (ran {ran} of {limit})"),
-            (None, Some(limit)) => format!("reached its time limit of {limit}"),
-            (Some(ran), None) => format!("reached its time limit (ran {ran})"),
-            (None, None) => "reached its time limit".to_owned(),
+        Reason::OutOfMemory => with_memory("needed more memory than it asked for", facts),
+        Reason::Timeout => match (facts.elapsed_s, facts.time_limit_s) {
+            (None, limit) => format!(
+                "reached its time limit{}",
+                maybe(" of ", limit.map(clock), "")
+            ),
+            (ran, limit) => format!(
+                "reached its time limit{}",
+                maybe(" (", time(ran, limit), ")")
+            ),
         },
         Reason::Cancelled => cancelled_text(facts, reader),
         Reason::NodeFail => on_node("its node failed, or Slurm lost the job in a restart", facts),
@@ -135,11 +113,11 @@ fn exit_text(text: &str, facts: &JobFacts) -> String {
         Some((_, signal @ 1..)) => {
             // Out of memory is signal 125 of Slurm's own.
             if signal == 125 {
-                return with_memory("out of memory (exit code 0:125)".to_owned(), facts);
+                return with_memory("out of memory (exit code 0:125)", facts);
             }
             let text = format!("ended by {}", signal_name(signal));
             if signal == SIGKILL {
-                killed(text, facts)
+                killed(&text, facts)
             } else {
                 text
             }
@@ -159,7 +137,7 @@ fn exit_text(text: &str, facts: &JobFacts) -> String {
                 signal_name(signal)
             );
             if signal == SIGKILL {
-                killed(text, facts)
+                killed(&text, facts)
             } else {
                 text
             }
@@ -171,7 +149,7 @@ fn exit_text(text: &str, facts: &JobFacts) -> String {
                 u16::from(code) + 128
             );
             if code == SIGKILL && is_near_limit(facts) {
-                with_memory(format!("{text}: likely memory"), facts)
+                with_memory(&format!("{text}: likely memory"), facts)
             } else {
                 text
             }
@@ -181,26 +159,21 @@ fn exit_text(text: &str, facts: &JobFacts) -> String {
     }
 }
 
-/// Says whether memory was the likely cause of a SIGKILL.
-fn killed(text: String, facts: &JobFacts) -> String {
+/// Explains a SIGKILL: the memory only where something says so.
+fn killed(text: &str, facts: &JobFacts) -> String {
     let is_said = facts
         .slurm_state
         .as_deref()
         .is_some_and(|state| state.starts_with("OUT_OF_ME") || state == "OOM");
-    if is_said || is_near_limit(facts) {
-        return with_memory(format!("{text}: out of memory"), facts);
-    }
-    match memory(facts) {
-        Some(memory) => format!("{text}: perhaps memory, nothing proves it ({memory})"),
-        None => format!("{text}: perhaps memory, nothing proves it"),
-    }
+    let why = match is_said || is_near_limit(facts) {
+        true => "out of memory",
+        false => "perhaps memory, nothing proves it",
+    };
+    with_memory(&format!("{text}: {why}"), facts)
 }
 
-fn with_memory(text: String, facts: &JobFacts) -> String {
-    match memory(facts) {
-        Some(memory) => format!("{text} ({memory})"),
-        None => text,
-    }
+fn with_memory(text: &str, facts: &JobFacts) -> String {
+    format!("{text}{}", maybe(" (", memory(facts), ")"))
 }
 
 fn is_near_limit(facts: &JobFacts) -> bool {
@@ -214,7 +187,7 @@ fn is_near_limit(facts: &JobFacts) -> bool {
 
 /// Prints `31.5G of 32G used`, or what is known of it.
 pub(super) fn memory(facts: &JobFacts) -> Option<String> {
-    let asked = facts.req_mem_mb.filter(|asked| *asked > 0).and_then(size);
+    let asked = facts.req_mem_mb.filter(|asked| *asked > 0).map(size);
     let used = facts.max_rss_mb.filter(|used| *used > 0).map(about);
     match (used, asked) {
         (Some(used), Some(asked)) => Some(format!("{used} seen of {asked}")),
@@ -224,9 +197,9 @@ pub(super) fn memory(facts: &JobFacts) -> Option<String> {
     }
 }
 
-pub(super) fn size(megabytes: i64) -> Option<String> {
-    let megabytes = u64::try_from(megabytes).ok()?;
-    Some(MemSize::of_megabytes(megabytes).to_string())
+/// Megabytes as sbatch has them.
+pub fn size(megabytes: i64) -> String {
+    MemSize::of_megabytes(u64::try_from(megabytes).unwrap_or_default()).to_string()
 }
 
 /// Prints a measured size with one decimal.
@@ -237,9 +210,9 @@ pub(super) fn about(megabytes: i64) -> String {
     }
 }
 
-pub(super) fn clock(seconds: i64) -> Option<String> {
-    let seconds = u64::try_from(seconds).ok()?;
-    Some(TimeLimit::of_seconds(seconds).to_string())
+/// Seconds as sbatch has them.
+pub fn clock(seconds: i64) -> String {
+    TimeLimit::of_seconds(u64::try_from(seconds).unwrap_or_default()).to_string()
 }
 
 fn cancelled_text(facts: &JobFacts, reader: Option<u32>) -> String {
@@ -254,19 +227,26 @@ fn cancelled_text(facts: &JobFacts, reader: Option<u32>) -> String {
 }
 
 fn on_node(text: &str, facts: &JobFacts) -> String {
-    match facts.node_list.as_deref() {
-        Some(nodes) if !nodes.is_empty() && nodes != "None assigned" => {
-            format!("{text} (on {nodes})")
-        }
-        _ => text.to_owned(),
+    format!("{text}{}", maybe(" (on ", node(facts), ")"))
+}
+
+/// The node, if it is not Slurm's word for "none yet".
+pub(super) fn node(facts: &JobFacts) -> Option<&str> {
+    let node = facts.node_list.as_deref();
+    node.filter(|node| !["", "None assigned", "(null)"].contains(node))
+}
+
+/// What ran, and how long it might have.
+pub(super) fn time(elapsed_s: Option<i64>, limit_s: Option<i64>) -> Option<String> {
+    match (elapsed_s.map(clock), limit_s.map(clock)) {
+        (Some(ran), limit) => Some(format!("ran {ran}{}", maybe(" of ", limit, ""))),
+        (None, limit) => limit.map(|limit| format!("time limit {limit}")),
     }
 }
 
 fn signal_name(signal: u8) -> String {
-    match SIGNALS.iter().find(|(number, _)| *number == signal) {
-        Some((_, name)) => format!("signal {signal} ({name})"),
-        None => format!("signal {signal}"),
-    }
+    let name = signal_hook::low_level::signal_name(signal.into());
+    format!("signal {signal}{}", maybe(" (", name, ")"))
 }
 
 #[cfg(test)]

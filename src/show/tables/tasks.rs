@@ -5,6 +5,7 @@ use std::path::Path;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use polars::prelude::*;
+use serde_json::{Map, Value};
 
 use super::order::{RowOrder, sort_rows};
 use super::{TableError, counts, failure_text, numbers, texts};
@@ -147,6 +148,21 @@ pub fn status_counts<'a>(
         &procedures,
         &TaskStatus::ALL.map(TaskStatus::as_str),
     )
+}
+
+/// A row as JSON: some columns of the state file (their names, with blanks between), times in UTC.
+pub fn row_json(row: &TaskRow, names: &str) -> Map<String, Value> {
+    let columns = names.split_whitespace().filter_map(|name| {
+        let own = COLUMNS.iter().find(|own| own.name == name)?;
+        let value = (own.get)(row);
+        let value = value.as_ref().and_then(|value| match own.kind {
+            Kind::Int32 | Kind::Int64 => value.number().map(Value::from),
+            Kind::Time => value.time().map(|at| utc_time(at).into()),
+            _ => value.text().map(Value::from),
+        });
+        Some((name.to_owned(), value.unwrap_or_default()))
+    });
+    columns.collect()
 }
 
 /// Writes a time for scripts: `2026-01-02T03:04:05Z`.

@@ -6,10 +6,10 @@ mod outlook;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use super::Standing;
 use crate::base::sys::local_time;
+use crate::base::text::{few, maybe, plural};
 use crate::decide::manifest::{
     Blocked, Decision, Due, Former, Limit, Manifest, Outlook, Skip, Waiting,
 };
@@ -17,7 +17,7 @@ use crate::model::bids::SessionLabel;
 use crate::model::job::JobId;
 use crate::model::state::{Reason, TaskStatus};
 use crate::store::control::{Pause, PauseCause};
-pub use outlook::{outlook_text, outlook_text_of};
+pub use outlook::outlook_text;
 
 impl Standing {
     pub fn of(decision: &Decision) -> Self {
@@ -67,7 +67,7 @@ pub fn decision_cell(decision: &Decision) -> Cow<'static, str> {
 /// Returns a short sentence for people, without a full stop.
 pub fn decision_text(decision: &Decision) -> String {
     match decision {
-        Decision::Submit(due) => due_text(*due).into_owned(),
+        Decision::Submit(due) => due_text(*due),
         Decision::Skip(skip) => skip_text(skip),
     }
 }
@@ -83,10 +83,10 @@ fn skip_text(skip: &Skip) -> String {
             reason,
         } => {
             let progress = progress(*status, *reason);
-            match job_id {
-                Some(id) => format!("in flight (job {id}, {progress})"),
-                None => format!("in flight ({progress})"),
-            }
+            format!(
+                "in flight ({}{progress})",
+                maybe("job ", job_id.as_ref(), ", ")
+            )
         }
         Skip::Failed {
             reason,
@@ -95,7 +95,7 @@ fn skip_text(skip: &Skip) -> String {
         } => format!(
             "failed ({}, attempt {attempt}); {}",
             reason_word(*reason),
-            outlook_text_of(*outlook, *attempt)
+            outlook_text(*outlook, *attempt)
         ),
         Skip::JobWithoutRow(id) => {
             format!("job {id} may be this task's and has no row; waits until it ends")
@@ -106,7 +106,7 @@ fn skip_text(skip: &Skip) -> String {
             format!("files still arrive; settled at {}", local_time(*until))
         }
         Skip::TooFewFiles { files, needed } => {
-            format!("{files} DICOM file(s), at least {needed} are needed")
+            format!("{files} DICOM files, at least {needed} are needed")
         }
         Skip::WaitingFor(waiting) => waiting_text(waiting),
         Skip::TooFewSessions { needed, ready } => {
@@ -202,28 +202,24 @@ fn group(skip: &Skip) -> String {
     }
 }
 
-fn due_text(due: Due) -> Cow<'static, str> {
+fn due_text(due: Due) -> String {
+    let replaced = |complete| match complete {
+        true => ", its outputs will be replaced",
+        false => "",
+    };
     match due {
-        Due::New => "due".into(),
-        Due::OutputsGone => "due: was complete, outputs gone".into(),
+        Due::New => "due".to_owned(),
+        Due::OutputsGone => "due: was complete, outputs gone".to_owned(),
         Due::NeverVerified => {
-            "due: recorded as complete by an earlier program, outputs missing".into()
+            "due: recorded as complete by an earlier program, outputs missing".to_owned()
         }
-        Due::FailedBefore { complete: false } => "due: failed before".into(),
-        Due::FailedBefore { complete: true } => {
-            "due: failed before, its outputs will be replaced".into()
+        Due::FailedBefore { complete } => format!("due: failed before{}", replaced(complete)),
+        Due::Retry { reason, complete } => {
+            format!("due: tried again after {reason}{}", replaced(complete))
         }
-        Due::Retry {
-            reason,
-            complete: false,
-        } => format!("due: tried again after {reason}").into(),
-        Due::Retry {
-            reason,
-            complete: true,
-        } => format!("due: tried again after {reason}, its outputs will be replaced").into(),
-        Due::Stale => "due: complete, but a session has come since".into(),
-        Due::Forced { complete: true } => "due: forced, outputs are complete".into(),
-        Due::Forced { complete: false } => "due: forced".into(),
+        Due::Stale => "due: complete, but a session has come since".to_owned(),
+        Due::Forced { complete: true } => "due: forced, outputs are complete".to_owned(),
+        Due::Forced { complete: false } => "due: forced".to_owned(),
     }
 }
 
@@ -242,46 +238,31 @@ fn reason_word(reason: Option<Reason>) -> &'static str {
 }
 
 fn waiting_text(waiting: &Waiting) -> String {
-    let mut text = format!("waiting for {}", waiting.procedure);
-    if let Some(session) = waiting.session.as_ref().filter(|s| !s.is_none()) {
-        let _ = write!(text, " {session}");
-    }
-    match &waiting.blocked {
-        None => {}
-        Some(Blocked::Failed(Some(reason))) => {
-            let _ = write!(text, " (failed: {reason})");
-        }
-        Some(Blocked::Failed(None)) => text.push_str(" (failed)"),
-        Some(Blocked::Unreadable(path)) => {
-            let _ = write!(text, " (unreadable: {})", path.display());
-        }
+    let session = waiting.session.as_ref().filter(|s| !s.is_none());
+    let why = match &waiting.blocked {
+        None => String::new(),
+        Some(Blocked::Failed(reason)) => format!(" (failed{})", maybe(": ", *reason, "")),
+        Some(Blocked::Unreadable(path)) => format!(" (unreadable: {})", path.display()),
         Some(Blocked::NotApplicable) => {
-            text.push_str(" (not applicable to any session, so it never becomes complete)");
+            " (not applicable to any session, so it never becomes complete)".to_owned()
         }
-    }
-    match waiting.sessions_missing.saturating_sub(1) {
-        0 => {}
-        1 => text.push_str(" and 1 more session"),
-        more => {
-            let _ = write!(text, " and {more} more sessions");
-        }
-    }
-    text
+    };
+    let more = match waiting.sessions_missing.saturating_sub(1) {
+        0 => String::new(),
+        more => format!(" and {}", plural(more, "more session")),
+    };
+    let session = maybe(" ", session, "");
+    format!("waiting for {}{session}{why}{more}", waiting.procedure)
 }
 
 /// Says which job a procedure waits for that may be the job's own under a new name.
 fn renamed_text(former: &Former) -> String {
-    let Former {
-        procedure,
-        job_id,
-        is_old_scope,
-        ..
-    } = former;
-    let what = match job_id {
+    let procedure = &former.procedure;
+    let what = match &former.job_id {
         Some(id) => format!("until job {id} of {procedure} ends"),
         None => format!("until a submission of {procedure} is no longer in doubt"),
     };
-    if *is_old_scope {
+    if former.is_old_scope {
         return format!("waiting {what}: it was submitted before the scope was changed");
     }
     format!(
@@ -290,54 +271,40 @@ fn renamed_text(former: &Former) -> String {
 }
 
 fn limit_text(limit: &Limit) -> String {
-    match limit {
-        Limit::MaxJobs(n) => format!("over a limit (--max-jobs {n})"),
-        Limit::MaxSubmitPerRun(n) => format!("over a limit (max_submit_per_run {n})"),
-        Limit::MaxInFlight(n) => format!("over a limit (max_in_flight {n})"),
-        Limit::ProcedureMaxInFlight(n) => {
-            format!("over a limit (the procedure's max_in_flight {n})")
-        }
-        Limit::QueuedUserJobs(n) => format!("over a limit (max_queued_user_jobs {n})"),
+    let (option, n) = match limit {
+        Limit::MaxJobs(n) => ("--max-jobs", n),
+        Limit::MaxSubmitPerRun(n) => ("max_submit_per_run", n),
+        Limit::MaxInFlight(n) => ("max_in_flight", n),
+        Limit::ProcedureMaxInFlight(n) => ("the procedure's max_in_flight", n),
+        Limit::QueuedUserJobs(n) => ("max_queued_user_jobs", n),
         Limit::Warmup {
             needed,
             succeeded,
             failed,
         } => {
-            let mut text = format!("warm-up: {succeeded} of the first {needed} jobs succeeded");
-            if *failed > 0 {
-                let _ = write!(text, ", {failed} failed ('retry' or --force tries again)");
-            }
-            text
+            let text = format!("warm-up: {succeeded} of the first {needed} jobs succeeded");
+            let failed = Some(failed).filter(|failed| **failed > 0);
+            return text + &maybe(", ", failed, " failed ('retry' or --force tries again)");
         }
-    }
+    };
+    format!("over a limit ({option} {n})")
 }
 
 /// Names the sessions that a complete task of a subject did not work on.
 fn stale_text(sessions: &[SessionLabel]) -> String {
-    const SHOWN: usize = 3;
-    let mut text = "complete, but stale: ".to_owned();
-    for (at, session) in sessions.iter().take(SHOWN).enumerate() {
-        let comma = if at == 0 { "" } else { ", " };
-        let _ = write!(text, "{comma}{session}");
-    }
-    match sessions.len().saturating_sub(SHOWN) {
-        0 => {}
-        more => {
-            let _ = write!(text, " and {more} more");
-        }
-    }
-    text.push_str(" came later");
-    text
+    let names: Vec<&str> = sessions.iter().map(SessionLabel::as_str).collect();
+    format!("complete, but stale: {} came later", few(&names, 3))
 }
 
 fn pause_text(pause: &Pause) -> String {
     let since = local_time(pause.since);
     match &pause.cause {
-        PauseCause::Person { by, note: None } => format!("paused by {by} since {since}"),
-        PauseCause::Person {
-            by,
-            note: Some(note),
-        } => format!("paused by {by} since {since}: {note}"),
+        PauseCause::Person { by, note } => {
+            format!(
+                "paused by {by} since {since}{}",
+                maybe(": ", note.as_ref(), "")
+            )
+        }
         PauseCause::Failures { count } => {
             format!("paused since {since}: {count} jobs in a row failed; 'resume' goes on")
         }

@@ -48,7 +48,8 @@ fn whole(piece: &str) -> String {
     let mut keys = top
         .filter_map(|line| line.split_once(':'))
         .map(|(key, _)| key);
-    let is_of_procedure = keys.any(|key| Section::Procedure.has(key) && !Section::Site.has(key));
+    let is_of_procedure =
+        keys.any(|key| Section::Procedure.key(key).is_some() && Section::Site.key(key).is_none());
     if !is_of_procedure {
         return piece.to_owned();
     }

@@ -40,11 +40,7 @@ fn a_slurm_that_is_away_or_not_well() {
     );
     study.configure(&format!("accounting: off\n{STEPS}"));
     assert_eq!(trouble(&study, &[]).len(), 0);
-    fs::write(
-        slurm.at("config"),
-        "MinJobAge = 300 sec\nMessageTimeout = 10 sec\n",
-    )
-    .unwrap();
+    fs::write(slurm.at("config"), "MinJobAge = 300 sec\n").unwrap();
     only(&study, "warning", "accounting", "300 s only (MinJobAge)");
     slurm.heal("sacct");
     study.configure(STEPS);
@@ -57,27 +53,6 @@ fn a_slurm_that_is_away_or_not_well() {
         "accounting",
         "although sacct answers",
     );
-    study.configure(&format!("settle_time: 29m\n{STEPS}"));
-    fs::write(slurm.at("config"), "MessageTimeout = 600 sec\n").unwrap();
-    only(
-        &study,
-        "warning",
-        "slurm",
-        "Slurm's MessageTimeout is 600 s",
-    );
-}
-
-#[test]
-fn versions_that_are_not_known() {
-    let (study, slurm) = site();
-    for (version, part) in [
-        ("19.05.7", "older than"),
-        ("31.05.0", "newer than"),
-        ("?", "is a version"),
-    ] {
-        fs::write(slurm.at("version"), version).unwrap();
-        only(&study, "warning", "slurm", part);
-    }
 }
 
 #[test]

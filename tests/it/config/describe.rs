@@ -66,7 +66,7 @@ pub fn describe(config: &Config) -> String {
         "times",
         format!(
             "settle {} output {} lost {} deadline {} lock {}",
-            c.settle_time.map_or("-".to_owned(), duration::format),
+            duration::format(c.settle_time),
             duration::format(c.output_grace),
             duration::format(c.lost_grace),
             duration::format(c.deadline),
@@ -125,7 +125,7 @@ pub fn procedures(config: &Config) -> String {
             r.mem.as_ref().map_or("-".to_owned(), ToString::to_string),
             r.cpus_per_task,
             r.gres,
-            r.sbatch_args
+            r.sbatch_args.words().collect::<Vec<_>>()
         )
         .unwrap();
         let rest = (&p.env, p.output_grace.map(duration::format), &p.rules);

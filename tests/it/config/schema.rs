@@ -8,8 +8,8 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 
 use snbb_scheduler::config::keys::{KEYS, Key, Section};
-use snbb_scheduler::config::schema::schema;
 
+use super::generate::schema;
 use super::{ROOT, fixtures, interpret};
 
 const FILE: &str = "docs/schema/config.json";
@@ -51,14 +51,14 @@ fn every_key_is_described() {
     for key in KEYS {
         let place = match key.section {
             Section::Site => &schema,
-            section => &schema["definitions"][section.word()],
+            section => &schema["definitions"][section.as_str()],
         };
         let property = &place["properties"][key.name];
         let description = property["description"].as_str().unwrap_or_default();
         assert!(
             description.starts_with(key.doc),
             "{} {}",
-            key.section.word(),
+            key.section.as_str(),
             key.name
         );
     }
@@ -357,7 +357,7 @@ fn program_and_schema_are_of_one_mind_about_every_key() {
             // JSON is YAML.
             let text = serde_json::to_vec(&tree).unwrap();
             let program = interpret("c.yaml", &text);
-            let line = || format!("{} {}: {value}", key.section.word(), key.name);
+            let line = || format!("{} {}: {value}", key.section.as_str(), key.name);
             match (&program, validator.is_valid(&tree)) {
                 // Mail settings never stop the program, which warns.
                 (Ok(config), false) if is_mail(key) && !config.warnings.is_empty() => {}

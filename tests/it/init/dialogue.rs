@@ -80,7 +80,7 @@ fn d26_a_person_at_a_terminal_is_asked_and_may_err() {
     for line in [
         format!("dicom_root: {}", study.at("dicom").display()),
         format!("bids_root: {}", study.at("bids").display()),
-        format!("derivatives_root: '{}'", study.at("my outputs").display()),
+        format!("derivatives_root: {}", study.at("my outputs").display()),
     ] {
         assert!(config.contains(&line), "{line}\n{config}");
     }

@@ -170,7 +170,7 @@ fn a_site_goes_on_without_a_change() {
         let here = study.dir.path().to_str().unwrap();
         assert_eq!(
             words[3..].join(" ").replace(here, "ROOT"),
-            "--partition=debug --account=snbb --job-name=bids_sub-0003_ses-01 --mem=32G --cpus-per-task=8 \
+            "--partition=debug --account=snbb --mem=32G --cpus-per-task=8 --job-name=bids_sub-0003_ses-01 \
              --output=ROOT/logs/slurm/bids/bids_sub-0003_ses-01_%j.out --error=ROOT/logs/slurm/bids/bids_sub-0003_ses-01_%j.err \
              ROOT/snbb_run_bids.sh sub-0003 ses-01 ROOT/dicom/sub-0003/ses-01"
         );

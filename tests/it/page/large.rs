@@ -5,7 +5,8 @@ mod figures;
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use snbb_scheduler::model::state::{TaskKey, TaskStatus};
+use snbb_scheduler::model::job::JobId;
+use snbb_scheduler::model::state::{JobFacts, TaskKey, TaskRow, TaskStatus};
 use snbb_scheduler::show::audit::Part;
 use snbb_scheduler::show::audit::report::*;
 use snbb_scheduler::show::tables::Standing;
@@ -154,7 +155,10 @@ pub fn tell_of_all(report: &mut Report) {
             }
             task.output_dir = renamed(&task.output_dir);
             if let Some(job) = &mut task.job {
-                job.job_id = cell.job_id.clone();
+                job.row.job_id = cell
+                    .job_id
+                    .as_deref()
+                    .map(snbb_scheduler::model::job::JobId::new);
                 job.output = job.output.as_deref().map(renamed);
                 job.error = job.error.as_deref().map(renamed);
             }
@@ -189,7 +193,7 @@ pub fn spoil(report: &mut Report) {
     task.markers[0].marker = text();
     task.markers[0].path = Some(text());
     if let Some(job) = &mut task.job {
-        (job.failure, job.output, job.node_list) =
+        (job.failure, job.output, job.row.facts.node_list) =
             (Some(text()), Some(text()), Some(HOSTILE.into()));
     }
     let row = &mut report.matrix.sessions[0];
@@ -250,6 +254,27 @@ fn task(
     let mut log_tail: Vec<String> = tail.collect();
     log_tail.push("slurmstepd: error: Detected 1 oom_kill event in StepId=4812.batch".to_owned());
     let asked = 32_768;
+    let key = TaskKey::new(subject, session, procedure);
+    let mut row = TaskRow::new(key, decision.parse().unwrap());
+    row.job_id = Some(JobId::new(job.as_ref()));
+    row.attempt = Some(1);
+    row.submitted_at = Some(now() - TimeDelta::hours(30));
+    let state = match is_failed {
+        true => "OUT_OF_MEMORY",
+        false => "RUNNING",
+    };
+    row.facts = JobFacts {
+        slurm_state: Some(state.into()),
+        exit_code: is_failed.then(|| "0:125".into()),
+        started_at: Some(now() - TimeDelta::hours(20)),
+        ended_at: is_failed.then(|| now() - TimeDelta::hours(10)),
+        elapsed_s: Some(36_000),
+        time_limit_s: Some(86_400),
+        max_rss_mb: is_failed.then_some(asked - 200),
+        req_mem_mb: Some(asked),
+        node_list: Some(format!("node{:03}", dice.roll(24) + 1).into()),
+        ..JobFacts::default()
+    };
     TaskDetail {
         key: TaskKey::new(subject, session, procedure),
         decision: decision.parse().unwrap(),
@@ -275,26 +300,7 @@ fn task(
         .collect(),
         output_dir: dir,
         job: Some(JobDetail {
-            job_id: Some(job.clone()),
-            status: decision.parse().unwrap(),
-            attempt: Some(1),
-            slurm_state: Some(
-                if is_failed {
-                    "OUT_OF_MEMORY"
-                } else {
-                    "RUNNING"
-                }
-                .into(),
-            ),
-            exit_code: is_failed.then(|| "0:125".into()),
-            submitted_at: Some(now() - TimeDelta::hours(30)),
-            started_at: Some(now() - TimeDelta::hours(20)),
-            ended_at: is_failed.then(|| now() - TimeDelta::hours(10)),
-            elapsed_s: Some(36_000),
-            time_limit_s: Some(86_400),
-            max_rss_mb: is_failed.then_some(asked - 200),
-            req_mem_mb: Some(asked),
-            node_list: Some(format!("node{:03}", dice.roll(24) + 1).into()),
+            row,
             failure: is_failed.then(|| match reason {
                 Some("out_of_memory") => "needed more memory than it asked for".to_owned(),
                 Some("time_limit") => "ran into its time limit".to_owned(),

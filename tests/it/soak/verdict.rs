@@ -297,6 +297,8 @@ fn explain(
             {
                 Ok(())
             }
+            // The queue has shown the end; a controller that was killed told accounting nothing.
+            Some(Reason::NoOutput) if fate == Some("silent") => Ok(()),
             _ => Err("accounting does not know why"),
         };
     };

@@ -1,6 +1,6 @@
 //! What runs the jobs: Slurm's partitions and accounts as choices, or this machine.
 
-use super::{Gatherer, told};
+use super::Gatherer;
 use crate::base::sys;
 use crate::cli::args::ExecutorWord;
 use crate::cli::error::Failure;
@@ -9,12 +9,24 @@ use crate::executor::slurm::offers;
 use crate::executor::slurm::offers::Offers;
 use crate::model::bids::near;
 use crate::setup::init::{InitError, Jobs};
-
-/// Where cron looks for commands by itself.
-const CRON_PATH: [&str; 2] = ["/usr/bin", "/bin"];
+use crate::setup::place;
 
 /// What is typed for "Slurm's own default".
 const NONE: &str = "none";
+
+/// A name that Slurm has several of.
+struct NameQuestion<'a> {
+    question: &'a str,
+    option: &'static str,
+    /// What it is one of: `partition`.
+    what: &'a str,
+    given: &'a Option<String>,
+    /// Those that Slurm knows; none: it did not say.
+    known: Vec<&'a str>,
+    default: Option<&'a str>,
+    /// Slurm has no default of its own.
+    must_be_named: bool,
+}
 
 impl Gatherer<'_> {
     pub(super) fn jobs(&mut self) -> Result<Jobs, Failure> {
@@ -23,40 +35,35 @@ impl Gatherer<'_> {
             ("--partition", &args.partition),
             ("--account", &args.account),
         ] {
-            if let Some(name) = name {
-                word(option, name)?;
-            }
+            name.as_deref()
+                .map_or(Ok(()), |name| check_word(option, name))?;
         }
         if args.executor == Some(ExecutorWord::Local) {
             return Ok(Jobs::Local);
         }
         let offers = offers::ask(std::env::vars_os().collect(), &sys::user_name());
-        let is_wanted = [&args.partition, &args.account].iter().any(|n| n.is_some());
-        if !self.wants_slurm(&offers, is_wanted)? {
+        if !self.wants_slurm(&offers)? {
             return Ok(Jobs::Local);
         }
         for problem in &offers.problems {
-            self.printer
-                .warning(&format!("{problem}; partition and account are not checked"));
+            let text = format!("{problem}; partition and account are not checked");
+            self.printer.warning(&text);
         }
-        let partition = self.partition(&offers)?;
-        let account = self.account(&offers)?;
-        let bin_dir = offers
-            .bin_dir
-            .filter(|dir| !CRON_PATH.iter().any(|known| dir.as_os_str() == *known));
         Ok(Jobs::Slurm {
-            partition,
-            account,
-            bin_dir,
+            partition: self.partition(&offers)?,
+            account: self.account(&offers)?,
             accounting: !offers.has_no_accounting,
+            bin_dir: offers.bin_dir.filter(|dir| !place::is_on_cron_path(dir)),
         })
     }
 
-    /// Decides between the two executors. `is_wanted`: options name something of Slurm's.
-    fn wants_slurm(&mut self, offers: &Offers, is_wanted: bool) -> Result<bool, Failure> {
-        let is_there = offers.bin_dir.is_some() && !offers.has_no_cluster;
-        if self.args.executor.is_some() || is_wanted {
-            if offers.bin_dir.is_none() {
+    /// Decides between the two executors.
+    fn wants_slurm(&mut self, offers: &Offers) -> Result<bool, Failure> {
+        let args = self.args;
+        let has_commands = offers.bin_dir.is_some();
+        let is_there = has_commands && !offers.has_no_cluster;
+        if args.executor.is_some() || args.partition.is_some() || args.account.is_some() {
+            if !has_commands {
                 self.printer.warning(
                     "sbatch is not on PATH: load Slurm's module, or set slurm_bin_dir before the first run; \
                      without a cluster: --executor local",
@@ -64,28 +71,26 @@ impl Gatherer<'_> {
             }
             return Ok(true);
         }
+        let why_not = match has_commands {
+            false => "there is no sbatch on PATH",
+            true => "Slurm's commands know no cluster",
+        };
         if let Some(asker) = self.asker {
-            let default = if is_there { "slurm" } else { "local" };
-            let why_not = match (is_there, &offers.bin_dir) {
-                (true, _) => "",
-                (false, None) => " (there is no sbatch here)",
-                (false, Some(_)) => " (Slurm's commands are here, but no cluster is configured)",
+            let (default, but) = match is_there {
+                true => ("slurm", String::new()),
+                false => ("local", format!(" ({why_not})")),
             };
-            self.printer.talk("What runs the jobs?");
-            self.printer
-                .talk(&format!("  1  slurm  a cluster{why_not}"));
-            self.printer
-                .talk("  2  local  child processes on this machine");
+            let choices = [
+                format!("slurm  a cluster{but}"),
+                "local  child processes on this machine".to_owned(),
+            ];
+            self.menu("What runs the jobs?", &choices);
             let word = asker.one_of("Executor", &["slurm", "local"], default)?;
             return Ok(word == "slurm");
         }
         if !is_there {
-            let why = match &offers.bin_dir {
-                None => "there is no sbatch on PATH",
-                Some(_) => "Slurm's commands know no cluster",
-            };
             self.printer.note(&format!(
-                "{why}, so jobs run on this machine (executor: local); for a cluster: --executor slurm"
+                "{why_not}, so jobs run on this machine (executor: local); for a cluster: --executor slurm"
             ));
         }
         Ok(is_there)
@@ -93,121 +98,112 @@ impl Gatherer<'_> {
 
     fn partition(&mut self, offers: &Offers) -> Result<Option<String>, Failure> {
         let names: Vec<&str> = offers.partitions.iter().map(|p| p.name.as_str()).collect();
-        if let Some(given) = &self.args.partition {
-            for name in given.split(',').filter(|name| !name.is_empty()) {
-                if let Some(unknown) = unknown("partition", name, &names) {
-                    self.printer.warning(&unknown);
-                }
-            }
-            return Ok(Some(given.clone()).filter(|name| !name.is_empty()));
-        }
-        let default = match offers.partitions.iter().find(|p| p.is_default) {
-            Some(partition) => Some(partition.name.as_str()),
-            None if names.len() == 1 => names.first().copied(),
-            None => None,
-        };
-        let Some(asker) = self.asker else {
-            return match default {
-                None if !names.is_empty() => {
-                    let names = names.iter().map(|name| (*name).to_owned()).collect();
-                    Err(InitError::NoDefaultPartition(names).into())
-                }
-                default => Ok(default.map(str::to_owned)),
+        let only = names.first().copied().filter(|_| names.len() == 1);
+        let default = offers.partitions.iter().find(|p| p.is_default);
+        let default = default.map(|p| p.name.as_str()).or(only);
+        let choices = offers.partitions.iter().map(|partition| {
+            let state = if partition.is_up {
+                ""
+            } else {
+                ", takes no jobs now"
             };
+            format!(
+                "{:<16} up to {}{state}",
+                partition.name, partition.time_limit
+            )
+        });
+        let choices: Vec<String> = choices.collect();
+        let question = NameQuestion {
+            question: "Partition",
+            option: "--partition",
+            what: "partition",
+            given: &self.args.partition,
+            must_be_named: default.is_none() && !names.is_empty(),
+            known: names,
+            default,
         };
-        if !names.is_empty() {
-            self.printer.talk("Partitions of Slurm:");
-            for (number, partition) in (1..).zip(&offers.partitions) {
-                let state = if partition.is_up {
-                    ""
-                } else {
-                    ", takes no jobs now"
-                };
-                self.printer.talk(&format!(
-                    "  {number:>2}  {:<16} up to {}{state}",
-                    partition.name, partition.time_limit
-                ));
-            }
-        }
-        let answer = asker.text("Partition", Some(default.unwrap_or(NONE)), |answer| {
-            let answer = picked(&names, answer);
-            word("--partition", answer).map_err(told)?;
-            if answer == NONE && default.is_none() && !names.is_empty() {
-                return Err("Slurm has no default one: name one".to_owned().into());
-            }
-            let mut each = answer.split(',').filter(|name| *name != NONE);
-            each.find_map(|name| rejected("partition", name, &names))
-                .map_or(Ok(()), Err)
-        })?;
-        Ok(Some(picked(&names, &answer).to_owned())
-            .filter(|answer| answer != NONE && !answer.is_empty()))
+        self.name(question, "Partitions of Slurm:", &choices)
     }
 
     fn account(&mut self, offers: &Offers) -> Result<Option<String>, Failure> {
-        let names: Vec<&str> = offers.accounts.iter().map(String::as_str).collect();
-        if let Some(given) = &self.args.account {
-            if let Some(unknown) = unknown("account of yours", given, &names)
-                && !given.is_empty()
-            {
-                self.printer.warning(&unknown);
-            }
-            return Ok(Some(given.clone()).filter(|name| !name.is_empty()));
-        }
-        let only = names.first().copied().filter(|_| names.len() == 1);
-        let default = offers.default_account.as_deref().or(only);
-        let Some(asker) = self.asker else {
-            return Ok(default.map(str::to_owned));
+        let names = &offers.accounts;
+        let only = names.first().filter(|_| names.len() == 1);
+        let question = NameQuestion {
+            question: "Account",
+            option: "--account",
+            what: "account of yours",
+            given: &self.args.account,
+            known: names.iter().map(String::as_str).collect(),
+            default: offers.default_account.as_ref().or(only).map(String::as_str),
+            must_be_named: false,
         };
-        if !names.is_empty() {
-            self.printer.talk("Your accounts in Slurm:");
-            for (number, name) in (1..).zip(&names) {
-                self.printer.talk(&format!("  {number:>2}  {name}"));
+        self.name(question, "Your accounts in Slurm:", names)
+    }
+
+    /// A name: the option's, else the person's, else the default; empty and `none` are Slurm's own.
+    fn name(
+        &mut self,
+        asked: NameQuestion<'_>,
+        title: &str,
+        choices: &[String],
+    ) -> Result<Option<String>, Failure> {
+        let own = |name: &str| Some(name.to_owned()).filter(|name| !["", NONE].contains(&&**name));
+        let unknown = |names: &str| {
+            let mut names = names.split(',').filter(|name| !["", NONE].contains(name));
+            names.find_map(|name| unknown(&asked, name))
+        };
+        if let Some(given) = asked.given {
+            if let Some(unknown) = unknown(given) {
+                self.printer.warning(&unknown.why);
             }
+            return Ok(own(given));
         }
-        let answer = asker.text("Account", Some(default.unwrap_or(NONE)), |answer| {
-            let answer = picked(&names, answer);
-            if answer == NONE {
-                return Ok(());
+        let Some(asker) = self.asker else {
+            if asked.must_be_named {
+                let names = asked.known.join(", ");
+                let text = format!("Slurm has no default partition; there are: {names}");
+                return Err(InitError::wrong("", text, "choose one: --partition NAME").into());
             }
-            word("--account", answer).map_err(told)?;
-            rejected("account of yours", answer, &names).map_or(Ok(()), Err)
+            return Ok(asked.default.and_then(own));
+        };
+        self.menu(title, choices);
+        let default = asked.default.unwrap_or(NONE);
+        let answer = asker.text(asked.question, Some(default), |answer| {
+            let answer = picked(&asked.known, answer);
+            check_word(asked.option, answer)?;
+            if answer == NONE && asked.must_be_named {
+                return Err("Slurm has no default one: name one".to_owned().into());
+            }
+            unknown(answer).map_or(Ok(()), Err)
         })?;
-        Ok(Some(picked(&names, &answer).to_owned())
-            .filter(|answer| answer != NONE && !answer.is_empty()))
+        Ok(own(picked(&asked.known, &answer)))
     }
 }
 
 /// Slurm's names have no blanks.
-fn word(option: &'static str, name: &str) -> Result<(), InitError> {
-    if name.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err(InitError::Value {
-            option,
-            value: name.to_owned(),
-            why: "holds a blank".to_owned(),
-            hint: "give a name as sinfo and sacctmgr show it".to_owned(),
-        });
+fn check_word(option: &'static str, name: &str) -> Result<(), InitError> {
+    if !name.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Ok(());
     }
-    Ok(())
-}
-
-/// Rejects a name that Slurm does not know.
-fn rejected(what: &str, name: &str, known: &[&str]) -> Option<Rejected> {
-    let why = unknown(what, name, known)?;
-    let instead = near::nearest(name, known.iter().copied()).map(str::to_owned);
-    Some(Rejected { why, instead })
+    let text = format!("'{}': holds a blank", name.escape_debug());
+    let hint = "give a name as sinfo and sacctmgr show it";
+    Err(InitError::wrong(option, text, hint))
 }
 
 /// Says that Slurm knows no such name, if it named any.
-fn unknown(what: &str, name: &str, known: &[&str]) -> Option<String> {
+fn unknown(asked: &NameQuestion<'_>, name: &str) -> Option<Rejected> {
+    let known = &asked.known;
     if known.is_empty() || known.contains(&name) {
         return None;
     }
-    let way_out = match near::nearest(name, known.iter().copied()) {
+    let nearest = near::nearest(name, known.iter().copied());
+    let way_out = match nearest {
         Some(near) => format!("did you mean '{near}'?"),
         None => format!("there are: {}", known.join(", ")),
     };
-    Some(format!(
-        "Slurm knows no {what} '{}' ({way_out})",
-        name.escape_debug()
-    ))
+    let (what, name) = (asked.what, name.escape_debug());
+    Some(Rejected {
+        why: format!("Slurm knows no {what} '{name}' ({way_out})"),
+        instead: nearest.map(str::to_owned),
+    })
 }

@@ -1,96 +1,80 @@
 //! Where a study's own files are: beside its data, not in it.
 
-use std::path::PathBuf;
-
 use super::Gatherer;
 use crate::cli::error::Failure;
-use crate::cli::init::is_there;
 use crate::setup::init;
+use crate::setup::init::error::shown;
 use crate::setup::init::{Answers, InitError, look};
+use crate::setup::place::{self, Place};
 
 impl Gatherer<'_> {
-    /// Keeps a study's own files out of its data.
+    /// Keeps a study's own files out of its data. `are_given`: state file and log directory are named by options.
     pub(super) fn check_places(
         &mut self,
         answers: &Answers,
-        is_state_given: bool,
-        is_log_dir_given: bool,
+        are_given: [bool; 2],
     ) -> Result<(), Failure> {
+        const STATE_FILE: &str = "--state-file";
+        let [is_state_given, is_log_dir_given] = are_given;
         // BIDS has a place for it.
         let is_code = self.dir.starts_with(answers.bids_root.join("code"));
-        let config = self.dir.join(init::CONFIG);
+        let (config, state) = (self.dir.join(init::CONFIG), &answers.state_file);
+        let log_dir = &answers.log_dir;
         for (what, option, path, is_on_purpose) in [
             ("configuration", "DIR", &config, is_code),
-            (
-                "state file",
-                "--state-file",
-                &answers.state_file,
-                is_state_given,
-            ),
-            (
-                "log directory",
-                "--log-dir",
-                &answers.log_dir,
-                is_log_dir_given,
-            ),
+            ("state file", STATE_FILE, state, is_state_given),
+            ("log directory", "--log-dir", log_dir, is_log_dir_given),
         ] {
             let Some((key, root)) = init::root_around(answers, path) else {
                 continue;
             };
+            let path = shown(path);
             if !is_on_purpose {
-                return Err(InitError::InsideRoot {
-                    what,
-                    option,
-                    path: path.clone(),
-                    key,
-                    root: root.to_owned(),
-                }
+                let elsewhere = match option {
+                    "DIR" => {
+                        format!("elsewhere: snbb-scheduler init DIR (the {what} is beside it)")
+                    }
+                    option => format!(
+                        "in another directory (snbb-scheduler init DIR), or say where it is to be: {option} PATH"
+                    ),
+                };
+                let root = shown(root);
+                return Err(InitError::wrong(
+                    "",
+                    format!("{what} {path} would lie in {key} {root}, where the program writes nothing of its own"),
+                    format!("set the study up {elsewhere}"),
+                )
                 .into());
             }
             if option != "DIR" {
-                self.printer.warning(&format!(
-                    "the {what} {} lies in {key}, beside data",
-                    path.display()
-                ));
+                let text = format!("the {what} {path} lies in {key}, beside data");
+                self.printer.warning(&text);
             }
         }
-        if is_there(&answers.state_file) {
-            if look::place(&answers.state_file) == look::Place::Directory {
-                return Err(InitError::IsADirectory {
-                    option: "--state-file",
-                    path: answers.state_file.clone(),
-                }
-                .into());
+        match place::look(state) {
+            Place::Missing => {}
+            Place::Directory => {
+                let text = format!("{} is a directory", shown(state));
+                return Err(InitError::wrong(STATE_FILE, text, "give the name of a file").into());
             }
-            self.printer.note(&format!(
+            _ => self.printer.note(&format!(
                 "there is a state file {} already: the study that it knows goes on",
-                answers.state_file.display()
-            ));
+                state.display()
+            )),
         }
         Ok(())
     }
 
     /// Notes the directories of state and logs, unless they are there.
-    pub(super) fn own_directories(
-        &self,
-        answers: &Answers,
-        to_make: &mut Vec<PathBuf>,
-    ) -> Result<(), Failure> {
-        let state_dir = answers.state_file.parent().unwrap_or(self.dir);
+    pub(super) fn own_directories(&mut self, answers: &Answers) -> Result<(), Failure> {
         for (option, path) in [
-            ("--state-file", state_dir),
-            ("--log-dir", answers.log_dir.as_path()),
+            ("--state-file", place::parent(&answers.state_file)),
+            ("--log-dir", answers.log_dir.clone()),
         ] {
-            let is_missing = if path.starts_with(self.dir) {
-                match look::place(path) {
-                    look::Place::Missing => true,
-                    _ => look::target(option, path)?,
-                }
-            } else {
-                look::target(option, path)?
-            };
-            if is_missing {
-                to_make.push(path.to_owned());
+            // The directory of the study is made, too.
+            let is_own = path.starts_with(self.dir) && !place::is_there(&path);
+            if is_own || look::target(option, &path)? {
+                self.to_make.push(path);
             }
         }
         Ok(())

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use super::{Gatherer, told};
+use super::Gatherer;
 use crate::cli::error::Failure;
-use crate::cli::init::ask::{Rejected, picked};
-use crate::cli::init::is_there;
-use crate::setup::catalogue::{App, DESCRIPTION};
+use crate::cli::init::ask::{Asker, Rejected, picked};
+use crate::setup::catalogue::{App, DESCRIPTION, apps};
 use crate::setup::init::look::Data;
-use crate::setup::init::{InitError, Sessions, choose, entry, fit, look};
+use crate::setup::init::{Sessions, choose};
+use crate::setup::place;
 
 impl Gatherer<'_> {
     pub(super) fn procedures(
@@ -18,51 +18,19 @@ impl Gatherer<'_> {
     ) -> Result<Vec<App>, Failure> {
         let converts = *sessions != Sessions::Bids;
         let mut fitting: Vec<&App> = Vec::new();
-        let mut unfit: Vec<(&App, String)> = Vec::new();
-        for app in self.apps {
-            // Without DICOM files, what works on them is no choice at all.
-            if !converts && entry::facts(app)?.reads_dicom {
-                continue;
-            }
-            match fit::obstacle(app, data) {
+        let mut unfit: Vec<(&str, String)> = Vec::new();
+        // Without DICOM files, what works on them is no choice at all.
+        for app in apps().iter().filter(|app| converts || !app.reads_dicom()) {
+            match data.obstacle(app) {
                 None => fitting.push(app),
-                Some(why) => unfit.push((app, why)),
+                Some(why) => unfit.push((app.name, why)),
             }
         }
         let names = match (&self.args.procedures, self.asker) {
             (Some(names), _) => names.clone(),
-            (None, Some(asker)) if !fitting.is_empty() => {
-                self.printer.talk("Procedures of the catalogue:");
-                for (number, app) in (1..).zip(&fitting) {
-                    self.printer
-                        .talk(&format!("  {number:>2}  {:<16} {}", app.name, app.about));
-                }
-                for (app, why) in &unfit {
-                    self.printer
-                        .talk(&format!("left out: {} ({why})", app.name));
-                }
-                let apps = self.apps;
-                let words: Vec<&str> = fitting.iter().map(|app| app.name).collect();
-                let split = |answer: &str| -> Vec<String> {
-                    let names = answer.split([',', ' ']).filter(|name| !name.is_empty());
-                    names.map(|name| picked(&words, name).to_owned()).collect()
-                };
-                let answer = asker.text(
-                    "Procedures (numbers or names, comma-separated; empty for a small example)",
-                    None,
-                    |answer| {
-                        let names = split(answer);
-                        choose::choose(&names, apps, converts)
-                            .map(drop)
-                            .map_err(|error| Rejected {
-                                instead: corrected(&names, &error),
-                                ..told(error)
-                            })
-                    },
-                )?;
-                split(&answer)
-            }
-            (None, None) if !fitting.is_empty() => {
+            (None, _) if fitting.is_empty() => Vec::new(),
+            (None, Some(asker)) => self.ask_for_procedures(asker, &fitting, &unfit, converts)?,
+            (None, None) => {
                 let names: Vec<&str> = fitting.iter().map(|app| app.name).collect();
                 self.printer.note(&format!(
                     "no procedures are named, so there is a small example; the catalogue has for this data: {} \
@@ -71,20 +39,45 @@ impl Gatherer<'_> {
                 ));
                 Vec::new()
             }
-            (None, _) => Vec::new(),
         };
-        let choice = choose::choose(&names, self.apps, converts)?;
+        let choice = choose::choose(&names, apps(), converts)?;
         for (name, because) in &choice.added {
-            self.printer
-                .note(&format!("{name} is taken, too: {because} needs it"));
+            let note = format!("{name} is taken, too: {because} needs it");
+            self.printer.note(&note);
         }
-        for (app, why) in &unfit {
-            if choice.apps.iter().any(|chosen| chosen.name == app.name) {
-                self.printer
-                    .warning(&format!("{} has nothing to work on: {why}", app.name));
-            }
+        let is_chosen = |name: &str| choice.apps.iter().any(|app| app.name == name);
+        for (name, why) in unfit.iter().filter(|(name, _)| is_chosen(name)) {
+            let text = format!("{name} has nothing to work on: {why}");
+            self.printer.warning(&text);
         }
         Ok(choice.apps)
+    }
+
+    fn ask_for_procedures(
+        &mut self,
+        asker: &Asker,
+        fitting: &[&App],
+        unfit: &[(&str, String)],
+        converts: bool,
+    ) -> Result<Vec<String>, Failure> {
+        let choices = fitting
+            .iter()
+            .map(|app| format!("{:<16} {}", app.name, app.about));
+        self.menu("Procedures of the catalogue:", &choices.collect::<Vec<_>>());
+        for (name, why) in unfit {
+            self.printer.talk(&format!("left out: {name} ({why})"));
+        }
+        let words: Vec<&str> = fitting.iter().map(|app| app.name).collect();
+        let split = |answer: &str| -> Vec<String> {
+            let names = answer.split([',', ' ']).filter(|name| !name.is_empty());
+            names.map(|name| picked(&words, name).to_owned()).collect()
+        };
+        let question = "Procedures (numbers or names, comma-separated; empty for a small example)";
+        let answer = asker.text(question, None, |answer| {
+            let choice = choose::choose(&split(answer), apps(), converts);
+            choice.map(drop).map_err(Rejected::from)
+        })?;
+        Ok(split(&answer))
     }
 
     /// Decides whether to write the description of a dataset that arrives without one. Converters of the catalogue write
@@ -99,33 +92,18 @@ impl Gatherer<'_> {
         let Some(app) = apps.iter().find(|app| app.needs_description()) else {
             return Ok(false);
         };
-        if *sessions != Sessions::Bids || is_there(&file) {
+        if *sessions != Sessions::Bids || place::is_there(&file) {
             return Ok(false);
         }
-        if !look::is_writable(bids_root) {
+        let name = app.name;
+        if !place::is_writable(bids_root) {
+            let file = file.display();
             self.printer.warning(&format!(
-                "{} does not exist and cannot be written by this user, and {} needs it",
-                file.display(),
-                app.name
+                "{file} does not exist and cannot be written by this user, and {name} needs it"
             ));
             return Ok(false);
         }
-        match self.asker {
-            Some(asker) => asker.agrees(&format!("{} needs a {DESCRIPTION}: write one?", app.name)),
-            None => Ok(true),
-        }
+        let question = format!("{name} needs a {DESCRIPTION}: write one?");
+        self.asker.map_or(Ok(true), |asker| asker.agrees(&question))
     }
-}
-
-/// The names with the one that is unknown replaced by the nearest.
-fn corrected(names: &[String], error: &InitError) -> Option<String> {
-    let InitError::UnknownProcedure { name, near, .. } = error else {
-        return None;
-    };
-    let near = near.first()?;
-    let names = names.iter();
-    let names: Vec<&str> = names
-        .map(|known| if known == name { near } else { known }.as_str())
-        .collect();
-    Some(names.join(", "))
 }

@@ -44,7 +44,7 @@ fn text(asked: &Asked) -> (String, String) {
     options.extend(mem.as_ref().map(|mem| format!("--mem={mem}")));
     options.extend(cpus_per_task.map(|cpus| format!("--cpus-per-task={cpus}")));
     options.extend(time.as_ref().map(|time| format!("--time={time}")));
-    options.extend(sbatch_args.iter().cloned());
+    options.extend(sbatch_args.words().cloned());
     let said: Vec<String> = asked
         .changes
         .iter()
@@ -252,7 +252,7 @@ fn a_retry_asks_for_more_and_says_so() {
         let failed = Failed {
             row: &row,
             state: &state,
-            script: &[],
+            script: &Arguments::default(),
         };
         let asked = ask(&step, &ceiling(most, None, None), Some(failed));
         assert_eq!(text(&asked), (options.to_owned(), said.to_owned()));
@@ -288,7 +288,7 @@ fn a_retry_stays_away_from_nodes_beside_those_of_the_site() {
         let failed = Failed {
             row: &row,
             state: &state,
-            script: &["-xold".to_owned()],
+            script: &Arguments::from_iter(["-xold".to_owned()]),
         };
         let asked = ask(&step, &Ceiling::default(), Some(failed));
         assert_eq!(text(&asked), (options.to_owned(), said.to_owned()));
@@ -320,7 +320,7 @@ fn memory_per_cpu_of_a_script_cannot_be_raised() {
         let failed = Failed {
             row: &row,
             state: &state,
-            script: &[script.to_owned()],
+            script: &Arguments::from_iter([script.to_owned()]),
         };
         let asked = ask(&step, &Ceiling::default(), Some(failed));
         assert_eq!(text(&asked), (options.to_owned(), said.to_owned()));

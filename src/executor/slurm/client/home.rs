@@ -8,7 +8,7 @@ use crate::executor::slurm::client::SlurmExecutor;
 use crate::executor::{JobReport, Question};
 use crate::model::config::Config;
 use crate::model::job::{ExecutorKind, JobId, is_same_study};
-use crate::model::procedure::clusters::named_in;
+use crate::model::procedure::options;
 use crate::model::state::table::Metadata;
 
 /// The cluster of the jobs that name none.
@@ -25,8 +25,9 @@ impl Home {
         let mut procedures = config.procedures.iter();
         Self {
             cluster: state.cluster.as_deref().map(Arc::from),
-            is_never_meant: procedures
-                .all(|(_, procedure)| !named_in(&procedure.resources.sbatch_args).is_empty()),
+            is_never_meant: procedures.all(|(_, procedure)| {
+                !options::clusters(&procedure.resources.sbatch_args).is_empty()
+            }),
         }
     }
 }

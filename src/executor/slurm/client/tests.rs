@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::executor::{Answer, Phase};
 use crate::model::job::JobId;
+use crate::model::procedure::options::Arguments;
 use crate::model::procedure::{MemSize, Resources, TimeLimit};
 use crate::model::state::TaskKey;
 
@@ -141,7 +142,7 @@ fn sbatch_gets_exactly_the_command_line_that_is_shown() {
         cpus_per_task: Some(8),
         gres: Some("gpu:1".to_owned()),
         no_requeue: true,
-        sbatch_args: vec!["--nice=5".to_owned()],
+        sbatch_args: Arguments::from_iter(["--nice=5".to_owned()]),
     };
     let mut executor = fakes.executor();
     let shown = executor.command_line(&request);
@@ -159,14 +160,14 @@ fn sbatch_gets_exactly_the_command_line_that_is_shown() {
         "--comment=snbb:study:s-1".to_owned(),
         "--export=ALL".to_owned(),
         "--partition=debug".to_owned(),
-        "--job-name=bids_sub-0001_ses-01".to_owned(),
         "--mem=32G".to_owned(),
         "--cpus-per-task=8".to_owned(),
-        format!("--output={here}/logs/50%%/bids/bids_sub-0001_ses-01_%j.out"),
-        format!("--error={here}/logs/50%%/bids/bids_sub-0001_ses-01_%j.err"),
         "--time=4:00:00".to_owned(),
         "--qos=normal".to_owned(),
         "--gres=gpu:1".to_owned(),
+        "--job-name=bids_sub-0001_ses-01".to_owned(),
+        format!("--output={here}/logs/50%%/bids/bids_sub-0001_ses-01_%j.out"),
+        format!("--error={here}/logs/50%%/bids/bids_sub-0001_ses-01_%j.err"),
         "--no-requeue".to_owned(),
         "--nice=5".to_owned(),
         format!("{here}/step.sh"),

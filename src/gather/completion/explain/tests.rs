@@ -8,7 +8,9 @@ use rustix::io::Errno;
 use super::*;
 use crate::gather::completion::{Completion, Completions as _};
 use crate::gather::disk::reader::spy;
+use crate::model::procedure::marker::Required;
 use crate::model::procedure::testing::procedure;
+use crate::model::procedure::{Check, Procedure};
 use crate::model::procedure::{ProcedureDag, Scope};
 
 /// Explains procedure `p` of `sub-01 ses-01`, and checks that the probe says the same.

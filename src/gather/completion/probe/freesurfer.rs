@@ -10,71 +10,58 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::gather::completion::probe::{Newest, SubjectProbe};
+use super::rule::{Look, Outcome, Rule, Search};
+use super::{SubjectProbe, Task};
 use crate::gather::disk::Unreadable;
 use crate::gather::disk::listing::{Dir, Kind};
-use crate::gather::disk::reader::{Reader, is_directory};
+use crate::gather::disk::reader::is_directory;
 use crate::model::bids::SessionLabel;
-use crate::model::procedure::Procedure;
 
+/// The mark of a run's end, in its directory.
+pub(crate) const DONE: &str = "scripts/recon-all.done";
+/// The runs that a template was made from.
+pub(crate) const TIME_POINTS: &str = "base-tps";
 /// A mark's first line is short; a time point's name too.
 pub(crate) const HEAD: usize = 64 * 1024;
 
-/// Judges a subject as a whole, whatever the procedure's scope; with `newest` the times of the good
-/// marks are noted.
-pub(crate) fn complete(
-    subject: &SubjectProbe<'_>,
-    procedure: &Procedure,
-    mut newest: Option<&mut Newest>,
-) -> Result<bool, Unreadable> {
-    let reader = subject.reader();
-    let mut is_good = |dir: &Path| is_good(reader, dir, newest.as_deref_mut());
-    let out = subject.top(procedure);
+/// Looks at the runs of a subject as a whole, whatever the procedure's scope.
+pub(super) fn rules(subject: &SubjectProbe<'_>, look: &mut Look<'_>) {
     let name = subject.subject.as_str();
-    let sessions = match scanned(subject)? {
-        Scanned::Nothing => return Ok(false),
-        Scanned::NoSessionLevel => return is_good(&out.join(name)),
-        Scanned::Sessions(sessions) => sessions,
+    let sessions = match scanned(subject) {
+        Ok(Some(sessions)) => sessions,
+        without => {
+            look(Rule::Images(without.err()));
+            return;
+        }
     };
-    if sessions.len() == 1 {
-        return is_good(&out.join(name));
-    }
-    let runs: Vec<String> = sessions
-        .iter()
-        .map(|session| format!("{name}_{session}"))
-        .collect();
-    for run in &runs {
-        if !is_good(&out.join(run))? {
-            return Ok(false);
-        }
-    }
-    let template = out.join(name);
-    if !is_good(&template)? || !names_all(reader, &template.join("base-tps"), &runs)? {
-        return Ok(false);
-    }
-    for run in &runs {
-        if !is_good(&out.join(format!("{run}.long.{name}")))? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    let runs: Vec<String> = match &sessions[..] {
+        [] | [_] => Vec::new(),
+        sessions => sessions
+            .iter()
+            .map(|session| format!("{name}_{session}"))
+            .collect(),
+    };
+    let template = Rule::TimePoints {
+        template: name,
+        runs: &runs,
+    };
+    let _ = runs.iter().all(|run| look(Rule::Run(run)))
+        && look(Rule::Run(name))
+        && !runs.is_empty()
+        && look(template)
+        && runs
+            .iter()
+            .all(|run| look(Rule::Run(&format!("{run}.long.{name}"))));
 }
 
-/// Says which sessions have a T1w image.
-pub(crate) enum Scanned {
-    Nothing,
-    /// The subject has an `anat/` of its own.
-    NoSessionLevel,
-    /// At least one.
-    Sessions(Vec<SessionLabel>),
-}
-
-pub(crate) fn scanned(subject: &SubjectProbe<'_>) -> Result<Scanned, Unreadable> {
+/// Returns the sessions that have a T1w image. Some without any: the subject has an `anat/` of its own. None: there is no
+/// image.
+fn scanned(subject: &SubjectProbe<'_>) -> Result<Option<Vec<SessionLabel>>, Unreadable> {
     let bids = subject.bids();
     let top = subject.listings.get(&bids);
     let listing = match &*top {
         Dir::There(listing) => listing,
-        Dir::Absent => return Ok(Scanned::Nothing),
+        Dir::Absent => return Ok(None),
         Dir::Failed(unreadable) => return Err(unreadable.clone()),
     };
     let mut sessions = Vec::new();
@@ -100,13 +87,8 @@ pub(crate) fn scanned(subject: &SubjectProbe<'_>) -> Result<Scanned, Unreadable>
             }
         }
     }
-    Ok(if !sessions.is_empty() {
-        Scanned::Sessions(sessions)
-    } else if !has_session_level && has_t1w(subject, &bids)? {
-        Scanned::NoSessionLevel
-    } else {
-        Scanned::Nothing
-    })
+    let has_image = !sessions.is_empty() || !has_session_level && has_t1w(subject, &bids)?;
+    Ok(has_image.then_some(sessions))
 }
 
 /// Looks for a T1w image by name only: a git-annex link without content is an image too, or the
@@ -124,21 +106,19 @@ fn has_t1w(subject: &SubjectProbe<'_>, dir: &Path) -> Result<bool, Unreadable> {
     }
 }
 
-/// True if the run in `dir` has ended well.
-pub(crate) fn is_good(
-    reader: &Reader,
-    dir: &Path,
-    newest: Option<&mut Newest>,
-) -> Result<bool, Unreadable> {
-    let mark = dir.join("scripts/recon-all.done");
-    let Some(text) = reader.first_line(&mark, HEAD)? else {
-        return Ok(false);
-    };
-    let good = says_success(&text);
-    if let Some(newest) = newest.filter(|_| good) {
-        newest.add_file(reader, &mark)?;
+/// Found if the run has ended well.
+pub(super) fn run(
+    subject: &SubjectProbe<'_>,
+    task: &Task<'_>,
+    run: &str,
+    mut search: Search<'_>,
+) -> Result<Outcome, Unreadable> {
+    let mark = subject.top(task).join(run).join(DONE);
+    let text = subject.reader().first_line(&mark, HEAD)?;
+    if text.is_some_and(|text| says_success(&text)) {
+        search.matched(&mark, None);
     }
-    Ok(good)
+    search.outcome()
 }
 
 /// True if the first line is neither empty nor an integer, as Python reads integers.
@@ -154,18 +134,22 @@ fn says_success(text: &[u8]) -> bool {
             .is_some_and(|integer| !integer.is_match(line))
 }
 
-/// True if the template was made from all of these runs.
-pub(crate) fn names_all(
-    reader: &Reader,
-    base_tps: &Path,
+/// Found if the template was made from all of these runs.
+pub(super) fn time_points(
+    subject: &SubjectProbe<'_>,
+    task: &Task<'_>,
+    template: &str,
     runs: &[String],
-) -> Result<bool, Unreadable> {
-    let Some(text) = reader.head(base_tps, HEAD)? else {
-        return Ok(false);
-    };
+    mut search: Search<'_>,
+) -> Result<Outcome, Unreadable> {
+    let path = subject.top(task).join(template).join(TIME_POINTS);
+    let text = subject.reader().head(&path, HEAD)?.unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let time_points: BTreeSet<&str> = text.split_whitespace().collect();
-    Ok(runs.iter().all(|run| time_points.contains(run.as_str())))
+    let named: BTreeSet<&str> = text.split_whitespace().collect();
+    if runs.iter().all(|run| named.contains(run.as_str())) {
+        search.matched(&path, None);
+    }
+    search.outcome()
 }
 
 #[cfg(test)]

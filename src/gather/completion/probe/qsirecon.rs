@@ -7,15 +7,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::Stat;
 use serde_yaml::Value;
 
+use super::rule::{Look, Outcome, Rule, Search};
+use super::{SubjectProbe, Task};
 use crate::base::regular::{read_regular, words};
-use crate::gather::completion::probe::{Newest, SubjectProbe};
 use crate::gather::disk::Unreadable;
 use crate::gather::disk::listing::{Dir, Kind};
 use crate::gather::disk::reader::is_regular;
 use crate::model::bids::SessionLabel;
-use crate::model::procedure::Procedure;
 
 /// Says why a QSIRecon workflow file tells no suffixes. "No suffix" is no error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -110,26 +111,14 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// Judges a session; with `newest` all reports are looked at and their times noted.
-pub(crate) fn complete(
-    subject: &SubjectProbe<'_>,
-    procedure: &Procedure,
-    session: &SessionLabel,
-    mut newest: Option<&mut Newest>,
-) -> Result<bool, Unreadable> {
-    let derivatives = subject.top(procedure).join("derivatives");
-    let html = html_name(subject, session);
-    let suffixes = subject.probe.suffixes();
-    if suffixes.is_empty() {
-        return any_workflow(subject, &derivatives, &html, newest);
+/// Looks at the report of each workflow.
+pub(super) fn rules(subject: &SubjectProbe<'_>, look: &mut Look<'_>) {
+    let suffixes = subject.probe.suffixes.iter();
+    if suffixes.len() == 0 {
+        look(Rule::Report(None));
     }
-    for suffix in suffixes {
-        let dir = derivatives.join(format!("qsirecon-{suffix}"));
-        if !has_report(subject, &dir, &html, newest.as_deref_mut())? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    let mut suffixes = suffixes.map(String::as_str);
+    suffixes.all(|suffix| look(Rule::Report(Some(suffix))));
 }
 
 /// Returns the name of a session's report.
@@ -141,64 +130,53 @@ pub(crate) fn html_name(subject: &SubjectProbe<'_>, session: &SessionLabel) -> S
     }
 }
 
-/// Looks into `derivatives/*/`.
-pub(crate) fn any_workflow(
+/// Looks for a session's report in the directory of one workflow, or of each.
+pub(super) fn report(
     subject: &SubjectProbe<'_>,
-    derivatives: &Path,
-    html: &str,
-    mut newest: Option<&mut Newest>,
-) -> Result<bool, Unreadable> {
-    let top = read(subject, derivatives)?;
-    let Dir::There(listing) = &*top else {
-        return Ok(false);
+    task: &Task<'_>,
+    suffix: Option<&str>,
+    mut search: Search<'_>,
+) -> Result<Outcome, Unreadable> {
+    let derivatives = subject.top(task).join("derivatives");
+    let html = html_name(subject, task.session);
+    let dirs = match suffix {
+        Some(suffix) => vec![derivatives.join(format!("qsirecon-{suffix}"))],
+        None => workflows(subject, &derivatives)?,
     };
-    let mut found = false;
-    let mut error = None;
-    for entry in listing.iter() {
-        let hidden = entry.name.as_encoded_bytes().starts_with(b".");
-        if hidden || !matches!(entry.kind, Kind::Directory | Kind::Link) {
-            continue;
-        }
-        let dir = derivatives.join(entry.name);
-        match has_report(subject, &dir, html, newest.as_deref_mut()) {
-            Ok(true) if newest.is_none() => return Ok(true),
-            Ok(here) => found |= here,
-            Err(unreadable) => error = error.or(Some(unreadable)),
+    for dir in dirs {
+        match stat_of(subject, &dir, &html) {
+            Ok(Some(stat)) if search.matched(&dir.join(&html), Some(&stat)) => break,
+            Ok(_) => {}
+            Err(unreadable) => search.unread(unreadable),
         }
     }
-    match error {
-        Some(unreadable) if !found => Err(unreadable),
-        _ => Ok(found),
-    }
+    search.outcome()
 }
 
-/// True if the report is a regular file with content: one without is what a killed job leaves.
-pub(crate) fn has_report(
-    subject: &SubjectProbe<'_>,
-    dir: &Path,
-    html: &str,
-    newest: Option<&mut Newest>,
-) -> Result<bool, Unreadable> {
+/// Lists `derivatives/*/`.
+fn workflows(subject: &SubjectProbe<'_>, derivatives: &Path) -> Result<Vec<PathBuf>, Unreadable> {
+    let top = read(subject, derivatives)?;
+    let Dir::There(listing) = &*top else {
+        return Ok(Vec::new());
+    };
+    let dirs = listing.iter().filter(|entry| {
+        !entry.name.as_encoded_bytes().starts_with(b".")
+            && matches!(entry.kind, Kind::Directory | Kind::Link)
+    });
+    Ok(dirs.map(|entry| derivatives.join(entry.name)).collect())
+}
+
+/// Looks at a report that is a regular file with content: one without is what a killed job leaves.
+fn stat_of(subject: &SubjectProbe<'_>, dir: &Path, html: &str) -> Result<Option<Stat>, Unreadable> {
     let reports = read(subject, dir)?;
     let Dir::There(listing) = &*reports else {
-        return Ok(false);
+        return Ok(None);
     };
-    let Some(entry) = listing.get(html.as_ref()) else {
-        return Ok(false);
-    };
-    if entry.kind == Kind::Directory {
-        return Ok(false);
+    if (listing.get(html.as_ref())).is_none_or(|entry| entry.kind == Kind::Directory) {
+        return Ok(None);
     }
-    let Some(stat) = subject.reader().stat(&dir.join(html))? else {
-        return Ok(false);
-    };
-    if !is_regular(&stat) || stat.st_size < 1 {
-        return Ok(false);
-    }
-    if let Some(newest) = newest {
-        newest.add(&stat);
-    }
-    Ok(true)
+    let stat = subject.reader().stat(&dir.join(html))?;
+    Ok(stat.filter(|stat| is_regular(stat) && stat.st_size > 0))
 }
 
 fn read(subject: &SubjectProbe<'_>, dir: &Path) -> Result<Arc<Dir>, Unreadable> {

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::gather::disk::reader::spy;
 use crate::model::procedure::marker::Pattern;
+use crate::model::procedure::marker::{CompletionRule, Marker, Required};
 use crate::model::procedure::{Resources, Scope};
 
 /// A study with one procedure `p` of session scope below `derivatives/p`.

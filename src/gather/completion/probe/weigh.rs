@@ -1,4 +1,4 @@
-//! Does a file that matches satisfy its marker: its size and its text.
+//! Does a file that matches satisfy its marker: its size and its text. How new are those that do.
 
 use std::path::Path;
 
@@ -6,50 +6,63 @@ use chrono::{DateTime, Utc};
 use regex::bytes::Regex;
 use rustix::fs::Stat;
 
+use super::rule::Observer;
 use crate::gather::disk::Unreadable;
 use crate::gather::disk::listing::Kind;
 use crate::gather::disk::reader::{Reader, is_directory, is_regular};
 use crate::model::procedure::marker::Marker;
 
-/// Collects modification times.
+/// Collects the modification times of what satisfies a task's rules.
 #[derive(Debug, Default)]
-pub(crate) struct Newest(Option<DateTime<Utc>>);
+pub(super) struct Newest {
+    time: Option<DateTime<Utc>>,
+    is_unreadable: bool,
+}
 
 impl Newest {
-    /// None: there was no file.
-    pub(crate) fn time(&self) -> Option<DateTime<Utc>> {
-        self.0
-    }
-
-    pub(crate) fn add(&mut self, stat: &Stat) {
-        let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
-        self.0 = self
-            .0
-            .max(DateTime::from_timestamp(stat.st_mtime, nanoseconds));
-    }
-
-    pub(crate) fn add_file(&mut self, reader: &Reader, path: &Path) -> Result<(), Unreadable> {
-        if let Some(stat) = reader.stat(path)? {
-            self.add(&stat);
-        }
-        Ok(())
+    /// None: there was no file, or something could not be read.
+    pub(super) fn time(&self) -> Option<DateTime<Utc>> {
+        self.time.filter(|_| !self.is_unreadable)
     }
 }
 
+impl Observer for Newest {
+    fn matched(
+        &mut self,
+        reader: &Reader,
+        path: &Path,
+        stat: Option<&Stat>,
+    ) -> Result<bool, Unreadable> {
+        let time = match stat {
+            Some(stat) => modified(stat),
+            None => reader.stat(path)?.as_ref().and_then(modified),
+        };
+        self.time = self.time.max(time);
+        Ok(false)
+    }
+
+    fn unread(&mut self, _: &Unreadable) {
+        self.is_unreadable = true;
+    }
+
+    fn is_thorough(&self) -> bool {
+        true
+    }
+}
+
+pub(crate) fn modified(stat: &Stat) -> Option<DateTime<Utc>> {
+    let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
+    DateTime::from_timestamp(stat.st_mtime, nanoseconds)
+}
+
 /// Says whether a match satisfies its marker, and what was learnt about the file on the way.
-pub(crate) enum Weight {
+pub(super) enum Weight {
     CountsNot,
     Counts(Option<Stat>),
 }
 
-impl Weight {
-    pub(crate) fn counts(&self) -> bool {
-        matches!(self, Self::Counts(_))
-    }
-}
-
 /// Looks at a match as far as its marker asks for it.
-pub(crate) fn weigh(
+pub(super) fn weigh(
     reader: &Reader,
     marker: &Marker,
     path: &Path,
@@ -81,6 +94,39 @@ pub(crate) fn weigh(
     } else {
         Weight::CountsNot
     })
+}
+
+/// Says why a match does not satisfy its marker.
+pub(crate) fn why_not(marker: &Marker, stat: Option<&Stat>) -> String {
+    let Some(stat) = stat else {
+        return "is a link that leads nowhere".to_owned();
+    };
+    let Some(size) = size(stat) else {
+        return "is a directory".to_owned();
+    };
+    if !is_regular(stat) {
+        return "is no regular file".to_owned();
+    }
+    if size < marker.min_size {
+        return match (size, marker.min_size) {
+            (0, _) => "is empty".to_owned(),
+            (_, least) => format!("has {size} bytes, {least} are needed"),
+        };
+    }
+    match (&marker.contains, &marker.not_contains) {
+        (Some(wanted), None) => format!("does not hold '{wanted}'"),
+        (None, Some(unwanted)) => format!("holds '{unwanted}'"),
+        (Some(wanted), Some(unwanted)) => {
+            format!("does not hold '{wanted}', or holds '{unwanted}'")
+        }
+        (None, None) => "does not count".to_owned(),
+    }
+}
+
+/// None: it is a directory.
+pub(crate) fn size(stat: &Stat) -> Option<u64> {
+    let size = u64::try_from(stat.st_size).ok();
+    size.filter(|_| !is_directory(stat))
 }
 
 fn text_fits(reader: &Reader, marker: &Marker, path: &Path) -> Result<bool, Unreadable> {

@@ -3,169 +3,83 @@
 use std::path::Path;
 
 use super::Facts;
-use crate::executor::script::header::lines;
-use crate::model::procedure::options::SHORT_WITH_VALUE;
+use crate::model::procedure::options::{Argument, Arguments};
 use crate::model::procedure::{ArrayMode, MemSize, TimeLimit, options};
-use crate::setup::check::{Finding, few};
-
-const TOPIC: &str = "script";
-
-/// Options that matter here: long name and short letter (sbatch(1)).
-const KNOWN: [(&str, Option<char>); 12] = [
-    ("array", Some('a')),
-    ("output", Some('o')),
-    ("error", Some('e')),
-    ("partition", Some('p')),
-    ("account", Some('A')),
-    ("qos", Some('q')),
-    ("time", Some('t')),
-    ("mem", None),
-    ("cpus-per-task", Some('c')),
-    ("gres", None),
-    ("hold", Some('H')),
-    ("clusters", Some('M')),
-];
-
-/// Is one option of a `#SBATCH` line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
-    pub line: usize,
-    /// The long name.
-    pub name: &'static str,
-    /// Empty: it takes none, or has none.
-    pub value: String,
-}
-
-/// Returns the options that sbatch would take from a script and that matter here.
-pub fn asked(script: &[u8]) -> Vec<Asked> {
-    let mut found = Vec::new();
-    for line in lines(script) {
-        let mut words = line.words().into_iter().peekable();
-        while let Some(word) = words.next() {
-            let (name, own) = if let Some(long) = word.strip_prefix("--") {
-                let (name, value) = match long.split_once('=') {
-                    Some((name, value)) => (name, Some(value)),
-                    None => (long, None),
-                };
-                let known = KNOWN.iter().find(|(known, _)| *known == name);
-                (known.map(|(name, _)| *name), value.map(str::to_owned))
-            } else if let Some(letter) = word.strip_prefix('-').and_then(|rest| rest.chars().next())
-            {
-                let known = KNOWN.iter().find(|(_, short)| *short == Some(letter));
-                let value = word
-                    .get(1 + letter.len_utf8()..)
-                    .filter(|value| !value.is_empty());
-                // A value of an option that does not matter is no option.
-                if known.is_none() && value.is_none() && SHORT_WITH_VALUE.contains(letter) {
-                    words.next();
-                }
-                (known.map(|(name, _)| *name), value.map(str::to_owned))
-            } else {
-                continue;
-            };
-            let Some(name) = name else { continue };
-            let value = match own {
-                Some(value) => value,
-                None if name == "hold" => String::new(),
-                None => words
-                    .next_if(|next| !next.starts_with('-'))
-                    .unwrap_or_default(),
-            };
-            found.push(Asked {
-                line: line.number,
-                name,
-                value,
-            });
-        }
-    }
-    found
-}
+use crate::setup::check::{Findings, few};
 
 /// Judges them.
-pub(super) fn judge(facts: &Facts<'_>, path: &Path, asked: &[Asked], findings: &mut Vec<Finding>) {
-    let about = facts.procedure;
+pub(super) fn judge(facts: &Facts<'_>, path: &Path, asked: &Arguments, findings: &mut Findings) {
     let shown = path.display();
-    let first = |name: &str| asked.iter().find(|option| option.name == name);
+    let first = |name: &str| asked.iter().find(|option| option.is(name));
+    let value = |option: &Argument| option.value.clone().unwrap_or_default();
     if let Some(array) = first("array") {
-        findings.push(Finding::error(
-            TOPIC,
-            about,
+        let (value, line) = (value(array), array.at);
+        findings.error(
             format!(
-                "{shown} has '#SBATCH --array={}' in line {}: each task would be several jobs, of which nobody knows \
-                 which one is the task's",
-                array.value, array.line
+                "{shown} has '#SBATCH --array={value}' in line {line}: each task would be several jobs, of which nobody \
+                 knows which one is the task's"
             ),
-            if facts.array == ArrayMode::Never {
-                "take it out: one job is submitted per task (`array: auto` makes arrays of tasks)"
-            } else {
-                "take it out: the program makes the arrays"
+            match facts.array {
+                ArrayMode::Never => "take it out: one job is submitted per task (`array: auto` makes arrays of tasks)",
+                _ => "take it out: the program makes the arrays",
             },
-        ));
+        );
     }
     if let Some(hold) = first("hold") {
-        findings.push(Finding::warning(
-            TOPIC,
-            about,
-            format!("{shown} has '#SBATCH --hold' in line {}: its jobs wait until somebody releases them", hold.line),
+        let line = hold.at;
+        findings.warning(
+            format!("{shown} has '#SBATCH --hold' in line {line}: its jobs wait until somebody releases them"),
             "take it out, unless somebody does",
-        ));
+        );
     }
     if let Some(clusters) = first("clusters") {
-        findings.push(Finding::warning(
-            TOPIC,
-            about,
-            format!(
-                "{shown} has '#SBATCH --clusters={}' in line {}, where the program does not see it",
-                clusters.value, clusters.line
-            ),
-            format!(
-                "write sbatch_args: [--clusters={}] at the procedure instead",
-                clusters.value
-            ),
-        ));
+        let (value, line) = (value(clusters), clusters.at);
+        findings.warning(
+            format!("{shown} has '#SBATCH --clusters={value}' in line {line}, where the program does not see it"),
+            format!("write sbatch_args: [--clusters={value}] at the procedure instead"),
+        );
     }
     let logs: Vec<String> = asked
         .iter()
-        .filter(|option| facts.has_log_dir && matches!(option.name, "output" | "error"))
-        .map(|option| format!("--{}={} (line {})", option.name, option.value, option.line))
+        .filter(|_| facts.has_log_dir)
+        .filter_map(|option| {
+            let name = option.option?.long;
+            let line = option.at;
+            matches!(name, "output" | "error")
+                .then(|| format!("--{name}={} (line {line})", value(option)))
+        })
         .collect();
     if !logs.is_empty() {
-        findings.push(Finding::warning(
-            TOPIC,
-            about,
+        let logs = few(&logs);
+        findings.warning(
             format!(
-                "{shown} names its logs, without effect: {}; slurm_log_dir says where they go",
-                few(&logs)
+                "{shown} names its logs, without effect: {logs}; slurm_log_dir says where they go"
             ),
             "take the lines out, or set slurm_log_dir to that directory",
-        ));
+        );
     }
     let overruled: Vec<String> = asked
         .iter()
         .filter_map(|option| {
-            let passed = passed(facts, option.name)?;
-            (!is_same(option.name, &option.value, &passed)).then(|| {
-                format!(
-                    "--{}={} in line {}, {passed} in the configuration",
-                    option.name, option.value, option.line
-                )
-            })
+            let name = option.option?.long;
+            let passed = passed(facts, name)?;
+            let (asked, line) = (value(option), option.at);
+            (!is_same(name, &asked, &passed))
+                .then(|| format!("--{name}={asked} in line {line}, {passed} in the configuration"))
         })
         .collect();
     if !overruled.is_empty() {
-        findings.push(Finding::warning(
-            TOPIC,
-            about,
-            format!("{shown} asks for something else than the configuration, which wins: {}", few(&overruled)),
+        let overruled = few(&overruled);
+        findings.warning(
+            format!("{shown} asks for something else than the configuration, which wins: {overruled}"),
             "write the value in one place: the script's line, or the procedure's key (empty: nothing is passed)",
-        ));
+        );
     }
 }
 
 /// Finds memory that is asked for in two ways, which sbatch refuses.
-pub(super) fn memory(facts: &Facts<'_>, path: &Path, script: &[u8], findings: &mut Vec<Finding>) {
-    let words: Vec<String> = lines(script).flat_map(|line| line.words()).collect();
-    let own: Vec<&str> = options::memory_options(&words).collect();
+pub(super) fn memory(facts: &Facts<'_>, path: &Path, asked: &Arguments, findings: &mut Findings) {
+    let own: Vec<&str> = options::memory_options(asked).collect();
     let passed = options::passed_memory_options(facts.resources);
     let both = own.iter().flat_map(|one| {
         let others = passed.iter().chain(&own);
@@ -174,31 +88,25 @@ pub(super) fn memory(facts: &Facts<'_>, path: &Path, script: &[u8], findings: &m
             .map(move |other| (one, other))
     });
     if let Some((one, other)) = both.into_iter().next() {
-        findings.push(Finding::error(
-            TOPIC,
-            facts.procedure,
-            format!(
-                "{} has '#SBATCH --{one}', and --{other} is asked for as well: sbatch refuses them together",
-                path.display()
-            ),
+        let path = path.display();
+        findings.error(
+            format!("{path} has '#SBATCH --{one}', and --{other} is asked for as well: sbatch refuses them together"),
             "keep one of them; mem: \"\" at the procedure passes no --mem",
-        ));
+        );
     }
 }
 
 /// Returns what the program passes for an option of a script.
 fn passed(facts: &Facts<'_>, name: &str) -> Option<String> {
     let resources = facts.resources;
-    let filled = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     match name {
-        "partition" => filled(&resources.partition),
-        "account" => filled(&resources.account),
-        "qos" => filled(&resources.qos),
-        "gres" => filled(&resources.gres),
         "time" => options::time(resources).map(|time| time.to_string()),
         "mem" => options::mem(resources).map(|mem| mem.to_string()),
         "cpus-per-task" => options::cpus(resources).map(|cpus| cpus.to_string()),
-        _ => None,
+        _ => {
+            let mut named = resources.named();
+            named.find(|(own, _)| *own == name).map(|(_, value)| value)
+        }
     }
 }
 
@@ -218,32 +126,10 @@ fn is_same(name: &str, one: &str, other: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::Level;
+    use super::super::super::{Level, testing};
     use super::*;
+    use crate::executor::script;
     use crate::model::procedure::Resources;
-
-    #[test]
-    fn options_are_read_in_every_spelling() {
-        let script = b"#!/bin/bash\n#SBATCH --mem=4G -p long\n#SBATCH -t 1:00:00 --array 1-5\n#SBATCH -a1-5 -H\n\
-            #SBATCH -J -p --nice=-a --mem-per-cpu=1G\ntrue\n#SBATCH -p late\n";
-        let found: Vec<(usize, &str, String)> = asked(script)
-            .into_iter()
-            .map(|option| (option.line, option.name, option.value))
-            .collect();
-        let expected = [
-            (2, "mem", "4G"),
-            (2, "partition", "long"),
-            (3, "time", "1:00:00"),
-            (3, "array", "1-5"),
-            (4, "array", "1-5"),
-            (4, "hold", ""),
-        ];
-        let expected: Vec<_> = expected
-            .iter()
-            .map(|(line, name, value)| (*line, *name, (*value).to_owned()))
-            .collect();
-        assert_eq!(found, expected);
-    }
 
     #[test]
     fn e13_memory_that_is_asked_for_in_two_ways_is_an_error() {
@@ -271,17 +157,14 @@ mod tests {
         ] {
             let resources = Resources {
                 mem: mem.and_then(|mem| MemSize::parse(mem).ok()),
-                sbatch_args: vec![sbatch_args.to_owned()],
+                sbatch_args: Arguments::from_iter([sbatch_args.to_owned()]),
                 ..Resources::default()
             };
-            let mut findings = Vec::new();
-            let script = format!("#!/bin/sh\n{script}\n");
-            memory(
-                &facts(&resources, true),
-                Path::new("/s"),
-                script.as_bytes(),
-                &mut findings,
-            );
+            let (script, facts) = (format!("#!/bin/sh\n{script}\n"), facts(&resources, true));
+            let asked = script::header::options(script.as_bytes());
+            let findings = testing::judged(|out| {
+                memory(&facts, Path::new("/s"), &asked, out);
+            });
             let found: Vec<_> = findings.iter().map(|f| (f.level, f.text.clone())).collect();
             assert_eq!(found.len(), usize::from(both.is_some()), "{found:?}");
             if let (Some((one, other)), [(level, text)]) = (both, &found[..]) {
@@ -309,19 +192,14 @@ mod tests {
             account: Some(String::new()),
             mem: MemSize::parse("32G").ok(),
             time: TimeLimit::parse("1-0").ok(),
-            sbatch_args: vec!["-c4".to_owned()],
+            sbatch_args: Arguments::from_iter(["-c4".to_owned()]),
             ..Resources::default()
         };
         let texts = |script: &str, has_log_dir: bool| -> Vec<(Level, String)> {
             let facts = facts(&resources, has_log_dir);
-            let mut findings = Vec::new();
             let script = format!("#!/bin/sh\n{script}\n");
-            judge(
-                &facts,
-                Path::new("/s"),
-                &asked(script.as_bytes()),
-                &mut findings,
-            );
+            let asked = script::header::options(script.as_bytes());
+            let findings = testing::judged(|out| judge(&facts, Path::new("/s"), &asked, out));
             findings.into_iter().map(|f| (f.level, f.text)).collect()
         };
         for same in [

@@ -3,19 +3,18 @@
 use super::Wanted;
 use super::site::{self, Limit};
 use crate::executor::slurm::inspect::Report;
-use crate::setup::check::{Finding, Findings};
+use crate::setup::check::Findings;
 
 const TOPIC: &str = "partition";
 
-pub(super) fn judge(wanted: &[Wanted], report: &Report) -> Vec<Finding> {
+pub(super) fn judge(wanted: &[Wanted], report: &Report, findings: &mut Findings) {
     let read = |said: &Option<Result<String, String>>, parse: fn(&str) -> Vec<Limit>| match said {
         Some(Ok(text)) => parse(text),
         _ => Vec::new(),
     };
     let partitions = read(&report.partitions, site::partitions);
-    let associations = read(&report.associations, site::associations);
-    let qualities = read(&report.qos, site::qos);
-    let mut findings = Vec::new();
+    let associations = read(&report.associations, site::walls);
+    let qualities = read(&report.qos, site::walls);
     let mut used: Vec<&Limit> = Vec::new();
     for wanted in wanted {
         let names = wanted.partition.iter().flat_map(|list| list.split(','));
@@ -35,48 +34,41 @@ pub(super) fn judge(wanted: &[Wanted], report: &Report) -> Vec<Finding> {
         let of_account: Vec<&Limit> = of_account.collect();
         let is_it = |limit: &&Limit| wanted.qos.as_ref() == Some(&limit.name);
         let of_qos: Vec<&Limit> = qualities.iter().filter(is_it).collect();
-        findings.extend(too_long(wanted, "partition", &chosen, ""));
-        findings.extend(too_long(wanted, "account", &of_account, " (MaxWall)"));
-        findings.extend(too_long(wanted, "qos", &of_qos, " (MaxWall)"));
+        too_long(wanted, "partition", &chosen, "", findings);
+        too_long(wanted, "account", &of_account, " (MaxWall)", findings);
+        too_long(wanted, "qos", &of_qos, " (MaxWall)", findings);
         let others = chosen.iter().filter(|partition| !used.contains(*partition));
         let others: Vec<&Limit> = others.copied().collect();
         used.extend(others);
     }
     for partition in used {
-        let mut found = Findings::about(TOPIC, &partition.name);
+        findings.about(TOPIC, &partition.name);
         let state = &partition.state;
         if !["UP", ""].contains(&state.as_str()) {
-            found.warning(
+            findings.warning(
                 format!("is {state}: jobs wait until the administrator opens it"),
                 "wait, or choose another partition",
             );
         }
-        findings.extend(found.or_ok("is up"));
+        findings.or_ok("is up");
     }
-    findings
 }
 
 /// Reports that all of several limits are shorter than what a procedure asks for: where one has room, that is enough.
-fn too_long(wanted: &Wanted, what: &str, limits: &[&Limit], note: &str) -> Option<Finding> {
-    let time = wanted.time?;
-    let mut longest = 0;
-    for limit in limits {
-        longest = longest.max(limit.max?);
+fn too_long(wanted: &Wanted, what: &str, limits: &[&Limit], note: &str, findings: &mut Findings) {
+    // One without a limit is none.
+    let longest = limits.iter().map(|limit| limit.max);
+    let longest = longest.reduce(|one, other| Some(one?.max(other?)));
+    let (Some(time), Some(longest)) = (wanted.time, longest.flatten()) else {
+        return;
+    };
+    if time > longest {
+        let mut names: Vec<&str> = limits.iter().map(|limit| limit.name.as_str()).collect();
+        names.dedup();
+        let (names, asked, allowed) = (names.join(","), time / 60, longest / 60);
+        findings.about(TOPIC, &wanted.procedure).error(
+            format!("asks for {asked} min, and {what} {names} allows {allowed} min{note}: the jobs would wait for ever"),
+            format!("lower the procedure's time, or choose another {what}"),
+        );
     }
-    if limits.is_empty() || time <= longest {
-        return None;
-    }
-    let mut names: Vec<&str> = limits.iter().map(|limit| limit.name.as_str()).collect();
-    names.dedup();
-    Some(Finding::error(
-        TOPIC,
-        &wanted.procedure,
-        format!(
-            "asks for {} min, and {what} {} allows {} min{note}: the jobs would wait for ever",
-            time / 60,
-            names.join(","),
-            longest / 60
-        ),
-        format!("lower the procedure's time, or choose another {what}"),
-    ))
 }

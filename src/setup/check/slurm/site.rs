@@ -11,8 +11,6 @@ pub struct Settings {
     pub clock: Option<DateTime<Utc>>,
     /// How long the queue remembers an ended job, in seconds.
     pub min_job_age: Option<u64>,
-    /// In seconds.
-    pub message_timeout: Option<u64>,
 }
 
 /// How long jobs may take in a partition, of an account of the user's, or in a quality of service.
@@ -30,25 +28,17 @@ pub struct Limit {
 
 /// Reads `scontrol show config`. With `SLURM_TIME_FORMAT=%s` its first line has the controller's clock.
 pub fn config(text: &str) -> Settings {
-    let value = |key: &str| {
-        text.lines().find_map(|line| {
-            let (name, value) = line.split_once('=')?;
-            (name.trim() == key).then(|| value.trim())
-        })
-    };
-    let number = |key: &str| {
-        let digits = value(key)?.split_ascii_whitespace().next()?;
-        digits.parse::<u64>().ok()
-    };
-    let clock = text.lines().find_map(|line| {
-        let seconds = line.strip_prefix("Configuration data as of ")?;
-        DateTime::from_timestamp(seconds.trim().parse().ok()?, 0)
-    });
-    Settings {
-        clock,
-        min_job_age: number("MinJobAge"),
-        message_timeout: number("MessageTimeout"),
+    let mut settings = Settings::default();
+    for line in text.lines() {
+        if let Some(seconds) = line.strip_prefix("Configuration data as of ") {
+            let seconds = seconds.trim().parse().ok();
+            settings.clock = seconds.and_then(|seconds| DateTime::from_timestamp(seconds, 0));
+        } else if let Some(age) = line.strip_prefix("MinJobAge ") {
+            let age = age.trim_start_matches([' ', '=']).split(' ').next();
+            settings.min_job_age = age.and_then(|age| age.parse().ok());
+        }
     }
+    settings
 }
 
 /// Reads `scontrol --oneliner show partition`.
@@ -69,40 +59,20 @@ pub fn partitions(text: &str) -> Vec<Limit> {
     text.lines().filter_map(partition).collect()
 }
 
-/// Reads `sacctmgr -n -P show assoc format=account,partition,maxwall`.
-pub fn associations(text: &str) -> Vec<Limit> {
-    let association = |line: &str| {
-        let mut fields = line.split('|');
-        Some(Limit {
-            name: fields.next().filter(|name| !name.is_empty())?.to_owned(),
-            partition: fields.next()?.to_owned(),
-            max: seconds(fields.next()?),
-            ..Limit::default()
-        })
-    };
-    text.lines().filter_map(association).collect()
-}
-
-/// Reads `sacctmgr -n -P show qos format=name,maxwall`.
-pub fn qos(text: &str) -> Vec<Limit> {
-    let quality = |line: &str| {
-        let (name, max) = line.split_once('|')?;
+/// Reads `sacctmgr -n -P` with `show assoc format=account,partition,maxwall` or `show qos format=name,maxwall`.
+pub fn walls(text: &str) -> Vec<Limit> {
+    let wall = |line: &str| {
+        let (head, max) = line.rsplit_once('|')?;
+        let (name, partition) = head.split_once('|').unwrap_or((head, ""));
         Some(Limit {
             name: name.to_owned(),
+            partition: partition.to_owned(),
             max: seconds(max),
             ..Limit::default()
         })
     };
-    text.lines().filter_map(quality).collect()
-}
-
-/// Reads `slurm 22.05.8`, `slurm-wlm 22.05.8`: year and month.
-pub fn version(text: &str) -> Option<(u32, u32)> {
-    let number = text.split_ascii_whitespace().last()?;
-    let mut parts = number.split('.');
-    let year = parts.next()?.parse().ok()?;
-    let month = parts.next()?.parse().ok()?;
-    Some((year, month))
+    let walls = text.lines().filter_map(wall);
+    walls.filter(|wall| !wall.name.is_empty()).collect()
 }
 
 fn seconds(text: &str) -> Option<u64> {
@@ -126,7 +96,6 @@ mod tests {
             Settings {
                 clock: DateTime::from_timestamp(1_795_839_982, 0),
                 min_job_age: Some(300),
-                message_timeout: Some(5),
             }
         );
         // A Slurm that does not follow SLURM_TIME_FORMAT there.
@@ -152,29 +121,20 @@ mod tests {
                 partition("short", false, "DOWN", Some(86_400))
             ]
         );
-        let walls: Vec<_> = associations("snbb||00:10:00\nroot||\nother|gpu|2-00:00:00\n|x|\n")
+        let found: Vec<_> = walls("snbb||00:10:00\nroot||\nother|gpu|2-00:00:00\n|x|\n")
             .into_iter()
             .map(|limit| (limit.name, limit.partition, limit.max))
             .collect();
         let text = |text: &str| text.to_owned();
         assert_eq!(
-            walls,
+            found,
             [
                 (text("snbb"), text(""), Some(600)),
                 (text("root"), text(""), None),
                 (text("other"), text("gpu"), Some(172_800)),
             ]
         );
-        assert_eq!(qos("normal|\nshort|01:00:00\n")[1].max, Some(3600));
-        for (text, expected) in [
-            ("slurm 22.05.8\n", Some((22, 5))),
-            ("slurm-wlm 23.11.4", Some((23, 11))),
-            ("slurm 25.11.0-0rc1", Some((25, 11))),
-            ("a site's wrapper", None),
-            ("", None),
-        ] {
-            assert_eq!(version(text), expected, "{text}");
-        }
+        assert_eq!(walls("normal|\nshort|01:00:00\n")[1].max, Some(3600));
     }
 
     proptest! {
@@ -182,9 +142,7 @@ mod tests {
         fn any_text_is_read(text in ".{0,200}") {
             config(&text);
             partitions(&text);
-            associations(&text);
-            qos(&text);
-            version(&text);
+            walls(&text);
         }
     }
 }

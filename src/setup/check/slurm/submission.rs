@@ -2,15 +2,15 @@
 
 use crate::executor::Refusal;
 use crate::executor::slurm::inspect::Tried;
+use crate::setup::check::Findings;
 use crate::setup::check::scripts::DOS;
-use crate::setup::check::{Finding, Findings};
 
 const GRES: &str = "correct the procedure's gres; `sinfo -o %G` lists what there is";
 const LATER: &str = "try again later; if it stays so, ask the administrator";
 
 /// Judges what sbatch said of a procedure.
-pub(super) fn judge((procedure, tried): &(String, Tried)) -> Vec<Finding> {
-    let mut findings = Findings::about("submission", procedure);
+pub(super) fn judge(procedure: &str, tried: &Tried, findings: &mut Findings) {
+    findings.about("submission", procedure);
     let unknown = |why: &str| format!("Slurm could not say whether it would take a job: {why}");
     match tried {
         Tried::Fine(_) => findings.ok("Slurm would take a job of it (sbatch --test-only)"),
@@ -37,7 +37,6 @@ pub(super) fn judge((procedure, tried): &(String, Tried)) -> Vec<Finding> {
         ),
         Tried::NoScript => {}
     }
-    findings.list
 }
 
 /// Names the key that a refusal is about. None: sbatch's words are not known.

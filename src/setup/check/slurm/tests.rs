@@ -2,11 +2,11 @@ use std::path::Path;
 
 use chrono::{DateTime, Utc};
 
-use super::super::{Level, testing};
+use super::super::{Finding, Level, testing};
 use super::*;
+use crate::executor::JobReport;
 use crate::executor::slurm::inspect::Tried;
 use crate::executor::{Phase, Refusal};
-use crate::model::job::JobTag;
 use crate::model::state::JobFacts;
 
 const CONFIG: &str =
@@ -60,7 +60,8 @@ fn inquiry(canary: Option<&str>, wanted: Wanted) -> Inquiry {
 }
 
 fn judged(text: &str, wanted: Wanted, report: &Report) -> Vec<Finding> {
-    inquiry(Some("99"), wanted).judge(&testing::config(text), report)
+    let (inquiry, config) = (inquiry(Some("99"), wanted), testing::config(text));
+    testing::judged(|out| inquiry.judge(&config, report, out))
 }
 
 fn trouble(text: &str, wanted: Wanted, report: &Report) -> (Level, &'static str, String) {
@@ -129,20 +130,13 @@ fn commands_and_versions() {
         let worst = findings.iter().map(|f| f.level).max();
         assert_eq!(worst, level.or(Some(Level::Ok)), "{program}");
     }
-    for (said, part) in [
-        (Ok("slurm 19.05.1"), "older than 20.11"),
-        (Ok("slurm 27.05.0"), "newer than 26.05"),
-        (Ok("please use qsub"), "no"),
-        (Err("sbatch ended with exit code 1"), "exit code 1"),
-    ] {
-        let report = Report {
-            version: Some(said.map(str::to_owned).map_err(str::to_owned)),
-            ..sound()
-        };
-        let (level, topic, text) = trouble("", wanted(), &report);
-        assert_eq!((level, topic), (Level::Warning, "slurm"));
-        assert!(text.contains(part), "{text}");
-    }
+    let report = Report {
+        version: Some(Err("sbatch ended with exit code 1".to_owned())),
+        ..sound()
+    };
+    let (level, topic, text) = trouble("", wanted(), &report);
+    assert_eq!((level, topic), (Level::Warning, "slurm"));
+    assert!(text.contains("exit code 1"), "{text}");
 }
 
 #[test]
@@ -193,7 +187,8 @@ fn queue_and_accounting() {
         assert_eq!((found, topic), (level, "accounting"), "{said}");
         assert!(said.contains(part), "{said}");
     }
-    let none = inquiry(None, wanted()).judge(&testing::config(""), &with(Ok(""), "300"));
+    let (inquiry, config) = (inquiry(None, wanted()), testing::config(""));
+    let none = testing::judged(|out| inquiry.judge(&config, &with(Ok(""), "300"), out));
     assert!(
         none.iter().all(|f| f.level == Level::Ok),
         "no job is known yet"
@@ -202,16 +197,6 @@ fn queue_and_accounting() {
 
 #[test]
 fn settings_of_the_controller() {
-    let with = |from: &str, to: &str| Report {
-        config: Some(Ok(CONFIG.replace(from, to))),
-        ..sound()
-    };
-    let (level, _, text) = trouble("", wanted(), &with("= 10 sec", "= 101 sec"));
-    assert_eq!(level, Level::Warning);
-    assert!(
-        text.contains("after 300 s, and Slurm's MessageTimeout is 101 s"),
-        "{text}"
-    );
     let unreadable = Report {
         config: Some(Err("scontrol ended with exit code 1".into())),
         asked_at: None,

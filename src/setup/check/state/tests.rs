@@ -1,35 +1,42 @@
 //! One finding per trouble of a state, and none for a sound one.
 
-use super::super::testing;
+use std::path::Path;
+
+use super::super::{Finding, testing};
 use super::*;
-use crate::model::procedure::Scope;
-use crate::model::procedure::testing::procedure;
+use crate::model::state::State;
 use crate::model::state::testing::row;
 
-fn dag(names: &[&str]) -> ProcedureDag {
-    let procedures = names.iter();
-    let procedures = procedures.map(|name| procedure(name, Scope::Session, &[]));
-    ProcedureDag::new(procedures.collect()).unwrap()
+fn config() -> Config {
+    testing::config("procedures:\n  - {name: bids, output_dir: '', script: x.sh}\n")
 }
 
-fn seen<'a>(procedures: &'a ProcedureDag, rows: &'a [TaskRow]) -> Seen<'a> {
-    Seen {
-        path: Path::new("/s/state.parquet"),
+fn study(rows: &[TaskRow]) -> Study {
+    let mut state = State::default();
+    for row in rows {
+        state.put(row.clone());
+    }
+    Study {
+        state,
+        store: Store::at(Path::new("/s/state.parquet")).unwrap(),
+        attempts: Vec::new(),
         verified: vec![verify::Finding {
             level: Verified::Ok,
             part: "state file",
             text: "rows: 3".to_owned(),
             todo: None,
         }],
+        journal_entries: 0,
+    }
+}
+
+fn seen<'a>(config: &'a Config, study: &'a Study) -> Seen<'a> {
+    Seen {
+        config,
+        study,
         other_owner: None,
         modes: (Some(0o640), Some(0o2770)),
         lock: Some(LockStanding::Free),
-        journal_entries: 0,
-        meta: Metadata::default(),
-        rows,
-        attempts: &[],
-        procedures,
-        executor: crate::model::job::ExecutorKind::Slurm,
         sessions: Some(HashSet::from([("sub-01", "ses-01")])),
     }
 }
@@ -38,46 +45,49 @@ fn complete(procedure: &str) -> TaskRow {
     row(procedure, TaskStatus::Complete, Reason::Verified)
 }
 
-fn without_output(procedure: &str) -> TaskRow {
-    row(procedure, TaskStatus::Failed, Reason::NoOutput)
+fn without_output(session: &str) -> TaskRow {
+    let mut row = row("bids", TaskStatus::Failed, Reason::NoOutput);
+    row.key.session = session.into();
+    row
+}
+
+fn judged(seen: &Seen<'_>) -> Vec<Finding> {
+    testing::judged(|out| judge(seen, out))
 }
 
 fn one(seen: &Seen<'_>, level: Level, part: &str) {
-    testing::one(&judge(seen), level, part);
+    testing::one(&judged(seen), level, part);
 }
 
 #[test]
 fn a_sound_state_is_one_line() {
-    let dag = dag(&["bids"]);
-    let rows = [complete("bids")];
-    let findings = judge(&seen(&dag, &rows));
+    let (config, mut study) = (config(), study(&[complete("bids")]));
+    let findings = judged(&seen(&config, &study));
     assert_eq!(findings.len(), 1, "{findings:#?}");
     assert!(findings[0].text.contains("rows: 3"));
-    let held = Seen {
-        lock: Some(LockStanding::Held("run by alice".to_owned())),
-        journal_entries: 3,
-        ..seen(&dag, &rows)
-    };
-    assert!(judge(&held).iter().all(|f| f.level == Level::Ok));
     let private = Seen {
         modes: (Some(0o600), Some(0o700)),
-        ..seen(&dag, &rows)
+        ..seen(&config, &study)
     };
-    assert_eq!(judge(&private).len(), 1);
+    assert_eq!(judged(&private).len(), 1);
+    study.journal_entries = 3;
+    let held = Seen {
+        lock: Some(LockStanding::Held("run by alice".to_owned())),
+        ..seen(&config, &study)
+    };
+    assert!(judged(&held).iter().all(|f| f.level == Level::Ok));
 }
 
 #[test]
 fn each_trouble_is_a_finding() {
-    let dag = dag(&["bids"]);
-    let rows = [complete("bids")];
-    let sound = || seen(&dag, &rows);
+    let (config, sound) = (config(), study(&[complete("bids")]));
     for (verified, level) in [
         (Verified::Warning, Level::Warning),
         (Verified::Error, Level::Error),
     ] {
-        let mut seen = sound();
-        seen.verified[0].level = verified;
-        one(&seen, level, "state file: rows: 3");
+        let mut study = study(&[complete("bids")]);
+        study.verified[0].level = verified;
+        one(&seen(&config, &study), level, "state file: rows: 3");
     }
     let other = Some((
         "belongs to user 7".to_owned(),
@@ -85,70 +95,68 @@ fn each_trouble_is_a_finding() {
     ));
     let other = Seen {
         other_owner: other,
-        ..sound()
+        ..seen(&config, &sound)
     };
     one(&other, Level::Error, "belongs to user 7");
     for (modes, part) in [
         ((Some(0o600), Some(0o750)), "cannot read it"),
         ((Some(0o646), Some(0o700)), "can change it"),
     ] {
-        one(&Seen { modes, ..sound() }, Level::Warning, part);
+        let open = Seen {
+            modes,
+            ..seen(&config, &sound)
+        };
+        one(&open, Level::Warning, part);
     }
     let lock = Seen {
         lock: Some(LockStanding::LeftOver("run by alice".to_owned())),
-        ..sound()
+        ..seen(&config, &sound)
     };
     one(&lock, Level::Warning, "run by alice");
-    let journal = Seen {
-        journal_entries: 2,
-        ..sound()
-    };
-    one(&journal, Level::Warning, "left 2 entries");
-    let mut stopped = sound();
-    stopped
-        .meta
-        .baselines
-        .insert("stopped/sessions".to_owned(), 3);
-    one(&stopped, Level::Error, "safety stop): sessions");
+    let mut journal = study(&[complete("bids")]);
+    journal.journal_entries = 2;
+    one(&seen(&config, &journal), Level::Warning, "left 2 entries");
+    let mut stopped = study(&[complete("bids")]);
+    let baselines = &mut stopped.state.meta.baselines;
+    baselines.insert("stopped/sessions".to_owned(), 3);
+    let text = "safety stop): sessions";
+    one(&seen(&config, &stopped), Level::Error, text);
 }
 
 #[test]
 fn rows_that_nobody_knows_any_more_are_told() {
-    let dag = dag(&["bids"]);
-    let old = [complete("old"), complete("bids")];
-    one(&seen(&dag, &old), Level::Warning, "old (1)");
-    let rows = [complete("bids")];
+    let config = config();
+    let old = study(&[complete("old"), complete("bids")]);
+    one(&seen(&config, &old), Level::Warning, "old (1)");
+    let rows = study(&[complete("bids")]);
     let elsewhere = Seen {
         sessions: Some(HashSet::from([("sub-02", "ses-01")])),
-        ..seen(&dag, &rows)
+        ..seen(&config, &rows)
     };
     one(&elsewhere, Level::Warning, "1 row(s) of sessions");
     let unknown = Seen {
         sessions: None,
-        ..seen(&dag, &rows)
+        ..seen(&config, &rows)
     };
-    assert_eq!(judge(&unknown).len(), 1);
+    assert_eq!(judged(&unknown).len(), 1);
     // A row of subject scope belongs to the subject.
     let mut subject = complete("bids");
     subject.key.session = "".into();
-    assert_eq!(judge(&seen(&dag, &[subject])).len(), 1);
+    assert_eq!(judged(&seen(&config, &study(&[subject]))).len(), 1);
 }
 
 #[test]
 fn a_procedure_that_never_completes_is_told() {
-    let dag = dag(&["bids"]);
-    let attempts = [without_output("bids"), without_output("bids")];
-    let rows = [without_output("bids")];
-    let never = Seen {
-        attempts: &attempts,
-        ..seen(&dag, &rows)
-    };
-    one(&never, Level::Warning, "3 jobs ended well");
-    assert_eq!(judge(&seen(&dag, &rows)).len(), 1, "one alone says nothing");
-    let good = [complete("bids")];
-    let some = Seen {
-        attempts: &attempts,
-        ..seen(&dag, &good)
-    };
-    assert_eq!(judge(&some).len(), 1);
+    let config = config();
+    let mut never = study(&[without_output("ses-01")]);
+    assert_eq!(
+        judged(&seen(&config, &never)).len(),
+        1,
+        "one alone says nothing"
+    );
+    never.attempts = vec![without_output("ses-01"), without_output("ses-01")];
+    one(&seen(&config, &never), Level::Warning, "3 jobs ended well");
+    let mut some = study(&[complete("bids")]);
+    some.attempts = never.attempts;
+    assert_eq!(judged(&seen(&config, &some)).len(), 1);
 }

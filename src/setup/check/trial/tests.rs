@@ -16,8 +16,11 @@ fn a_good_directory_passes_and_nothing_is_left() {
     File::open(&old).unwrap().set_modified(long_ago).unwrap();
     let trial = run(dir.path());
     assert!(trial.failed.is_none(), "{trial:?}");
-    assert_eq!(judge(dir.path(), &trial)[0].level, Level::Ok);
-    let clock = clock::judge("", "its", trial.written.unwrap(), "");
+    assert_eq!(
+        testing::judged(|out| judge(dir.path(), &trial, out))[0].level,
+        Level::Ok
+    );
+    let clock = testing::judged(|out| clock::judge("", "its", trial.written.unwrap(), "", out));
     assert_eq!(clock[0].level, Level::Ok, "{clock:?}");
     let mut names: Vec<_> = fs::read_dir(dir.path())
         .unwrap()
@@ -32,7 +35,7 @@ fn a_directory_that_is_not_there_or_not_writable_fails() {
     let dir = tempfile::tempdir().unwrap();
     // proc is read-only for everybody.
     for dir in [&*dir.path().join("none"), Path::new("/proc/self")] {
-        let findings = judge(dir, &run(dir));
+        let findings = testing::judged(|out| judge(dir, &run(dir), out));
         testing::one(&findings, Level::Error, "nothing can be made in it: ");
         assert!(!findings[0].text.contains("os error"), "{findings:?}");
     }
@@ -53,19 +56,9 @@ fn what_fails_is_an_error_with_a_way_out_of_its_own() {
             failed: Some((step, kind.into())),
             ..Trial::default()
         };
-        let findings = judge(Path::new("/d"), &trial);
+        let findings = testing::judged(|out| judge(Path::new("/d"), &trial, out));
         testing::one(&findings, Level::Error, step);
         let advice = findings[0].advice.as_ref().unwrap();
         assert!(advice.contains(part), "{advice}");
     }
-}
-
-#[test]
-fn slow_syncs_are_told() {
-    let trial = Trial {
-        sync: Duration::from_millis(4500),
-        ..Trial::default()
-    };
-    let findings = judge(Path::new("/d"), &trial);
-    testing::one(&findings, Level::Warning, "4.5 s");
 }

@@ -1,6 +1,7 @@
 //! Directories that were meant, and those that were not.
 
 use super::*;
+use crate::setup::catalogue;
 
 fn tree(entries: &[&str]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
@@ -67,10 +68,44 @@ fn a_wrong_path_is_told_with_the_right_one() {
         hint("study/dicm"),
         format!("did you mean {}?", at("study/dicom").display())
     );
-    assert!(hint("stdy/dicom").contains(&format!("did you mean {}?", at("study").display())));
+    assert_eq!(hint("stdy/dicom"), hint("study/dicm"));
     assert!(hint("study/other").contains("mounted"));
     assert_eq!(hint("file"), "give a directory");
     assert!(target("--bids-root", &at("study/bids")).unwrap());
     assert!(!target("--bids-root", &at("study")).unwrap());
     assert!(target("--bids-root", &at("no/bids")).is_err());
+}
+
+fn named(name: &str) -> App {
+    *catalogue::app(name).unwrap()
+}
+
+#[test]
+fn apps_whose_data_is_missing_are_left_out() {
+    let data = Data {
+        subjects: 2,
+        sessions: 2,
+        most_sessions: 1,
+        looked_at: 2,
+        datatypes: [("anat".to_owned(), 2)].into(),
+        ..Data::default()
+    };
+    assert_eq!(data.obstacle(&named("mriqc")), None);
+    assert_eq!(data.obstacle(&named("dcm2niix")), None);
+    let told = |name, data: &Data| data.obstacle(&named(name)).unwrap();
+    assert_eq!(told("fmriprep", &data), "no session has func");
+    assert_eq!(told("xcp_d", &data), "no session has func");
+    let sample = Data {
+        sessions: 300,
+        ..data.clone()
+    };
+    assert_eq!(
+        told("qsiprep", &sample),
+        "none of 2 sessions looked at has dwi"
+    );
+    let unknown = Data {
+        looked_at: 0,
+        ..data
+    };
+    assert_eq!(unknown.obstacle(&named("qsiprep")), None);
 }

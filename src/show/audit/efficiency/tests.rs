@@ -50,7 +50,7 @@ fn too_much_memory_is_told_and_a_fitting_value_suggested() {
     assert_eq!(memory.verdict, Verdict::OverAsked);
     assert_eq!(memory.suggested_text.as_deref(), Some("7G"));
     let time = found.time.unwrap();
-    assert_eq!(time.suggested_text.as_deref(), Some("03:00:00"));
+    assert_eq!(time.suggested_text.as_deref(), Some("3:00:00"));
     assert_eq!(found.cpu, None);
 }
 
@@ -103,7 +103,7 @@ fn where_nothing_was_short_nobody_asks_for_too_little() {
     let time = found.time.unwrap();
     assert_eq!(
         (time.suggested_text.as_deref(), time.verdict),
-        (Some("00:01:00"), Verdict::OverAsked)
+        (Some("0:01:00"), Verdict::OverAsked)
     );
     // Rounding up alone is no reason for more; to be near the limit is.
     for (used, verdict, suggested) in [

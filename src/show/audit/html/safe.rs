@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::show::tables::plural_as;
+use crate::base::text::plural_as;
 
 /// Writes out what has no look of its own or turns the look of others: control characters, marks of
 /// direction, characters without width. An empty text stays empty.

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::{Count, MarkerResult, maybe_time, time};
-use crate::model::state::{TaskKey, TaskStatus};
-use crate::show::tables::Standing;
+use super::{Count, MarkerResult, time};
+use crate::model::state::{TaskKey, TaskRow, TaskStatus};
+use crate::show::tables::{Standing, row_json};
 
 /// Tells all about one task: of those that failed, are in flight, cannot be read, were complete and lost
 /// their outputs, or are due with part of their outputs there. With `--markers`, of every task.
@@ -29,33 +29,22 @@ pub struct TaskDetail {
     pub log_tail: Vec<String>,
 }
 
-/// Holds what is known of an attempt.
+/// The newest job of a task.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JobDetail {
-    pub job_id: Option<Arc<str>>,
-    pub status: TaskStatus,
-    pub attempt: Option<i32>,
-    /// Slurm's word as it came.
-    pub slurm_state: Option<Arc<str>>,
-    /// `code:signal`.
-    pub exit_code: Option<Arc<str>>,
-    #[serde(serialize_with = "maybe_time")]
-    pub submitted_at: Option<DateTime<Utc>>,
-    #[serde(serialize_with = "maybe_time")]
-    pub started_at: Option<DateTime<Utc>>,
-    #[serde(serialize_with = "maybe_time")]
-    pub ended_at: Option<DateTime<Utc>>,
-    pub elapsed_s: Option<i64>,
-    pub time_limit_s: Option<i64>,
-    /// In MB of 2^20 bytes.
-    pub max_rss_mb: Option<i64>,
-    pub req_mem_mb: Option<i64>,
-    pub node_list: Option<Arc<str>>,
-    /// What a failure means, in words.
+    #[serde(flatten, serialize_with = "columns")]
+    pub row: TaskRow,
+    /// What a failure means.
     pub failure: Option<String>,
-    /// Paths of the job's output and error file, if `slurm_log_dir` is set.
+    /// Where its logs are.
     pub output: Option<String>,
     pub error: Option<String>,
+}
+
+fn columns<S: Serializer>(row: &TaskRow, serializer: S) -> Result<S::Ok, S::Error> {
+    let names = "job_id status attempt slurm_state exit_code submitted_at \
+        started_at ended_at elapsed_s time_limit_s max_rss_mb req_mem_mb node_list";
+    row_json(row, names).serialize(serializer)
 }
 
 /// Holds the look at the DICOM directories.

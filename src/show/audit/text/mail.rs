@@ -4,14 +4,10 @@
 
 use maud::{DOCTYPE, html};
 
-use super::sections::{Kind, counts, head};
-use super::{capital, clean, lists};
+use super::sections::counts;
+use super::{clean, table};
 use crate::show::audit::report::Report;
 use crate::show::tables::Standing;
-
-/// So many rows of a list are shown.
-const ROWS: usize = 50;
-const CELL: &str = "padding:2px 8px;border-bottom:1px solid #ccc;vertical-align:top";
 
 /// Returns one line for the subject of a mail.
 pub fn subject(report: &Report) -> String {
@@ -28,42 +24,16 @@ pub fn subject(report: &Report) -> String {
     ))
 }
 
-/// Renders the HTML part of a mail.
+/// The report as HTML: the text, which keeps its columns there.
 pub fn mail_html(report: &Report) -> String {
-    let (title, lines) = head(report);
     let page = html! {
         (DOCTYPE)
         html lang="en" {
             head { meta charset="utf-8"; title { "Audit" } }
-            body style="font-family:sans-serif" {
-                h1 { (clean(&title)) }
-                @for line in lines { div { (clean(&line)) } }
-                @for list in lists(report) {
-                    h2 { (clean(&capital(&list.title))) }
-                    @if !list.rows.is_empty() { table style="border-collapse:collapse" {
-                        tr { @for (title, kind) in &list.columns { th style=(style(*kind)) { (title) } } }
-                        @for row in list.rows.iter().take(ROWS) {
-                            tr { @for (text, (_, kind)) in row.iter().zip(&list.columns) {
-                                td style=(style(*kind)) { (clean(text)) }
-                            } }
-                        }
-                    } }
-                    @if list.rows.len() > ROWS { div { "... and " (list.rows.len() - ROWS) " more" } }
-                    @for note in &list.notes { div { (clean(note)) } }
-                }
-            }
+            body { pre { (table(report, None)) } }
         }
     };
     page.into_string()
-}
-
-fn style(kind: Kind) -> String {
-    let side = if kind == Kind::Number {
-        "right"
-    } else {
-        "left"
-    };
-    format!("{CELL};text-align:{side}")
 }
 
 #[cfg(test)]

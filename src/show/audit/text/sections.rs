@@ -5,11 +5,11 @@ pub mod tasks;
 pub mod upkeep;
 
 use crate::base::sys::local_time;
+use crate::base::text::plural;
 use crate::model::state::TaskKey;
 use crate::show::audit::Part;
 use crate::show::audit::health::percent;
 use crate::show::audit::report::{Count, Report};
-use crate::show::tables::plural;
 
 /// How a column is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

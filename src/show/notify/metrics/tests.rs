@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::procedure::testing::procedure;
 use crate::model::procedure::{ProcedureDag, Scope};
-use crate::model::state::Reason;
+use crate::model::state::TaskRow;
 use crate::model::state::table::Metadata;
 use crate::model::state::testing::{at, row};
 use crate::show::notify::{Call, Command, Figures};

@@ -1,6 +1,5 @@
 //! The text format of Prometheus, version 0.0.4: families of samples with labels.
 
-use std::collections::HashSet;
 use std::fmt::Write as _;
 
 /// Collects families; each name is written once.
@@ -9,15 +8,6 @@ pub(super) struct Text {
     out: String,
     /// A label of each sample: files of several studies may be read together.
     project: String,
-    names: HashSet<&'static str>,
-}
-
-/// Says how a value behaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Gauge,
-    /// Only grows; its name ends with `_total`.
-    Counter,
 }
 
 const PREFIX: &str = "snbb_scheduler_";
@@ -27,7 +17,6 @@ impl Text {
         Self {
             out: String::new(),
             project: escaped(project),
-            names: HashSet::new(),
         }
     }
 
@@ -35,21 +24,17 @@ impl Text {
     pub(super) fn family<'a>(
         &mut self,
         name: &'static str,
-        kind: Kind,
         help: &str,
         samples: impl IntoIterator<Item = (Vec<(&'static str, &'a str)>, f64)>,
     ) {
-        debug_assert_eq!(kind == Kind::Counter, name.ends_with("_total"));
-        debug_assert!(self.names.insert(name), "{name} stands twice");
         let mut samples = samples.into_iter().peekable();
         if samples.peek().is_none() {
             return;
         }
-        let kind = match kind {
-            Kind::Gauge => "gauge",
-            Kind::Counter => "counter",
+        let kind = match name.ends_with("_total") {
+            true => "counter",
+            false => "gauge",
         };
-        // Writing to a text cannot fail.
         let _ = writeln!(self.out, "# HELP {PREFIX}{name} {help}");
         let _ = writeln!(self.out, "# TYPE {PREFIX}{name} {kind}");
         for (labels, value) in samples {
@@ -62,8 +47,8 @@ impl Text {
     }
 
     /// Adds a family of one sample without further labels.
-    pub(super) fn one(&mut self, name: &'static str, kind: Kind, help: &str, value: f64) {
-        self.family(name, kind, help, [(Vec::new(), value)]);
+    pub(super) fn one(&mut self, name: &'static str, help: &str, value: f64) {
+        self.family(name, help, [(Vec::new(), value)]);
     }
 
     pub(super) fn finish(self) -> String {
@@ -91,14 +76,13 @@ mod tests {
     #[test]
     fn labels_are_escaped_and_empty_families_left_out() {
         let mut text = Text::new("p");
-        text.family("none", Kind::Gauge, "Nothing", []);
+        text.family("none", "Nothing", []);
         text.family(
             "some",
-            Kind::Gauge,
             "Something",
             [(vec![("a", "x\\y\"z\n"), ("b", "é")], 0.5)],
         );
-        text.one("runs_total", Kind::Counter, "Runs", 3.0);
+        text.one("runs_total", "Runs", 3.0);
         assert_eq!(
             text.finish(),
             "# HELP snbb_scheduler_some Something\n\

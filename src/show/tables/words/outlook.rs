@@ -3,13 +3,8 @@
 use crate::base::sys::local_time;
 use crate::decide::manifest::{Budget, Outlook};
 
-/// Says what becomes of a failed task by itself.
-pub fn outlook_text(outlook: Outlook) -> String {
-    outlook_text_of(outlook, 0)
-}
-
 /// Says the same of a task's `attempt`, the number of which goes on when a budget starts anew.
-pub fn outlook_text_of(outlook: Outlook, attempt: i32) -> String {
+pub fn outlook_text(outlook: Outlook, attempt: i32) -> String {
     match outlook {
         Outlook::None => "'retry' clears it".to_owned(),
         Outlook::Now => "is tried again".to_owned(),

@@ -5,11 +5,11 @@ use chrono::{DateTime, NaiveDate, Utc};
 use super::{List, plural, row};
 use crate::base::sys::local_time;
 use crate::show::audit::Part;
-use crate::show::audit::efficiency::{memory_text, time_limit_text};
 use crate::show::audit::health::percent;
 use crate::show::audit::report::{
     Backlog, Efficiency, Percentiles, ProcedureProgress, Rate, Report, Usage, Verdict, signed,
 };
+use crate::show::tables::exit::{clock, size};
 
 /// What changed in the whole study.
 pub fn trend(report: &Report) -> List {
@@ -116,8 +116,8 @@ pub fn efficiency(report: &Report) -> List {
         });
         let name = &*found.procedure;
         let rows = [
-            memory.map(|usage| usage_row(name, "memory", "mem", usage, memory_text)),
-            time.map(|usage| usage_row(name, "time", "time", usage, time_limit_text)),
+            memory.map(|usage| usage_row(name, "memory", "mem", usage, size)),
+            time.map(|usage| usage_row(name, "time", "time", usage, clock)),
             cpu,
         ];
         rows.into_iter().flatten()

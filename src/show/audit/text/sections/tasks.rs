@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use super::{List, counts, of, of_task, plural, row};
+use crate::model::job::JobId;
 use crate::model::state::{TaskKey, TaskStatus};
 use crate::show::audit::Part;
-use crate::show::audit::efficiency::{memory_text, time_limit_text};
 use crate::show::audit::health::percent;
 use crate::show::audit::report::{MarkerResult, MarkerState, Report, TaskDetail};
 use crate::show::tables::Standing;
+use crate::show::tables::exit::{clock, size};
 
 pub fn procedures(report: &Report) -> List {
     let all = report
@@ -61,7 +62,7 @@ fn is_failed(task: &TaskDetail) -> bool {
         || task
             .job
             .as_ref()
-            .is_some_and(|job| job.status == TaskStatus::Failed)
+            .is_some_and(|job| job.row.status == TaskStatus::Failed)
 }
 
 pub fn failed(report: &Report) -> List {
@@ -78,8 +79,9 @@ pub fn failed(report: &Report) -> List {
         let failure = job.map_or(&*task.text, |job| {
             job.failure.as_deref().unwrap_or("unknown")
         });
-        let time = job.map(|job| [job.elapsed_s, job.time_limit_s]);
-        let memory = job.map(|job| [job.max_rss_mb, job.req_mem_mb]);
+        let facts = job.map(|job| &job.row.facts);
+        let time = facts.map(|facts| [facts.elapsed_s, facts.time_limit_s]);
+        let memory = facts.map(|facts| [facts.max_rss_mb, facts.req_mem_mb]);
         let used = |values: Option<[Option<i64>; 2]>, text: fn(i64) -> String| {
             let [used, asked] = values.unwrap_or_default();
             of(used.map(text), asked.map(text))
@@ -91,12 +93,13 @@ pub fn failed(report: &Report) -> List {
                     Standing::Failed => failure.to_owned(),
                     now => format!("{failure}; now {now}"),
                 },
-                job.and_then(|job| job.job_id.as_deref())
+                job.and_then(|job| job.row.job_id.as_ref())
+                    .map_or("", JobId::as_str),
+                facts
+                    .and_then(|facts| facts.node_list.as_deref())
                     .unwrap_or_default(),
-                job.and_then(|job| job.node_list.as_deref())
-                    .unwrap_or_default(),
-                used(time, time_limit_text),
-                used(memory, memory_text),
+                used(time, clock),
+                used(memory, size),
                 telling
                     .get(&task.key)
                     .copied()

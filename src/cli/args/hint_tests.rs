@@ -17,7 +17,7 @@ fn texts(dir: &Path, ending: &str, found: &mut Vec<PathBuf>) {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if path.is_dir() && name != "tests" && name != "snapshots" {
             texts(&path, ending, found);
-        } else if name.ends_with(ending) && name != "tests.rs" && name != "hints.rs" {
+        } else if name.ends_with(ending) && !name.ends_with("tests.rs") {
             found.push(path);
         }
     }

@@ -1,0 +1,96 @@
+//! Texts for people: counts, lists, parts that may be missing.
+
+use std::fmt::Display;
+
+/// `1 task`, `3 tasks`.
+pub fn plural(count: usize, word: &str) -> String {
+    plural_as(count, count, word)
+}
+
+/// The same for a word whose plural needs more than an `s`.
+pub fn plural_of(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// The same with the number as `shown`.
+pub fn plural_as(count: usize, shown: impl Display, word: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{shown} {word}{end}")
+}
+
+/// `a, b, c and 2 more`.
+pub fn few<T: AsRef<str>>(names: &[T], most: usize) -> String {
+    let shown: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();
+    format!("{}{}", shown.join(", "), and_more(names.len(), most))
+}
+
+/// ` and 2 more`, or nothing.
+pub fn and_more(count: usize, shown: usize) -> String {
+    let more = count.checked_sub(shown).filter(|more| *more > 0);
+    maybe(" and ", more, " more")
+}
+
+/// A value between two texts, or nothing.
+pub fn maybe(before: &str, value: Option<impl Display>, after: &str) -> String {
+    value.map_or_else(String::new, |value| format!("{before}{value}{after}"))
+}
+
+/// A text with its first letter in upper case.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|c| c.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
+/// A number of bytes: `17 bytes`, `4.2 MB` (powers of 1000, as `ls -h --si` and disk makers count).
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
+    if bytes < 1000 {
+        return plural(usize::try_from(bytes).unwrap_or(usize::MAX), "byte");
+    }
+    let mut amount = bytes as f64 / 1000.0;
+    let mut units = UNITS.into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    for larger in units {
+        if amount < 999.95 {
+            break;
+        }
+        amount /= 1000.0;
+        unit = larger;
+    }
+    format!("{amount:.1} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_and_counts_read_as_sentences() {
+        assert_eq!(few(&["a", "b"], 2), "a, b");
+        assert_eq!(few(&["a", "b", "c"], 1), "a and 2 more");
+        assert_eq!(
+            (plural(1, "task"), plural(0, "task")),
+            ("1 task".into(), "0 tasks".into())
+        );
+        assert_eq!(
+            maybe(" (", Some(3), ")") + &maybe("x", None::<u8>, "y"),
+            " (3)"
+        );
+        assert_eq!(capital("été") + &capital("tasks"), "étéTasks");
+    }
+    #[test]
+    fn sizes_are_short() {
+        for (bytes, text) in [
+            (0, "0 bytes"),
+            (999, "999 bytes"),
+            (1000, "1.0 kB"),
+            (999_949, "999.9 kB"),
+            (999_950, "1.0 MB"),
+            (12_345_678, "12.3 MB"),
+            (2 << 30, "2.1 GB"),
+        ] {
+            assert_eq!(size(bytes), text);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The one reader of sbatch's options: as getopt_long(3) reads them, in `sbatch_args` and in `#SBATCH` lines.
+
+use super::table::{SbatchOption, Takes, by_letter, by_name};
+
+/// Options in the order in which they are written.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Arguments(Vec<Argument>);
+
+/// One option, or a word that is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Argument {
+    /// None: no option, or none that is known.
+    pub option: Option<&'static SbatchOption>,
+    /// The letter that it is written as.
+    pub letter: Option<char>,
+    pub value: Option<String>,
+    /// The word that it stands in, as written: `-HJx`.
+    pub word: String,
+    /// The place of this word.
+    pub at: usize,
+    /// What it is passed on as.
+    words: Vec<String>,
+}
+
+impl Arguments {
+    /// Reads words with their places.
+    pub fn parse(words: impl IntoIterator<Item = (usize, String)>) -> Self {
+        let mut words = words.into_iter().peekable();
+        let mut found = Vec::new();
+        while let Some((at, word)) = words.next() {
+            let mut add = |option, letter, value: Option<String>, words: Vec<String>| {
+                let word = word.clone();
+                found.push(Argument {
+                    option,
+                    letter,
+                    value,
+                    word,
+                    at,
+                    words,
+                });
+            };
+            if let Some(long) = word.strip_prefix("--") {
+                let (name, value) = match long.split_once('=') {
+                    Some((name, value)) => (name, Some(value.to_owned())),
+                    None => (long, None),
+                };
+                let option = by_name(name);
+                let separate = match option {
+                    _ if value.is_some() || name.is_empty() => None,
+                    Some(option) if option.takes != Takes::Value => None,
+                    Some(_) => words.next(),
+                    // Nobody knows whether it takes a value, but an option is not taken for one.
+                    None => words.next_if(|(_, next)| !next.starts_with('-')),
+                };
+                let separate = separate.map(|(_, word)| word);
+                let words = [Some(word.clone()), separate.clone()];
+                let words = words.into_iter().flatten().collect();
+                add(option, None, value.or(separate), words);
+                continue;
+            }
+            let letters = word.strip_prefix('-').unwrap_or_default();
+            if letters.is_empty() {
+                add(None, None, None, vec![word.clone()]);
+            }
+            for (place, letter) in letters.char_indices() {
+                let option = by_letter(letter);
+                let rest = letters.get(place + letter.len_utf8()..).unwrap_or_default();
+                if !takes_value(option) {
+                    add(option, Some(letter), None, vec![format!("-{letter}")]);
+                } else if rest.is_empty() {
+                    let value = words.next().map(|(_, word)| word);
+                    let mut words = vec![format!("-{letter}")];
+                    words.extend(value.clone());
+                    add(option, Some(letter), value, words);
+                } else {
+                    let words = vec![format!("-{letter}{rest}")];
+                    add(option, Some(letter), Some(rest.to_owned()), words);
+                    break;
+                }
+            }
+        }
+        Self(found)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Argument> {
+        self.0.iter()
+    }
+
+    /// What sbatch is called with.
+    pub fn words(&self) -> impl Iterator<Item = &String> {
+        self.0.iter().flat_map(|argument| &argument.words)
+    }
+
+    /// True if an option stands here.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|argument| argument.is(name))
+    }
+
+    /// The value of an option; of several the last one counts.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        let mut named = self.0.iter().rev().filter(|argument| argument.is(name));
+        named.next()?.value.as_deref()
+    }
+
+    /// Takes an option out, each time that it stands here.
+    pub fn remove(&mut self, name: &str) {
+        self.0.retain(|argument| !argument.is(name));
+    }
+
+    /// Adds an option at the end.
+    pub fn push(&mut self, word: String) {
+        self.0.extend(Self::from_iter([word]).0);
+    }
+}
+
+impl FromIterator<String> for Arguments {
+    fn from_iter<T: IntoIterator<Item = String>>(words: T) -> Self {
+        Self::parse(words.into_iter().enumerate())
+    }
+}
+
+impl Argument {
+    /// True for the option of this long name.
+    pub fn is(&self, name: &str) -> bool {
+        self.option.is_some_and(|option| option.long == name)
+    }
+
+    /// True for an option, known or not.
+    pub fn is_option(&self) -> bool {
+        self.word.len() > 1 && self.word.starts_with('-')
+    }
+
+    /// True if its value is missing.
+    pub fn is_open(&self) -> bool {
+        self.value.is_none() && takes_value(self.option)
+    }
+}
+
+fn takes_value(option: Option<&SbatchOption>) -> bool {
+    option.is_some_and(|option| option.takes == Takes::Value)
+}

@@ -1,0 +1,189 @@
+//! The text of the configuration: `config.example.yaml` with what the site answered. All else in it stays as a comment, a
+//! choice that the site has. Pure.
+
+use std::path::Path;
+
+use super::error::InitError;
+use super::{Answers, Jobs, SCHEMA, SCRIPTS, Sessions};
+
+/// The one template: every key, with a word about it.
+const TEMPLATE: &str = include_str!("../../../config.example.yaml");
+
+const HEADER: &str = "\
+#
+# The study's configuration, made by `snbb-scheduler init`. It is yours to edit: a line such as
+# `#annex: present` is a choice that you have, with its default or an example.
+# After a change: snbb-scheduler --config FILE check
+#
+";
+/// Where the part of the template begins that every study gets.
+const BEGIN: &str = "# Relative paths";
+const LIST: &str = "procedures:";
+const SECTION: &str = "# --- ";
+
+/// Stands for `$` before `{`, where a path of the configuration would name a variable.
+const DOLLAR: &str = "${SNBB_DOLLAR:-$}";
+
+/// Writes the whole file. `entries`: of `procedures`, as the catalogue has them.
+pub(super) fn text(answers: &Answers, dir: &Path, entries: &[String]) -> Result<String, InitError> {
+    let values = values(answers, dir)?;
+    let mut text = format!("# yaml-language-server: $schema={SCHEMA}\n{HEADER}");
+    let mut is_in_list = false;
+    for line in TEMPLATE.lines().skip_while(|line| !line.starts_with(BEGIN)) {
+        is_in_list &= !line.starts_with(SECTION);
+        if is_in_list {
+            continue;
+        }
+        let value = values.iter().find(|(key, _)| key_of(line) == Some(*key));
+        match value {
+            Some((key, value)) => text.push_str(format!("{key}: {value}").trim_end()),
+            None if line == LIST => {
+                is_in_list = true;
+                text.push_str(&format!("{LIST}\n{}", entries.join("\n")));
+            }
+            None if line.is_empty() || line.trim_start().starts_with('#') => text.push_str(line),
+            None => text.push_str(&format!("#{line}")),
+        }
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// The key that a line sets, or offers.
+fn key_of(line: &str) -> Option<&str> {
+    let (key, _) = line.strip_prefix('#').unwrap_or(line).split_once(':')?;
+    Some(key)
+}
+
+/// What the site answered, by key and as YAML.
+fn values(answers: &Answers, dir: &Path) -> Result<Vec<(&'static str, String)>, InitError> {
+    let on = |is_on: bool| (if is_on { "yes" } else { "no" }).to_owned();
+    let mut values = vec![("script_dir", SCRIPTS.to_owned())];
+    for (key, path) in super::roots(answers).chain([
+        ("state_file", answers.state_file.as_path()),
+        ("slurm_log_dir", answers.log_dir.as_path()),
+    ]) {
+        values.push((key, path_value(key, path, dir)?));
+    }
+    match &answers.sessions {
+        Sessions::Dicom { sessionless, .. } => {
+            values.push(("discover", "dicom".to_owned()));
+            values.push(("sessionless", on(*sessionless)));
+        }
+        Sessions::Bids => values.push(("discover", "bids".to_owned())),
+        Sessions::List {
+            file,
+            subject_col,
+            session_col,
+            ..
+        } => {
+            values.push(("sessions_file", path_value("sessions_file", file, dir)?));
+            values.push(("subject_col", scalar(subject_col)));
+            values.push(("session_col", scalar(session_col)));
+        }
+    }
+    match &answers.jobs {
+        Jobs::Local => values.push(("executor", "local".to_owned())),
+        Jobs::Slurm {
+            partition,
+            account,
+            bin_dir,
+            accounting,
+        } => {
+            // Empty: Slurm's own default.
+            let name = |name: &Option<String>| name.as_deref().map(scalar).unwrap_or_default();
+            values.push(("executor", "slurm".to_owned()));
+            values.push(("slurm_partition", name(partition)));
+            values.push(("slurm_account", name(account)));
+            if let Some(dir_of_commands) = bin_dir {
+                let value = path_value("slurm_bin_dir", dir_of_commands, dir)?;
+                values.push(("slurm_bin_dir", value));
+            }
+            if !accounting {
+                values.push(("accounting", "off".to_owned()));
+            }
+        }
+    }
+    let mem = answers.mem.as_ref().map(|mem| scalar(&mem.to_string()));
+    let cpus = answers.cpus.map(|cpus| cpus.to_string());
+    let project = answers.project.as_deref().map(scalar);
+    let others = [
+        ("project", project),
+        ("slurm_mem", mem),
+        ("slurm_cpus_per_task", cpus),
+    ];
+    let given = others.into_iter();
+    values.extend(given.filter_map(|(key, value)| Some((key, value?))));
+    Ok(values)
+}
+
+/// Writes a text as a YAML scalar.
+fn scalar(text: &str) -> String {
+    // Writing to a text cannot fail.
+    let yaml = serde_yaml::to_string(text).unwrap_or_default();
+    yaml.trim_end_matches('\n').to_owned()
+}
+
+/// Writes an absolute path: relative to `dir` where it lies below it, since the whole study can be moved then.
+fn path_value(key: &'static str, path: &Path, dir: &Path) -> Result<String, InitError> {
+    let written = path.strip_prefix(dir).unwrap_or(path);
+    let Some(text) = written.to_str() else {
+        let why = "is not UTF-8, which a configuration must be";
+        return Err(InitError::unfit_path(key, path, why));
+    };
+    let is_break = |c: char| c.is_control() || c == '\u{2028}' || c == '\u{2029}';
+    if text.contains(is_break) {
+        let why = "holds a line break or another control character";
+        return Err(InitError::unfit_path(key, path, why));
+    }
+    // Nothing of it may be expanded: `~` at its start, `${` anywhere.
+    let text = text.replace("${", &format!("{DOLLAR}{{"));
+    Ok(scalar(&match text.as_str() {
+        "" => ".".to_owned(),
+        text if text.starts_with('~') || text.trim().is_empty() => format!("./{text}"),
+        text => text.to_owned(),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_yaml_takes_for_something_else_are_quoted() {
+        for plain in [
+            "/data/study",
+            "cpu",
+            "a_b-c.d",
+            "./x",
+            "Zürich/söhne",
+            "x=1",
+            "/a b",
+        ] {
+            assert_eq!(scalar(plain), plain);
+        }
+        for text in ["", "Null", "12", "1e3", ".inf", "~", "/a: b", "/a #b", "*x"] {
+            assert!(scalar(text).starts_with(['\'', '"']), "{text}");
+        }
+    }
+
+    #[test]
+    fn paths_below_the_study_are_relative_and_nothing_is_expanded() {
+        let written = |at: &str| path_value("bids_root", Path::new(at), Path::new("/s")).unwrap();
+        for (at, text) in [
+            ("/s/bids", "bids"),
+            ("/s", "."),
+            ("/sx/bids", "/sx/bids"),
+            ("/s/~/x", "./~/x"),
+            ("/s/ ", "'./ '"),
+            ("/d/${HOME}", "/d/${SNBB_DOLLAR:-$}{HOME}"),
+            ("/d/$HOME", "/d/$HOME"),
+        ] {
+            assert_eq!(written(at), text, "{at}");
+        }
+        for (at, shown) in [("/a\nb", "/a\\nb"), ("/a\u{2028}b", "/a")] {
+            let bad = path_value("bids_root", Path::new(at), Path::new("/s")).unwrap_err();
+            assert!(bad.to_string().contains(shown), "{bad}");
+        }
+    }
+}
