@@ -137,14 +137,14 @@ mod tests {
     use super::*;
     use crate::decide::manifest::{Decision, Due, Planned, Skip};
     use crate::model::bids::{SessionLabel, SubjectLabel};
-    use crate::model::procedure::Scope;
     use crate::model::procedure::testing::procedure;
+    use crate::model::procedure::{Scope, SessionsRule};
 
     #[test]
     fn boxes_have_counts_and_arrows_follow_the_work() {
         let dag = ProcedureDag::new(vec![
             procedure("bids", Scope::Session, &[]),
-            procedure("qc", Scope::Session, &["bids"]),
+            procedure("qc", Scope::Session, &[("bids", SessionsRule::Same)]),
         ])
         .unwrap();
         let task = |name: &str, subject: &str, decision| {
