@@ -137,8 +137,8 @@ mod tests {
     use super::*;
     use crate::decide::manifest::{Decision, Due, Planned, Skip};
     use crate::model::bids::{SessionLabel, SubjectLabel};
-    use crate::model::procedure::Scope;
     use crate::model::procedure::testing::procedure;
+    use crate::model::procedure::{Scope, SessionsRule};
 
     #[test]
     fn boxes_have_counts_and_arrows_follow_the_work() {

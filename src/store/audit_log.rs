@@ -39,23 +39,20 @@ pub struct AuditLog {
 impl AuditLog {
     /// Opens the log for appending and makes it and its directory if need be.
     pub fn open(path: &Path, run_id: &str) -> Result<Self, (PathBuf, io::Error)> {
-        match opening::open(path) {
-            Ok(file) => Ok(Self {
-                path: path.to_owned(),
-                file,
-                run_id: run_id.to_owned(),
-            }),
-            Err(error) => Err((path.to_owned(), error)),
-        }
+        Ok(Self {
+            path: path.to_owned(),
+            file: opening::open(path).map_err(|error| (path.to_owned(), error))?,
+            run_id: run_id.to_owned(),
+        })
     }
 
     /// Appends events, one line each, in one write, and syncs them: what is written after them, rows for instance,
     /// never outlives them in a power cut.
     pub fn append(&mut self, events: &[Event]) -> Result<(), (PathBuf, io::Error)> {
-        self.append_unsynced(events)?;
         if events.is_empty() {
             return Ok(());
         }
+        self.append_unsynced(events)?;
         self.sync()
     }
 
@@ -64,15 +61,14 @@ impl AuditLog {
         if events.is_empty() {
             return Ok(());
         }
-        self.write(events)
-            .map_err(|error| (self.path.clone(), error))
+        let written = self.write(events);
+        written.map_err(|error| (self.path.clone(), error))
     }
 
     /// Syncs what was appended.
     pub fn sync(&mut self) -> Result<(), (PathBuf, io::Error)> {
-        self.file
-            .sync_data()
-            .map_err(|error| (self.path.clone(), error))
+        let synced = self.file.sync_data();
+        synced.map_err(|error| (self.path.clone(), error))
     }
 
     fn write(&mut self, events: &[Event]) -> io::Result<()> {

@@ -39,6 +39,11 @@ fn data_type(kind: Kind) -> DataType {
     }
 }
 
+/// Texts of which each is stored once.
+fn dictionary() -> DataType {
+    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+}
+
 /// True for texts that repeat from row to row.
 fn repeats(kind: Kind) -> bool {
     data_type(kind) == DataType::Utf8 && !matches!(kind, Kind::UniqueText | Kind::JobId)

@@ -355,7 +355,7 @@ fn directory_of_somebody_else_is_a_clear_error() {
     let mut process = Process::start_by(&place, "lock-error", &nobody);
     let text = process.says();
     assert!(text.contains("state.lock: Permission denied"), "{text}");
-    assert!(text.contains("| commands that write need"), "{text}");
+    assert!(text.contains("| this user needs access"), "{text}");
     let mut process = Process::start_by(&place, "journal 1", &nobody);
     let text = process.says();
     assert!(

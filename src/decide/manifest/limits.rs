@@ -48,11 +48,8 @@ pub fn apply(
             continue;
         };
         let procedure = task.procedure.index();
-        // Only a warm-up asks for the row of each task.
-        let has_failed = room.warms_up(procedure)
-            && rows
-                .get(&task.key)
-                .is_some_and(|row| row.status == TaskStatus::Failed);
+        let row = rows.get(&task.key);
+        let has_failed = row.is_some_and(|row| row.status == TaskStatus::Failed);
         match room.reached(procedure, has_failed) {
             Some(limit) => task.decision = Decision::Skip(Skip::OverLimit(limit)),
             None => room.take(procedure, has_failed),
@@ -139,12 +136,6 @@ impl<'a> Room<'a> {
             queued_user_jobs,
             procedures,
         }
-    }
-
-    fn warms_up(&self, procedure: usize) -> bool {
-        self.procedures
-            .get(procedure)
-            .is_some_and(|own| own.complete < own.warmup)
     }
 
     /// Returns the limit that a task runs into. `has_failed`: it has a failed row, which the new

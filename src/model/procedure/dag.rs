@@ -139,56 +139,36 @@ fn sorted_names(procedures: &[Procedure]) -> String {
     names.join(", ")
 }
 
-/// Finds one loop, if there is any, by a depth-first walk that remembers its path.
+/// Finds one loop, if there is any, among what is left when all procedures are taken away whose dependencies are.
 fn find_cycle(
     procedures: &[Procedure],
     depends_on: &[Vec<(ProcedureId, SessionsRule)>],
 ) -> Option<DagError> {
-    #[derive(Clone, Copy, PartialEq)]
-    enum Mark {
-        New,
-        OnPath,
-        Done,
-    }
-    fn walk(
-        at: usize,
-        depends_on: &[Vec<(ProcedureId, SessionsRule)>],
-        marks: &mut [Mark],
-        path: &mut Vec<usize>,
-    ) -> Option<usize> {
-        marks[at] = Mark::OnPath;
-        path.push(at);
-        for (next, _) in &depends_on[at] {
-            match marks[next.index()] {
-                Mark::OnPath => return Some(next.index()),
-                Mark::New => {
-                    if let Some(found) = walk(next.index(), depends_on, marks, path) {
-                        return Some(found);
-                    }
-                }
-                Mark::Done => {}
-            }
+    let next = |at: usize, left: &[usize]| {
+        let mut dependencies = depends_on[at].iter().map(|(next, _)| next.index());
+        dependencies.find(|next| left.contains(next))
+    };
+    let mut left: Vec<usize> = (0..procedures.len()).collect();
+    loop {
+        let waiting = left.iter().copied().filter(|at| next(*at, &left).is_some());
+        let waiting: Vec<usize> = waiting.collect();
+        if waiting.len() == left.len() {
+            break;
         }
-        path.pop();
-        marks[at] = Mark::Done;
-        None
+        left = waiting;
     }
-    let mut marks = vec![Mark::New; procedures.len()];
-    for start in 0..procedures.len() {
-        let mut path = Vec::new();
-        if marks[start] == Mark::New
-            && let Some(at) = walk(start, depends_on, &mut marks, &mut path)
-        {
-            let from = path.iter().position(|&index| index == at).unwrap_or(0);
-            let mut names: Vec<String> = path[from..]
-                .iter()
-                .map(|&index| procedures[index].name.to_string())
+    let mut path = vec![*left.first()?];
+    loop {
+        let at = next(*path.last()?, &left)?;
+        if let Some(from) = path.iter().position(|index| *index == at) {
+            let names = path[from..].iter().chain([&at]);
+            let path = names
+                .map(|index| procedures[*index].name.to_string())
                 .collect();
-            names.push(procedures[at].name.to_string());
-            return Some(DagError::Cycle { at, path: names });
+            return Some(DagError::Cycle { at, path });
         }
+        path.push(at);
     }
-    None
 }
 
 #[cfg(test)]

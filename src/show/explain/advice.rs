@@ -90,7 +90,7 @@ fn of_task(
             None if view.queue.is_none() && !is_over(row) => UNKNOWN.to_owned(),
             None => in_flight(row, pending_reason),
         },
-        Skip::Failed { outlook, .. } => failed(view, &key, row, *outlook, is_complete),
+        Skip::Failed { outlook, .. } => failed(view, key, row, *outlook, is_complete),
         Skip::JobWithoutRow(id) => {
             format!("job {id} has to end; if it is not wanted: scancel {id}")
         }
@@ -139,7 +139,7 @@ fn of_task(
             "{} has to become readable for the user who runs this; nothing is submitted until then",
             what.path.display()
         ),
-        Skip::OverLimit(limit) => over_limit(limit, &key),
+        Skip::OverLimit(limit) => over_limit(limit, key),
         Skip::Paused(_) => match &view.control.study.paused {
             Some(_) => "`snbb-scheduler resume` ends the pause of the study".to_owned(),
             None => format!(

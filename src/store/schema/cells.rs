@@ -6,13 +6,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int32Array, Int64Array, StringArray,
+    Array, ArrayAccessor, ArrayRef, AsArray, BooleanArray, Float64Array, Int32Array, Int64Array,
+    StringArray,
 };
 use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, TimeUnit};
 use arrow::error::ArrowError;
 use chrono::DateTime;
 
-use super::{ReadError, cast, data_type, repeats};
+use super::{ReadError, cast, data_type, dictionary, repeats};
 use crate::model::state::columns::{Column, Kind, Value};
 
 /// One column of a batch.
@@ -23,7 +24,6 @@ pub enum Cells {
         keys: Int32Array,
         values: Vec<Option<Arc<str>>>,
     },
-    Each(Vec<Option<Arc<str>>>),
     Plain(StringArray),
     Times {
         unit: TimeUnit,
@@ -82,8 +82,10 @@ impl Cells {
         let integers = |array: &ArrayRef| {
             cast(array, &DataType::Int64).map(|array| array.as_primitive::<Int64Type>().clone())
         };
-        let floats = || {
-            cast(array, &DataType::Float64).map(|array| array.as_primitive::<Float64Type>().clone())
+        let floats = || -> Result<Float64Array, ArrowError> {
+            let numbers = cast(array, &DataType::Float64)?;
+            let numbers = numbers.as_primitive::<Float64Type>();
+            Ok(numbers.unary_opt(|number| Some(number).filter(|number| !number.is_nan())))
         };
         Ok(Some(match (kind, array.data_type()) {
             (_, DataType::Null) => Self::Absent,
@@ -107,20 +109,13 @@ impl Cells {
                 Self::Flags(cast(array, &DataType::Boolean)?.as_boolean().clone())
             }
             _ if !is_text => return Ok(None),
-            (_, DataType::Dictionary(_, _)) => {
-                let dictionary = array.as_dictionary::<Int32Type>();
-                Self::Shared {
-                    values: interner.all(dictionary.values().as_string()),
-                    keys: dictionary.keys().clone(),
-                }
-            }
+            (_, DataType::Dictionary(_, _)) => Self::shared(array, interner),
             (kind, found) => {
                 let texts: StringArray = if found.is_floating() {
                     let numbers = floats()?;
-                    let numbers = numbers.iter();
                     numbers
-                        .map(|number| number.filter(|number| !number.is_nan()))
-                        .map(|number| number.map(|number| number.to_string()))
+                        .iter()
+                        .map(|number| Some(number?.to_string()))
                         .collect()
                 } else if found.is_string() || found.is_integer() || found.is_binary() {
                     cast(array, &DataType::Utf8)?.as_string().clone()
@@ -128,11 +123,23 @@ impl Cells {
                     return Ok(None);
                 };
                 match repeats(kind) {
-                    true => Self::Each(interner.all(&texts)),
+                    true => {
+                        let texts: ArrayRef = Arc::new(texts);
+                        Self::shared(&cast(&texts, &dictionary())?, interner)
+                    }
                     false => Self::Plain(texts),
                 }
             }
         }))
+    }
+
+    fn shared(array: &ArrayRef, interner: &mut Interner) -> Self {
+        let dictionary = array.as_dictionary::<Int32Type>();
+        let values = dictionary.values().as_string::<i32>().iter();
+        Self::Shared {
+            values: values.map(|text| Some(interner.get(text?))).collect(),
+            keys: dictionary.keys().clone(),
+        }
     }
 
     /// Hands the values of some rows to `take` in their order; `None` for a null. Ends with the first misfit, and says
@@ -156,36 +163,27 @@ impl Cells {
         match self {
             Self::Absent => all!(|at| Ok(None)),
             Self::Shared { keys, values } => all!(|at| {
-                let key = keys.is_valid(at).then(|| usize::try_from(keys.value(at)));
-                let value = key.and_then(|key| values.get(key.ok()?)?.as_ref());
+                let key = cell(keys, at).and_then(|key| usize::try_from(key).ok());
+                let value = key.and_then(|key| values.get(key)?.as_ref());
                 Ok(value.map(Value::Shared))
             }),
-            Self::Each(values) => {
-                all!(|at| { Ok(values.get(at).and_then(Option::as_ref).map(Value::Shared)) })
-            }
             Self::Plain(texts) => all!(|at| {
-                let text = texts.is_valid(at).then(|| texts.value(at));
-                Ok(text.map(|text| Value::Text(Cow::Borrowed(text))))
+                let text = cell(texts, at).map(Cow::Borrowed);
+                Ok(text.map(Value::Text))
             }),
-            Self::Times { unit, values } => all!(|at| {
-                let value = values.is_valid(at).then(|| values.value(at));
-                value.map(|value| time(value, *unit)).transpose()
-            }),
-            Self::Integers(values) => all!(|at| {
-                let value = values.is_valid(at).then(|| values.value(at));
-                Ok(value.map(Value::Number))
-            }),
-            Self::Floats(values) => all!(|at| {
-                let value = values.is_valid(at).then(|| values.value(at));
-                let value = value.filter(|value| !value.is_nan());
-                value.map(whole).transpose()
-            }),
-            Self::Flags(values) => {
-                all!(|at| { Ok(values.is_valid(at).then(|| Value::Flag(values.value(at)))) })
+            Self::Times { unit, values } => {
+                all!(|at| cell(values, at).map(|value| time(value, *unit)).transpose())
             }
+            Self::Integers(values) => all!(|at| Ok(cell(values, at).map(Value::Number))),
+            Self::Floats(values) => all!(|at| cell(values, at).map(whole).transpose()),
+            Self::Flags(values) => all!(|at| Ok(cell(values, at).map(Value::Flag))),
         }
         Ok(())
     }
+}
+
+fn cell<A: ArrayAccessor>(array: A, at: usize) -> Option<A::Item> {
+    array.is_valid(at).then(|| array.value(at))
 }
 
 fn time(value: i64, unit: TimeUnit) -> Result<Value<'static>, Misfit> {
@@ -214,11 +212,7 @@ fn whole(value: f64) -> Result<Value<'static>, Misfit> {
 pub struct Interner(HashSet<Arc<str>>);
 
 impl Interner {
-    fn all(&mut self, texts: &StringArray) -> Vec<Option<Arc<str>>> {
-        texts.iter().map(|text| Some(self.get(text?))).collect()
-    }
-
-    pub fn get(&mut self, text: &str) -> Arc<str> {
+    fn get(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.0.get(text) {
             return Arc::clone(known);
         }

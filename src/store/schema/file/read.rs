@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use parquet::arrow::arrow_reader::{
@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 use super::super::decode::{Decoder, Layout, part_of_others};
 use super::super::digest::{self, Digest};
 use super::super::keys::{GENERATION, HASH, VERSION, own_keys, parse_metadata};
-use super::super::{FORMAT_VERSION, ReadError, own_column, repeats};
+use super::super::{FORMAT_VERSION, ReadError, dictionary, own_column, repeats};
 use super::pipeline::{self, Take};
 use super::{Contents, GROUP_ROWS, MANY_ROWS, undecodable};
 use crate::base::hex::hex;
@@ -182,24 +182,19 @@ fn unpack(
 
 /// Has texts that repeat read as dictionaries, so that each is made once and shared.
 fn with_dictionaries(schema: &SchemaRef) -> SchemaRef {
-    let repeats = |field: &Field| {
-        *field.data_type() == DataType::Utf8
-            && own_column(field.name()).is_some_and(|column| repeats(column.kind))
-    };
-    let fields: Vec<Arc<Field>> = schema
-        .fields()
-        .iter()
-        .map(|field| {
-            if repeats(field) {
-                let kind =
-                    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-                Arc::new(field.as_ref().clone().with_data_type(kind))
-            } else {
-                Arc::clone(field)
-            }
-        })
-        .collect();
-    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+    let fields = schema.fields().iter().map(|field| {
+        let column = own_column(field.name());
+        let is_text = *field.data_type() == DataType::Utf8;
+        match is_text && column.is_some_and(|column| repeats(column.kind)) {
+            true => Arc::new(field.as_ref().clone().with_data_type(dictionary())),
+            false => Arc::clone(field),
+        }
+    });
+    let metadata = schema.metadata().clone();
+    Arc::new(Schema::new_with_metadata(
+        fields.collect::<Vec<_>>(),
+        metadata,
+    ))
 }
 
 fn damaged(error: ArrowError) -> ReadError {
