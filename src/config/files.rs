@@ -105,8 +105,7 @@ fn data_around(config: &Config, file: &Path) -> Option<String> {
         }
         let mut procedures = config.procedures.iter().map(|(_, procedure)| procedure);
         let around = procedures.find(|procedure| {
-            let dir = &procedure.output_dir;
-            !dir.as_os_str().is_empty() && place.starts_with(config.derivatives_root.join(dir))
+            !procedure.is_below_bids() && place.starts_with(config.output_roots().top(procedure))
         });
         if let Some(procedure) = around {
             return Some(format!("the output_dir of {}", procedure.name));

@@ -1,12 +1,11 @@
 //! The one list of all keys that a configuration file may have, with what each one means.
 //!
-//! The reader takes bounds, choices and defaults from it, the schema and the documentation are made of it.
+//! The reader takes bounds, choices and defaults from it. The schema for editors, the tables of the documentation and
+//! the manual page are made of it, the first two by the tests.
 //! What a value means is read in `site`, `steps` and `markers`.
 
 pub mod kind;
 mod table;
-
-use std::fmt::Write as _;
 
 pub use kind::{Fallback, Kind};
 pub use table::KEYS;
@@ -101,19 +100,6 @@ impl Section {
                 Some(format!("the nearest known key is '{near}'"))
             }
         }
-    }
-
-    /// Writes the section's table as Markdown.
-    pub fn markdown(self) -> String {
-        let mut table = String::from("| key | value | default | meaning |\n|---|---|---|---|\n");
-        for key in self.keys() {
-            let cell = |text: &str| text.replace('|', "\\|");
-            let default = key.default.words().unwrap_or_else(|| "none".to_owned());
-            let (kind, default, doc) = (cell(&key.kind.words()), cell(&default), cell(key.doc));
-            // Writing to a text cannot fail.
-            let _ = writeln!(table, "| `{}` | {kind} | {default} | {doc} |", key.name);
-        }
-        table
     }
 }
 

@@ -17,7 +17,6 @@ pub mod problem;
 mod reader;
 mod rules;
 mod sbatch_args;
-pub mod schema;
 mod site;
 mod steps;
 pub mod tree;

@@ -12,9 +12,12 @@ use std::sync::Arc;
 
 use super::keys::{Fallback, KEYS, Key, Kind, Section};
 use super::problem::{Position, Problem};
-use super::tree::{Entry, Node, NodeValue, Remark};
+use super::tree::{Entry, Node, NodeValue, Remark, Tree};
 
 pub(super) use fields::Fields;
+
+/// The pipeline where none is written.
+const BUILTIN: &[u8] = include_bytes!("builtin.yaml");
 
 /// What the whole file is read with, and what was found to be wrong.
 pub(super) struct Context<'a> {
@@ -49,9 +52,13 @@ impl<'a> Context<'a> {
         env: &'a dyn Fn(&str) -> Option<OsString>,
         root: Option<&'a Node>,
     ) -> Self {
-        let default = |key: &Key| match key.default {
-            Fallback::Is(text) => Some(((key.section, key.name), Node::plain(text))),
-            _ => None,
+        let default = |key: &Key| {
+            let node = match (key.kind, key.default) {
+                (Kind::Procedures, _) => Node::clone(Tree::parse(BUILTIN).ok()?.root.as_deref()?),
+                (_, Fallback::Is(text)) => Node::plain(text),
+                _ => return None,
+            };
+            Some(((key.section, key.name), node))
         };
         Self {
             file,

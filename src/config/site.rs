@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Context, Fields, Value};
-use super::{Overrides, cohort, files, log_patterns, notify, paths, rules, steps, validate};
+use super::{Overrides, cohort, files, log_patterns, notify, paths, steps, validate};
 use crate::model::bids::SessionSource;
 use crate::model::config::{AuditConfig, Ceiling, Config, SafetyConfig, Secret, SlurmConfig};
-use crate::model::procedure::{ProcedureDag, builtin};
+use crate::model::procedure::ProcedureDag;
 
 /// More would not fit into a [`crate::model::procedure::ProcedureId`], and is no pipeline.
 const MOST_PROCEDURES: usize = 1000;
@@ -96,7 +96,7 @@ pub(super) fn read(
         notify: notify::read(&top),
         heartbeat_file: top.maybe("heartbeat_file", Value::path),
         metrics_file: top.maybe("metrics_file", notify::metrics_file),
-        procedures: pipeline(&top, context, overrides)?,
+        procedures: pipeline(&top, overrides)?,
         warnings: Vec::new(),
     };
     validate::paths(&config, &top, context);
@@ -170,20 +170,8 @@ fn deadline(value: &Value<'_>) -> Option<Duration> {
     Some(time)
 }
 
-fn pipeline(
-    top: &Fields<'_>,
-    context: &Context<'_>,
-    overrides: &Overrides,
-) -> Option<ProcedureDag> {
-    let Some(value) = top.get("procedures") else {
-        let unwritten = Fields::empty(context, Section::Procedure);
-        let mut procedures = builtin::procedures();
-        for procedure in &mut procedures {
-            procedure.resources = steps::resources(&unwritten, overrides);
-            procedure.rules = rules::read(&unwritten);
-        }
-        return ProcedureDag::new(procedures).ok();
-    };
+fn pipeline(top: &Fields<'_>, overrides: &Overrides) -> Option<ProcedureDag> {
+    let value = top.get_or_default("procedures")?;
     let items = value.items()?;
     if items.is_empty() {
         let hint = "list at least one, or leave the key out for the built-in six";

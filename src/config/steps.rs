@@ -231,7 +231,7 @@ fn check(fields: &Fields<'_>, name: Option<&str>, scope: Option<Scope>) -> Check
 
 /// Reads what the jobs of a procedure ask for. What is typed in the shell is meant for everything that this call
 /// submits.
-pub(super) fn resources(fields: &Fields<'_>, overrides: &Overrides) -> Resources {
+fn resources(fields: &Fields<'_>, overrides: &Overrides) -> Resources {
     let mem = fields.maybe("mem", Value::memory);
     let cpus = fields.maybe("cpus_per_task", Value::whole);
     let resources = Resources {

@@ -158,8 +158,7 @@ fn warn_of_shared_outputs(steps: &[Step<'_>]) {
 /// True if two procedures with one `output_dir` fill a subject's directory side by side. Steps that add to the sessions
 /// of the dataset itself are made for that.
 fn both_write_below(one: &Procedure, other: &Procedure) -> bool {
-    let is_dataset = one.output_dir.as_os_str().is_empty();
-    !is_dataset || (one.scope, other.scope) == (Scope::Subject, Scope::Subject)
+    !one.is_below_bids() || (one.scope, other.scope) == (Scope::Subject, Scope::Subject)
 }
 
 /// True if a procedure waits for another one, or for one that does.

@@ -226,12 +226,8 @@ fn environment(
             Variable::DerivativesRoot => path(&derivatives),
             Variable::OutputDir => {
                 let (subject, session) = (planned.subject.as_str(), planned.session.as_str());
-                let root = match procedure.output_dir.as_os_str().is_empty() {
-                    true => &bids,
-                    false => &derivatives,
-                };
                 // An empty root leaves both to the script.
-                match root.as_os_str().is_empty() {
+                match roots.root(procedure).as_os_str().is_empty() {
                     true => String::new(),
                     false => path(&roots.output(procedure, subject, session)),
                 }

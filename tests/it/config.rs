@@ -2,6 +2,7 @@
 
 mod describe;
 mod files;
+mod generate;
 mod properties;
 mod schema;
 mod sources;
@@ -439,7 +440,7 @@ fn the_tables_of_the_documentation_are_those_of_the_code() {
         let end = "<!-- end of keys -->";
         let from = text.find(&start).unwrap_or_else(|| panic!("{start}")) + start.len();
         let to = from + text[from..].find(end).unwrap();
-        text.replace_range(from..to, &section.markdown());
+        text.replace_range(from..to, &generate::markdown(section));
     }
     if text != before && snbb_scheduler::base::sys::env("UPDATE_DOCS").is_some() {
         fs::write(&file, &text).unwrap();

@@ -80,6 +80,14 @@ impl<'a> Fields<'a> {
         })
     }
 
+    /// Returns the value of a key, or its default.
+    pub(crate) fn get_or_default(&self, name: &str) -> Option<Value<'a>> {
+        self.get(name).or_else(|| match self.default(name)? {
+            Preset::Value(value) => Some(value),
+            Preset::Site(site, key) => site.get_or_default(key),
+        })
+    }
+
     /// The same fields, for settings that must not stop anything else.
     pub(crate) fn leniently(&self) -> Self {
         Self {
@@ -127,13 +135,12 @@ impl<'a> Fields<'a> {
         let key = self.section.key(name)?;
         match key.default {
             Fallback::Of(key) => Some(Preset::Site(self.site(), key)),
-            Fallback::Is(_) => {
+            _ => {
                 let node = self.context.defaults.get(&(key.section, key.name))?;
                 let name = name.to_owned();
                 let value = Value::new(self.context, node, node.at, name, key.kind);
                 Some(Preset::Value(value))
             }
-            Fallback::Nothing | Fallback::Required | Fallback::Words(_) => None,
         }
     }
 

@@ -119,10 +119,8 @@ fn known<'a>(config: &'a Config, state: &State) -> [(&'static str, &'a Path, usi
         rows.filter(|row| {
             let procedure = config.procedures.find(&row.key.procedure);
             row.is_proven_complete()
-                && procedure.is_some_and(|id| {
-                    let dir = &config.procedures.get(id).output_dir;
-                    dir.as_os_str().is_empty() == is_below_bids
-                })
+                && procedure
+                    .is_some_and(|id| config.procedures.get(id).is_below_bids() == is_below_bids)
         })
         .count()
     };

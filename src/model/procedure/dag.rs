@@ -196,20 +196,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::procedure::{Dependency, builtin};
+    use crate::model::procedure::Scope;
+    use crate::model::procedure::testing::procedure;
 
     /// Makes procedures of names and what they depend on.
     fn procedures(list: &[(&str, &[&str])]) -> Vec<Procedure> {
-        let template = builtin::procedures().swap_remove(0);
-        let dependency = |name: &&str| Dependency {
-            procedure: Arc::from(*name),
-            sessions: SessionsRule::ByScope,
-        };
         list.iter()
-            .map(|(name, depends_on)| Procedure {
-                name: Arc::from(*name),
-                depends_on: depends_on.iter().map(dependency).collect(),
-                ..template.clone()
+            .map(|(name, depends_on)| {
+                let by_scope = depends_on.iter().map(|name| (*name, SessionsRule::ByScope));
+                let depends_on: Vec<_> = by_scope.collect();
+                procedure(name, Scope::Session, &depends_on)
             })
             .collect()
     }

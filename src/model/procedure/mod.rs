@@ -1,6 +1,5 @@
 //! The steps of a site's pipeline: what a procedure is. No file system, no Slurm.
 
-pub mod builtin;
 pub mod dag;
 pub mod marker;
 pub mod options;

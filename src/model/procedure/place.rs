@@ -11,13 +11,27 @@ pub struct OutputRoots<'a> {
     pub derivatives: &'a Path,
 }
 
-impl OutputRoots<'_> {
+impl Procedure {
+    /// True if its outputs lie in the BIDS dataset itself.
+    pub fn is_below_bids(&self) -> bool {
+        self.output_dir.as_os_str().is_empty()
+    }
+}
+
+impl<'a> OutputRoots<'a> {
+    /// Returns the root that a procedure's outputs lie below.
+    pub fn root(self, procedure: &Procedure) -> &'a Path {
+        match procedure.is_below_bids() {
+            true => self.bids,
+            false => self.derivatives,
+        }
+    }
+
     /// Returns the directory that holds the outputs of all subjects.
     pub fn top(self, procedure: &Procedure) -> PathBuf {
-        if procedure.output_dir.as_os_str().is_empty() {
-            self.bids.to_owned()
-        } else {
-            self.derivatives.join(&procedure.output_dir)
+        match procedure.is_below_bids() {
+            true => self.bids.to_owned(),
+            false => self.derivatives.join(&procedure.output_dir),
         }
     }
 

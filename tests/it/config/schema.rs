@@ -8,8 +8,8 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 
 use snbb_scheduler::config::keys::{KEYS, Key, Section};
-use snbb_scheduler::config::schema::schema;
 
+use super::generate::schema;
 use super::{ROOT, fixtures, interpret};
 
 const FILE: &str = "docs/schema/config.json";

@@ -27,10 +27,13 @@ const DICOM_SAMPLE: usize = 200;
 
 pub(crate) fn root(site: &Site, key: &'static str, state: Option<&StateLook>) -> Vec<Finding> {
     let config = &site.config;
-    let below_bids = |procedure: &&crate::model::procedure::Procedure| {
-        procedure.output_dir.as_os_str().is_empty()
-    };
     let procedures = || config.procedures.iter().map(|(_, procedure)| procedure);
+    let dirs = |is_below_bids: bool| {
+        procedures()
+            .filter(|procedure| procedure.is_below_bids() == is_below_bids)
+            .map(|procedure| procedure.output_dir.as_path())
+            .collect()
+    };
     let (path, is_source, dirs): (&Path, bool, Vec<&Path>) = match key {
         "dicom_root" => (
             &config.dicom_root,
@@ -40,19 +43,9 @@ pub(crate) fn root(site: &Site, key: &'static str, state: Option<&StateLook>) ->
         "bids_root" => (
             &config.bids_root,
             config.sessions == SessionSource::Bids,
-            procedures()
-                .filter(below_bids)
-                .map(|p| p.output_dir.as_path())
-                .collect(),
+            dirs(true),
         ),
-        _ => (
-            &config.derivatives_root,
-            false,
-            procedures()
-                .filter(|procedure| !below_bids(procedure))
-                .map(|p| p.output_dir.as_path())
-                .collect(),
-        ),
+        _ => (&config.derivatives_root, false, dirs(false)),
     };
     let stop = state.and_then(|look| {
         let stops = safety::roots::judge(config, &look.state, safety::roots::look);

@@ -1,13 +1,15 @@
-//! The JSON Schema of the configuration, for editors: made from the one list of keys.
+//! What is made of the list of keys: the JSON Schema for editors, and the tables of the documentation.
 //!
-//! It must never refuse what the program takes. What it cannot tell (a circle of dependencies, a variable
+//! The schema must never refuse what the program takes. What it cannot tell (a circle of dependencies, a variable
 //! that is not set, a regular expression that does not compile) is left to the program.
+
+use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::keys::{Fallback, Key, Kind, Section};
-use crate::model::procedure::Variable;
-use crate::model::state::{Reason, TaskStatus};
+use snbb_scheduler::config::keys::{Fallback, Key, Kind, Section};
+use snbb_scheduler::model::procedure::Variable;
+use snbb_scheduler::model::state::{Reason, TaskStatus};
 
 /// Makes the whole schema (draft 7, which all editors know).
 pub fn schema() -> Value {
@@ -325,4 +327,16 @@ fn any_of(forms: Vec<Value>) -> Value {
         }
     }
     json!({ "anyOf": flat })
+}
+
+/// Writes a section's table as Markdown.
+pub fn markdown(section: Section) -> String {
+    let mut table = String::from("| key | value | default | meaning |\n|---|---|---|---|\n");
+    for key in section.keys() {
+        let cell = |text: &str| text.replace('|', "\\|");
+        let default = key.default.words().unwrap_or_else(|| "none".to_owned());
+        let (kind, default, doc) = (cell(&key.kind.words()), cell(&default), cell(key.doc));
+        writeln!(table, "| `{}` | {kind} | {default} | {doc} |", key.name).unwrap();
+    }
+    table
 }
