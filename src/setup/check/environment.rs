@@ -41,7 +41,7 @@ pub fn judge(
             &config.derivatives_root,
         ),
     ] {
-        let name = variable.name();
+        let name = variable.as_str();
         if let Some(value) = env(name).filter(|value| Path::new(value) != root) {
             findings.push(Finding::warning(
                 TOPIC,
