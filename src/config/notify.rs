@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::files::root_of;
-use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Fields, Value};
 use crate::model::config::Config;
 use crate::model::config::notify::{NotifyConfig, Occasion};
 
 pub(super) fn read(top: &Fields<'_>) -> NotifyConfig {
-    let fields = top.below("notify", Section::Notify);
+    let fields = top.below("notify");
     let on = match fields.get("on") {
         Some(value) if value.one_or_more().is_empty() => {
             value.problem_with(

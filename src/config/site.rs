@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Context, Fields, Value};
 use super::{Overrides, cohort, files, log_patterns, notify, paths, steps, validate};
@@ -33,7 +32,7 @@ pub(super) fn read(
         .maybe("log_file", Value::path)
         .unwrap_or_else(|| state_file.with_file_name("scheduler_audit.jsonl"));
     let log_dir = top.maybe("slurm_log_dir", Value::path);
-    let safety = top.below("safety", Section::Safety);
+    let safety = top.below("safety");
     let config = Config {
         file: context.file.as_deref().map(Path::to_path_buf),
         dicom_root: path("dicom_root"),
@@ -187,7 +186,7 @@ fn pipeline(top: &Fields<'_>, overrides: &Overrides) -> Option<ProcedureDag> {
 }
 
 fn audit(top: &Fields<'_>, context: &Context<'_>, readable_by_all: bool) -> AuditConfig {
-    let fields = top.below("audit", Section::Audit);
+    let fields = top.below("audit");
     // A mistake here must not keep `run` from its work; whoever sends mail says what is wrong.
     let mail = fields.leniently();
     AuditConfig {

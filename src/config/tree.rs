@@ -190,12 +190,33 @@ fn position(line: usize, column: usize) -> Position {
     }
 }
 
+/// The entries of a mapping by their keys.
+#[derive(Default)]
+struct Unique {
+    entries: Vec<Entry>,
+    places: HashMap<String, usize>,
+}
+
+impl Unique {
+    /// Puts an entry in the place of an earlier one with its key, which is returned.
+    fn put(&mut self, entry: Entry) -> Option<Entry> {
+        let place = self.places.get(&entry.key).copied();
+        match place.and_then(|place| self.entries.get_mut(place)) {
+            Some(earlier) => Some(std::mem::replace(earlier, entry)),
+            None => {
+                self.places.insert(entry.key.clone(), self.entries.len());
+                self.entries.push(entry);
+                None
+            }
+        }
+    }
+}
+
 /// Applies merge keys and settles doubled ones: the last of equal keys counts, own keys win over
 /// merged ones, and of several merged mappings the first wins (PyYAML, `flatten_mapping`).
 fn settle(pairs: Vec<Pair>, tree: &mut Tree) -> Vec<Entry> {
     let mut merged: Vec<Entry> = Vec::new();
-    let mut own: Vec<Entry> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut own = Unique::default();
     for pair in pairs {
         let Pair { at, node, .. } = pair;
         let NodeValue::Scalar { text: key, plain } = &pair.key.value else {
@@ -212,44 +233,24 @@ fn settle(pairs: Vec<Pair>, tree: &mut Tree) -> Vec<Entry> {
             merge(&node, at, &mut merged, tree);
             continue;
         }
-        let entry = Entry {
-            key: key.clone(),
-            at,
-            node,
-        };
-        match places.get(key).and_then(|&place| own.get_mut(place)) {
-            Some(earlier) => {
-                let line = earlier.at.line;
-                tree.warnings.push(Remark {
-                    key: key.clone(),
-                    ..remark(
-                        at,
-                        format!("this key stands twice, the one of line {line} is not used"),
-                    )
-                });
-                *earlier = entry;
-            }
-            None => {
-                places.insert(key.clone(), own.len());
-                own.push(entry);
-            }
+        let key = key.clone();
+        if let Some(earlier) = own.put(Entry { key, at, node }) {
+            let line = earlier.at.line;
+            let message = format!("this key stands twice, the one of line {line} is not used");
+            tree.warnings.push(Remark {
+                key: earlier.key,
+                ..remark(at, message)
+            });
         }
     }
     if merged.is_empty() {
-        return own;
+        return own.entries;
     }
-    let mut all: Vec<Entry> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
-    for entry in merged.into_iter().chain(own) {
-        match places.get(&entry.key).and_then(|&place| all.get_mut(place)) {
-            Some(earlier) => *earlier = entry,
-            None => {
-                places.insert(entry.key.clone(), all.len());
-                all.push(entry);
-            }
-        }
+    let mut all = Unique::default();
+    for entry in merged.into_iter().chain(own.entries) {
+        all.put(entry);
     }
-    all
+    all.entries
 }
 
 /// Appends what a `<<` brings in, so that later entries win over earlier ones.

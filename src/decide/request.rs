@@ -196,7 +196,7 @@ fn environment(
 ) -> BTreeMap<String, String> {
     let path = |path: &Path| path.to_string_lossy().into_owned();
     // A procedure may see the data under other names, as in a container.
-    let seen = |variable: Variable, root: &Path| match procedure.env.get(variable.name()) {
+    let seen = |variable: Variable, root: &Path| match procedure.env.get(variable.as_str()) {
         Some(own) => PathBuf::from(own),
         None => root.to_owned(),
     };
@@ -226,7 +226,7 @@ fn environment(
                 }
             }
         };
-        env.insert(variable.name().to_owned(), value);
+        env.insert(variable.as_str().to_owned(), value);
     }
     env
 }

@@ -134,21 +134,6 @@ impl Kind {
         };
         words.to_owned()
     }
-
-    /// True if an empty text is as good as nothing.
-    pub fn is_single(self) -> bool {
-        !matches!(
-            self,
-            Self::List(_)
-                | Self::Mapping(_)
-                | Self::Environment
-                | Self::Procedures
-                | Self::Dependencies
-                | Self::LogPatterns
-                | Self::SbatchArgs
-                | Self::Reasons
-        )
-    }
 }
 
 /// The most that a number may be; none: as much as the program can count.

@@ -56,8 +56,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Opens a mapping below a key; it is empty if nothing is written there.
-    pub(crate) fn below(&self, name: &str, section: Section) -> Self {
+    /// Opens the mapping after a key; it is empty if nothing is written there.
+    pub(crate) fn below(&self, name: &str) -> Self {
+        let section = match self.section.key(name).map(|key| key.kind) {
+            Some(Kind::Mapping(section)) => section,
+            _ => self.section,
+        };
         let written = self.get(name).filter(|value| !value.is_null());
         written
             .and_then(|value| value.fields(section))

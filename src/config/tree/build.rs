@@ -169,57 +169,47 @@ fn explain(error: &ScanError, text: &str) -> Remark {
     let tab = text.lines().skip(before).take(2).position(has_tab);
     let info = error.info();
     let has = |words: &str| info.contains(words);
-    let quote_star = "a text that starts with '*' must be in quotes";
-    let (message, hint): (&str, Option<&str>) = if has("tab") && !has("quoted") && !has("expected")
-        || tab.is_some()
-    {
+    if has("tab") && !has("quoted") && !has("expected") || tab.is_some() {
         let line = before + 1 + tab.unwrap_or(0);
         return Remark {
             hint: Some("YAML is indented with spaces".to_owned()),
             ..remark(position(line, 1), "a tab stands in the indentation")
         };
-    } else if has("mapping values are not allowed") || has("illegal placement of ':'") {
-        (
-            "a ':' stands where no key can be",
-            Some("put the text in quotes if the colon belongs to it, or look at the indentation"),
-        )
-    } else if has("unknown anchor") {
-        ("an alias refers to no anchor before it", Some(quote_star))
-    } else if has("scanning an anchor or alias") {
-        ("this is neither an anchor nor an alias", Some(quote_star))
-    } else if has("quoted scalar") && has("end of stream") {
-        ("a quote is opened here and never closed", None)
-    } else if has("unknown escape character") {
-        (
-            "an unknown escape stands in a text with double quotes",
-            Some("backslashes are safe in single quotes"),
-        )
-    } else if has("expected ',' or ']'") {
-        ("a list that began with '[' goes wrong here", None)
-    } else if has("expected ',' or '}'") {
-        ("a mapping that began with '{' goes wrong here", None)
-    } else if has("invalid indentation") && !has("anchor") && !has("quoted") {
-        (
-            "a line inside of '[ ]' or '{ }' begins at the margin",
-            Some("put a blank before it"),
-        )
-    } else if has("block mapping, did not find expected key")
-        || has("did not find expected '-' indicator")
-        || has("invalid indentation for anchor")
-        || has("invalid indentation in quoted")
-    {
-        (
-            "this line does not fit those before it",
-            Some("look at its indentation and at the quotes before it"),
-        )
-    } else if has("simple key expect") {
-        ("a ':' is missing after the key before this", None)
-    } else {
-        let message = format!("not valid YAML: {info}");
-        return remark(at, message);
+    }
+    let known = SENTENCES
+        .iter()
+        .find(|(words, ..)| words.iter().all(|words| has(words)));
+    let Some((_, message, hint)) = known else {
+        return remark(at, format!("not valid YAML: {info}"));
     };
     Remark {
         hint: hint.map(str::to_owned),
-        ..remark(at, message)
+        ..remark(at, *message)
     }
 }
+
+const COLON: &str = "a ':' stands where no key can be";
+const COLON_HINT: &str =
+    "put the text in quotes if the colon belongs to it, or look at the indentation";
+const STAR: &str = "a text that starts with '*' must be in quotes";
+const LINE: &str = "this line does not fit those before it";
+const LINE_HINT: &str = "look at its indentation and at the quotes before it";
+
+/// Words of the parser, what they mean, and what to do.
+#[rustfmt::skip]
+const SENTENCES: [(&[&str], &str, Option<&str>); 14] = [
+    (&["mapping values are not allowed"], COLON, Some(COLON_HINT)),
+    (&["illegal placement of ':'"], COLON, Some(COLON_HINT)),
+    (&["unknown anchor"], "an alias refers to no anchor before it", Some(STAR)),
+    (&["scanning an anchor or alias"], "this is neither an anchor nor an alias", Some(STAR)),
+    (&["quoted scalar", "end of stream"], "a quote is opened here and never closed", None),
+    (&["unknown escape character"], "an unknown escape stands in a text with double quotes", Some("backslashes are safe in single quotes")),
+    (&["expected ',' or ']'"], "a list that began with '[' goes wrong here", None),
+    (&["expected ',' or '}'"], "a mapping that began with '{' goes wrong here", None),
+    (&["invalid indentation for anchor"], LINE, Some(LINE_HINT)),
+    (&["invalid indentation in quoted"], LINE, Some(LINE_HINT)),
+    (&["invalid indentation"], "a line inside of '[ ]' or '{ }' begins at the margin", Some("put a blank before it")),
+    (&["block mapping, did not find expected key"], LINE, Some(LINE_HINT)),
+    (&["did not find expected '-' indicator"], LINE, Some(LINE_HINT)),
+    (&["simple key expect"], "a ':' is missing after the key before this", None),
+];

@@ -1,47 +1,24 @@
 //! The variables that every job sees.
 
-/// A variable that is set for every job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Variable {
-    Subject,
-    Session,
-    Procedure,
-    Attempt,
-    /// Why the attempt before failed, if it did.
-    LastReason,
-    DicomPath,
-    BidsRoot,
-    DerivativesRoot,
-    OutputDir,
+use crate::base::words::words;
+
+words! {
+    /// A variable that is set for every job.
+    pub enum Variable {
+        Subject = "SNBB_SUBJECT",
+        Session = "SNBB_SESSION",
+        Procedure = "SNBB_PROCEDURE",
+        Attempt = "SNBB_ATTEMPT",
+        /// Why the attempt before failed, if it did.
+        LastReason = "SNBB_LAST_REASON",
+        DicomPath = "SNBB_DICOM_PATH",
+        BidsRoot = "SNBB_BIDS_ROOT",
+        DerivativesRoot = "SNBB_DERIVATIVES_ROOT",
+        OutputDir = "SNBB_OUTPUT_DIR",
+    }
 }
 
 impl Variable {
-    pub const ALL: [Self; 9] = [
-        Self::Subject,
-        Self::Session,
-        Self::Procedure,
-        Self::Attempt,
-        Self::LastReason,
-        Self::DicomPath,
-        Self::BidsRoot,
-        Self::DerivativesRoot,
-        Self::OutputDir,
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Subject => "SNBB_SUBJECT",
-            Self::Session => "SNBB_SESSION",
-            Self::Procedure => "SNBB_PROCEDURE",
-            Self::Attempt => "SNBB_ATTEMPT",
-            Self::LastReason => "SNBB_LAST_REASON",
-            Self::DicomPath => "SNBB_DICOM_PATH",
-            Self::BidsRoot => "SNBB_BIDS_ROOT",
-            Self::DerivativesRoot => "SNBB_DERIVATIVES_ROOT",
-            Self::OutputDir => "SNBB_OUTPUT_DIR",
-        }
-    }
-
     /// True if a procedure's `env` may set it: where the nodes see a root. The others say which task the job is, and
     /// where its outputs are looked for.
     const fn may_be_set(self) -> bool {
@@ -51,7 +28,7 @@ impl Variable {
     /// The names that a procedure's `env` may not set.
     pub fn reserved() -> Vec<&'static str> {
         let reserved = Self::ALL.iter().filter(|variable| !variable.may_be_set());
-        reserved.map(|variable| variable.name()).collect()
+        reserved.map(|variable| variable.as_str()).collect()
     }
 
     /// True if the value is the task's own; all others are equal within a job array.
@@ -72,7 +49,7 @@ impl Variable {
 pub fn may_differ(name: &str) -> bool {
     Variable::ALL
         .iter()
-        .any(|variable| variable.is_of_task() && variable.name() == name)
+        .any(|variable| variable.is_of_task() && variable.as_str() == name)
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub fn judge(config: &Config, env: &dyn Fn(&str) -> Option<String>, findings: &m
             &config.derivatives_root,
         ),
     ] {
-        let name = variable.name();
+        let name = variable.as_str();
         if let Some(value) = env(name).filter(|value| Path::new(value) != root) {
             let root = root.display();
             findings.about(TOPIC, name).warning(

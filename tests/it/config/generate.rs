@@ -65,7 +65,7 @@ fn property(key: &Key) -> Value {
     };
     let description = format!("{}{default}", key.doc);
     let value = match may_be_none(key) {
-        true if key.kind.is_single() => any_of(vec![form(key.kind), none()]),
+        true if is_single(key.kind) => any_of(vec![form(key.kind), none()]),
         true => any_of(vec![form(key.kind), json!({"type": "null"})]),
         false => form(key.kind),
     };
@@ -173,6 +173,21 @@ fn may_be_none(key: &Key) -> bool {
         (Kind::Procedures | Kind::List(Kind::Choice(_)), _) => false,
         _ => true,
     }
+}
+
+/// True if an empty text is as good as nothing.
+fn is_single(kind: Kind) -> bool {
+    !matches!(
+        kind,
+        Kind::List(_)
+            | Kind::Mapping(_)
+            | Kind::Environment
+            | Kind::Procedures
+            | Kind::Dependencies
+            | Kind::LogPatterns
+            | Kind::SbatchArgs
+            | Kind::Reasons
+    )
 }
 
 fn none() -> Value {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::Stat;
+use serde::Deserialize;
 use serde_yaml::Value;
 
 use super::rule::{Look, Outcome, Rule, Search};
@@ -18,13 +19,11 @@ use crate::gather::disk::listing::{Dir, Kind};
 use crate::gather::disk::reader::is_regular;
 use crate::model::bids::SessionLabel;
 
-/// Says why a QSIRecon workflow file tells no suffixes. "No suffix" is no error.
+/// Why a QSIRecon workflow file names no suffixes. "No suffix" is no error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     #[error("qsirecon_spec {} cannot be read: {error}", .path.display())]
     Unreadable { path: PathBuf, error: String },
-    #[error("qsirecon_spec {} is not YAML: {error}", .path.display())]
-    NotYaml { path: PathBuf, error: String },
     #[error("qsirecon_spec {}: {problem}", .path.display())]
     Shape { path: PathBuf, problem: String },
 }
@@ -36,79 +35,63 @@ impl SpecError {
             Self::Unreadable { .. } => {
                 "correct 'qsirecon_spec' in the configuration, or remove it to accept any workflow's report"
             }
-            Self::NotYaml { .. } | Self::Shape { .. } => {
+            Self::Shape { .. } => {
                 "'qsirecon_spec' names a QSIRecon workflow file: a mapping with a list 'nodes'"
             }
         }
     }
 }
 
-/// Reads the distinct `qsirecon_suffix` values of a workflow file, in their order.
-pub fn suffixes(file: &Path) -> Result<Vec<String>, SpecError> {
-    let path = || file.to_owned();
-    let text = read_regular(file).map_err(|error| SpecError::Unreadable {
-        path: path(),
-        error: words(&error),
-    })?;
-    let spec: Value = serde_yaml::from_slice(&text).map_err(|error| SpecError::NotYaml {
-        path: path(),
-        error: error.to_string(),
-    })?;
-    from_spec(&spec).map_err(|problem| SpecError::Shape {
-        path: path(),
-        problem,
-    })
+/// What matters of a workflow file.
+#[derive(Deserialize)]
+#[serde(expecting = "a mapping with a list 'nodes'")]
+struct Spec {
+    nodes: Option<Vec<SpecNode>>,
 }
 
-fn from_spec(spec: &Value) -> Result<Vec<String>, String> {
-    let Value::Mapping(spec) = spec else {
-        return Err(format!("it is {}, not a mapping", kind_of(spec)));
+#[derive(Deserialize)]
+#[serde(expecting = "a mapping")]
+struct SpecNode {
+    #[serde(default)]
+    qsirecon_suffix: Value,
+}
+
+/// Reads the distinct `qsirecon_suffix` values of a workflow file, in their order.
+pub fn suffixes(file: &Path) -> Result<Vec<String>, SpecError> {
+    let path = file.to_owned();
+    let text = match read_regular(file) {
+        Ok(text) => text,
+        Err(error) => {
+            let error = words(&error);
+            return Err(SpecError::Unreadable { path, error });
+        }
     };
-    let nodes = match spec.get("nodes") {
-        Some(Value::Sequence(nodes)) => nodes,
-        Some(other) => return Err(format!("'nodes' is {}, not a list", kind_of(other))),
-        None => return Err("it has no 'nodes'".to_owned()),
-    };
+    let spec = serde_yaml::from_slice(&text).map_err(|error| error.to_string());
+    spec.and_then(from_spec)
+        .map_err(|problem| SpecError::Shape { path, problem })
+}
+
+fn from_spec(spec: Spec) -> Result<Vec<String>, String> {
+    let nodes = spec.nodes.ok_or("it has no list 'nodes'")?;
     let mut suffixes = Vec::new();
-    for (index, node) in nodes.iter().enumerate() {
-        let number = index + 1;
-        let Value::Mapping(node) = node else {
-            return Err(format!("node {number} is {}, not a mapping", kind_of(node)));
-        };
-        let suffix = match node.get("qsirecon_suffix") {
-            None | Some(Value::Null) => continue,
-            Some(Value::String(text)) if text.is_empty() => continue,
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Number(number)) => number.to_string(),
-            Some(other) => {
-                return Err(format!(
-                    "'qsirecon_suffix' of node {number} is {}, not a text",
-                    kind_of(other)
-                ));
-            }
+    for (index, node) in nodes.into_iter().enumerate() {
+        let suffix = match node.qsirecon_suffix {
+            Value::Null => continue,
+            Value::String(text) => text,
+            Value::Number(number) => number.to_string(),
+            _ => "/".to_owned(),
         };
         if suffix.contains('/') {
             return Err(format!(
-                "'qsirecon_suffix' of node {number} is '{suffix}', which is no part of a directory's name"
+                "'qsirecon_suffix' of node {} is no part of a directory's name",
+                index + 1
             ));
         }
-        if !suffixes.contains(&suffix) {
+        if !suffix.is_empty() && !suffixes.contains(&suffix) {
             suffixes.push(suffix);
         }
     }
     Ok(suffixes)
-}
-
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "empty",
-        Value::Bool(_) => "a truth value",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Sequence(_) => "a list",
-        Value::Mapping(_) => "a mapping",
-        Value::Tagged(_) => "a tagged value",
-    }
 }
 
 /// Looks at the report of each workflow.
@@ -214,29 +197,28 @@ mod tests {
     #[test]
     fn a_spec_that_cannot_be_understood_is_an_error() {
         for (text, expected) in [
-            ("", "it is empty, not a mapping"),
-            ("- a\n", "it is a list, not a mapping"),
-            ("name: x\n", "it has no 'nodes'"),
-            ("nodes:\n", "'nodes' is empty, not a list"),
-            ("nodes: [a]\n", "node 1 is a text, not a mapping"),
+            ("", "nodes"),
+            ("- a\n", "expected a mapping with a list 'nodes'"),
+            ("name: x\n", "it has no list 'nodes'"),
+            ("nodes:\n", "it has no list 'nodes'"),
+            ("nodes: [a]\n", "nodes[0]: invalid type"),
             (
                 "nodes: [{qsirecon_suffix: [a]}]\n",
-                "'qsirecon_suffix' of node 1 is a list, not a text",
+                "'qsirecon_suffix' of node 1 is no part of a directory's name",
             ),
             (
-                "nodes: [{qsirecon_suffix: ../x}]\n",
-                "'qsirecon_suffix' of node 1 is '../x', which is no part of a directory's name",
+                "nodes: [{}, {qsirecon_suffix: ../x}]\n",
+                "'qsirecon_suffix' of node 2 is no part of a directory's name",
             ),
+            ("nodes: [\n", "line 2 column 1"),
         ] {
             match read_text(text) {
-                Err(SpecError::Shape { problem, .. }) => assert_eq!(problem, expected),
+                Err(SpecError::Shape { problem, .. }) => {
+                    assert!(problem.contains(expected), "{text:?}: {problem}");
+                }
                 other => panic!("{text:?}: {other:?}"),
             }
         }
-        assert!(matches!(
-            read_text("nodes: [\n"),
-            Err(SpecError::NotYaml { .. })
-        ));
         let error = suffixes(Path::new("/nonexistent/spec.yaml")).unwrap_err();
         assert_eq!(
             error.to_string(),
