@@ -3,10 +3,6 @@
 //! Rows and events of the subject go. In texts that tell of other subjects too (task lists of
 //! arrays, records of the local executor) letters of the label become `x`, so that nothing
 //! else in them moves. Doing it again goes on where a call was killed.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "lists the directories beside the state"
-)]
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,6 +33,9 @@ pub struct Held {
     /// Copies that repairs and killed calls have left. They may hold anything, so all of them go.
     pub copies: Vec<PathBuf>,
 }
+
+/// A file, its content, and its content without the subject's label.
+type Text = (PathBuf, Vec<u8>, Vec<u8>);
 
 impl Held {
     pub fn is_nothing(&self) -> bool {
@@ -109,8 +108,8 @@ impl Purge<'_> {
         Ok(held)
     }
 
-    /// The texts beside the state that name the subject: path, content, content without the name.
-    fn texts(&self, store: &Store) -> Result<Vec<(PathBuf, Vec<u8>, Vec<u8>)>, StateError> {
+    /// The texts beside the state that name the subject.
+    fn texts(&self, store: &Store) -> Result<Vec<Text>, StateError> {
         let paths = &store.paths;
         let mut files = vec![paths.calls.clone(), paths.control.clone()];
         files.extend(files_below(&paths.local));
