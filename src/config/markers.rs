@@ -3,7 +3,8 @@
 use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Fields, Value};
-use crate::model::procedure::marker::{CompletionRule, Marker, Pattern, Required};
+use crate::model::procedure::marker::{Base, CompletionRule, Count, Marker, Pattern, Required};
+use crate::model::procedure::template;
 
 /// Reads the rule of a procedure.
 pub(super) fn rule(procedure: &Fields<'_>) -> CompletionRule {
@@ -45,12 +46,32 @@ fn marker(value: &Value<'_>) -> Option<Marker> {
     let contains = fields.maybe("contains", Value::scalar);
     let not_contains = fields.maybe("not_contains", Value::scalar);
     let when = fields.maybe("when", self::pattern);
+    let base: Base = fields.or("base", Value::choice);
+    let min_count = fields.or("min_count", Value::whole);
+    let count = fields.maybe("count", Value::choice::<Count>);
+    if count.is_some() && when.is_none() {
+        value.problem_with(
+            "count: input counts what `when` matches, and there is no `when`",
+            "write the input files in `when`, such as 'func/*_bold.nii.gz'",
+        );
+    }
+    if let Some(pattern) = pattern.as_ref().filter(|_| base != Base::Task)
+        && !template::has_subject(pattern.as_str())
+    {
+        value.problem_with(
+            format!("{} is looked for in a directory of all subjects, and does not say whose file it is", quote(pattern.as_str())),
+            "write {subject} in it, such as '{subject}.html'",
+        );
+    }
     let usual = Marker::new(pattern?);
     Some(Marker {
         min_size: min_size.unwrap_or(usual.min_size),
         contains,
         not_contains,
         when,
+        base,
+        min_count,
+        count,
         ..usual
     })
 }

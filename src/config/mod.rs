@@ -13,6 +13,7 @@ pub(crate) mod log_patterns;
 mod markers;
 mod notify;
 pub(crate) mod paths;
+mod placeholders;
 pub mod problem;
 mod reader;
 mod rules;

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use super::keys::Section;
 use super::problem::quote;
 use super::reader::{Fields, Value};
-use super::{Overrides, markers, paths, rules, sbatch_args};
-use crate::model::procedure::{Check, Dependency, Procedure, Resources, Scope, Variable, options};
+use super::{Overrides, markers, paths, placeholders, rules, sbatch_args};
+use crate::model::procedure::{
+    Check, Dependency, Procedure, Resources, Scope, Variable, options, template,
+};
 use crate::model::state::Reason;
 
 /// Is a procedure together with where its parts stand in the file.
@@ -65,7 +67,8 @@ pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<
             }
         }
     }
-    let check = check(&fields, name.as_ref().map(|(name, _)| &**name), known_scope);
+    let known_name = name.as_ref().map(|(name, _)| &**name);
+    let check = check(&fields, known_name, output_dir.as_deref(), known_scope);
 
     let (name, name_value) = name?;
     let procedure = Procedure {
@@ -81,6 +84,7 @@ pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<
         output_grace,
         rules,
     };
+    placeholders::check(&fields, &procedure);
     Some(Step {
         procedure,
         name: name_value,
@@ -121,6 +125,11 @@ fn output_dir(value: &Value<'_>) -> Option<PathBuf> {
     }
     if path.components().any(|part| part == Component::ParentDir) {
         value.problem(format!("{shown} leaves derivatives_root by '..'"));
+        return None;
+    }
+    if let Some(brace) = template::stray_brace(&path.to_string_lossy()) {
+        let hint = "the placeholders are {subject} and {session}";
+        value.problem_with(format!("{shown} holds '{brace}'"), hint);
         return None;
     }
     let plain: PathBuf = path
@@ -198,8 +207,15 @@ fn depends_on<'a>(fields: &Fields<'a>) -> (Vec<Dependency>, Vec<DependencyPlace<
 
 /// Chooses the check, by name if none is given, and tells what does not go with it.
 /// `scope`: none if it is wrong already.
-fn check(fields: &Fields<'_>, name: Option<&str>, scope: Option<Scope>) -> Check {
-    let by_name = name.and_then(|name| name.parse().ok());
+fn check(
+    fields: &Fields<'_>,
+    name: Option<&str>,
+    dir: Option<&Path>,
+    scope: Option<Scope>,
+) -> Check {
+    // A place that is said outright is not where the checks by name would look.
+    let is_said = dir.is_some_and(|dir| template::has_any(&dir.to_string_lossy()));
+    let by_name = name.and_then(|name| name.parse().ok()).filter(|_| !is_said);
     let check = fields
         .maybe("check", Value::choice)
         .unwrap_or_else(|| by_name.unwrap_or_default());

@@ -225,7 +225,7 @@ fn options_of_the_site_stand_before_or_after_the_command() {
     let without_mark = |text: &str| text.replace(mark(text), "");
     assert_eq!(without_mark(&before), without_mark(&after));
     assert!(
-        before.contains("--mem=8G --cpus-per-task=3 --output=/x/a/"),
+        before.contains(" --mem=8G --cpus-per-task=3 ") && before.contains(" --output=/x/a/"),
         "{before}"
     );
 }

@@ -25,6 +25,7 @@ mod crash;
 mod doubt;
 mod elsewhere;
 mod errors;
+mod existing;
 mod expect;
 mod explain;
 mod fake_slurm;

@@ -109,7 +109,7 @@ pub const KEYS: &[Key] = &[
     key(LogPattern, "hint", Text, Nothing, "What to do about it"),
 
     key(Procedure, "name", Name, Required, "Unique; part of job names and log paths: letters, digits, `_`, `.`, `+`, `-`"),
-    key(Procedure, "output_dir", OutputDir, Required, "Below `derivatives_root`; `\"\"` is `bids_root` itself"),
+    key(Procedure, "output_dir", OutputDir, Required, "Below `derivatives_root`; `\"\"` is `bids_root` itself. The task's directory in it is `<subject>[/<session>]`, unless it says otherwise by `{subject}` and `{session}`"),
     key(Procedure, "script", Script, Required, "The job script: an absolute path, or looked for in `script_dir`, beside the configuration, on `PATH`"),
     key(Procedure, "scope", Choice(&Scope::WORDS), Is("session"), "Whether it runs once per session or once per subject"),
     key(Procedure, "depends_on", Dependencies, Nothing, "What must be complete first; an entry may be a mapping, see below"),
@@ -140,11 +140,14 @@ pub const KEYS: &[Key] = &[
     key(Dependency, "name", Scalar, Required, "The procedure that must be complete first"),
     key(Dependency, "sessions", Choice(&["all", "any", "same"]), Words("`same` per session, `all` per subject"), "Which sessions of a procedure per session are waited for: all of the subject, one of the subject, or the task's own (for `scope: session` only)"),
 
-    key(Marker, "glob", Pattern, Required, "A relative path; `*`, `?`, `[...]` within a name, `**` for any depth"),
+    key(Marker, "glob", Pattern, Required, "A relative path; `*`, `?`, `[...]` within a name, `**` for any depth, `{subject}` and `{session}` for the task's labels"),
     key(Marker, "min_size", Size, Words("1 with wildcards, 0 without"), "Smaller files do not count; more than the default asks for a file: no directory counts"),
     key(Marker, "contains", Scalar, Nothing, "Files without this text do not count"),
     key(Marker, "not_contains", Scalar, Nothing, "Files with this text do not count"),
     key(Marker, "when", Pattern, Nothing, "Below the session's `bids_root` directory; if nothing matches, the entry is not asked for"),
+    key(Marker, "base", Choice(&["task", "procedure", "derivatives", "bids"]), Is("task"), "Where `glob` begins: the task's output directory, the part of `output_dir` before its first placeholder, `derivatives_root`, or `bids_root`; all but `task` need `{subject}` in `glob`"),
+    key(Marker, "min_count", COUNT, Is("1"), "So many files must match and count"),
+    key(Marker, "count", Choice(&["input"]), Nothing, "`input`: as many files must match as `when` does, so that 2 of 3 runs are incomplete"),
 
     key(Retry, "on", Reasons, Required, "The reasons that are tried again, each with its rule (below) or nothing"),
     key(Retry, "max_attempts", whole(1, 1000), Is("3"), "Attempts in all, the first one included; `retry` on the command line counts anew"),

@@ -212,7 +212,8 @@ impl Observer for Collector {
         };
         finding.note = notes::note(subject, task, rule, outcome);
         if finding.state == FindingState::Missing {
-            finding.matches = std::mem::take(&mut self.misses);
+            finding.matches.append(&mut self.misses);
+            finding.matches.truncate(KEPT);
             if finding.matches.is_empty() {
                 finding.nearest = nearest(subject, task, rule, &finding.rule);
             }
@@ -257,7 +258,12 @@ fn nearest(
     let listings = &subject.listings;
     match rule {
         Rule::Anything => nearest::of_directory(listings, &task.output),
-        Rule::Marker(marker) => nearest::of(listings, &task.output, &marker.pattern),
+        Rule::Marker(marker) => {
+            let session = task.session.as_str();
+            let pattern = marker.pattern.filled(subject.subject.as_str(), session);
+            let base = subject.base(task, marker.base);
+            nearest::of(listings, base.as_deref().unwrap_or(&task.output), &pattern)
+        }
         Rule::Images(_) | Rule::Forbidden(_) => None,
         Rule::Run(_) | Rule::TimePoints { .. } | Rule::Report(_) => {
             let pattern = Pattern::parse(name).ok()?;

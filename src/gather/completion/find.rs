@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use crate::gather::disk::Unreadable;
-use crate::gather::disk::cached::Listings;
+use crate::gather::disk::cached::{Listings, SharedListings};
 use crate::gather::disk::listing::{Dir, Entry, Kind, Listing};
 use crate::gather::disk::reader::{Reader, is_directory};
 use crate::model::procedure::marker::{Component, Pattern};
@@ -25,8 +25,27 @@ pub fn find(
     pattern: &Pattern,
     visit: &mut Visit<'_>,
 ) -> Result<bool, Unreadable> {
+    find_in((listings, None), base, pattern, visit)
+}
+
+/// Does the same for a `base` that holds all subjects: it, and directories below it up to the first
+/// component with a label, are read once for all of them.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_in(
+    (listings, shared): (&Listings<'_>, Option<&SharedListings>),
+    base: &Path,
+    pattern: &Pattern,
+    visit: &mut Visit<'_>,
+) -> Result<bool, Unreadable> {
+    let own = pattern
+        .components()
+        .len()
+        .saturating_sub(pattern.shared_components());
     let mut search = Search {
         listings,
+        shared: shared.map(|shared| (shared, own)),
         directories_only: pattern.directories_only(),
         visit,
         error: None,
@@ -54,6 +73,8 @@ pub fn is_there(reader: &Reader, path: &Path, kind: Kind) -> Result<bool, Unread
 
 struct Search<'a, 'v> {
     listings: &'a Listings<'a>,
+    /// The listings of all subjects, and how many of the last components are of one.
+    shared: Option<(&'a SharedListings, usize)>,
     directories_only: bool,
     visit: &'a mut Visit<'v>,
     error: Option<Unreadable>,
@@ -66,14 +87,14 @@ impl Search<'_, '_> {
         };
         match first {
             Component::Literal(name) if !rest.is_empty() => self.below(&dir.join(name), rest),
-            Component::Literal(name) => self.over(dir, |search, listing| {
+            Component::Literal(name) => self.over(dir, components.len(), |search, listing| {
                 listing
                     .get(name.as_ref())
                     .is_some_and(|entry| search.show(dir, entry))
             }),
-            Component::Glob(glob) => self.over(dir, |search, listing| {
+            Component::Glob(glob) => self.over(dir, components.len(), |search, listing| {
                 listing
-                    .iter()
+                    .beginning_with(glob.prefix())
                     .filter(|entry| glob.matches(entry.name))
                     .any(|entry| {
                         if rest.is_empty() {
@@ -93,7 +114,7 @@ impl Search<'_, '_> {
         if !rest.is_empty() && self.below(dir, rest) {
             return true;
         }
-        self.over(dir, |search, listing| {
+        self.over(dir, all.len(), |search, listing| {
             let mut visible = listing
                 .iter()
                 .filter(|entry| !entry.name.as_encoded_bytes().starts_with(b"."));
@@ -104,8 +125,18 @@ impl Search<'_, '_> {
         })
     }
 
-    fn over(&mut self, dir: &Path, judge: impl FnOnce(&mut Self, &Listing) -> bool) -> bool {
-        match &*self.listings.get(dir) {
+    /// `left`: how many components of the pattern begin at `dir`.
+    fn over(
+        &mut self,
+        dir: &Path,
+        left: usize,
+        judge: impl FnOnce(&mut Self, &Listing) -> bool,
+    ) -> bool {
+        let listing = match self.shared {
+            Some((shared, own)) if left >= own => shared.get(self.listings.reader, dir),
+            _ => self.listings.get(dir),
+        };
+        match &*listing {
             Dir::There(listing) => judge(self, listing),
             Dir::Absent => false,
             Dir::Failed(unreadable) => {

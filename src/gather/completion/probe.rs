@@ -26,6 +26,7 @@ use crate::gather::disk::cached::{Listings, SharedListings};
 use crate::gather::disk::reader::Reader;
 use crate::model::bids::{SessionLabel, SubjectLabel};
 use crate::model::config::Config;
+use crate::model::procedure::marker::Base;
 use crate::model::procedure::{Check, OutputRoots, Procedure, ProcedureDag, ProcedureId};
 
 /// Answers questions about outputs for one pass. Make a new one for each pass: it remembers.
@@ -216,6 +217,11 @@ impl SubjectProbe<'_> {
     /// Returns the directory that holds the outputs of all subjects.
     pub(super) fn top(&self, task: &Task<'_>) -> PathBuf {
         self.probe.output_roots().top(task.procedure)
+    }
+
+    /// Returns the directory that a marker's pattern begins at, if it is not the task's own.
+    pub(super) fn base(&self, task: &Task<'_>, base: Base) -> Option<PathBuf> {
+        self.probe.output_roots().base(task.procedure, base)
     }
 
     pub(super) fn reader(&self) -> &Reader {

@@ -74,6 +74,20 @@ impl Listing {
         })
     }
 
+    /// The entries whose names begin so: in a directory with the results of all subjects, those of one.
+    pub fn beginning_with(&self, prefix: &str) -> impl Iterator<Item = Entry<'_>> {
+        let prefix = prefix.as_bytes();
+        let first = self
+            .slots
+            .partition_point(|slot| bytes(&self.names, slot) < prefix);
+        let rest = self.slots.get(first..).unwrap_or_default().iter();
+        rest.map(|slot| Entry {
+            name: OsStr::from_bytes(bytes(&self.names, slot)),
+            kind: slot.kind,
+        })
+        .take_while(move |entry| entry.name.as_bytes().starts_with(prefix))
+    }
+
     /// Finds an entry by its exact name.
     pub fn get(&self, name: &OsStr) -> Option<Entry<'_>> {
         let at = self

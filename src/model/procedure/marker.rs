@@ -1,9 +1,13 @@
 //! The rules of completion as plain values: patterns, markers, rules. Pure.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use globset::{GlobBuilder, GlobMatcher};
+
+use super::template;
+use crate::base::words::words;
 
 /// Says when a task's output directory holds a complete result.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -35,6 +39,36 @@ pub struct Marker {
     pub not_contains: Option<String>,
     /// Below the session's `bids_root` directory: if nothing matches this, the marker is excused.
     pub when: Option<Pattern>,
+    /// What the pattern is relative to.
+    pub base: Base,
+    /// So many matches must count, at least 1.
+    pub min_count: usize,
+    /// What else says how many.
+    pub count: Option<Count>,
+}
+
+words! {
+    /// What the matches of a marker are counted against.
+    pub enum Count {
+        /// The files of the input: what `when` matches.
+        Input = "input",
+    }
+}
+
+words! {
+    /// The directory that a marker's pattern begins at.
+    #[derive(Default)]
+    pub enum Base {
+        /// The task's own output directory.
+        #[default]
+        Task = "task",
+        /// The directory that holds the outputs of all subjects.
+        Procedure = "procedure",
+        /// `derivatives_root`.
+        Derivatives = "derivatives",
+        /// `bids_root`.
+        Bids = "bids",
+    }
 }
 
 /// Holds a relative path, of which each component may be a glob. Never absolute, never with `..`.
@@ -43,6 +77,8 @@ pub struct Pattern {
     text: String,
     components: Vec<Component>,
     directories_only: bool,
+    /// Place of the first component that holds a label of the task. Directories up to there hold all subjects.
+    first_own: Option<usize>,
 }
 
 impl PartialEq for Pattern {
@@ -66,12 +102,11 @@ pub enum Component {
 /// Matches single names. Letters outside ASCII count byte by byte for `?` and `[...]`.
 #[derive(Debug, Clone)]
 pub struct NameGlob {
-    matcher: GlobMatcher,
+    /// None: the glob is these two with one `*` between: nothing else needs a look.
+    matcher: Option<GlobMatcher>,
     /// What stands before the first and after the last wildcard: most names fail there cheaply.
     prefix: String,
     suffix: String,
-    /// The glob is these two with one `*` between: nothing else needs a look.
-    is_one_star: bool,
 }
 
 /// Says why a text is no pattern.
@@ -85,6 +120,8 @@ pub enum PatternError {
     Empty,
     #[error("'{0}': '**' stands for whole directories and cannot be glued to other text")]
     GluedDoubleStar(String),
+    #[error("'{0}' holds braces that are neither {{subject}} nor {{session}}")]
+    Brace(String),
     #[error("'{text}' is not a glob: {error}")]
     Glob { text: String, error: String },
 }
@@ -99,6 +136,9 @@ impl Marker {
             contains: None,
             not_contains: None,
             when: None,
+            base: Base::Task,
+            min_count: 1,
+            count: None,
         }
     }
 
@@ -117,6 +157,10 @@ impl Marker {
             size,
             text("holds", &self.contains),
             text("does not hold", &self.not_contains),
+            (self.min_count > 1).then(|| format!("{} of them at least", self.min_count)),
+            self.count
+                .map(|Count::Input| "as many as `when` matches".to_owned()),
+            (self.base != Base::Task).then(|| format!("below the {} directory", self.base)),
         ]
         .into_iter()
         .flatten()
@@ -124,20 +168,28 @@ impl Marker {
     }
 
     /// What tells this marker from another one.
-    pub fn parts(&self) -> [String; 4] {
+    pub fn parts(&self) -> Vec<String> {
         let Self {
             pattern,
             min_size,
             contains,
             not_contains,
             when,
+            base,
+            min_count,
+            count,
         } = self;
-        [
+        let mut parts = vec![
             pattern.as_str().to_owned(),
             min_size.to_string(),
             format!("{contains:?} {not_contains:?}"),
             format!("{:?}", when.as_ref().map(Pattern::as_str)),
-        ]
+        ];
+        // Rules of before these keys have the marks that they had.
+        if (*base, *min_count, *count) != (Base::Task, 1, None) {
+            parts.push(format!("{base} {min_count} {count:?}"));
+        }
+        parts
     }
 
     /// True if a size beyond the usual rule is asked for, which only a file can have.
@@ -147,17 +199,24 @@ impl Marker {
 }
 
 impl Pattern {
-    /// Reads a relative path with `*`, `?`, `[...]` and `**`. Braces and backslashes are ordinary
+    /// Reads a relative path with `*`, `?`, `[...]`, `**`, `{subject}` and `{session}`. Backslashes are ordinary
     /// letters, as in Python's pathlib. A `/` at the end: only directories match.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         if text.starts_with('/') {
             return Err(PatternError::Absolute(text.to_owned()));
         }
+        if template::stray_brace(text).is_some() {
+            return Err(PatternError::Brace(text.to_owned()));
+        }
         let mut components = Vec::new();
+        let mut first_own = None;
         for part in text
             .split('/')
             .filter(|part| !part.is_empty() && *part != ".")
         {
+            if template::has_any(part) {
+                first_own.get_or_insert(components.len());
+            }
             components.push(match part {
                 ".." => return Err(PatternError::Parent(text.to_owned())),
                 "**" if matches!(components.last(), Some(Component::AnyDepth)) => continue,
@@ -181,7 +240,28 @@ impl Pattern {
             text: text.to_owned(),
             components,
             directories_only: text.ends_with('/'),
+            first_own,
         })
+    }
+
+    /// The pattern of one task, with its labels in place of the placeholders.
+    pub fn filled(&self, subject: &str, session: &str) -> Cow<'_, Self> {
+        if self.first_own.is_none() {
+            return Cow::Borrowed(self);
+        }
+        // Labels hold no letter that means anything in a pattern.
+        match Self::parse(&template::fill(&self.text, subject, session)) {
+            Ok(filled) => Cow::Owned(Self {
+                first_own: self.first_own,
+                ..filled
+            }),
+            Err(_) => Cow::Borrowed(self),
+        }
+    }
+
+    /// How many of the first components are the same for all tasks.
+    pub fn shared_components(&self) -> usize {
+        self.first_own.unwrap_or(0)
     }
 
     pub fn as_str(&self) -> &str {
@@ -214,16 +294,27 @@ impl NameGlob {
         const WILD: [char; 4] = ['*', '?', '[', ']'];
         let prefix = part.split(WILD).next().unwrap_or_default();
         let suffix = part.rsplit(WILD).next().unwrap_or_default();
+        // One star between two texts needs no matcher, which is dear to make for each task.
+        let matcher = match part == format!("{prefix}*{suffix}") {
+            true => None,
+            false => Some(
+                GlobBuilder::new(&in_globset_words(part))
+                    .literal_separator(true)
+                    .backslash_escape(false)
+                    .build()?
+                    .compile_matcher(),
+            ),
+        };
         Ok(Self {
-            is_one_star: part == format!("{prefix}*{suffix}"),
-            matcher: GlobBuilder::new(&in_globset_words(part))
-                .literal_separator(true)
-                .backslash_escape(false)
-                .build()?
-                .compile_matcher(),
+            matcher,
             prefix: prefix.to_owned(),
             suffix: suffix.to_owned(),
         })
+    }
+
+    /// What each name that matches begins with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     /// True if the name matches. A leading dot is matched by a dot only.
@@ -232,10 +323,9 @@ impl NameGlob {
         bytes.starts_with(self.prefix.as_bytes())
             && bytes.ends_with(self.suffix.as_bytes())
             && (self.prefix.starts_with('.') || !bytes.starts_with(b"."))
-            && if self.is_one_star {
-                bytes.len() >= self.prefix.len() + self.suffix.len()
-            } else {
-                self.matcher.is_match(name)
+            && match &self.matcher {
+                None => bytes.len() >= self.prefix.len() + self.suffix.len(),
+                Some(matcher) => matcher.is_match(name),
             }
     }
 }
@@ -263,7 +353,7 @@ fn in_globset_words(part: &str) -> String {
             continue;
         }
         match c {
-            '{' | '}' | '[' => out.extend(['[', c, ']']),
+            '[' => out.push_str("[[]"),
             _ => out.push(c),
         }
         rest = &rest[c.len_utf8()..];
@@ -315,9 +405,6 @@ mod tests {
             ("[^a]*", "^1", true),
             ("[^a]*", "b1", false),
             ("[]]*", "]1", true),
-            ("[{]*", "{1", true),
-            ("{a,b}*", "{a,b}1", true),
-            ("{a,b}*", "a1", false),
             (r"\*x", r"\yx", true),
             (r"\*x", "*x", false),
             ("a[1*", "a[12", true),
@@ -338,6 +425,11 @@ mod tests {
             ("", PatternError::Empty),
             ("./", PatternError::Empty),
             ("**.html", PatternError::GluedDoubleStar("**.html".into())),
+            ("{a,b}*", PatternError::Brace("{a,b}*".into())),
+            (
+                "{subject}_{run}",
+                PatternError::Brace("{subject}_{run}".into()),
+            ),
         ] {
             assert_eq!(Pattern::parse(text).unwrap_err(), expected, "{text:?}");
         }

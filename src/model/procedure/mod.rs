@@ -6,6 +6,7 @@ pub mod options;
 pub mod place;
 pub mod resources;
 pub mod rules;
+pub mod template;
 pub(crate) mod testing;
 pub mod variable;
 
@@ -27,7 +28,7 @@ pub use variable::Variable;
 pub struct Procedure {
     /// Unique in a configuration; part of job names and log paths. Letters, digits, `_`, `-`, `.`, `+`.
     pub name: Arc<str>,
-    /// Below `derivatives_root`; empty: `bids_root` itself.
+    /// Below `derivatives_root`; empty: `bids_root` itself. May hold `{subject}` and `{session}`.
     pub output_dir: PathBuf,
     /// As written in the configuration; where it is looked for is the executor's business.
     pub script: String,

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Procedure, Scope};
+use super::marker::Base;
+use super::{Procedure, Scope, template};
 
 /// The roots that outputs lie below.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +16,19 @@ impl Procedure {
     /// True if its outputs lie in the BIDS dataset itself.
     pub fn is_below_bids(&self) -> bool {
         self.output_dir.as_os_str().is_empty()
+    }
+
+    /// True if its `output_dir` names subjects or sessions itself.
+    pub fn has_template(&self) -> bool {
+        self.output_dir.to_str().is_some_and(template::has_any)
+    }
+
+    /// The part of `output_dir` before its first placeholder: it holds the outputs of all subjects.
+    pub fn shared_dir(&self) -> PathBuf {
+        let parts = self.output_dir.components();
+        parts
+            .take_while(|part| !part.as_os_str().to_str().is_some_and(template::has_any))
+            .collect()
     }
 }
 
@@ -31,13 +45,32 @@ impl<'a> OutputRoots<'a> {
     pub fn top(self, procedure: &Procedure) -> PathBuf {
         match procedure.is_below_bids() {
             true => self.bids.to_owned(),
-            false => self.derivatives.join(&procedure.output_dir),
+            false => self.derivatives.join(procedure.shared_dir()),
+        }
+    }
+
+    /// Returns the directory that a marker's pattern begins at, if it is not the task's own.
+    pub fn base(self, procedure: &Procedure, base: Base) -> Option<PathBuf> {
+        match base {
+            Base::Task => None,
+            Base::Procedure => Some(self.top(procedure)),
+            Base::Derivatives => Some(self.derivatives.to_owned()),
+            Base::Bids => Some(self.bids.to_owned()),
         }
     }
 
     /// Returns where a task's outputs are expected.
     pub fn output(self, procedure: &Procedure, subject: &str, session: &str) -> PathBuf {
-        of_task(self.top(procedure), procedure, subject, session)
+        match procedure
+            .output_dir
+            .to_str()
+            .filter(|_| procedure.has_template())
+        {
+            Some(dir) => self
+                .derivatives
+                .join(&*template::fill(dir, subject, session)),
+            None => of_task(self.top(procedure), procedure, subject, session),
+        }
     }
 
     /// Returns the directory below `bids_root` that a task's input lies in.

@@ -278,9 +278,10 @@ fn one_of(words: &[&str]) -> Value {
 /// Accepts a relative pattern that does not leave its directory.
 fn glob() -> Value {
     let glued = "(?!.*[^/]\\*\\*)(?!.*\\*\\*[^/])";
+    let braces = "(?=([^{}]|\\{subject\\}|\\{session\\})*$)";
     json!({
         "type": ["string", "number", "boolean"],
-        "pattern": format!("^(?!/){NO_PARENT}{glued}(?=.*([^./]|[.]{{3}})).+$"),
+        "pattern": format!("^(?!/){NO_PARENT}{glued}{braces}(?=.*([^./]|[.]{{3}})).+$"),
         "maxLength": 1000,
     })
 }

@@ -402,4 +402,5 @@ const LEFT_TO_THE_PROGRAM: &[&str] = &[
     "does not end with '.prom'",
     "is absolute",
     "names a directory",
+    "is looked for in a directory of all subjects",
 ];

@@ -282,7 +282,7 @@ fn a_limit_on_processes_loses_nothing() {
             );
         }
     }
-    // So does a list of sessions, which polars reads.
+    // A list of sessions is read without further processes.
     study.write("sessions.csv", "UID,ScanID,dicom_path\n1,1,/dicom\n");
     let config = study.read("config.yaml");
     study.write(
@@ -291,11 +291,7 @@ fn a_limit_on_processes_loses_nothing() {
     );
     let output = as_user(&study, 3, &["run"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        said.contains("threads") && output.status.code().is_some_and(|code| code < 10),
-        "{:?} {said}",
-        output.status
-    );
+    assert!(output.status.success(), "{:?} {said}", output.status);
     study.write("config.yaml", &config);
     // A large state is no damaged one.
     many(&study);

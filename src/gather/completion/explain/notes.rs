@@ -20,6 +20,10 @@ pub(super) fn note(
             let input = subject.input(task);
             Some(format!("nothing matches '{when}' in {}", input.display()))
         }
+        (Ok(Outcome::Missing), Rule::Marker(marker)) => {
+            let needed = subject.needed(marker, task).ok()?;
+            (needed > 1).then(|| format!("{needed} are needed"))
+        }
         (Ok(Outcome::Missing), Rule::Images(_)) => {
             Some(format!("no T1w image below {}", subject.bids().display()))
         }

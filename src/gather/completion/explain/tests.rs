@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::*;
 use crate::gather::completion::{Completion, Completions as _};
 use crate::gather::disk::reader::spy;
-use crate::model::procedure::marker::Required;
+use crate::model::procedure::marker::{Count, Required};
 use crate::model::procedure::testing::procedure;
 use crate::model::procedure::{Check, Procedure};
 use crate::model::procedure::{ProcedureDag, Scope};
@@ -259,13 +259,17 @@ fn pattern() -> impl Strategy<Value = Pattern> {
 fn marker() -> impl Strategy<Value = Marker> {
     let text = |word: &'static str| prop::option::weighted(0.3, Just(word.to_owned()));
     let when = prop::option::weighted(0.3, pattern());
-    (pattern(), 0u64..3, text("done"), text("error"), when).prop_map(
-        |(pattern, min_size, contains, not_contains, when)| Marker {
-            pattern,
+    let texts = (text("done"), text("error"));
+    let count = (1usize..3, prop::option::weighted(0.3, Just(Count::Input)));
+    (pattern(), 0u64..3, texts, when, count).prop_map(
+        |(pattern, min_size, (contains, not_contains), when, (min_count, count))| Marker {
             min_size,
             contains,
             not_contains,
+            count: count.filter(|_| when.is_some()),
             when,
+            min_count,
+            ..Marker::new(pattern)
         },
     )
 }

@@ -7,9 +7,10 @@ use super::weigh::{Weight, weigh};
 use super::{SubjectProbe, Task, freesurfer, qsirecon};
 use crate::gather::completion::{Completion, find};
 use crate::gather::disk::Unreadable;
+use crate::gather::disk::cached::SharedListings;
 use crate::gather::disk::listing::{Dir, Kind};
 use crate::model::procedure::Check;
-use crate::model::procedure::marker::{Marker, Pattern, Required};
+use crate::model::procedure::marker::{Count, Marker, Pattern, Required};
 
 impl SubjectProbe<'_> {
     pub(crate) fn judge(&self, task: &Task<'_>, observer: &mut dyn Observer) -> Completion {
@@ -97,7 +98,8 @@ impl SubjectProbe<'_> {
                         false => Weight::CountsNot,
                     })
                 };
-                self.search(&task.output, pattern, rule, search, weigh)
+                let pattern = pattern.filled(self.subject.as_str(), task.session.as_str());
+                self.search((&task.output, None), &pattern, rule, search, weigh)
             }
             Rule::Images(None) => Ok(Outcome::Missing),
             Rule::Images(Some(unreadable)) => Err(unreadable.clone()),
@@ -137,18 +139,45 @@ impl SubjectProbe<'_> {
         task: &Task<'_>,
         rule: &Rule<'_>,
         marker: &Marker,
-        search: Search<'_>,
+        mut search: Search<'_>,
     ) -> Result<Outcome, Unreadable> {
         if self.is_excused(marker, task)? {
             return Ok(Outcome::Excused);
         }
+        search.wants(self.needed(marker, task)?);
         let weigh = |path: &Path, kind| weigh(self.reader(), marker, path, kind);
-        self.search(&task.output, &marker.pattern, rule, search, weigh)
+        let (subject, session) = (self.subject.as_str(), task.session.as_str());
+        let pattern = marker.pattern.filled(subject, session);
+        match self.base(task, marker.base) {
+            None => self.search((&task.output, None), &pattern, rule, search, weigh),
+            Some(base) => {
+                let shared = Some(&self.probe.shared);
+                self.search((&base, shared), &pattern, rule, search, weigh)
+            }
+        }
+    }
+
+    /// How many matches a marker asks for.
+    pub(crate) fn needed(&self, marker: &Marker, task: &Task<'_>) -> Result<usize, Unreadable> {
+        let mut inputs = 0;
+        if let Some(when) = marker
+            .when
+            .as_ref()
+            .filter(|_| marker.count == Some(Count::Input))
+        {
+            let when = when.filled(self.subject.as_str(), task.session.as_str());
+            let mut count = |path: &Path, kind| {
+                inputs += usize::from(find::is_there(self.reader(), path, kind)?);
+                Ok(false)
+            };
+            find::find(&self.listings, &self.input(task), &when, &mut count)?;
+        }
+        Ok(marker.min_count.max(inputs))
     }
 
     fn search(
         &self,
-        base: &Path,
+        (base, shared): (&Path, Option<&SharedListings>),
         pattern: &Pattern,
         rule: &Rule<'_>,
         mut search: Search<'_>,
@@ -163,7 +192,8 @@ impl SubjectProbe<'_> {
                 }
             })
         };
-        if let Err(unreadable) = find::find(&self.listings, base, pattern, &mut visit) {
+        let listings = (&self.listings, shared);
+        if let Err(unreadable) = find::find_in(listings, base, pattern, &mut visit) {
             search.unread(unreadable);
         }
         search.outcome()
@@ -177,7 +207,8 @@ impl SubjectProbe<'_> {
             return Ok(false);
         };
         let input = self.input(task);
-        if find::any(&self.listings, &input, when)? {
+        let when = when.filled(self.subject.as_str(), task.session.as_str());
+        if find::any(&self.listings, &input, &when)? {
             return Ok(false);
         }
         match &*self.listings.get(&input) {

@@ -82,7 +82,9 @@ pub(super) type Look<'l> = dyn FnMut(Rule<'_>) -> bool + 'l;
 pub(super) struct Search<'s> {
     observer: &'s mut dyn Observer,
     reader: &'s Reader,
-    found: bool,
+    /// How many matches are asked for, and how many there are.
+    wanted: usize,
+    found: usize,
     error: Option<Unreadable>,
 }
 
@@ -91,19 +93,25 @@ impl<'s> Search<'s> {
         Self {
             observer,
             reader,
-            found: false,
+            wanted: 1,
+            found: 0,
             error: None,
         }
     }
 
+    pub(super) fn wants(&mut self, wanted: usize) {
+        self.wanted = wanted;
+    }
+
     /// Notes a match that counts; true: the search is over.
     pub(super) fn matched(&mut self, path: &Path, stat: Option<&Stat>) -> bool {
-        self.found = true;
+        self.found += 1;
         let enough = self.observer.matched(self.reader, path, stat);
-        enough.unwrap_or_else(|unreadable| {
+        let enough = enough.unwrap_or_else(|unreadable| {
             self.unread(unreadable);
             false
-        })
+        });
+        enough && self.found >= self.wanted
     }
 
     pub(super) fn missed(&mut self, rule: &Rule<'_>, path: &Path) {
@@ -118,7 +126,7 @@ impl<'s> Search<'s> {
 
     pub(super) fn outcome(self) -> Result<Outcome, Unreadable> {
         match self.error {
-            _ if self.found => Ok(Outcome::Found),
+            _ if self.found >= self.wanted => Ok(Outcome::Found),
             Some(unreadable) => Err(unreadable),
             None => Ok(Outcome::Missing),
         }

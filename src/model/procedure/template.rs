@@ -1,0 +1,70 @@
+//! `{subject}` and `{session}` in paths of outputs. Pure.
+
+use std::borrow::Cow;
+
+const SUBJECT: &str = "{subject}";
+const SESSION: &str = "{session}";
+
+/// True if a text holds a placeholder.
+pub fn has_any(text: &str) -> bool {
+    text.contains(SUBJECT) || text.contains(SESSION)
+}
+
+pub fn has_subject(text: &str) -> bool {
+    text.contains(SUBJECT)
+}
+
+pub fn has_session(text: &str) -> bool {
+    text.contains(SESSION)
+}
+
+/// The first brace that belongs to no placeholder, with what follows it.
+pub fn stray_brace(text: &str) -> Option<String> {
+    let rest = text.replace(SUBJECT, "").replace(SESSION, "");
+    let at = rest.find(['{', '}'])?;
+    Some(rest.get(at..)?.chars().take(20).collect())
+}
+
+/// Puts labels into a text. A task without a session has neither `{session}` nor what ties it to the rest:
+/// `{subject}_{session}` and `{subject}/{session}` become `sub-01`.
+pub fn fill<'t>(text: &'t str, subject: &str, session: &str) -> Cow<'t, str> {
+    if !has_any(text) {
+        return Cow::Borrowed(text);
+    }
+    let mut filled = text.replace(SUBJECT, subject);
+    if session.is_empty() {
+        for tied in ["_{session}", "/{session}", "{session}_", "{session}/"] {
+            filled = filled.replace(tied, "");
+        }
+    }
+    Cow::Owned(filled.replace(SESSION, session))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_put_in_and_a_missing_session_leaves_no_trace() {
+        for (text, session, expected) in [
+            (
+                "freesurfer/{subject}_{session}",
+                "ses-1",
+                "freesurfer/sub-01_ses-1",
+            ),
+            ("freesurfer/{subject}_{session}", "", "freesurfer/sub-01"),
+            ("{subject}/{session}/anat", "", "sub-01/anat"),
+            ("{session}/{subject}", "", "sub-01"),
+            (
+                "{subject}_{session}_fmriprep-*.zip",
+                "",
+                "sub-01_fmriprep-*.zip",
+            ),
+            ("anat/*.json", "ses-1", "anat/*.json"),
+        ] {
+            assert_eq!(fill(text, "sub-01", session), expected);
+        }
+        assert_eq!(stray_brace("{subject}_{run}").as_deref(), Some("{run}"));
+        assert_eq!(stray_brace("{subject}/{session}"), None);
+    }
+}
