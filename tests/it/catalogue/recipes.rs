@@ -27,10 +27,11 @@ fn blocks(section: &str) -> Vec<Block<'_>> {
 }
 
 /// Lays down one line of a block of files.
-fn lay_down(line: &str, output: &Path, bids: &Path) {
-    let (base, rest) = match line.strip_prefix("bids: ") {
-        Some(rest) => (bids, rest),
-        None => (output, line),
+fn lay_down(line: &str, output: &Path, bids: &Path, derivatives: &Path) {
+    let (base, rest) = match line.split_once(": ") {
+        Some(("bids", rest)) => (bids, rest),
+        Some(("derivatives", rest)) => (derivatives, rest),
+        _ => (output, line),
     };
     let (path, what) = rest.split_once("  ").unwrap_or((rest, ""));
     let what = what.trim();
@@ -56,13 +57,17 @@ fn lay_down(line: &str, output: &Path, bids: &Path) {
 
 fn judged(settings: &str, files: &str) -> Completion {
     let dir = tempfile::tempdir().unwrap();
+    let place = match settings.contains("output_dir:") {
+        true => "",
+        false => "    output_dir: p\n",
+    };
     let settings: String = settings
         .lines()
         .map(|line| format!("    {line}\n"))
         .collect();
     let config = load(
         dir.path(),
-        &format!("  - name: p\n    output_dir: p\n    script: p.sh\n{settings}"),
+        &format!("  - name: p\n{place}    script: p.sh\n{settings}"),
     );
     assert!(config.warnings.is_empty(), "{:?}", config.warnings);
     let id = config.procedures.find("p").unwrap();
@@ -70,10 +75,11 @@ fn judged(settings: &str, files: &str) -> Completion {
         Scope::Session => ("sub-01/ses-01", SessionLabel::new("ses-01").unwrap()),
         Scope::Subject => ("sub-01", SessionLabel::none()),
     };
-    let output = dir.path().join("derivatives/p").join(part);
+    let derivatives = dir.path().join("derivatives");
+    let output = derivatives.join("p").join(part);
     let bids = dir.path().join("bids").join(part);
     for line in files.lines() {
-        lay_down(line, &output, &bids);
+        lay_down(line, &output, &bids, &derivatives);
     }
     let subject = SubjectLabel::new("sub-01").unwrap();
     let probe = Probe::new(&config).unwrap();
