@@ -2,6 +2,7 @@
 
 mod decisions;
 mod frames;
+mod graph;
 mod talk;
 mod values;
 

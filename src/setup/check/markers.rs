@@ -8,8 +8,8 @@ use crate::gather::completion::probe::Probe;
 use crate::gather::disk::listing::Dir;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::bids::SessionLabel;
-use crate::model::procedure::marker::{Component, Pattern, Required};
-use crate::model::procedure::{Check, Procedure, Scope};
+use crate::model::procedure::marker::{Base, Component, Pattern, Required};
+use crate::model::procedure::{Check, Procedure, Scope, template};
 use crate::model::state::{State, TaskKey};
 use crate::setup::place;
 
@@ -61,7 +61,9 @@ fn outputs(
     let Required::Markers(markers) = &procedure.completion.required else {
         return None;
     };
-    let always = markers.iter().filter(|marker| marker.when.is_none());
+    let always = markers
+        .iter()
+        .filter(|marker| marker.when.is_none() && marker.base == Base::Task);
     let patterns = always.map(|marker| &marker.pattern);
     let mut open: Vec<(&Pattern, &OsStr)> = patterns
         .filter_map(|pattern| Some((pattern, first_directory(pattern)?)))
@@ -111,7 +113,7 @@ fn outputs(
 /// Returns the first directory that a pattern names as it stands.
 fn first_directory(pattern: &Pattern) -> Option<&OsStr> {
     match pattern.components() {
-        [Component::Literal(name), _, ..] => Some(OsStr::new(name)),
+        [Component::Literal(name), _, ..] if !template::has_any(name) => Some(OsStr::new(name)),
         _ => None,
     }
 }
