@@ -5,7 +5,6 @@ use std::path::Path;
 use crate::base::shell;
 use crate::cli::output::Printer;
 use crate::model::config::Config;
-use crate::model::job::ExecutorKind;
 use crate::setup::init::error::shown;
 use crate::setup::init::{self, NewFile};
 use crate::setup::{catalogue, place};
@@ -58,9 +57,9 @@ pub fn next(dir: &Path, config: &Config, printer: &mut Printer) {
     printer.line(&command("snbb-scheduler", &["check"]));
     printer.line("# what would be submitted:");
     printer.line(&command("snbb-scheduler", &["run", "--dry-run"]));
-    printer.line(match config.executor {
-        ExecutorKind::Slurm => "# for `crontab -e` on the login node:",
-        ExecutorKind::Local => "# for `crontab -e` on this machine:",
+    printer.line(match config.executor.has_cluster() {
+        true => "# for `crontab -e` on the login node:",
+        false => "# for `crontab -e` on this machine:",
     });
     let log = shell::quote(&dir.join("cron.log").to_string_lossy());
     let line = format!("{} >> {log} 2>&1", command(for_cron, &["-q", "run"]));

@@ -105,11 +105,11 @@ fn rows(
     ])
 }
 
-/// What a job asks Slurm for; the local executor asks nobody.
+/// What a job asks the cluster for.
 fn resources(task: &Prepared, kind: ExecutorKind) -> String {
-    match kind {
-        ExecutorKind::Slurm => asks(&task.request.resources).join(" "),
-        ExecutorKind::Local => String::new(),
+    match kind.has_cluster() {
+        true => asks(&task.request.resources).join(" "),
+        false => String::new(),
     }
 }
 

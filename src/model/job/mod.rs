@@ -75,6 +75,14 @@ impl ExecutorKind {
     /// The submission ids of the local executor begin with this word, since a submission in doubt has no job id.
     const LOCAL_SUBMISSION: &str = "local-";
 
+    /// True if jobs run on a cluster, which is asked for what they need; on this machine they get what there is.
+    pub fn has_cluster(self) -> bool {
+        match self {
+            Self::Slurm => true,
+            Self::Local => false,
+        }
+    }
+
     /// Makes the submission id of this executor from digits.
     pub fn submission_id(self, digits: &str) -> String {
         match self {

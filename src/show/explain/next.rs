@@ -10,7 +10,6 @@ use crate::decide::request::Circumstances;
 use crate::executor::JobRequest;
 use crate::executor::script::header_of;
 use crate::gather::completion::explain::{Findings, Verdict};
-use crate::model::job::ExecutorKind;
 use crate::model::procedure::Resources;
 use crate::model::procedure::options::Arguments;
 use crate::model::state::TaskRow;
@@ -85,10 +84,9 @@ pub(super) fn of(
     Some(Next {
         attempt,
         array_tasks: array.map(|(_, tasks)| tasks.len()),
-        // Jobs on this machine get what there is.
-        asks: match view.config.executor {
-            ExecutorKind::Slurm => asks(&prepared.request.resources),
-            ExecutorKind::Local => Vec::new(),
+        asks: match view.config.executor.has_cluster() {
+            true => asks(&prepared.request.resources),
+            false => Vec::new(),
         },
         changes: prepared.notes.changes,
         reduced: prepared
