@@ -255,3 +255,44 @@ fn placeholders_that_cannot_be_meant_are_refused() {
         assert!(said.err.contains(part), "{text}: {}", said.err);
     }
 }
+
+/// The examples of `docs/adopting.md`.
+#[test]
+fn each_example_of_the_guide_is_complete_and_submits_nothing() {
+    let page = include_str!("../../docs/adopting.md");
+    let mut examples = 0;
+    for section in page.split("\n## ").skip(1) {
+        let blocks: Vec<(&str, &str)> = section
+            .split("```")
+            .skip(1)
+            .step_by(2)
+            .filter_map(|block| block.split_once('\n'))
+            .collect();
+        let [("yaml", settings), ("files", files)] = blocks[..] else {
+            assert!(blocks.is_empty(), "{section}");
+            continue;
+        };
+        let mut study = Study::new();
+        let slurm = FakeSlurm::new(&mut study);
+        let site = "state_file: state.parquet\nscript_dir: .\nsafety: {min_free: 0}\n";
+        study.write("config.yaml", &format!("{site}{settings}"));
+        for line in settings.lines() {
+            if let Some((_, script)) = line.split_once("script: ") {
+                study.script(script, "true");
+            }
+        }
+        for file in files.lines() {
+            study.write(file, "x");
+        }
+        let found = decisions(&study);
+        assert_eq!(count(&found, "complete"), found.len(), "{found:?}");
+        assert!(!found.is_empty());
+        study.ok(&["run"]);
+        assert_eq!(slurm.calls("sbatch"), 0, "{section}");
+        // The last file is what proves one of them.
+        fs::remove_file(study.at(files.lines().last().unwrap())).unwrap();
+        assert_eq!(count(&decisions(&study), "due"), 1, "{section}");
+        examples += 1;
+    }
+    assert_eq!(examples, 4);
+}
