@@ -3,6 +3,7 @@
 //! Looks at the data and at Slurm, asks for what is missing where there is somebody to ask, and writes all files or
 //! none. What the files say is made in [`crate::setup::init`].
 
+mod add;
 mod ask;
 mod gather;
 mod tell;
@@ -18,14 +19,14 @@ use crate::config::Overrides;
 use crate::config::load::interpret;
 use crate::model::config::Config;
 use crate::setup::init;
-use crate::setup::init::{NewFile, write};
+use crate::setup::init::write;
 
 pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     if args.list {
         tell::catalogue(printer);
         return Ok(Exit::Done);
     }
-    if let Some(file) = &global.config {
+    if let Some(file) = global.config.as_ref().filter(|_| args.add.is_none()) {
         let (file, config) = (file.display(), init::CONFIG);
         return Err(Failure::Usage {
             message: format!("init reads no configuration (--config {file}), it writes one"),
@@ -37,6 +38,9 @@ pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Ex
         source,
     })?;
     let dir = gather::absolute("DIR", &args.dir, &cwd)?;
+    if let Some(names) = &args.add {
+        return add::run((global, args), names, (&dir, &cwd), printer);
+    }
     if !args.dry_run {
         // Before any question is asked in vain.
         write::none_in_the_way(&[dir.join(init::CONFIG)])?;
@@ -62,7 +66,8 @@ pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Ex
     }
     .answers()?;
     let files = init::files(&answers, &dir)?;
-    let config = load(&files, &dir)?;
+    let text = files.first().map_or("", |file| &file.text);
+    let config = load(text, &dir.join(init::CONFIG), &dir)?;
     for warning in &config.warnings {
         printer.warning(warning);
     }
@@ -92,8 +97,14 @@ pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Ex
 }
 
 /// Reads what is to be written as every other command will: nothing is written that would not load.
-fn load(files: &[NewFile], dir: &Path) -> Result<Config, Failure> {
-    let text = files.first().map_or("", |file| &file.text).as_bytes();
-    let (file, none) = (dir.join(init::CONFIG), Overrides::default());
-    Ok(interpret(text, Some(&file), false, &sys::env, &none, dir)?)
+fn load(text: &str, file: &Path, dir: &Path) -> Result<Config, Failure> {
+    let none = Overrides::default();
+    Ok(interpret(
+        text.as_bytes(),
+        Some(file),
+        false,
+        &sys::env,
+        &none,
+        dir,
+    )?)
 }

@@ -3,6 +3,7 @@
 //! Pure but for two files: [`look`] sees what stands at the given roots, [`write`] puts files where none are. Asks
 //! nobody and knows no terminal: that is `cli/init`.
 
+pub mod add;
 pub mod choose;
 pub mod error;
 pub mod look;
@@ -26,7 +27,7 @@ use crate::setup::catalogue::App;
 pub const CONFIG: &str = "config.yaml";
 
 /// Where job scripts are, below the directory of a study.
-const SCRIPTS: &str = "scripts";
+pub const SCRIPTS: &str = "scripts";
 
 /// The JSON Schema beside the configuration, so that editors know its keys without a network.
 const SCHEMA: &str = ".snbb-schema.json";
@@ -108,7 +109,7 @@ pub fn files(answers: &Answers, dir: &Path) -> Result<Vec<NewFile>, InitError> {
         NewFile::plain(SCHEMA, schema),
     ];
     for app in apps {
-        files.extend(scripts(app, dir)?);
+        files.extend(scripts(app, dir, Path::new(SCRIPTS))?);
     }
     if answers.describes {
         let name = answers.bids_root.file_name().unwrap_or_default();
@@ -123,11 +124,14 @@ pub fn files(answers: &Answers, dir: &Path) -> Result<Vec<NewFile>, InitError> {
 }
 
 /// Returns an app's script and the files beside it, for a study in the directory `dir`. The script looks for them there.
-fn scripts(app: &App, dir: &Path) -> Result<Vec<NewFile>, InitError> {
+///
+/// # Errors
+/// A path that a script cannot hold.
+pub fn scripts(app: &App, dir: &Path, scripts: &Path) -> Result<Vec<NewFile>, InitError> {
     let mut text = app.script.to_owned();
     let mut files = Vec::new();
     for (name, content) in app.files() {
-        let path = Path::new(SCRIPTS).join(name);
+        let path = scripts.join(name);
         let place = dir.join(&path);
         let Some(place) = place.to_str() else {
             let why = "is not UTF-8, which a script must be";
@@ -136,7 +140,7 @@ fn scripts(app: &App, dir: &Path) -> Result<Vec<NewFile>, InitError> {
         text = text.replace(&format!("{SHARED}/{name}"), &shell::quote(place));
         files.push(NewFile::plain(path, *content));
     }
-    let script = NewFile::plain(Path::new(SCRIPTS).join(app.script_name()), text);
+    let script = NewFile::plain(scripts.join(app.script_name()), text);
     let script = NewFile {
         is_executable: true,
         ..script

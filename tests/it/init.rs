@@ -359,3 +359,35 @@ fn the_guide_works_as_written() {
         "{out}\n{err}"
     );
 }
+
+#[test]
+fn an_app_is_added_to_a_configuration_that_keeps_its_lines() {
+    let study = study();
+    let mine = "# Ours.\ndiscover: bids   # converted\nbids_root: bids\nderivatives_root: derivatives\n\
+                state_file: state.parquet\n\nprocedures:\n- name: mriqc   # first\n  output_dir: mriqc\n  \
+                script: mriqc.sh\n  completion_marker: x\n\n# Who is told.\nnotify: {email: no}\n";
+    study.write("config.yaml", mine);
+    let before = study.snapshot();
+    let said = study.call(&["init", "--add", "fmripep"]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("did you mean fmriprep?"), "{}", said.err);
+    assert_eq!(study.call(&["init", "--add", "mriqc"]).code, 2);
+    let would = study.ok(&["init", "--add", "fmriprep,xcp_d", "--dry-run"]);
+    assert_eq!(study.snapshot(), before);
+
+    study.ok(&["init", "--add", "fmriprep,xcp_d"]);
+    let now = study.read("config.yaml");
+    assert_eq!(would.out, now);
+    let (first, rest) = mine.split_once("\n# Who is told.").unwrap();
+    assert!(now.starts_with(first) && now.ends_with(rest), "{now}");
+    assert!(now.contains("depends_on: [fmriprep]"), "{now}");
+    for script in ["fmriprep.sh", "xcp_d.sh"] {
+        assert!(study.at("scripts").join(script).is_file(), "{script}");
+    }
+    // A script that is there is never replaced, and then nothing is changed.
+    study.write("scripts/qsiprep.sh", "mine");
+    let before = study.snapshot();
+    assert_eq!(study.call(&["init", "--add", "qsiprep"]).code, 1);
+    assert_eq!(study.snapshot(), before);
+    study.ok(&["manifest"]);
+}

@@ -38,6 +38,7 @@ state repair
 state repair --yes
 state path attempts
 init study --dicom-root /data/dicom --procedures fmriprep,mriqc
+init --add xcp_d study
 check
 check --cron
 completions bash

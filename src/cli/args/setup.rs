@@ -56,6 +56,9 @@ pub struct InitArgs {
     /// Print the configuration and name what would be written; write nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Add apps of the catalogue and their scripts to the configuration that is there, which keeps its lines
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with_all = ["procedures", "list", "yes"])]
+    pub add: Option<Vec<String>>,
     /// List the catalogue of procedures and leave
     #[arg(long)]
     pub list: bool,

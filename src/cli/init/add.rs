@@ -1,0 +1,117 @@
+//! `init --add APP`: an app of the catalogue for a study that there is.
+
+use std::path::{Path, PathBuf};
+
+use super::load;
+use crate::base::exit::Exit;
+use crate::base::{durable, sys};
+use crate::cli::args::{Global, InitArgs};
+use crate::cli::error::Failure;
+use crate::cli::output::Printer;
+use crate::config::Source;
+use crate::model::bids::near;
+use crate::setup::catalogue::{self, App};
+use crate::setup::init::{self, InitError, NewFile, add, write};
+
+pub fn run(
+    (global, args): (&Global, &InitArgs),
+    names: &[String],
+    (dir, cwd): (&Path, &Path),
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
+    // A directory that is named is meant; without one, the configuration of every other command.
+    let env = |name: &str| sys::env(name).filter(|_| dir == cwd);
+    let file = match Source::choose(global.config.clone(), &env) {
+        Source::File(file) => cwd.join(file),
+        Source::Defaults => dir.join(init::CONFIG),
+    };
+    let unread = |source| Failure::Read {
+        path: file.clone(),
+        source,
+    };
+    let before = durable::read(&file).map_err(unread)?;
+    let Some(before) = before else {
+        return Err(Failure::Usage {
+            message: format!("there is no configuration {} to add to", file.display()),
+            hint: "name it: snbb-scheduler --config FILE init --add APP; `init` writes a new one"
+                .to_owned(),
+        });
+    };
+    let mut text = String::from_utf8_lossy(&before).into_owned();
+    let dir = file.parent().unwrap_or(dir);
+    let config = load(&text, &file, dir)?;
+    let mut known: Vec<String> = config
+        .procedures
+        .iter()
+        .map(|(_, procedure)| procedure.name.to_string())
+        .collect();
+    let scripts_dir = config
+        .script_dir
+        .clone()
+        .unwrap_or_else(|| dir.join(init::SCRIPTS));
+    let mut files = Vec::new();
+    for name in names {
+        let app = app(name, &known)?;
+        known.push(name.clone());
+        let all: Vec<&str> = known.iter().map(String::as_str).collect();
+        text = add::with_entry(&text, &app.entry_for(&all))?;
+        files.extend(init::scripts(app, dir, &scripts_dir)?);
+    }
+    load(&text, &file, dir)?;
+    if args.dry_run {
+        printer.data(text.as_bytes());
+        tell(
+            ["would write", "would add to"],
+            &files,
+            &file,
+            names,
+            printer,
+        );
+        return Ok(Exit::Done);
+    }
+    write::write(&files, &[], dir)?;
+    if let Err(error) = durable::replace(&file, text.as_bytes(), Some(&before)) {
+        // A script that no procedure names does no harm, but would be in the way next time.
+        for new in &files {
+            let _ = std::fs::remove_file(&new.path);
+        }
+        return Err(Failure::State(
+            crate::store::state_file::StateError::from_replacement(&file, error),
+        ));
+    }
+    tell(["wrote", "added to"], &files, &file, names, printer);
+    printer.hint("read the new entry and its script, then: snbb-scheduler check");
+    Ok(Exit::Done)
+}
+
+fn app(name: &str, known: &[String]) -> Result<&'static App, Failure> {
+    let Some(app) = catalogue::app(name) else {
+        let all = catalogue::apps().iter().map(|app| app.name);
+        let meant = near::nearest(name, all).map(|meant| format!("did you mean {meant}? "));
+        let text = format!("'{name}' is not in the catalogue");
+        let hint = format!(
+            "{}`snbb-scheduler init --list` shows it",
+            meant.unwrap_or_default()
+        );
+        return Err(InitError::wrong("--add", text, hint).into());
+    };
+    if known.iter().any(|known| known == name) {
+        let text = format!("'{name}' is a procedure of the configuration already");
+        return Err(InitError::wrong("--add", text, "edit its entry; nothing was changed").into());
+    }
+    Ok(app)
+}
+
+fn tell(
+    [wrote, added]: [&str; 2],
+    files: &[NewFile],
+    file: &Path,
+    names: &[String],
+    printer: &mut Printer,
+) {
+    for new in files {
+        printer.talk(&format!("{wrote} {}", new.path.display()));
+    }
+    let (names, file) = (names.join(", "), PathBuf::from(file));
+    printer.talk(&format!("{added} {}: {names}", file.display()));
+}
