@@ -1,5 +1,7 @@
 //! Results that were there before this program: in the layouts of the apps, judged where they lie.
 
+#![expect(clippy::disallowed_methods, reason = "tests start programs")]
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;
