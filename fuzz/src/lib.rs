@@ -16,6 +16,7 @@ use snbb_scheduler::executor::slurm::parse::{Parsed, SEPARATOR};
 use snbb_scheduler::executor::slurm::sbatch_answer::judge;
 use snbb_scheduler::executor::{JobReport, Phase, Refusal, Submission};
 use snbb_scheduler::gather::sessions::discover::csv;
+use snbb_scheduler::model::bids::session::{Search, SessionSource};
 use snbb_scheduler::model::job::JobId;
 use snbb_scheduler::model::procedure::marker::{Component, Pattern};
 use snbb_scheduler::model::procedure::{MemSize, TimeLimit};
@@ -292,7 +293,15 @@ pub fn audit_log(data: &[u8]) {
 pub fn sessions_csv(data: &[u8]) {
     let file = scratch("sessions.csv");
     std::fs::write(&file, data).expect("it can be written");
-    match csv::read(&file, "UID", "ScanID") {
+    let search = Search {
+        source: &SessionSource::Dicom,
+        dicom_root: Path::new("/dicom"),
+        bids_root: Path::new("/bids"),
+        sessionless: false,
+        pad_ids: true,
+        threads: 1,
+    };
+    match csv::read(&search, &file, "UID", "ScanID") {
         Ok(found) => {
             let keys: Vec<_> = found
                 .sessions
@@ -303,22 +312,18 @@ pub fn sessions_csv(data: &[u8]) {
                 keys.windows(2).all(|pair| pair[0] < pair[1]),
                 "sorted, each once"
             );
-            // The labels are codes that are read as themselves.
+            // Labels are read as themselves.
             let again: String = keys
                 .iter()
-                .map(|(subject, session)| {
-                    let code = |label: &str| {
-                        label
-                            .split_once('-')
-                            .map_or("", |(_, code)| code)
-                            .to_owned()
-                    };
-                    format!("{},{},\n", code(subject.as_str()), code(session.as_str()))
-                })
+                .map(|(subject, session)| format!("{subject},{session},\n"))
                 .collect();
-            std::fs::write(&file, format!("UID,ScanID,dicom_path\n{again}"))
-                .expect("it can be written");
-            let again = csv::read(&file, "UID", "ScanID").expect("labels are codes");
+            let has_sessions = keys.iter().any(|(_, session)| !session.is_none());
+            let header = match has_sessions {
+                true => "UID,ScanID,dicom_path",
+                false => "participant_id,age,dicom_path",
+            };
+            std::fs::write(&file, format!("{header}\n{again}")).expect("it can be written");
+            let again = csv::read(&search, &file, "UID", "ScanID").expect("labels are ids");
             let found: Vec<_> = again
                 .sessions
                 .iter()

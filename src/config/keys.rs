@@ -144,7 +144,7 @@ mod tests {
                 "bids_root",
                 "'bids_root' is a key of the top of the file",
             ),
-            (Marker, "path", "the nearest known key is 'glob'"),
+            (Marker, "path", "the nearest known key is 'base'"),
             (Marker, "", "the nearest known key is 'glob'"),
         ] {
             assert_eq!(section.suggest(name).as_deref(), Some(expected), "{name}");

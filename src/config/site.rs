@@ -50,6 +50,7 @@ pub(super) fn read(
             min_free: safety.or("min_free", Value::size),
         },
         sessionless: top.or("sessionless", Value::flag),
+        pad_ids: top.or("pad_ids", Value::flag),
         executor: top.or("executor", Value::choice),
         script_dir: top.maybe("script_dir", Value::path),
         slurm: SlurmConfig {

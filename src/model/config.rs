@@ -33,6 +33,8 @@ pub struct Config {
     pub safety: SafetyConfig,
     /// Below `dicom_root`, a subject without `ses-*` is one session with the empty label.
     pub sessionless: bool,
+    /// Ids of a sessions file become labels of the Python program's widths.
+    pub pad_ids: bool,
     pub executor: ExecutorKind,
     pub script_dir: Option<PathBuf>,
     pub slurm: SlurmConfig,
@@ -165,6 +167,7 @@ impl Config {
             dicom_root: &self.dicom_root,
             bids_root: &self.bids_root,
             sessionless: self.sessionless,
+            pad_ids: self.pad_ids,
             threads: self.scan_threads,
         }
     }

@@ -1,5 +1,7 @@
 //! Results that were there before this program: in the layouts of the apps, judged where they lie.
 
+#![expect(clippy::disallowed_methods, reason = "tests start programs")]
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -256,6 +258,7 @@ fn placeholders_that_cannot_be_meant_are_refused() {
     }
 }
 
+<<<<<<< HEAD
 /// The examples of `docs/adopting.md`.
 #[test]
 fn each_example_of_the_guide_is_complete_and_submits_nothing() {
@@ -295,4 +298,55 @@ fn each_example_of_the_guide_is_complete_and_submits_nothing() {
         examples += 1;
     }
     assert_eq!(examples, 4);
+=======
+const NIPOPPY_MANIFEST: &str = "\
+participant_id\tvisit_id\tsession_id\tdatatype
+01\tBL\tBL\t['anat']
+01\tM06\t\t
+01\tM12\tM12\t['anat']
+02\tBL\tBL\t['anat','dwi']
+02\tM06\t\t
+02\tM12\tM12\t['anat','dwi']
+";
+
+/// The lists that come with a dataset of BIDS or nipoppy say which sessions there are.
+#[test]
+fn lists_of_bids_and_nipoppy_are_read_as_they_are() {
+    let mut study = Study::new();
+    let slurm = FakeSlurm::new(&mut study);
+    study.script("job.sh", "true");
+    let listed = |file: &str| {
+        study.configure(&format!(
+            "sessions_file: {file}\nsafety: {{min_free: 0}}\nprocedures:\n  \
+             - {{name: a, output_dir: a, script: job.sh, completion_marker: x}}\n"
+        ));
+    };
+    study.write(
+        "participants.tsv",
+        "participant_id\tage\tsex\nsub-01\t30\tn/a\nsub-02\tn/a\tF\n",
+    );
+    listed("participants.tsv");
+    study.scan(&["sub-01/ses-BL", "sub-02/ses-M12"]);
+    assert_eq!(decisions(&study), ["a sub-01 : due", "a sub-02 : due"]);
+
+    study.write("manifest.tsv", NIPOPPY_MANIFEST);
+    listed("manifest.tsv\npad_ids: no");
+    let said = study.ok(&["session-status"]);
+    assert!(!said.err.contains("left out"), "{}", said.err);
+    assert_eq!(
+        decisions(&study),
+        [
+            "a sub-01 ses-BL: due",
+            "a sub-01 ses-M12: no-dicom",
+            "a sub-02 ses-BL: no-dicom",
+            "a sub-02 ses-M12: due"
+        ]
+    );
+    study.ok(&["run"]);
+    assert_eq!(slurm.calls("sbatch"), 2);
+    let said = study.ok(&["explain", "sub-01", "ses-M12", "a"]);
+    let place = study.at("dicom/sub-01/ses-M12");
+    assert!(said.out.contains(place.to_str().unwrap()), "{}", said.out);
+    study.ok(&["check"]);
+>>>>>>> ids
 }

@@ -147,6 +147,7 @@ pub fn config(root: &Path) -> Config {
             min_free: 16 << 20,
         },
         sessionless: false,
+        pad_ids: true,
         executor: ExecutorKind::Local,
         script_dir: None,
         slurm: SlurmConfig {

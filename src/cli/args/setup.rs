@@ -14,7 +14,7 @@ pub struct InitArgs {
     /// Where DICOM files arrive, in `sub-*/ses-*` or `sub-*`
     #[arg(long, value_name = "DIR", help_heading = DATA)]
     pub dicom_root: Option<PathBuf>,
-    /// A CSV file that lists sessions and their DICOM directories, where those are named otherwise
+    /// A CSV or TSV file that lists sessions and their DICOM directories, where those are named otherwise
     #[arg(long, value_name = "FILE", help_heading = DATA)]
     pub sessions_file: Option<PathBuf>,
     /// The column of --sessions-file that holds the subject

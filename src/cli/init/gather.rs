@@ -39,7 +39,10 @@ const ENOUGH: usize = 10;
 const SOURCES: [(&str, &str); 3] = [
     ("dicom", "directories of DICOM files, sub-*/ses-* or sub-*"),
     ("bids", "a BIDS dataset that arrives converted"),
-    ("list", "a CSV file, for DICOM files in any other layout"),
+    (
+        "list",
+        "a CSV or TSV file, for DICOM files in any other layout",
+    ),
 ];
 
 /// Where sessions come from, where their DICOM files are, and what is known of them.
@@ -176,8 +179,9 @@ impl Gatherer<'_> {
             }
             "list" => {
                 let check = |file: &Path| look::list(file, subjects, sessions).map(drop);
-                let question =
-                    format!("CSV file with the columns {subjects}, {sessions} and dicom_path");
+                let question = format!(
+                    "CSV or TSV file with the columns {subjects}, {sessions} and dicom_path"
+                );
                 let file = self.ask_path("--sessions-file", &question, None, check)?;
                 self.list(file.unwrap_or_default(), None)
             }

@@ -1,4 +1,4 @@
-//! Discovery: which sessions exist, from directories or from a CSV file.
+//! Discovery: which sessions exist, from directories or from a CSV or TSV file.
 //!
 //! Looks at subject and session directories only, never into them. What cannot be read or has an
 //! odd name is reported and never ends the scan; only a root that cannot be read is an error.
@@ -99,6 +99,6 @@ pub fn discover_by(reader: &Reader, search: &Search<'_>) -> Result<Discovery, Di
             file,
             subject_col,
             session_col,
-        } => Ok(csv::read(file, subject_col, session_col)?),
+        } => Ok(csv::read(search, file, subject_col, session_col)?),
     }
 }

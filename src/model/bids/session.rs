@@ -33,7 +33,7 @@ pub enum SessionSource {
     Dicom,
     /// `sub-*[/ses-*]` below `bids_root` (`discover: bids`).
     Bids,
-    /// A CSV file (`sessions_file`).
+    /// A CSV or TSV file (`sessions_file`).
     Csv {
         file: PathBuf,
         subject_col: String,
@@ -49,6 +49,8 @@ pub struct Search<'a> {
     pub bids_root: &'a Path,
     /// Below `dicom_root`, a subject without `ses-*` is one session with the empty label.
     pub sessionless: bool,
+    /// Ids of a sessions file become labels of the Python program's widths.
+    pub pad_ids: bool,
     /// Threads that wait for the file system at the same time.
     pub threads: usize,
 }

@@ -188,7 +188,7 @@ pub fn bids(root: &Path, is_source: bool) -> Result<Data, InitError> {
     Ok(data)
 }
 
-/// Reads a CSV file of sessions.
+/// Reads a CSV or TSV file of sessions.
 ///
 /// # Errors
 /// It cannot be understood.

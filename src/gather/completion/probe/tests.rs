@@ -150,8 +150,6 @@ fn glob_facts() {
         ("?.txt", &["ab.txt"], false),
         ("[ab].txt", &["b.txt"], true),
         ("[!ab].txt", &["b.txt"], false),
-        ("{a,b}.txt", &["a.txt"], false),
-        ("{a,b}.txt", &["{a,b}.txt"], true),
         ("a[1].html", &["a[1].html"], false),
     ] {
         let study = Study::new(&[pattern]).put(files);

@@ -1,4 +1,4 @@
-//! Sessions from a CSV file: subject, session and DICOM path per row.
+//! Sessions from a CSV or TSV file: subject, session and DICOM path per row.
 //!
 //! All values are read as text: a number reading would make `00012` and `12` one subject without a
 //! word, and `1e3` another. The paths are used as they stand; the disk is not looked at.
@@ -12,12 +12,20 @@ use std::path::{Path, PathBuf};
 use crate::base::regular::{read_regular, words};
 use crate::gather::sessions::discover::Discovery;
 use crate::model::bids::labels::{LONGEST, have_room};
-use crate::model::bids::session::{Dicom, Session};
+use crate::model::bids::session::{Dicom, Search, Session};
 use crate::model::bids::{SessionLabel, SubjectLabel};
-use ids::{SESSION_WIDTH, SUBJECT_WIDTH, are_numbers, bare, value};
+use ids::{SESSION_WIDTH, SUBJECT_WIDTH, are_numbers, label, value};
 
 /// Column of the DICOM directories.
 const DICOM_COL: &str = "dicom_path";
+/// The defaults of `subject_col` and `session_col`, for which columns of BIDS may stand.
+const SUBJECT_COL: &str = "UID";
+const SESSION_COL: &str = "ScanID";
+/// Column of the subjects in `participants.tsv` of BIDS and in nipoppy's manifest.
+const PARTICIPANT_COL: &str = "participant_id";
+const SESSION_ID_COL: &str = "session_id";
+/// Column of the planned visits in nipoppy's manifest: one without imaging has no session.
+const VISIT_COL: &str = "visit_id";
 /// So many lines of a kind are shown in a message.
 const SHOWN: usize = 3;
 
@@ -35,57 +43,110 @@ pub struct CsvError {
 ///
 /// # Errors
 /// A file that cannot be read or is no table, lacks a column, or holds values that are no labels.
-pub fn read(file: &Path, subject_col: &str, session_col: &str) -> Result<Discovery, CsvError> {
+pub fn read(
+    search: &Search<'_>,
+    file: &Path,
+    subject_col: &str,
+    session_col: &str,
+) -> Result<Discovery, CsvError> {
     let bytes = read_regular(file).map_err(|error| CsvError {
         file: file.to_owned(),
         problem: format!(" cannot be read: {}", words(&error)),
         hint: "correct 'sessions_file' in the configuration".to_owned(),
     })?;
-    from_bytes(file, &bytes, subject_col, session_col)
+    from_bytes(search, file, &bytes, [subject_col, session_col])
 }
 
 fn from_bytes(
+    search: &Search<'_>,
     file: &Path,
     bytes: &[u8],
-    subject_col: &str,
-    session_col: &str,
+    cols: [&str; 2],
 ) -> Result<Discovery, CsvError> {
     let failed = |(problem, hint): (String, &str)| CsvError {
         file: file.to_owned(),
         problem,
         hint: hint.to_owned(),
     };
-    let table = lines::read(bytes).map_err(failed)?;
-    let wanted = [subject_col, session_col, DICOM_COL];
-    let places = wanted.map(|wanted| table.header.iter().position(|name| name == wanted));
-    let [Some(subject), Some(session), Some(dicom)] = places else {
-        let missing = wanted
-            .iter()
-            .zip(places)
-            .filter(|(_, place)| place.is_none());
-        return Err(failed((
-            format!(
-                " has no column {} (found: {})",
-                quoted(missing.map(|(name, _)| *name)),
-                quoted(table.header.iter().map(String::as_str))
-            ),
-            "columns are separated by commas; 'subject_col' and 'session_col' of the configuration name two of them",
-        )));
-    };
-    let values = |column: usize| {
+    let is_tsv = file.extension().is_some_and(|end| end == "tsv");
+    let table = lines::read(bytes, is_tsv).map_err(failed)?;
+    let columns = Columns::find(&table.header, cols).map_err(failed)?;
+    let values = |column: Option<usize>| {
         let records = table.records.iter();
-        records.map(move |(_, values)| values.get(column).map_or("", String::as_str))
+        records.map(move |(_, values)| {
+            let value = column.and_then(|column| values.get(column));
+            value.map_or("", String::as_str)
+        })
     };
+    let (subjects, sessions) = (|| values(Some(columns.subject)), || values(columns.session));
+    let padding = |width, is_number| search.pad_ids.then_some((width, is_number));
     let mut rows = Rows {
-        subjects_are_numbers: are_numbers(values(subject)),
-        sessions_are_numbers: are_numbers(values(session)),
+        subject_padding: padding(SUBJECT_WIDTH, are_numbers(subjects())),
+        session_padding: padding(SESSION_WIDTH, are_numbers(sessions())),
+        has_plans: columns.has_plans,
         ..Rows::default()
     };
-    let ids = values(subject).zip(values(session)).zip(values(dicom));
+    let ids = subjects().zip(sessions()).zip(values(columns.dicom));
     for (((subject, session), dicom), (line, _)) in ids.zip(&table.records) {
+        let session = columns.session.map(|_| session);
         rows.add(*line, subject, session, dicom);
     }
-    rows.finish(file)
+    let root = columns.dicom.is_none().then_some(search.dicom_root);
+    rows.finish(file, root)
+}
+
+/// The columns that count.
+struct Columns {
+    subject: usize,
+    /// None: the file lists subjects, each of which is one session without label.
+    session: Option<usize>,
+    /// None: DICOM directories lie below `dicom_root`.
+    dicom: Option<usize>,
+    /// A row without session is a visit that is planned.
+    has_plans: bool,
+}
+
+impl Columns {
+    /// Columns of BIDS stand for the defaults only: one that the configuration names otherwise has to be there.
+    fn find(
+        header: &[String],
+        [subject_col, session_col]: [&str; 2],
+    ) -> Result<Self, (String, &'static str)> {
+        let place = |wanted: &str| header.iter().position(|name| name == wanted);
+        let is_missing = |wanted: &&str| place(wanted).is_none();
+        let may_be_other = |wanted, default| wanted == default && is_missing(&wanted);
+        let subject_col = match may_be_other(subject_col, SUBJECT_COL) {
+            true if !is_missing(&PARTICIPANT_COL) => PARTICIPANT_COL,
+            _ => subject_col,
+        };
+        let is_bids = subject_col == PARTICIPANT_COL;
+        let session_col = match is_bids && may_be_other(session_col, SESSION_COL) {
+            true => [SESSION_ID_COL, VISIT_COL]
+                .into_iter()
+                .find(|name| !is_missing(name)),
+            false => Some(session_col),
+        };
+        let dicom_col = Some(DICOM_COL).filter(|name| !is_bids || !is_missing(name));
+        let wanted = [Some(subject_col), session_col, dicom_col];
+        let mut missing = wanted.into_iter().flatten().filter(is_missing).peekable();
+        match (place(subject_col), missing.peek().is_none()) {
+            (Some(subject), true) => Ok(Self {
+                subject,
+                session: session_col.and_then(place),
+                dicom: dicom_col.and_then(place),
+                has_plans: session_col == Some(SESSION_ID_COL) && !is_missing(&VISIT_COL),
+            }),
+            _ => Err((
+                format!(
+                    " has no column {} (found: {})",
+                    quoted(missing),
+                    quoted(header.iter().map(String::as_str))
+                ),
+                "columns are separated by commas, in a .tsv file by tabs; 'subject_col' and 'session_col' of the \
+                 configuration name two of them",
+            )),
+        }
+    }
 }
 
 /// An id as it is written in the file, and where.
@@ -98,8 +159,10 @@ struct Written<'a> {
 /// Collects rows into sessions and things to report.
 #[derive(Default)]
 struct Rows<'a> {
-    subjects_are_numbers: bool,
-    sessions_are_numbers: bool,
+    /// Digits of a label and whether the column is one of numbers, unless ids are used as they are.
+    subject_padding: Option<(usize, bool)>,
+    session_padding: Option<(usize, bool)>,
+    has_plans: bool,
     /// Each with the id and the path of its first row.
     sessions: BTreeMap<(SubjectLabel, SessionLabel), (Written<'a>, Option<&'a str>)>,
     subjects: BTreeMap<SubjectLabel, Written<'a>>,
@@ -107,21 +170,22 @@ struct Rows<'a> {
     without_id: Vec<usize>,
     other_ids: Vec<String>,
     other_paths: Vec<String>,
-    /// Ids that carry a prefix, which becomes a part of the label.
-    prefixed: Vec<String>,
 }
 
 impl<'a> Rows<'a> {
-    fn add(&mut self, line: usize, subject: &'a str, session: &'a str, dicom: &'a str) {
-        let (Some(subject_id), Some(session_id)) = (value(subject), value(session)) else {
-            self.without_id.push(line);
+    fn add(&mut self, line: usize, subject: &'a str, session: Option<&'a str>, dicom: &'a str) {
+        let is_planned = self.has_plans && value(subject).is_some();
+        let ids = (value(subject), session.map_or(Some(""), value));
+        let (Some(subject_id), Some(session_id)) = ids else {
+            self.without_id.extend((!is_planned).then_some(line));
             return;
         };
-        let subject = bare(subject_id, self.subjects_are_numbers);
-        let session = bare(session_id, self.sessions_are_numbers);
-        let subject = format!("{}{subject:0>SUBJECT_WIDTH$}", SubjectLabel::PREFIX);
-        let session = format!("{}{session:0>SESSION_WIDTH$}", SessionLabel::PREFIX);
-        let (subject, session) = (SubjectLabel::new(&subject), SessionLabel::new(&session));
+        let subject = label(subject_id, SubjectLabel::PREFIX, self.subject_padding);
+        let subject = SubjectLabel::new(&subject);
+        let session = match session_id {
+            "" => Ok(SessionLabel::none()),
+            id => SessionLabel::new(&label(id, SessionLabel::PREFIX, self.session_padding)),
+        };
         let (subject, session) = match (subject, session) {
             (Ok(subject), Ok(session)) => (subject, session),
             (subject, session) => {
@@ -145,15 +209,6 @@ impl<'a> Rows<'a> {
             self.problems
                 .push(format!("line {line}: {DICOM_COL} holds a NUL"));
             return;
-        }
-        for (id, label, prefix) in [
-            (subject_id, subject.as_str(), SubjectLabel::PREFIX),
-            (session_id, session.as_str(), SessionLabel::PREFIX),
-        ] {
-            if id.starts_with(prefix) {
-                self.prefixed
-                    .push(format!("'{id}' is {label} (line {line})"));
-            }
         }
         let text = subject_id;
         let first = self.subjects.entry(subject.clone());
@@ -183,14 +238,15 @@ impl<'a> Rows<'a> {
         }
     }
 
-    fn finish(self, file: &Path) -> Result<Discovery, CsvError> {
+    /// Without a column of paths there is a root below which the directories are.
+    fn finish(self, file: &Path, root: Option<&Path>) -> Result<Discovery, CsvError> {
         if !self.problems.is_empty() {
             return Err(CsvError {
                 file: file.to_owned(),
                 problem: format!(": {}", first(&self.problems, "; ")),
                 hint: format!(
-                    "labels are letters, digits and '+' (blanks, '-' and '_' are removed), at most {LONGEST} for \
-                     subject and session together"
+                    "labels are letters, digits and '+' (blanks, '-' and '_' are removed unless the id has a \
+                     prefix or with 'pad_ids: no'), at most {LONGEST} for subject and session together"
                 ),
             });
         }
@@ -208,12 +264,6 @@ impl<'a> Rows<'a> {
             format!("line {}", first(&self.without_id, ", ")),
         );
         note(
-            self.prefixed.len(),
-            "id has a prefix already, which became a part of the label",
-            "ids have a prefix already, which became a part of the label",
-            first(&self.prefixed, "; "),
-        );
-        note(
             self.other_ids.len(),
             "id is written in two ways",
             "ids are written in two ways",
@@ -229,9 +279,14 @@ impl<'a> Rows<'a> {
         Ok(Discovery {
             sessions: sessions
                 .map(|((subject, session), (_, dicom))| Session {
+                    dicom: match (root.map(|root| root.join(&subject)), dicom) {
+                        (Some(path), _) if session.is_none() => Dicom::At(path.into()),
+                        (Some(path), _) => Dicom::At(path.join(&session).into()),
+                        (None, Some(path)) => Dicom::At(Path::new(path).into()),
+                        (None, None) => Dicom::Missing,
+                    },
                     subject,
                     session,
-                    dicom: dicom.map_or(Dicom::Missing, |path| Dicom::At(Path::new(path).into())),
                 })
                 .collect(),
             notes,

@@ -1,6 +1,6 @@
 //! From an id as it is written to what a label is made of, as the Python program did it.
 
-/// Digits of a subject's and of a session's label.
+/// Digits of a subject's and of a session's label, where ids are padded.
 pub(super) const SUBJECT_WIDTH: usize = 4;
 pub(super) const SESSION_WIDTH: usize = 12;
 
@@ -30,9 +30,18 @@ fn whole_number(id: &str) -> Option<&str> {
     (is_number(whole) && fraction.bytes().all(|b| b == b'0')).then_some(whole)
 }
 
+/// Returns the label of an id, which may be none. What has its prefix is a label already.
+pub(super) fn label(id: &str, prefix: &str, padding: Option<(usize, bool)>) -> String {
+    match padding {
+        _ if id.starts_with(prefix) => id.to_owned(),
+        Some((width, is_number)) => format!("{prefix}{:0>width$}", bare(id, is_number)),
+        None => format!("{prefix}{id}"),
+    }
+}
+
 /// Returns an id without what no label holds: blanks, `-` and `_`. A number loses its leading zeros; in a column of
 /// texts they are part of the id.
-pub(super) fn bare(id: &str, is_number: bool) -> String {
+fn bare(id: &str, is_number: bool) -> String {
     match whole_number(id).filter(|_| is_number) {
         Some(whole) => whole.trim_start_matches('0').to_owned(),
         None => id

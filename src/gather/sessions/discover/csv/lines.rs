@@ -1,4 +1,4 @@
-//! The lines of a CSV file: where each record begins, and its values.
+//! The lines of a CSV or TSV file: where each record begins, and its values.
 
 /// The columns and records of a file.
 pub(super) struct Table {
@@ -11,18 +11,21 @@ pub(super) struct Table {
 type Problem = (String, &'static str);
 
 const QUOTING: &str = "values with commas, quotation marks or line ends stand in \"...\"";
+const NO_QUOTING: &str =
+    "tabs separate the values of a .tsv file; no value holds one, also not in \"...\"";
 
 /// Tells records apart as pandas does: blank lines are skipped, a mark of byte order is ignored,
-/// values that lack at the end are empty.
-pub(super) fn read(bytes: &[u8]) -> Result<Table, Problem> {
+/// values that lack at the end are empty. Tabs separate the values of a TSV file, without any quoting (BIDS).
+pub(super) fn read(bytes: &[u8], is_tsv: bool) -> Result<Table, Problem> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let line = 1 + line_ends(bytes.get(..error.valid_up_to()).unwrap_or_default());
-        let hint = "save the file as CSV in UTF-8";
+        let hint = "save the file as CSV or TSV in UTF-8";
         (format!(", line {line}: not UTF-8"), hint)
     })?;
     let mut scanner = Scanner {
         rest: text.strip_prefix('\u{feff}').unwrap_or(text),
         line: 1,
+        is_tsv,
     };
     let Some((_, header)) = scanner.record()? else {
         let hint = "the first line names the columns; a file with that line alone has no sessions";
@@ -41,7 +44,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<Table, Problem> {
             values.pop();
         }
         if values.len() > expected {
-            return wrong_count(line, values.len(), QUOTING);
+            let hint = if is_tsv { NO_QUOTING } else { QUOTING };
+            return wrong_count(line, values.len(), hint);
         }
         records.push((line, values));
     }
@@ -66,17 +70,19 @@ fn line_ends(bytes: &[u8]) -> usize {
 struct Scanner<'a> {
     rest: &'a str,
     line: usize,
+    is_tsv: bool,
 }
 
 impl Scanner<'_> {
     /// Returns the next record that is not blank, with its first line; none at the end.
     fn record(&mut self) -> Result<Option<(usize, Vec<String>)>, Problem> {
+        let separator = if self.is_tsv { "\t" } else { "," };
         while !self.rest.is_empty() {
             let line = self.line;
             let mut values = Vec::new();
             loop {
-                values.push(self.value()?);
-                if !self.skip(",") {
+                values.push(self.value(separator)?);
+                if !self.skip(separator) {
                     break;
                 }
             }
@@ -90,9 +96,9 @@ impl Scanner<'_> {
         Ok(None)
     }
 
-    fn value(&mut self) -> Result<String, Problem> {
+    fn value(&mut self, separator: &str) -> Result<String, Problem> {
         let mut value = String::new();
-        if self.skip("\"") {
+        if !self.is_tsv && self.skip("\"") {
             let opened = self.line;
             loop {
                 let end = self.rest.find('"').ok_or_else(|| {
@@ -108,7 +114,9 @@ impl Scanner<'_> {
             }
         }
         // Also text after a closing mark belongs to the value.
-        let end = self.rest.find([',', '\n', '\r']);
+        let end = self
+            .rest
+            .find(|c| separator.contains(c) || matches!(c, '\n' | '\r'));
         self.take(end.unwrap_or(self.rest.len()), &mut value);
         Ok(value)
     }

@@ -1,11 +1,30 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::model::bids::session::SessionSource;
+
+mod bids;
 
 const FILE: &str = "s.csv";
 
+fn search(pad_ids: bool) -> Search<'static> {
+    Search {
+        source: &SessionSource::Dicom,
+        dicom_root: Path::new("/dicom"),
+        bids_root: Path::new("/bids"),
+        sessionless: false,
+        pad_ids,
+        threads: 1,
+    }
+}
+
 fn parse(text: impl AsRef<[u8]>) -> Result<Discovery, CsvError> {
-    from_bytes(Path::new(FILE), text.as_ref(), "UID", "ScanID")
+    from_bytes(
+        &search(true),
+        Path::new(FILE),
+        text.as_ref(),
+        ["UID", "ScanID"],
+    )
 }
 
 /// Shows sessions as `sub ses path`.
@@ -259,9 +278,14 @@ fn bad_files_are_clear_errors() {
         assert_eq!(parse(text).unwrap_err().to_string(), expected);
     }
     assert_eq!(
-        read(Path::new("/nonexistent/s.csv"), "UID", "ScanID")
-            .unwrap_err()
-            .to_string(),
+        read(
+            &search(true),
+            Path::new("/nonexistent/s.csv"),
+            "UID",
+            "ScanID"
+        )
+        .unwrap_err()
+        .to_string(),
         "sessions_file /nonexistent/s.csv cannot be read: No such file or directory"
     );
     assert!(
@@ -300,7 +324,7 @@ proptest! {
     fn any_bytes_are_sessions_or_an_error(bytes in prop::collection::vec(prop::sample::select(b"a1,\"\n\r \xff.-".to_vec()), 0..60)) {
         let mut text = b"UID,ScanID,dicom_path\n".to_vec();
         text.extend(bytes);
-        let records = lines::read(&text).map(|table| table.records.len());
+        let records = lines::read(&text, false).map(|table| table.records.len());
         if let Ok(found) = parse(&text) {
             prop_assert!(found.sessions.len() <= records.unwrap());
         }
