@@ -258,7 +258,6 @@ fn placeholders_that_cannot_be_meant_are_refused() {
     }
 }
 
-<<<<<<< HEAD
 /// The examples of `docs/adopting.md`.
 #[test]
 fn each_example_of_the_guide_is_complete_and_submits_nothing() {
@@ -298,7 +297,8 @@ fn each_example_of_the_guide_is_complete_and_submits_nothing() {
         examples += 1;
     }
     assert_eq!(examples, 4);
-=======
+}
+
 const NIPOPPY_MANIFEST: &str = "\
 participant_id\tvisit_id\tsession_id\tdatatype
 01\tBL\tBL\t['anat']
@@ -348,5 +348,4 @@ fn lists_of_bids_and_nipoppy_are_read_as_they_are() {
     let place = study.at("dicom/sub-01/ses-M12");
     assert!(said.out.contains(place.to_str().unwrap()), "{}", said.out);
     study.ok(&["check"]);
->>>>>>> ids
 }

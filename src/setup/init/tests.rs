@@ -176,7 +176,7 @@ fn an_editor_finds_nothing_wrong_with_what_is_written() {
 fn files_beside_a_script_are_found_in_the_study_whatever_its_name() {
     let app = catalogue::app("heudiconv").unwrap();
     let dir = Path::new("/a }\"it's $x");
-    let files = scripts(app, dir).unwrap();
+    let files = scripts(app, dir, Path::new(SCRIPTS)).unwrap();
     let names: Vec<&str> = files.iter().filter_map(|file| file.path.to_str()).collect();
     assert_eq!(names, ["scripts/heudiconv.sh", "scripts/heuristic.py"]);
     assert!(files[0].is_executable && !files[1].is_executable);
@@ -187,7 +187,7 @@ fn files_beside_a_script_are_found_in_the_study_whatever_its_name() {
     );
     // Every file that scripts of the catalogue look for in the shared directory comes along.
     for app in catalogue::apps() {
-        for file in scripts(app, Path::new("/study")).unwrap() {
+        for file in scripts(app, Path::new("/study"), Path::new(SCRIPTS)).unwrap() {
             assert!(!file.text.contains(SHARED), "{}", app.name);
         }
     }
