@@ -5,7 +5,7 @@
 
 # aslprep: preprocesses all perfusion images of one subject with ASLPrep (0.6 or later).
 # Argument: subject (scope: subject; its anatomical reference is shared by all sessions).
-# Completion marker: done, made when ASLPrep has ended well, its report is there and no crash file is.
+# While it works there is "unfinished" in its output directory, and after a failure too; else ASLPrep's own files tell.
 set -euo pipefail
 
 subject=${1:?usage: $0 SUBJECT}
@@ -24,13 +24,14 @@ MEMORY_MB=${SLURM_MEM_PER_NODE:-24000}
 
 output=${SNBB_OUTPUT_DIR:-$DERIVATIVES_ROOT/aslprep/$subject}
 root=${output%"/$subject"}
-mkdir -p "$root"
+mkdir -p "$output"
 work=$(mktemp -d "$SCRATCH/snbb_aslprep_${subject}_XXXXXX")
 trap 'rm -rf "$work"' EXIT
 shopt -s nullglob
 
-# What says that an earlier attempt ended well, or did not, must not be taken for this one's word.
-rm -f "$output/done" "$output"/log/*/crash* "$root/$subject.html" "$root/${subject}_"*.html
+# Taken away when all is well. What says how an earlier attempt ended must not be taken for this one's word.
+touch "$output/unfinished"
+rm -f "$output"/log/*/crash* "$root/$subject.html" "$root/${subject}_"*.html
 
 binds=$BIDS_ROOT:$BIDS_ROOT:ro,$root,$work,$FS_LICENSE
 [ -z "$TEMPLATEFLOW" ] || { binds=$binds,$TEMPLATEFLOW; export APPTAINERENV_TEMPLATEFLOW_HOME=$TEMPLATEFLOW; }
@@ -46,4 +47,4 @@ reports=("$root/$subject.html" "$root/${subject}_"*.html)
 [ -s "${reports[-1]}" ] || { echo "ASLPrep left no report $root/$subject.html" >&2; exit 1; }
 crashes=("$output"/log/*/crash*)
 [ ${#crashes[@]} -eq 0 ] || { echo "ASLPrep left ${crashes[*]}" >&2; exit 1; }
-touch "$output/done"
+unlink "$output/unfinished"

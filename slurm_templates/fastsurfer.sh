@@ -5,8 +5,7 @@
 
 # fastsurfer: segmentation and surfaces of one session with FastSurfer (2.2 or later).
 # Arguments: subject, session (empty for a dataset without sessions).
-# The result is <subjects directory>/<sub>_<ses>, as FreeSurfer's tools want it. When FastSurfer has ended well, the
-# task's output directory becomes a link to it; there the markers look.
+# The result is <subjects directory>/<sub>_<ses>, as FreeSurfer's tools want it.
 set -euo pipefail
 
 subject=${1:?usage: $0 SUBJECT SESSION}
@@ -18,14 +17,14 @@ FS_LICENSE=${SNBB_FS_LICENSE:-/opt/freesurfer/license.txt}
 OPTIONS=${SNBB_FASTSURFER_OPTIONS---3T}
 BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
 DERIVATIVES_ROOT=${SNBB_DERIVATIVES_ROOT:-/data/snbb/derivatives}
-FASTSURFER_DIR=${SNBB_FASTSURFER_DIR:-$DERIVATIVES_ROOT/fastsurfer}
 THREADS=${SLURM_CPUS_PER_TASK:-4}
 [ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get one for free, and set SNBB_FS_LICENSE" >&2; exit 1; }
 
 part=$subject${session:+/$session}
-name=$subject${session:+_$session}
-output=${SNBB_OUTPUT_DIR:-$FASTSURFER_DIR/by-session/$part}
-mkdir -p "$FASTSURFER_DIR" "$(dirname "$output")"
+output=${SNBB_OUTPUT_DIR:-$DERIVATIVES_ROOT/fastsurfer/$subject${session:+_$session}}
+subjects_dir=${output%/*}
+name=${output##*/}
+mkdir -p "$subjects_dir"
 shopt -s nullglob
 
 # The first image by name that is not a defaced copy, rather one that the scanner has normalised.
@@ -38,19 +37,16 @@ for file in "$BIDS_ROOT/$part"/anat/*_T1w.nii.gz; do
   esac
 done
 [ -n "$t1" ] || { echo "no T1w image in $BIDS_ROOT/$part/anat" >&2; exit 1; }
-[ ! -L "$output" ] || rm "$output"
-[ ! -e "$output" ] || { echo "$output is not a link of an earlier attempt: move it away" >&2; exit 1; }
 
 # A GPU is used if the job was given one (gres: gpu:1).
 gpu=()
 [ -z "${CUDA_VISIBLE_DEVICES-}" ] || gpu=(--nv)
-rm -rf "${FASTSURFER_DIR:?}/$name"
+rm -rf "${output:?}"
 read -ra options <<<"$OPTIONS"
 apptainer exec --cleanenv --no-mount home,cwd "${gpu[@]}" \
-  --bind "$BIDS_ROOT:$BIDS_ROOT:ro,$FASTSURFER_DIR,$FS_LICENSE" "$IMAGE" \
+  --bind "$BIDS_ROOT:$BIDS_ROOT:ro,$subjects_dir,$FS_LICENSE" "$IMAGE" \
   /fastsurfer/run_fastsurfer.sh --fs_license "$FS_LICENSE" \
-  --t1 "$t1" --sid "$name" --sd "$FASTSURFER_DIR" --threads "$THREADS" "${options[@]}"
+  --t1 "$t1" --sid "$name" --sd "$subjects_dir" --threads "$THREADS" "${options[@]}"
 
-segmentation=$FASTSURFER_DIR/$name/mri/aparc.DKTatlas+aseg.deep.mgz
+segmentation=$output/mri/aparc.DKTatlas+aseg.deep.mgz
 [ -s "$segmentation" ] || { echo "FastSurfer made no $segmentation" >&2; exit 1; }
-ln -sr "$FASTSURFER_DIR/$name" "$output"

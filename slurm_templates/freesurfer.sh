@@ -5,8 +5,7 @@
 
 # freesurfer: recon-all for one session by itself (cross-sectional).
 # Arguments: subject, session (empty for a dataset without sessions).
-# The result is <subjects directory>/<sub>_<ses>, as freesurfer_long.sh and FreeSurfer's own tools want it. When
-# recon-all has ended well, the task's output directory becomes a link to it; there the markers look.
+# The result is <subjects directory>/<sub>_<ses>, as freesurfer_long.sh and FreeSurfer's own tools want it.
 set -euo pipefail
 
 subject=${1:?usage: $0 SUBJECT SESSION}
@@ -16,15 +15,15 @@ IMAGE=${SNBB_FREESURFER_IMAGE:-/opt/containers/freesurfer.sif}
 FS_LICENSE=${SNBB_FS_LICENSE:-/opt/freesurfer/license.txt}
 BIDS_ROOT=${SNBB_BIDS_ROOT:-/data/snbb/bids}
 DERIVATIVES_ROOT=${SNBB_DERIVATIVES_ROOT:-/data/snbb/derivatives}
-FREESURFER_DIR=${SNBB_FREESURFER_DIR:-$DERIVATIVES_ROOT/freesurfer}
 THREADS=${SLURM_CPUS_PER_TASK:-4}
 [ -f "$FS_LICENSE" ] || { echo "no FreeSurfer license $FS_LICENSE: get one for free, and set SNBB_FS_LICENSE" >&2; exit 1; }
 
 part=$subject${session:+/$session}
-name=$subject${session:+_$session}
-output=${SNBB_OUTPUT_DIR:-$FREESURFER_DIR/by-session/$part}
+output=${SNBB_OUTPUT_DIR:-$DERIVATIVES_ROOT/freesurfer/$subject${session:+_$session}}
+subjects_dir=${output%/*}
+name=${output##*/}
 anat=$BIDS_ROOT/$part/anat
-mkdir -p "$FREESURFER_DIR" "$(dirname "$output")"
+mkdir -p "$subjects_dir"
 shopt -s nullglob
 
 # Prints the image of one kind to use: never a defaced one, rather one that the scanner has
@@ -42,28 +41,25 @@ choose() {
 }
 
 # True if recon-all ended well. On failure FreeSurfer writes the exit code into that file.
-is_done() { grep -qs SUBJECT "$FREESURFER_DIR/$name/scripts/recon-all.done"; }
+is_done() { grep -qs SUBJECT "$output/scripts/recon-all.done"; }
 
 t1=$(choose T1w)
 t2=$(choose T2w)
 [ -n "$t1" ] || { echo "no T1w image in $anat" >&2; exit 1; }
-[ ! -L "$output" ] || rm "$output"
-[ ! -e "$output" ] || { echo "$output is not a link of an earlier attempt: move it away" >&2; exit 1; }
 
 if is_done; then
   echo "$name is done"
 else
-  if [ -e "$FREESURFER_DIR/$name/mri/orig/001.mgz" ]; then
+  if [ -e "$output/mri/orig/001.mgz" ]; then
     # FreeSurfer refuses new input for a subject that it has begun: it goes on with what it took in.
-    rm -f "$FREESURFER_DIR/$name"/scripts/IsRunning*
+    rm -f "$output"/scripts/IsRunning*
     input=(${t2:+-T2pial})
   else
-    rm -rf "${FREESURFER_DIR:?}/$name"
+    rm -rf "${output:?}"
     input=(-i "$t1" ${t2:+-T2 "$t2" -T2pial})
   fi
-  apptainer exec --cleanenv --bind "$BIDS_ROOT:$BIDS_ROOT:ro,$FREESURFER_DIR,$FS_LICENSE" \
-    --env FS_LICENSE="$FS_LICENSE",SUBJECTS_DIR="$FREESURFER_DIR" "$IMAGE" \
-    recon-all -sd "$FREESURFER_DIR" -s "$name" "${input[@]}" -all -parallel -openmp "$THREADS"
-  is_done || { echo "recon-all did not end well: see $FREESURFER_DIR/$name/scripts/recon-all.log" >&2; exit 1; }
+  apptainer exec --cleanenv --bind "$BIDS_ROOT:$BIDS_ROOT:ro,$subjects_dir,$FS_LICENSE" \
+    --env FS_LICENSE="$FS_LICENSE",SUBJECTS_DIR="$subjects_dir" "$IMAGE" \
+    recon-all -sd "$subjects_dir" -s "$name" "${input[@]}" -all -parallel -openmp "$THREADS"
+  is_done || { echo "recon-all did not end well: see $output/scripts/recon-all.log" >&2; exit 1; }
 fi
-ln -sr "$FREESURFER_DIR/$name" "$output"

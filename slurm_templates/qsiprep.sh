@@ -5,7 +5,7 @@
 
 # qsiprep: preprocesses one session's diffusion images with QSIPrep (1.0 or later).
 # Arguments: subject, session (empty for a dataset without sessions).
-# Completion marker: done, made when QSIPrep has ended well, its report is there and no crash file is.
+# While it works there is "unfinished" in its output directory, and after a failure too; else QSIPrep's own files tell.
 set -euo pipefail
 
 subject=${1:?usage: $0 SUBJECT SESSION}
@@ -27,13 +27,14 @@ part=$subject${session:+/$session}
 name=$subject${session:+_$session}
 output=${SNBB_OUTPUT_DIR:-$DERIVATIVES_ROOT/qsiprep/$part}
 root=${output%"/$part"}
-mkdir -p "$root"
+mkdir -p "$output"
 work=$(mktemp -d "$SCRATCH/snbb_qsiprep_${subject}_XXXXXX")
 trap 'rm -rf "$work"' EXIT
 shopt -s nullglob
 
-# What says that an earlier attempt ended well, or did not, must not be taken for this one's word.
-rm -f "$output/done" "$output"/log/*/crash* "$output/$name.html"
+# Taken away when all is well. What says how an earlier attempt ended must not be taken for this one's word.
+touch "$output/unfinished"
+rm -f "$output"/log/*/crash* "$output/$name.html"
 
 binds=$BIDS_ROOT:$BIDS_ROOT:ro,$root,$work,$FS_LICENSE
 [ -z "$TEMPLATEFLOW" ] || { binds=$binds,$TEMPLATEFLOW; export APPTAINERENV_TEMPLATEFLOW_HOME=$TEMPLATEFLOW; }
@@ -50,4 +51,4 @@ apptainer run --cleanenv --bind "$binds" "$IMAGE" \
 [ -s "$output/$name.html" ] || { echo "QSIPrep left no report $output/$name.html" >&2; exit 1; }
 crashes=("$output"/log/*/crash*)
 [ ${#crashes[@]} -eq 0 ] || { echo "QSIPrep left ${crashes[*]}" >&2; exit 1; }
-touch "$output/done"
+unlink "$output/unfinished"

@@ -5,7 +5,7 @@
 
 # qsirecon: a reconstruction workflow on one session's QSIPrep result, with QSIRecon (1.0 or later).
 # Arguments: subject, session (empty for a dataset without sessions).
-# Completion marker: done, made when QSIRecon has ended well and left a report.
+# While it works there is "unfinished" in its output directory, and after a failure too; else QSIRecon's own files tell.
 set -euo pipefail
 
 subject=${1:?usage: $0 SUBJECT SESSION}
@@ -28,13 +28,14 @@ part=$subject${session:+/$session}
 name=$subject${session:+_$session}
 output=${SNBB_OUTPUT_DIR:-$DERIVATIVES_ROOT/qsirecon/$part}
 root=${output%"/$part"}
-mkdir -p "$root"
+mkdir -p "$output"
 work=$(mktemp -d "$SCRATCH/snbb_qsirecon_${subject}_XXXXXX")
 trap 'rm -rf "$work"' EXIT
 shopt -s nullglob
 
-# What says that an earlier attempt ended well must not be taken for this one's word.
-rm -f "$output/done" "$root"/derivatives/*/"$name.html"
+# Taken away when all is well. What says how an earlier attempt ended must not be taken for this one's word.
+touch "$output/unfinished"
+rm -f "$root"/derivatives/*/"$name.html"
 
 binds=$QSIPREP_DIR:$QSIPREP_DIR:ro,$root,$work,$FS_LICENSE${SUBJECTS_DIR:+,$SUBJECTS_DIR}
 [ ! -f "$SPEC" ] || binds=$binds,$SPEC
@@ -49,5 +50,4 @@ apptainer run --cleanenv --bind "$binds" "$IMAGE" \
 # A report per reconstruction method: derivatives/qsirecon-<suffix>/<sub>_<ses>.html.
 reports=("$root"/derivatives/*/"$name.html")
 [ ${#reports[@]} -gt 0 ] || { echo "QSIRecon left no report $root/derivatives/*/$name.html" >&2; exit 1; }
-mkdir -p "$output"
-touch "$output/done"
+unlink "$output/unfinished"

@@ -5,7 +5,7 @@
 
 # smriprep: preprocesses the anatomical images of one subject with sMRIPrep (0.8 or later).
 # Argument: subject (scope: subject; its anatomical reference is made of all sessions).
-# Completion marker: done, made when sMRIPrep has ended well, its report is there and no crash file is.
+# While it works there is "unfinished" in its output directory, and after a failure too; else sMRIPrep's own files tell.
 set -euo pipefail
 
 subject=${1:?usage: $0 SUBJECT}
@@ -28,13 +28,14 @@ root=${output%"/$subject"}
 [ "${root##*/}" = smriprep ] || { echo "output_dir must end in smriprep, not ${root##*/}" >&2; exit 1; }
 parent=${root%/*}
 subjects_dir=$root/sourcedata/freesurfer
-mkdir -p "$subjects_dir"
+mkdir -p "$output" "$subjects_dir"
 work=$(mktemp -d "$SCRATCH/snbb_smriprep_${subject}_XXXXXX")
 trap 'rm -rf "$work"' EXIT
 shopt -s nullglob
 
-# What says that an earlier attempt ended well, or did not, must not be taken for this one's word.
-rm -f "$output/done" "$output"/log/*/crash* "$root/$subject.html"
+# Taken away when all is well. What says how an earlier attempt ended must not be taken for this one's word.
+touch "$output/unfinished"
+rm -f "$output"/log/*/crash* "$root/$subject.html"
 
 binds=$BIDS_ROOT:$BIDS_ROOT:ro,$parent,$work,$FS_LICENSE
 [ -z "$TEMPLATEFLOW" ] || { binds=$binds,$TEMPLATEFLOW; export APPTAINERENV_TEMPLATEFLOW_HOME=$TEMPLATEFLOW; }
@@ -48,4 +49,4 @@ apptainer run --cleanenv --bind "$binds" "$IMAGE" \
 [ -s "$root/$subject.html" ] || { echo "sMRIPrep left no report $root/$subject.html" >&2; exit 1; }
 crashes=("$output"/log/*/crash*)
 [ ${#crashes[@]} -eq 0 ] || { echo "sMRIPrep left ${crashes[*]}" >&2; exit 1; }
-touch "$output/done"
+unlink "$output/unfinished"

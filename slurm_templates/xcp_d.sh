@@ -5,7 +5,7 @@
 
 # xcp_d: denoises fMRIPrep's results of one subject with XCP-D (0.11 or later), and makes its connectivity matrices.
 # Argument: subject.
-# Completion marker: done, made when XCP-D has ended well, its report is there and no crash file is.
+# While it works there is "unfinished" in its output directory, and after a failure too; else XCP-D's own files tell.
 set -euo pipefail
 
 subject=${1:?usage: $0 SUBJECT}
@@ -26,24 +26,27 @@ MEMORY_MB=${SLURM_MEM_PER_NODE:-24000}
 
 output=${SNBB_OUTPUT_DIR:-$DERIVATIVES_ROOT/xcp_d/$subject}
 root=${output%"/$subject"}
-mkdir -p "$root"
+mkdir -p "$output"
 work=$(mktemp -d "$SCRATCH/snbb_xcp_d_${subject}_XXXXXX")
 trap 'rm -rf "$work"' EXIT
 shopt -s nullglob
 
-# What says that an earlier attempt ended well, or did not, must not be taken for this one's word.
-rm -f "$output/done" "$output"/log/*/crash* "$output"/*.html
+# Taken away when all is well. What says how an earlier attempt ended must not be taken for this one's word.
+touch "$output/unfinished"
+rm -f "$output"/log/*/crash* "$root/$subject.html" "$root/${subject}_"*.html
 
 binds=$FMRIPREP_DIR:$FMRIPREP_DIR:ro,$root,$work,$FS_LICENSE
 [ -z "$TEMPLATEFLOW" ] || { binds=$binds,$TEMPLATEFLOW; export APPTAINERENV_TEMPLATEFLOW_HOME=$TEMPLATEFLOW; }
 apptainer run --cleanenv --bind "$binds" "$IMAGE" \
   "$FMRIPREP_DIR" "$root" participant --participant-label "${subject#sub-}" \
   --mode "$MODE" --input-type fmriprep --file-format "$FILE_FORMAT" \
-  --report-output-level subject --fs-license-file "$FS_LICENSE" \
+  --report-output-level root --fs-license-file "$FS_LICENSE" \
   --nprocs "$THREADS" --omp-nthreads "$THREADS" --mem-mb "$MEMORY_MB" \
   --notrack --stop-on-first-crash --work-dir "$work"
 
-[ -s "$output/$subject.html" ] || { echo "XCP-D left no report $output/$subject.html" >&2; exit 1; }
+# One report, or one for each of many sessions.
+reports=("$root/$subject.html" "$root/${subject}_"*.html)
+[ -s "${reports[-1]}" ] || { echo "XCP-D left no report $root/$subject.html" >&2; exit 1; }
 crashes=("$output"/log/*/crash*)
 [ ${#crashes[@]} -eq 0 ] || { echo "XCP-D left ${crashes[*]}" >&2; exit 1; }
-touch "$output/done"
+unlink "$output/unfinished"

@@ -2,7 +2,10 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests start programs")]
 
+mod entries;
+
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
@@ -15,13 +18,44 @@ const LISTINGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/derivative
 
 /// Makes the files of a listing, with their sizes.
 fn plant(study: &Study, listing: &str, below: &str) {
+    plant_as(Content::Here, study, listing, "", below);
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Content {
+    Here,
+    /// As in a clone by git-annex: links that lead nowhere.
+    Elsewhere,
+}
+
+fn lines(listing: &str) -> Vec<(String, String)> {
     let text = fs::read_to_string(Path::new(LISTINGS).join(format!("{listing}.tsv"))).unwrap();
-    for line in text.lines() {
-        let (path, size) = line.split_once('\t').unwrap();
+    let lines = text.lines().map(|line| line.split_once('\t').unwrap());
+    lines
+        .map(|(path, size)| (path.to_owned(), size.to_owned()))
+        .collect()
+}
+
+/// Does the same for what lies below a directory of the listing.
+fn plant_as(content: Content, study: &Study, listing: &str, part: &str, below: &str) {
+    for (path, size) in lines(listing) {
+        let Some(path) = path.strip_prefix(part) else {
+            continue;
+        };
+        let up = "../".repeat(path.matches('/').count());
         let path = study.at(below).join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let file = fs::File::create(&path).unwrap();
-        file.set_len(size.parse().unwrap_or(1)).unwrap();
+        match content {
+            Content::Here => {
+                let file = fs::File::create(&path).unwrap();
+                file.set_len(size.parse().unwrap_or(1)).unwrap();
+            }
+            Content::Elsewhere => {
+                let key = format!("MD5E-s{}--0af3", size.parse().unwrap_or(1));
+                let object = format!("{up}.git/annex/objects/Xk/9m/{key}/{key}");
+                symlink(object, &path).unwrap();
+            }
+        }
     }
 }
 

@@ -283,12 +283,14 @@ fn the_other_scripts_leave_the_markers_that_they_name() {
     let site = Site::new();
     let dicom = site.path("dicom/sub-0001/ses-01");
     let args = ["sub-0001", "ses-01", dicom.to_str().unwrap()];
+    site.write("bids/sub-0001/ses-01/anat/sub-0001_ses-01_T1w.nii.gz", "x");
     let mriqc = "derivatives/mriqc/sub-0001/ses-01";
     site.run("mriqc.sh", mriqc, &args);
     site.assert_markers(mriqc, &["*/*.json"]);
     let fmriprep = "derivatives/fmriprep/sub-0001";
     site.run("fmriprep.sh", fmriprep, &args[..1]);
-    assert!(site.path(fmriprep).join("done").is_file());
+    assert!(site.path(fmriprep).with_extension("html").is_file());
+    assert!(!site.path(fmriprep).join("unfinished").exists());
     let nifti = "derivatives/nifti/sub-0001/ses-01";
     site.run("dcm2niix.sh", nifti, &args);
     site.assert_markers(nifti, &["*.nii.gz"]);

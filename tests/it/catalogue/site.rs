@@ -19,7 +19,7 @@ use snbb_scheduler::gather::completion::probe::Probe;
 use snbb_scheduler::gather::completion::{Completion, Completions as _};
 use snbb_scheduler::model::bids::{SessionLabel, SubjectLabel};
 use snbb_scheduler::model::config::Config;
-use snbb_scheduler::model::procedure::{Procedure, Scope};
+use snbb_scheduler::model::procedure::{OutputRoots, Procedure, Scope};
 use snbb_scheduler::setup::catalogue;
 use snbb_scheduler::setup::catalogue::App;
 use snbb_scheduler::show::audit::report::{MarkerResult, marker_results};
@@ -169,18 +169,11 @@ impl Site {
 
     /// Returns the output directory of a task.
     pub fn output(&self, app: &App, session: &str) -> PathBuf {
-        let output_dir = &self.procedure(app).output_dir;
-        let base = if output_dir.as_os_str().is_empty() {
-            self.at("bids")
-        } else {
-            self.at("derivatives").join(output_dir)
+        let roots = OutputRoots {
+            bids: &self.config.bids_root,
+            derivatives: &self.config.derivatives_root,
         };
-        let subject = base.join("sub-01");
-        if session.is_empty() {
-            subject
-        } else {
-            subject.join(session)
-        }
+        roots.output(self.procedure(app), "sub-01", session)
     }
 
     /// Runs the app's script for each of its tasks and returns what the last one said; see the stub for `fail`.
@@ -273,12 +266,12 @@ impl Site {
             .into_owned()
     }
 
-    /// Runs the script of the last task with `cp`, `mv`, `ln` and `touch` that count and kill it at one of their calls
+    /// Runs the script of the last task with `cp`, `mv`, `touch` and `unlink` that count and kill it at one of their calls
     /// (0: at none).
     pub fn run_killed_at(&self, step: usize) -> ExitStatus {
         let bin = self.at("bin");
         fs::create_dir_all(&bin).unwrap();
-        for name in ["cp", "mv", "ln", "touch"] {
+        for name in ["cp", "mv", "touch", "unlink"] {
             let text = format!(
                 "#!/bin/bash\nn=$(($(<\"$STEPS\") + 1))\necho $n >\"$STEPS\"\n\
                  [ $n != \"$STEP\" ] || {{ kill -KILL $PPID; exit 1; }}\nexec /bin/{name} \"$@\"\n"
