@@ -1,4 +1,5 @@
 //! `graph`: read by Graphviz itself.
+#![expect(clippy::disallowed_methods, reason = "starts Graphviz")]
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
