@@ -145,7 +145,7 @@ mod tests {
                 "'bids_root' is a key of the top of the file",
             ),
             (Marker, "path", "the nearest known key is 'base'"),
-            (Marker, "", "the nearest known key is 'glob'"),
+            (Marker, "", "the nearest known key is 'base'"),
         ] {
             assert_eq!(section.suggest(name).as_deref(), Some(expected), "{name}");
         }

@@ -1,4 +1,4 @@
-//! `init --add`: an app of the catalogue at the end of an existing list of procedures. All other lines stay as they
+//! `init --add APP`: an app of the catalogue at the end of an existing list of procedures. All other lines stay as they
 //! are, with their comments and their order. Pure.
 
 use super::error::InitError;
