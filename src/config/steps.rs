@@ -132,6 +132,11 @@ fn output_dir(value: &Value<'_>) -> Option<PathBuf> {
         value.problem_with(format!("{shown} holds '{brace}'"), hint);
         return None;
     }
+    if let Some(placeholder) = template::open_end(&path.to_string_lossy()) {
+        let hint = "two labels could mean one directory: write a '_', '-' or '/' after it";
+        value.problem_with(format!("{shown} goes on after {placeholder}"), hint);
+        return None;
+    }
     let plain: PathBuf = path
         .components()
         .filter(|part| *part != Component::CurDir)

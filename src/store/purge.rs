@@ -108,6 +108,26 @@ impl Purge<'_> {
         Ok(held)
     }
 
+    /// The task list of an array that names the subject while tasks of others wait in it: compute nodes check that it
+    /// is what was submitted.
+    ///
+    /// # Errors
+    /// A list that cannot be read.
+    pub fn waiting_array(
+        &self,
+        store: &Store,
+        state: &State,
+    ) -> Result<Option<PathBuf>, StateError> {
+        let in_flight = state.rows().iter().filter(|row| row.is_in_flight());
+        let arrays: Vec<PathBuf> = in_flight
+            .filter_map(|row| row.submission_id.as_deref()?.split('.').next())
+            .map(|id| store.paths.arrays.join(id))
+            .collect();
+        let texts = self.texts(store)?.into_iter().map(|(path, ..)| path);
+        let mut lists = texts.filter_map(|path| path.parent().map(Path::to_owned));
+        Ok(lists.find(|list| arrays.contains(list)))
+    }
+
     /// The texts beside the state that name the subject.
     fn texts(&self, store: &Store) -> Result<Vec<Text>, StateError> {
         let paths = &store.paths;

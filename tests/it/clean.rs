@@ -338,3 +338,26 @@ fn purge_takes_a_subject_out_of_every_file_and_leaves_the_others() {
             .contains("no file of the state names sub-02")
     );
 }
+
+/// Tasks that wait in an array find their list as it was submitted.
+#[test]
+fn attack_purge_leaves_the_list_of_an_array_whose_tasks_wait() {
+    let mut study = Study::new();
+    let slurm = FakeSlurm::new(&mut study);
+    study.configure(&format!("array: always\n{STEP}"));
+    study.script("job.sh", "true");
+    study.scan(&["sub-01/ses-01", "sub-02/ses-01"]);
+    study.ok(&["run"]);
+    slurm.set("1001_0", "FAILED 1:0");
+    study.ok(&["monitor"]);
+    fs::remove_dir_all(study.at("dicom/sub-01")).unwrap();
+    let before = study.snapshot();
+    let said = study.call(&["clean", "--purge", "--subject", "01"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("array"), "{}", said.err);
+    assert_eq!(study.snapshot(), before);
+    slurm.set("1001_1", "FAILED 1:0");
+    study.ok(&["monitor"]);
+    study.ok(&["clean", "--purge", "--subject", "01"]);
+    assert_eq!(names(&study, "sub-01"), 0);
+}

@@ -281,6 +281,14 @@ fn placeholders_that_cannot_be_meant_are_refused() {
             "neither {subject} nor {session}",
         ),
         (
+            "output_dir: fs, completion_marker: [{glob: '{subject}*.html', base: procedure}]",
+            "would also match files of other labels",
+        ),
+        (
+            "output_dir: 'fs/{subject}x/{session}'",
+            "goes on after {subject}",
+        ),
+        (
             "output_dir: 'fs/{subject}', scope: subject, check: freesurfer",
             "knows no placeholders",
         ),

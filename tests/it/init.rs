@@ -384,6 +384,12 @@ fn an_app_is_added_to_a_configuration_that_keeps_its_lines() {
     for script in ["fmriprep.sh", "xcp_d.sh"] {
         assert!(study.at("scripts").join(script).is_file(), "{script}");
     }
+    // A link stays a link.
+    std::fs::rename(study.at("config.yaml"), study.at("real.yaml")).unwrap();
+    std::os::unix::fs::symlink("real.yaml", study.at("config.yaml")).unwrap();
+    study.ok(&["init", "--add", "smriprep"]);
+    assert!(study.at("config.yaml").is_symlink());
+    assert!(study.read("real.yaml").contains("name: smriprep"));
     // A script that is there is never replaced, and then nothing is changed.
     study.write("scripts/qsiprep.sh", "mine");
     let before = study.snapshot();

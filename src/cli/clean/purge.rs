@@ -21,13 +21,13 @@ pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result
     };
     if args.dry_run {
         let state = context.read_state(printer)?;
-        may_go(context, &subject, &state, printer)?;
+        may_go(context, &purge, &state, printer)?;
         let held = purge.look(&context.store, &state)?;
         tell(&subject, &held, true, printer);
         return Ok(Exit::Done);
     }
     let (locked, mut state) = context.lock_state("clean", &args.write, printer)?;
-    may_go(context, &subject, &state, printer)?;
+    may_go(context, &purge, &state, printer)?;
     let held = purge.carry_out(&locked, &mut state)?;
     if !held.is_nothing() {
         super::append(context, &[event(&held)])?;
@@ -51,10 +51,11 @@ fn label(text: &str) -> Result<SubjectLabel, Failure> {
 /// Refuses while the subject would come back, or while its jobs need what is known of them.
 fn may_go(
     context: &Context,
-    subject: &SubjectLabel,
+    purge: &Purge<'_>,
     state: &State,
     printer: &mut Printer,
 ) -> Result<(), Failure> {
+    let subject = purge.subject;
     if !state.is_stored() {
         return Err(Failure::Usage {
             message: format!(
@@ -76,6 +77,16 @@ fn may_go(
                 "end the jobs by `snbb-scheduler cancel --subject {subject}`, and purge when \
                  `snbb-scheduler monitor` has seen their end"
             ),
+        });
+    }
+    if let Some(list) = purge.waiting_array(&context.store, state)? {
+        return Err(Failure::Usage {
+            message: format!(
+                "{subject} stands in the task list of an array whose other tasks are in flight: {}",
+                list.display()
+            ),
+            hint: "purge when they have ended: compute nodes refuse a list that was changed"
+                .to_owned(),
         });
     }
     let cohort = lists::load(&context.config.cohort)?;

@@ -25,6 +25,8 @@ pub fn run(
         Source::File(file) => cwd.join(file),
         Source::Defaults => dir.join(init::CONFIG),
     };
+    // A link stays a link.
+    let file = std::fs::canonicalize(&file).unwrap_or(file);
     let unread = |source| Failure::Read {
         path: file.clone(),
         source,

@@ -122,6 +122,14 @@ pub enum PatternError {
     GluedDoubleStar(String),
     #[error("'{0}' holds braces that are neither {{subject}} nor {{session}}")]
     Brace(String),
+    #[error(
+        "'{text}' would also match files of other labels, since {placeholder} may go on there: write \
+         {placeholder}_* or {placeholder}[._]*"
+    )]
+    OpenEnd {
+        text: String,
+        placeholder: &'static str,
+    },
     #[error("'{text}' is not a glob: {error}")]
     Glob { text: String, error: String },
 }
@@ -207,6 +215,12 @@ impl Pattern {
         }
         if template::stray_brace(text).is_some() {
             return Err(PatternError::Brace(text.to_owned()));
+        }
+        if let Some(placeholder) = template::open_end(text) {
+            return Err(PatternError::OpenEnd {
+                text: text.to_owned(),
+                placeholder,
+            });
         }
         let mut components = Vec::new();
         let mut first_own = None;

@@ -25,6 +25,15 @@ pub fn stray_brace(text: &str) -> Option<String> {
     Some(rest.get(at..)?.chars().take(20).collect())
 }
 
+/// A placeholder after which a label could go on: `{subject}*` of `sub-1` would match files of `sub-10`.
+pub fn open_end(text: &str) -> Option<&'static str> {
+    [SUBJECT, SESSION].into_iter().find(|placeholder| {
+        let ends = text.match_indices(placeholder);
+        let mut after = ends.filter_map(|(at, found)| text.get(at + found.len()..)?.chars().next());
+        after.any(|next| next.is_ascii_alphanumeric() || next == '*' || next == '?')
+    })
+}
+
 /// Puts labels into a text. A task without a session has neither `{session}` nor what ties it to the rest:
 /// `{subject}_{session}` and `{subject}/{session}` become `sub-01`.
 pub fn fill<'t>(text: &'t str, subject: &str, session: &str) -> Cow<'t, str> {
@@ -66,5 +75,8 @@ mod tests {
         }
         assert_eq!(stray_brace("{subject}_{run}").as_deref(), Some("{run}"));
         assert_eq!(stray_brace("{subject}/{session}"), None);
+        assert_eq!(open_end("{subject}*.html"), Some(SUBJECT));
+        assert_eq!(open_end("a/{subject}_{session}?"), Some(SESSION));
+        assert_eq!(open_end("*{subject}[._]*html"), None);
     }
 }

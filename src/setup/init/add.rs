@@ -9,12 +9,14 @@ use super::error::InitError;
 /// A list that has not an item per line.
 pub fn with_entry(text: &str, entry: &str) -> Result<String, InitError> {
     let lines: Vec<&str> = text.lines().collect();
-    let key = lines.iter().position(|line| {
+    let is_key = |line: &str| {
         line.split('#')
             .next()
             .is_some_and(|line| line.trim_end() == LIST)
-    });
-    let Some(key) = key else {
+    };
+    let mut keys = lines.iter().enumerate().filter(|(_, line)| is_key(line));
+    // Of two lists only one counts.
+    let (Some((key, _)), None) = (keys.next(), keys.next()) else {
         return Err(no_list());
     };
     let indent_of = |line: &str| line.len() - line.trim_start().len();
@@ -66,7 +68,7 @@ fn is_remark(line: &str) -> bool {
 fn no_list() -> InitError {
     InitError::wrong(
         "--add",
-        "finds no list `procedures` with an item per line in the configuration",
+        "finds no list `procedures`, once and with an item per line, in the configuration",
         "write `procedures:` and below it the procedures that you have, each beginning with `- name:`; \
          without the key the six built-in ones are meant",
     )
@@ -101,6 +103,7 @@ mod tests {
             "procedures: [{name: x}]\n",
             "procedures:\n",
             "procedures:\na: 1\n",
+            "procedures:\n- name: x\nprocedures:\n- name: y\n",
         ] {
             assert!(with_entry(text, ENTRY).is_err(), "{text}");
         }

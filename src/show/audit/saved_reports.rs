@@ -11,6 +11,7 @@ use chrono::{DateTime, NaiveDateTime, Utc};
 
 use super::report::{Report, UnreadableItem};
 use super::trend::Snapshot;
+use crate::base::durable;
 use crate::base::regular::words;
 
 const NAME: &str = "audit_%Y%m%d_%H%M%S.json";
@@ -79,6 +80,9 @@ pub fn save(dir: &Path, report: &Report) -> Result<PathBuf, (PathBuf, io::Error)
     Ok(path)
 }
 
+/// What tells a report of before from another file: the title of a text or page, and the first key of JSON.
+const MARKS: [&str; 2] = ["Audit of ", "{\"format\":"];
+
 /// Writes a file so that a reader finds the old one or the new one, whole. A new file follows umask.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), (PathBuf, io::Error)> {
     let write = || {
@@ -91,6 +95,10 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), (PathBuf, io::Error)> {
                 .write(true)
                 .open(&target)?
                 .write_all(bytes);
+        }
+        let [text, json] = MARKS.map(|mark| durable::refuse_foreign(&target, mark));
+        if json.is_err() {
+            text?;
         }
         let mut builder = tempfile::Builder::new();
         builder.prefix(".audit-");
@@ -157,7 +165,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("real.json");
         let link = dir.path().join("link.json");
-        std::fs::write(&file, "old").unwrap();
+        std::fs::write(&file, "Audit of x").unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
         std::os::unix::fs::symlink("real.json", &link).unwrap();
         replace(&link, b"new").unwrap();
@@ -165,6 +173,9 @@ mod tests {
         assert!(link.symlink_metadata().unwrap().is_symlink());
         assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o640);
         assert_eq!(dir.path().read_dir().unwrap().count(), 2, "nothing is left");
+        std::fs::write(&file, "my thesis").unwrap();
+        replace(&link, b"new").unwrap_err();
+        assert_eq!(std::fs::read(&file).unwrap(), b"my thesis");
         let (path, _) = replace(&dir.path().join("none/x"), b"").unwrap_err();
         assert!(path.ends_with("none/x"));
         replace(Path::new("/dev/null"), b"x").unwrap();
