@@ -97,9 +97,7 @@ fn may_go(
     if is_found {
         return Err(Failure::Usage {
             message: format!("{subject} still has sessions: its tasks would be submitted again"),
-            hint: "remove its data first , or list it in \
-                   `exclude`"
-                .to_owned(),
+            hint: "remove its data, or list it in `exclude`; then purge".to_owned(),
         });
     }
     Ok(())
