@@ -84,7 +84,13 @@ fn looking_only_changes_nothing() {
     until("the script is there", || {
         study.records().join("1.script").is_file().then_some(())
     });
-    kill(study.supervisor_pid(1), rustix::process::Signal::STOP);
+    let supervisor = study.supervisor_pid(1);
+    kill(supervisor, rustix::process::Signal::STOP);
+    // The signal is sent, not yet obeyed: a write that has begun is finished first.
+    until("the supervisor has stopped", || {
+        let stat = std::fs::read_to_string(format!("/proc/{supervisor}/stat")).unwrap();
+        stat.rsplit(") ").next()?.starts_with('T').then_some(())
+    });
     let before = tree();
     let mut settings = study.settings(8);
     settings.read_only = true;
@@ -94,7 +100,7 @@ fn looking_only_changes_nothing() {
     let refused = onlooker.submit(&study.request("c", &script));
     assert!(matches!(refused, Submission::Refused { .. }));
     assert_eq!(tree(), before);
-    kill(study.supervisor_pid(1), rustix::process::Signal::CONT);
+    kill(supervisor, rustix::process::Signal::CONT);
     std::fs::write(study.dir.join("go"), "").unwrap();
     until_over(&mut executor, &JobId::new("local-2"));
 }
