@@ -47,7 +47,8 @@ impl Context {
         printer: &mut Printer,
     ) -> Result<(Discovery, Manifest, Brakes), Failure> {
         let state = self.read_state(printer)?;
-        let policy = self.policy(selection, false)?;
+        let mut policy = self.policy(selection, false)?;
+        policy.reports_late_input = true;
         let mut stops = roots::judge(&self.config, &state, roots::look);
         let found = self.discover(printer)?;
         self.tell_unmatched(&policy, &found, printer);
@@ -82,6 +83,7 @@ impl Context {
             force,
             resubmit_failed: self.config.resubmit_failed,
             cohort: lists::load(&self.config.cohort)?,
+            reports_late_input: false,
         })
     }
 

@@ -15,7 +15,7 @@ use super::unknown::Known;
 use crate::act::pass::{Decided, Looked, Pass, Wishes};
 use crate::base::exit::Exit;
 use crate::base::sys;
-use crate::decide::manifest::{Decision, Manifest, Planned, Selection};
+use crate::decide::manifest::{Decision, Manifest, Planned, Policy, Selection};
 use crate::decide::safety;
 use crate::decide::safety::{Counts, SafetyStop, roots};
 use crate::executor::Answer;
@@ -142,7 +142,10 @@ fn decide(
     named: &Named,
 ) -> Result<(Decided, Counts), Failure> {
     let wishes = Wishes {
-        policy: context.policy(Selection::default(), false)?,
+        policy: Policy {
+            reports_late_input: true,
+            ..context.policy(Selection::default(), false)?
+        },
         control,
         ..Wishes::default()
     };

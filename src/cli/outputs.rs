@@ -32,7 +32,7 @@ pub fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) -> Resu
     let is_complete = |task: &&Planned| {
         matches!(
             task.decision,
-            Decision::Skip(Skip::Complete | Skip::Stale(_))
+            Decision::Skip(Skip::Complete | Skip::Stale(_) | Skip::LateInput)
         )
     };
     let tasks: Vec<&Planned> = manifest.tasks.iter().filter(is_complete).collect();

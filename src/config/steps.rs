@@ -58,13 +58,11 @@ pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<
         restarts.iter().all(|reason| rules.on.contains_key(reason))
     }) && !options::decide_requeue(&resources.sbatch_args);
     if known_scope == Some(Scope::Session) {
-        for key in ["min_sessions", "rerun_when_stale"] {
-            if let Some(value) = fields.get(key) {
-                value.problem_with(
-                    "is for procedures with 'scope: subject'",
-                    "a task of a session has that session only; leave the key out",
-                );
-            }
+        if let Some(value) = fields.get("min_sessions") {
+            value.problem_with(
+                "is for procedures with 'scope: subject'",
+                "a task of a session has that session only; leave the key out",
+            );
         }
     }
     let known_name = name.as_ref().map(|(name, _)| &**name);

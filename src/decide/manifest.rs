@@ -52,7 +52,17 @@ pub struct World<'a> {
     pub newest: &'a (dyn Fn() -> Arc<NewestAttempts> + Sync),
     /// Looks at the directory that a session was found by and says why the session is held back, if it is.
     pub gate: &'a (dyn Fn(&Session) -> Option<Hold> + Sync),
+    /// Looks into a session's input for a file that is newer than this time.
+    pub late: &'a (dyn Fn(&Session, Input, DateTime<Utc>) -> bool + Sync),
     pub now: DateTime<Utc>,
+}
+
+/// What a task reads of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
+    Dicom,
+    /// The session's directory below `bids_root`.
+    Bids,
 }
 
 /// Holds what the configuration and the command line say about the decision.
@@ -65,6 +75,8 @@ pub struct Policy {
     pub resubmit_failed: bool,
     /// Which sessions the site wants worked on.
     pub cohort: Cohort,
+    /// Late input is looked for in all procedures, not only in those that run again for it.
+    pub reports_late_input: bool,
 }
 
 /// Holds one decision for each task, in order: priority, subject, session.
@@ -143,6 +155,8 @@ pub enum Due {
     FailedBefore { complete: bool },
     /// Complete, a session has come since, and `rerun_when_stale` is on: outputs will be replaced.
     Stale,
+    /// Complete, input files are newer than its attempt, and `rerun_when_stale` is on: outputs will be replaced.
+    LateInput,
     /// Failed before, and the procedure's `retry` rules allow another attempt. `complete`: the outputs of
     /// the failed attempt look complete and will be replaced.
     Retry { reason: Reason, complete: bool },
@@ -158,7 +172,7 @@ impl Due {
             Self::OutputsGone => Some("outputs_gone"),
             Self::NeverVerified => Some("never_verified"),
             Self::FailedBefore { .. } => Some("failed_before"),
-            Self::Stale => Some("stale"),
+            Self::Stale | Self::LateInput => Some("stale"),
             Self::Retry { .. } => Some("retry"),
             Self::Forced { .. } => Some("forced"),
         }
@@ -171,6 +185,8 @@ pub enum Skip {
     Complete,
     /// Complete, of subject scope, and these sessions have come since.
     Stale(Vec<SessionLabel>),
+    /// Complete, and input files are newer than the start of its attempt.
+    LateInput,
     NotApplicable,
     InFlight {
         job_id: Option<JobId>,

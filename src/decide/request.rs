@@ -107,6 +107,7 @@ pub fn prepare(config: &Config, planned: &Planned, about: &Circumstances<'_>) ->
                     | Due::Retry { complete: true, .. }
                     | Due::FailedBefore { complete: true }
                     | Due::Stale
+                    | Due::LateInput
             )
         ),
         req_mem_mb: options::mem(&resources).and_then(|mem| i64::try_from(mem.bound()?).ok()),

@@ -191,10 +191,6 @@ fn rules_about_sessions_are_checked_when_the_configuration_is_read() {
             "scope: subject, min_sessions: 0",
             "procedures[1].min_sessions: '0' is not a whole number from 1",
         ),
-        (
-            "rerun_when_stale: yes",
-            "procedures[1].rerun_when_stale: is for procedures with 'scope: subject'",
-        ),
     ] {
         let said = procedures(second);
         assert!(
@@ -394,4 +390,72 @@ fn b5_sessions_whose_dicom_path_is_not_there_are_held_as_check_says() {
         "{}",
         said.out
     );
+}
+
+/// Sets the time of a file and of its directory, hours from now.
+fn touch(study: &Study, path: &str, hours: i64) {
+    let path = study.at(path);
+    for one in [path.as_path(), path.parent().unwrap()] {
+        let time = chrono::Utc::now() + chrono::TimeDelta::hours(hours);
+        let file = std::fs::File::open(one).unwrap();
+        file.set_modified(time.into()).unwrap();
+    }
+}
+
+#[test]
+fn files_that_come_after_a_task_ran_make_it_stale() {
+    let (study, slurm) = study("", "");
+    for session in ["sub-01/ses-1", "sub-01/ses-2", "sub-02/ses-1"] {
+        study.write(&format!("dicom/{session}/series/1.dcm"), "x");
+        touch(&study, &format!("dicom/{session}/series/1.dcm"), -2);
+    }
+    study.ok(&["run"]);
+    for session in ["sub-01/ses-1", "sub-01/ses-2", "sub-02/ses-1"] {
+        convert(&study, session);
+    }
+    slurm.set_all("COMPLETED");
+    study.ok(&["run"]);
+    for subject in ["sub-01", "sub-02"] {
+        study.write(&format!("derivatives/group/{subject}/table.tsv"), "x");
+    }
+    slurm.set_all("COMPLETED");
+    study.ok(&["run"]);
+    let line = |which: &str| {
+        let lines = table(&study);
+        let line = lines.iter().find(|line| line.starts_with(which));
+        line.unwrap().clone()
+    };
+    assert_eq!(line("sub-01 ses-1"), "sub-01 ses-1: complete, complete");
+    // A clock that is wrong says nothing.
+    study.write("dicom/sub-01/ses-1/series/2.dcm", "x");
+    touch(&study, "dicom/sub-01/ses-1/series/2.dcm", 24);
+    assert_eq!(line("sub-01 ses-1"), "sub-01 ses-1: complete, complete");
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    touch(&study, "dicom/sub-01/ses-1/series/2.dcm", 0);
+    assert_eq!(
+        line("sub-01 ses-1"),
+        "sub-01 ses-1: complete (stale), complete"
+    );
+    let text = "input files changed after it ran";
+    let said = study.call(&["explain", "sub-01", "ses-1", "convert"]);
+    assert!(said.out.contains(text), "{}", said.out);
+    // A run leaves it, unless the site wants it again: once.
+    let before = slurm.calls("sbatch");
+    study.ok(&["run"]);
+    assert_eq!(slurm.calls("sbatch"), before);
+    let wanted = PIPELINE.replace(
+        "completion_marker: anat",
+        "rerun_when_stale: yes, completion_marker: anat",
+    );
+    study.configure(&wanted);
+    let said = study.ok(&["run", "--dry-run"]);
+    assert!(said.out.contains("convert"), "{}", said.out);
+    study.ok(&["run"]);
+    assert_eq!(slurm.calls("sbatch"), before + 1);
+    assert_eq!(job_names(&slurm).last().unwrap(), "convert_sub-01_ses-1");
+    convert(&study, "sub-01/ses-1");
+    slurm.set_all("COMPLETED");
+    study.ok(&["run"]);
+    study.ok(&["run"]);
+    assert_eq!(slurm.calls("sbatch"), before + 1, "no loop");
 }

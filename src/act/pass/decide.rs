@@ -11,12 +11,12 @@ use chrono::{DateTime, Utc};
 use super::lost::may_lack_rows;
 use super::{Brakes, lost};
 use crate::decide::manifest::{
-    Limits, Manifest, NewestAttempts, Policy, Vanished, World, limits, pause, plan,
+    Input, Limits, Manifest, NewestAttempts, Policy, Vanished, World, limits, pause, plan,
 };
 use crate::decide::safety::Counts;
 use crate::gather::completion::Completions;
-use crate::gather::sessions::dicom;
-use crate::model::bids::Session;
+use crate::gather::sessions::{dicom, late};
+use crate::model::bids::{Dicom, Session};
 use crate::model::config::Config;
 use crate::model::job::JobId;
 use crate::model::state::{State, TaskKey, TaskRow};
@@ -92,6 +92,16 @@ impl Basis<'_> {
             vanished: &vanished,
             newest: &newest,
             gate: &|session| dicom::hold_session(&gate, &reader, session, &config.bids_root, now),
+            late: &|session, input, since| {
+                let directory = match (input, &session.dicom) {
+                    (Input::Dicom, Dicom::At(path)) => path.to_path_buf(),
+                    _ => config
+                        .bids_root
+                        .join(&session.subject)
+                        .join(&session.session),
+                };
+                late::has_newer(&reader, &directory, since, now)
+            },
             now,
         };
         let procedures = &config.procedures;

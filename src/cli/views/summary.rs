@@ -37,9 +37,14 @@ impl RunSummary {
             sessions,
             tasks: count(|decision| !matches!(decision, Decision::Skip(Skip::NotSelected))),
             complete: count(|decision| {
-                matches!(decision, Decision::Skip(Skip::Complete | Skip::Stale(_)))
+                matches!(
+                    decision,
+                    Decision::Skip(Skip::Complete | Skip::Stale(_) | Skip::LateInput)
+                )
             }),
-            stale: count(|decision| matches!(decision, Decision::Skip(Skip::Stale(_)))),
+            stale: count(|decision| {
+                matches!(decision, Decision::Skip(Skip::Stale(_) | Skip::LateInput))
+            }),
             due: count(|decision| {
                 matches!(
                     decision,
@@ -92,7 +97,7 @@ pub fn print_run_summary(printer: &mut Printer, summary: &RunSummary) {
     printer.talk(&head);
     if summary.stale > 0 {
         printer.note(&format!(
-            "{} complete, but stale: sessions have come since ('session-status' shows where; \
+            "{} complete, but stale: sessions or input files have come since ('session-status' shows where; \
              rerun_when_stale runs them again)",
             plural(summary.stale, "task")
         ));

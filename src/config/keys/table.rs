@@ -130,7 +130,7 @@ pub const KEYS: &[Key] = &[
     key(Procedure, "max_in_flight", COUNT, Nothing, "How many tasks of this procedure may be pending or running at a time"),
 
     key(Procedure, "min_sessions", whole(1, 100_000), Is("1"), "For `scope: subject`: the subject needs so many sessions that are ready before the task is due"),
-    key(Procedure, "rerun_when_stale", Flag, Is("no"), "For `scope: subject`: a complete task runs again when the subject has a session that it did not work on"),
+    key(Procedure, "rerun_when_stale", Flag, Is("no"), "A complete task runs again when input files changed after it ran or, for `scope: subject`, when the subject has a session that it did not work on"),
     key(Procedure, "accept_outputs", Flag, Is("no"), "A task whose job failed is complete if its outputs are; `no`: it waits for `retry`"),
     key(Procedure, "retry", Retries, Of("retry"), "Failures that are tried again without a person"),
     key(Procedure, "pause_after_failures", COUNT_OR_0, Of("pause_after_failures"), "So many failures in a row without a success pause the procedure, until `resume`; 0 for never"),

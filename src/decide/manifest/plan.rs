@@ -1,5 +1,6 @@
 //! The decision itself, one subject at a time: tasks of different subjects never look at each other.
 
+mod late;
 mod standing;
 mod target;
 mod waiting;
@@ -72,6 +73,7 @@ fn plan_subject(
         disk: world.completions.for_subject(&first.subject),
         standings: RefCell::default(),
         holds: RefCell::default(),
+        late: RefCell::default(),
     };
     let mut tasks = Vec::with_capacity(dag.len() * sessions.len());
     for (procedure, declared) in dag.iter() {
@@ -105,6 +107,7 @@ struct Subject<'a> {
     disk: Box<dyn SubjectCompletions + 'a>,
     standings: RefCell<HashMap<(ProcedureId, SessionLabel), TaskStanding>>,
     holds: RefCell<HashMap<SessionLabel, Option<Hold>>>,
+    late: RefCell<HashMap<(ProcedureId, SessionLabel), bool>>,
 }
 
 impl Subject<'_> {
@@ -143,14 +146,18 @@ impl Subject<'_> {
                 return Decision::Skip(Skip::Unreadable(what));
             }
             TaskStanding::Disk(Completion::Complete) if !self.policy.force => {
-                return Decision::Skip(match self.came_since(procedure, row) {
-                    None => Skip::Complete,
-                    Some(_) if self.is_rerun(procedure, target) => {
-                        let in_use = self.in_use_by(procedure, target);
-                        return in_use.map_or(Decision::Submit(Due::Stale), Decision::Skip);
+                let (due, skip) = match self.came_since(procedure, row) {
+                    Some(sessions) => (Due::Stale, Skip::Stale(sessions)),
+                    None if self.has_late_input(procedure, target, row) => {
+                        (Due::LateInput, Skip::LateInput)
                     }
-                    Some(sessions) => Skip::Stale(sessions),
-                });
+                    None => return Decision::Skip(Skip::Complete),
+                };
+                if !self.is_rerun(procedure, target) {
+                    return Decision::Skip(skip);
+                }
+                let in_use = self.in_use_by(procedure, target);
+                return in_use.map_or(Decision::Submit(due), Decision::Skip);
             }
             TaskStanding::Disk(Completion::NotApplicable) => None,
             TaskStanding::Disk(completion) => {
@@ -185,7 +192,7 @@ impl Subject<'_> {
         }
     }
 
-    /// True if a complete task that sessions came after runs again now.
+    /// True if a stale task runs again now.
     fn is_rerun(&self, procedure: ProcedureId, target: Target<'_>) -> bool {
         self.dag.get(procedure).rules.rerun_when_stale
             && self.has_dicom(target)

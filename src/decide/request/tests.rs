@@ -209,6 +209,7 @@ fn outputs_that_stand_are_replaced_only_where_that_was_meant() {
     assert!(replaces(Due::Forced { complete: true }));
     assert!(replaces(Due::FailedBefore { complete: true }));
     assert!(replaces(Due::Stale));
+    assert!(replaces(Due::LateInput));
     assert!(replaces(retry(true)));
     for due in [
         Due::New,

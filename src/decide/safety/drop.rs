@@ -127,7 +127,7 @@ impl Figures {
     fn add(&mut self, decision: &Decision, replaces: impl Fn() -> bool) {
         self.tasks += 1;
         match decision {
-            Decision::Skip(Skip::Complete | Skip::Stale(_)) => self.complete += 1,
+            Decision::Skip(Skip::Complete | Skip::Stale(_) | Skip::LateInput) => self.complete += 1,
             Decision::Skip(Skip::InFlight { .. } | Skip::Renamed(_) | Skip::Failed { .. }) => {
                 match replaces() {
                     true => self.ours += 1,
@@ -135,7 +135,11 @@ impl Figures {
                 }
             }
             Decision::Submit(
-                Due::Stale | Due::Forced { .. } | Due::FailedBefore { .. } | Due::Retry { .. },
+                Due::Stale
+                | Due::LateInput
+                | Due::Forced { .. }
+                | Due::FailedBefore { .. }
+                | Due::Retry { .. },
             ) => self.ours += 1,
             Decision::Submit(due) => {
                 self.incomplete += 1;

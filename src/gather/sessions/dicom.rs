@@ -211,7 +211,7 @@ fn walk(
 }
 
 /// Files that file managers leave in any directory.
-fn is_litter(name: &OsStr) -> bool {
+pub(super) fn is_litter(name: &OsStr) -> bool {
     const LEFT_BEHIND: [&str; 4] = [".DS_Store", "Thumbs.db", "desktop.ini", "__MACOSX"];
     let mut left = LEFT_BEHIND.iter();
     left.any(|left| name.eq_ignore_ascii_case(left))
@@ -225,7 +225,7 @@ fn leads_back(directory: &Path, link: &Path) -> bool {
     }
 }
 
-fn modified(stat: &Stat) -> Option<DateTime<Utc>> {
+pub(super) fn modified(stat: &Stat) -> Option<DateTime<Utc>> {
     let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
     DateTime::from_timestamp(stat.st_mtime, nanoseconds)
 }

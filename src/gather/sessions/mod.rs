@@ -2,4 +2,5 @@
 
 pub mod dicom;
 pub mod discover;
+pub mod late;
 pub mod lists;

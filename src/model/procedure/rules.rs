@@ -24,7 +24,7 @@ pub struct SubmitRules {
     pub array_throttle: Option<u32>,
     /// For subject scope: the subject must have so many sessions that are ready. At least 1.
     pub min_sessions: usize,
-    /// For subject scope: a complete task is due again when a session has come since.
+    /// A complete task is due again when a session (for subject scope) or input files have come since.
     pub rerun_when_stale: bool,
     /// A task whose job failed is complete if its outputs are.
     pub accept_outputs: bool,

@@ -25,7 +25,7 @@ pub fn of<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Option<Health> {
             Decision::Skip(
                 Skip::NotApplicable | Skip::NotSelected | Skip::Excluded | Skip::InFlight { .. },
             ) => {}
-            Decision::Skip(Skip::Complete | Skip::Stale(_)) => {
+            Decision::Skip(Skip::Complete | Skip::Stale(_) | Skip::LateInput) => {
                 complete += 1;
                 of += 1;
             }

@@ -72,7 +72,7 @@ fn of_task(
     };
     match skip {
         Skip::Complete => "nothing, its outputs are complete".to_owned(),
-        Skip::Stale(_) => format!(
+        Skip::Stale(_) | Skip::LateInput => format!(
             "a person has to decide: snbb-scheduler run --force{} makes it anew, and `rerun_when_stale` of the \
              procedure would do so by itself",
             options(key)

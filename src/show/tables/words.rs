@@ -24,7 +24,7 @@ impl Standing {
         match decision {
             Decision::Submit(_) => Self::Due,
             Decision::Skip(skip) => match skip {
-                Skip::Complete | Skip::Stale(_) => Self::Complete,
+                Skip::Complete | Skip::Stale(_) | Skip::LateInput => Self::Complete,
                 Skip::NotApplicable => Self::NotApplicable,
                 Skip::InFlight { status, .. } => Self::of_status(*status),
                 Skip::Failed { .. } => Self::Failed,
@@ -47,10 +47,10 @@ impl Standing {
 }
 
 /// The cell of the session table: the standing, and in brackets the reason of a failed task, if it is known, `stale`
-/// for a complete one that a session came after, and `awaiting output` for one whose job has ended.
+/// for a complete one that sessions or input files came after, and `awaiting output` for one whose job has ended.
 pub fn decision_cell(decision: &Decision) -> Cow<'static, str> {
     match decision {
-        Decision::Skip(Skip::Stale(_)) => "complete (stale)".into(),
+        Decision::Skip(Skip::Stale(_) | Skip::LateInput) => "complete (stale)".into(),
         Decision::Skip(Skip::InFlight {
             status: TaskStatus::Running,
             reason: Some(Reason::AwaitingOutput),
@@ -76,6 +76,7 @@ fn skip_text(skip: &Skip) -> String {
     match skip {
         Skip::Complete => "complete".to_owned(),
         Skip::Stale(sessions) => stale_text(sessions),
+        Skip::LateInput => "complete, but stale: input files changed after it ran".to_owned(),
         Skip::NotApplicable => "not applicable: the session lacks the input".to_owned(),
         Skip::InFlight {
             job_id,
@@ -218,6 +219,7 @@ fn due_text(due: Due) -> String {
             format!("due: tried again after {reason}{}", replaced(complete))
         }
         Due::Stale => "due: complete, but a session has come since".to_owned(),
+        Due::LateInput => "due: complete, but input files changed after it ran".to_owned(),
         Due::Forced { complete: true } => "due: forced, outputs are complete".to_owned(),
         Due::Forced { complete: false } => "due: forced".to_owned(),
     }

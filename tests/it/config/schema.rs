@@ -178,7 +178,7 @@ fn around(key: &Key, value: &Value) -> Value {
         }
         Section::Procedure => {
             let scope = match name {
-                "min_sessions" | "rerun_when_stale" => json!({"scope": "subject"}),
+                "min_sessions" => json!({"scope": "subject"}),
                 _ => json!({}),
             };
             procedure(with(scope))

@@ -94,6 +94,8 @@ fn every_decision_has_a_word_a_cell_and_a_sentence() {
             complete: false,
         }),
         Decision::Submit(Due::Stale),
+        Decision::Submit(Due::LateInput),
+        skip(Skip::LateInput),
         skip(Skip::Stale(vec![session_label("ses-03")])),
         skip(Skip::Stale(
             ["ses-03", "ses-04", "ses-05", "ses-06", "ses-07"]

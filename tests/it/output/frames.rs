@@ -213,6 +213,7 @@ fn any_decision() -> impl Strategy<Value = Decision> {
         Just(Decision::Skip(Skip::NoDicom)),
         Just(Decision::Skip(Skip::Excluded)),
         Just(Decision::Skip(Skip::Stale(Vec::new()))),
+        Just(Decision::Skip(Skip::LateInput)),
         Just(Decision::Skip(Skip::OverLimit(Limit::MaxJobs(3)))),
         Just(unreadable("/x")),
         (reason(), 1..5i32).prop_map(|(reason, attempt)| failed(reason, attempt)),

@@ -69,6 +69,7 @@ fn the_decisions_are_the_same_for_any_number_of_threads() {
                 vanished: &Vanished::default(),
                 newest: &std::sync::Arc::default,
                 gate: &|_| None,
+                late: &|_, _, _| false,
                 now: chrono::DateTime::UNIX_EPOCH,
             };
             let manifest = plan(

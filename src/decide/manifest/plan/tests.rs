@@ -2,6 +2,7 @@
 
 mod cohort;
 mod gate;
+mod late;
 mod oracle;
 mod outputs;
 mod renamed;
@@ -13,7 +14,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::decide::manifest::{Blocked, Former, NewestAttempts, Outlook, Selection, Vanished};
+use crate::decide::manifest::{
+    Blocked, Former, Input, NewestAttempts, Outlook, Selection, Vanished,
+};
 use crate::gather::completion::Completions;
 use crate::gather::disk::Unreadable;
 use crate::model::procedure::testing::procedure;
@@ -99,6 +102,24 @@ fn decide_after(
     disk: &Disk,
     policy: &Policy,
 ) -> BTreeMap<String, Decision> {
+    decide_with(dag, sessions, rows, attempts, disk, policy, &|_, _, _| {
+        false
+    })
+}
+
+/// Answers whether a session's input has files newer than a time.
+type Late<'a> = &'a (dyn Fn(&Session, Input, chrono::DateTime<chrono::Utc>) -> bool + Sync);
+
+/// Does the same with files that came late.
+fn decide_with(
+    dag: &ProcedureDag,
+    sessions: &[Session],
+    rows: &State,
+    attempts: &[TaskRow],
+    disk: &Disk,
+    policy: &Policy,
+    late: Late<'_>,
+) -> BTreeMap<String, Decision> {
     let vanished = Vanished::look(rows, dag, || attempts);
     let newest = Arc::new(NewestAttempts::of(rows, attempts, dag));
     let world = World {
@@ -109,6 +130,7 @@ fn decide_after(
         vanished: &vanished,
         newest: &|| Arc::clone(&newest),
         gate: &|_| None,
+        late,
         now: at(0),
     };
     let one = plan(dag, &world, policy, 1, &|| ());
@@ -347,6 +369,7 @@ fn order_is_priority_subject_session() {
             vanished: &Vanished::default(),
             newest: &Arc::default,
             gate: &|_| None,
+            late: &|_, _, _| false,
             now: at(0),
         },
         &Policy::default(),

@@ -245,6 +245,7 @@ fn a_due_task_of_a_subject_says_which_sessions_it_works_on() {
         vanished: &Vanished::default(),
         newest: &Arc::default,
         gate: &|_| None,
+        late: &|_, _, _| false,
         now: at(0),
     };
     let manifest = plan(&dag, &world, &Policy::default(), 1, &|| ());

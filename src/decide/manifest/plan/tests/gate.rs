@@ -53,6 +53,7 @@ fn decide_with_gate(names: &[&str], disk: &Disk) -> (BTreeMap<String, Decision>,
             asked.lock().unwrap().push(session.session.to_string());
             gate(session)
         },
+        late: &|_, _, _| false,
         now: at(0),
     };
     let tasks = plan(&dag, &world, &Policy::default(), 1, &|| ()).tasks;
@@ -180,6 +181,7 @@ fn a_job_that_stands_in_no_row_keeps_its_task_and_those_after_it_waiting() {
         vanished: &Vanished::default(),
         newest: &Arc::default,
         gate: &|_| None,
+        late: &|_, _, _| false,
         now: at(0),
     };
     let tasks = plan(&dag, &world, &Policy::default(), 1, &|| ()).tasks;

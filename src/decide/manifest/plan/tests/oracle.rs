@@ -29,6 +29,8 @@ struct Random {
     together: Vec<bool>,
     /// Per procedure: its outputs are in a directory that it shares.
     shared: Vec<bool>,
+    /// Per session: files newer than any attempt are among its DICOM files, and below `bids_root`.
+    late: Vec<(bool, bool)>,
 }
 
 fn random_world() -> impl Strategy<Value = Random> {
@@ -51,6 +53,7 @@ fn random_world() -> impl Strategy<Value = Random> {
                 prop::collection::vec(prop::bool::weighted(0.15), s + 1),
                 flags(p),
                 flags(p),
+                prop::collection::vec((any::<bool>(), any::<bool>()), s),
             ),
         )
             .prop_map(
@@ -61,7 +64,7 @@ fn random_world() -> impl Strategy<Value = Random> {
                     excluded,
                     min_sessions,
                     worked_on,
-                    (rerun, gone, together, shared),
+                    (rerun, gone, together, shared, late),
                 )| Random {
                     procedures: basic.0,
                     dicom: basic.1,
@@ -76,6 +79,7 @@ fn random_world() -> impl Strategy<Value = Random> {
                     gone,
                     together,
                     shared,
+                    late,
                 },
             )
     })
@@ -98,13 +102,13 @@ fn oracle(world: &Random, p: usize, s: usize) -> &'static str {
         "in flight" if is_ready => "renamed",
         "in flight" => "waiting",
         "doubted" => "waiting",
-        "complete" if is_stale(world, p) && world.rerun[p] && has_dicom && is_ready => {
+        "complete" if is_outdated(world, p, cell) && world.rerun[p] && has_dicom && is_ready => {
             // A task that builds on it and is in flight reads its outputs.
             let is_used = (p + 1..world.rows.len()).any(|user| {
-                let cells = if world.procedures[user].0 {
-                    n..n + 1
-                } else {
-                    0..n
+                let cells = match world.procedures[user].0 {
+                    true => n..n + 1,
+                    false if !subject_scope && world.rule == 0 => s..s + 1,
+                    false => 0..n,
                 };
                 world.procedures[user].1[p]
                     && cells
@@ -113,7 +117,7 @@ fn oracle(world: &Random, p: usize, s: usize) -> &'static str {
             });
             if is_used { "waiting" } else { "submit" }
         }
-        "complete" if is_stale(world, p) => "stale",
+        "complete" if is_outdated(world, p, cell) => "stale",
         word @ ("failed" | "unreadable" | "complete") => word,
         _ if !has_dicom => "no dicom",
         "not applicable" if is_excused(world, p, cell) => "not applicable",
@@ -166,6 +170,26 @@ fn is_stale(world: &Random, p: usize) -> bool {
         && inputs(world, p).iter().any(|i| !world.worked_on[p][*i])
 }
 
+/// True for a complete task that lacks a session, or whose input has newer files than its attempt.
+fn is_outdated(world: &Random, p: usize, cell: usize) -> bool {
+    is_stale(world, p) || is_late(world, p, cell)
+}
+
+fn is_late(world: &Random, p: usize, cell: usize) -> bool {
+    let is_first = !(0..p).any(|q| world.procedures[p].1[q]);
+    let has_late = |i: usize| match (is_first && world.dicom[i], world.shared[p]) {
+        (true, _) => world.late[i].0,
+        // Its own outputs are there.
+        (false, true) => false,
+        (false, false) => world.late[i].1,
+    };
+    world.rows[p][cell] == 5
+        && match cell == world.dicom.len() {
+            true => wanted(world).any(|i| world.worked_on[p][i] && has_late(i)),
+            false => has_late(cell),
+        }
+}
+
 /// What is believed of a task.
 fn believed(world: &Random, q: usize, cell: usize) -> &'static str {
     match alone(world, q, cell) {
@@ -212,8 +236,7 @@ fn alone(world: &Random, q: usize, cell: usize) -> &'static str {
 /// True if others may build on a task: its outputs are complete and are not made anew.
 fn is_believed_complete(world: &Random, q: usize, cell: usize) -> bool {
     let n = world.dicom.len();
-    believed(world, q, cell) == "complete"
-        && !(world.procedures[q].0 && oracle(world, q, cell.min(n - 1)) == "submit")
+    believed(world, q, cell) == "complete" && oracle(world, q, cell.min(n - 1)) != "submit"
 }
 
 fn is_excused(world: &Random, q: usize, cell: usize) -> bool {
@@ -270,9 +293,9 @@ proptest! {
                     (0..i).filter(|q| deps[*q]).map(|q| (names[q].as_str(), rule)).collect();
                 let scope = if *subject { Scope::Subject } else { Scope::Session };
                 let mut declared = procedure(&names[i], scope, &deps);
+                declared.rules.rerun_when_stale = world.rerun[i];
                 if *subject {
                     declared.rules.min_sessions = world.min_sessions[i];
-                    declared.rules.rerun_when_stale = world.rerun[i];
                 }
                 if world.shared[i] {
                     declared.output_dir = "".into();
@@ -343,9 +366,14 @@ proptest! {
             .collect();
         let policy = Policy {
             resubmit_failed: world.resubmit,
+            reports_late_input: true,
             ..cohort(&excluded.iter().map(String::as_str).collect::<Vec<_>>())
         };
-        let got = decide_after(&dag, &sessions, &rows, &attempts, &disk, &policy);
+        let late = |session: &Session, input: Input, _: chrono::DateTime<chrono::Utc>| {
+            let at = sessions.iter().position(|one| one == session).unwrap();
+            if input == Input::Dicom { world.late[at].0 } else { world.late[at].1 }
+        };
+        let got = decide_with(&dag, &sessions, &rows, &attempts, &disk, &policy, &late);
         for (p, (subject, _)) in world.procedures.iter().enumerate() {
             let cells = if *subject { n..n + 1 } else { 0..n };
             for cell in cells {
@@ -359,7 +387,7 @@ proptest! {
                     Decision::Skip(Skip::Failed { .. }) => "failed",
                     Decision::Skip(Skip::NoDicom) => "no dicom",
                     Decision::Skip(Skip::WaitingFor(_) | Skip::TooFewSessions { .. }) => "waiting",
-                    Decision::Skip(Skip::Stale(_)) => "stale",
+                    Decision::Skip(Skip::Stale(_) | Skip::LateInput) => "stale",
                     Decision::Skip(Skip::Excluded) => "excluded",
                     Decision::Skip(Skip::Renamed(_)) => "renamed",
                     Decision::Skip(Skip::Unreadable(_)) => "unreadable",

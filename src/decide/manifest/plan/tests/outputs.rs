@@ -66,6 +66,7 @@ fn c7_a_session_whose_dicom_files_were_archived_counts_where_it_is_complete() {
         vanished: &Vanished::default(),
         newest: &Arc::default,
         gate: &|_| None,
+        late: &|_, _, _| false,
         now: at(0),
     };
     let manifest = plan(&dag, &world, &Policy::default(), 1, &|| ());
