@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "starts the generator")]
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 
 use super::strace;
@@ -171,4 +172,56 @@ fn a_run_that_judges_ended_jobs_reads_each_directory_once() {
         .filter(|(call, count)| **count > if call.starts_with("openat") { 1 } else { 2 })
         .collect();
     assert!(again.is_empty(), "{again:?}");
+}
+
+#[test]
+fn late_files_cost_an_idle_run_nothing_unless_it_would_act() {
+    let name = "late_files_cost_an_idle_run_nothing_unless_it_would_act";
+    if !strace::works(name) {
+        return;
+    }
+    let (study, slurm) = running();
+    study.ok(&["run"]);
+    for n in 0..12 {
+        let (subject, session) = (n / 2, n % 2);
+        let report = format!("derivatives/prep/sub-{subject:02}/ses-{session}/x.html");
+        study.write(&report, "x");
+    }
+    slurm.set_all("COMPLETED");
+    let said = study.ok(&["run"]);
+    assert!(said.err.contains("36 complete"), "{}", said.err);
+    let trace = study.at("trace");
+    let opened_or_asked = || {
+        let traced = ["-e", "trace=openat,newfstatat,statx", "-o"];
+        let arguments = [&traced[..], &[trace.to_str().unwrap()]].concat();
+        let said = strace::call(&study, &arguments, &["run"]);
+        assert!(said.err.contains("36 complete, 0 due"), "{}", said.err);
+        let below = ["dicom/", "bids/", "derivatives/"]
+            .map(|root| format!("{}/{root}", study.dir.path().display()));
+        let mut lines: Vec<String> = strace::calls(&trace)
+            .into_iter()
+            .filter_map(|(_, line)| Some(line.split('"').nth(1)?.to_owned()))
+            .collect();
+        lines.retain(|path| below.iter().any(|root| path.starts_with(root)));
+        lines
+    };
+    let without = opened_or_asked();
+    // Of the DICOM tree, the sessions' names only.
+    let is_session = |path: &&String| path.contains("/dicom/sub-") && path.contains("/ses-");
+    assert_eq!(without.iter().filter(is_session).count(), 0, "{without:?}");
+    let config = study.read("config.yaml");
+    study.write(
+        "config.yaml",
+        &config.replace("script: s.sh", "script: s.sh, rerun_when_stale: yes"),
+    );
+    let with = opened_or_asked();
+    // Time and names of each directory: one of DICOM files for two steps, two below bids_root for the third.
+    assert_eq!(with.len() - without.len(), 12 * 2 * (1 + 1 + 2));
+    let is_file = |path: &&String| Path::new(path).extension().is_some();
+    let files = |paths: &[String]| paths.iter().filter(is_file).count();
+    assert_eq!(
+        files(&with),
+        files(&without),
+        "no file is asked for its time"
+    );
 }
