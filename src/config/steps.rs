@@ -57,13 +57,13 @@ pub(super) fn read<'a>(value: &Value<'a>, overrides: &Overrides) -> Option<Step<
         let restarts = [Reason::NodeFail, Reason::Preempted];
         restarts.iter().all(|reason| rules.on.contains_key(reason))
     }) && !options::decide_requeue(&resources.sbatch_args);
-    if known_scope == Some(Scope::Session) {
-        if let Some(value) = fields.get("min_sessions") {
-            value.problem_with(
-                "is for procedures with 'scope: subject'",
-                "a task of a session has that session only; leave the key out",
-            );
-        }
+    if known_scope == Some(Scope::Session)
+        && let Some(value) = fields.get("min_sessions")
+    {
+        value.problem_with(
+            "is for procedures with 'scope: subject'",
+            "a task of a session has that session only; leave the key out",
+        );
     }
     let known_name = name.as_ref().map(|(name, _)| &**name);
     let check = check(&fields, known_name, output_dir.as_deref(), known_scope);
