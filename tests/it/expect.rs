@@ -1,6 +1,8 @@
 //! Expectations from inputs, through the program: lists of sessions, numbers of sessions, tasks that a
 //! session came after.
 
+use snbb_scheduler::base::sys;
+
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::Study;
 
@@ -396,7 +398,7 @@ fn b5_sessions_whose_dicom_path_is_not_there_are_held_as_check_says() {
 fn touch(study: &Study, path: &str, hours: i64) {
     let path = study.at(path);
     for one in [path.as_path(), path.parent().unwrap()] {
-        let time = chrono::Utc::now() + chrono::TimeDelta::hours(hours);
+        let time = sys::now() + chrono::TimeDelta::hours(hours);
         let file = std::fs::File::open(one).unwrap();
         file.set_modified(time.into()).unwrap();
     }
