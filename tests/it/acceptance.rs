@@ -1,4 +1,4 @@
-//! What `docs/features.md` and `docs/reliability.md` say of the program and no other test shows as a whole:
+//! What `docs/proofs/features.md` and `docs/reliability.md` say of the program and no other test shows as a whole:
 //! small stories through the program, with a Slurm of shell scripts.
 #![expect(
     clippy::disallowed_methods,
