@@ -12,7 +12,7 @@ are used: ``pip install "snbb-scheduler[pandas]"`` or ``"snbb-scheduler[polars]"
 
 from __future__ import annotations
 
-from ._frames import read_attempts, read_audit, read_state
+from ._frames import read_all_attempts, read_attempts, read_audit, read_state
 from ._program import SchedulerError, path, program, run
 
-__all__ = ["SchedulerError", "path", "program", "read_attempts", "read_audit", "read_state", "run"]
+__all__ = ["SchedulerError", "path", "program", "read_all_attempts", "read_attempts", "read_audit", "read_state", "run"]

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 STATUS = ["pending", "running", "complete", "failed"]
 # Few words in many rows. Not subject and session: groupby makes a group of each pair of categories in older pandas.
-CATEGORIES = ["procedure", "reason", "slurm_state", "cluster"]
+CATEGORIES = ["procedure", "reason", "slurm_state", "cluster", "partition", "account", "qos"]
 WHOLE = ["attempt", "req_mem_mb", "max_rss_mb", "time_limit_s", "elapsed_s", "cpu_time_s", "alloc_cpus"]
+WHOLE += ["req_cpus", "exit_status", "signal"]
 FLAGS = ["replaces_outputs"]
 TIMES = ["submitted_at", "started_at", "ended_at", "updated_at", "missing_since"]
 
@@ -67,6 +68,25 @@ def read_attempts(source: Source = None, *, engine: Engine = "pandas") -> Any:
 
 
 @overload
+def read_all_attempts(source: Source = None, *, engine: Literal["pandas"] = "pandas") -> pd.DataFrame: ...
+@overload
+def read_all_attempts(source: Source = None, *, engine: Literal["polars"]) -> pl.DataFrame: ...
+def read_all_attempts(source: Source = None, *, engine: Engine = "pandas") -> Any:
+    """Reads all attempts of all tasks: those of ``read_attempts``, then those of ``read_state``.
+
+    The column ``is_newest`` is true for the rows of ``read_state``. ``source`` and errors are those of
+    ``read_state``.
+    """
+    library = _library(engine)
+    state = _files.state_file(source)
+    # The scheduler writes the attempts file first: read in this order, a row may be seen twice but is never missed.
+    newest = _table(library, engine, state)
+    found = _files.attempts_file(source)
+    both = newest[:0] if found is None else _table(library, engine, found), newest
+    return _pandas_union(library, *both) if engine == "pandas" else _polars_union(library, *both)
+
+
+@overload
 def read_audit(source: Source = None, *, engine: Literal["pandas"] = "pandas") -> pd.DataFrame: ...
 @overload
 def read_audit(source: Source = None, *, engine: Literal["polars"]) -> pl.DataFrame: ...
@@ -104,7 +124,10 @@ def _table(library: Any, engine: str, file: Path) -> Any:
 
 def _pandas_table(pd: Any, file: Path) -> Any:
     # An index that a script has written along is no column of ours.
-    frame = pd.read_parquet(file, engine="pyarrow").reset_index(drop=True)
+    return _pandas_typed(pd, pd.read_parquet(file, engine="pyarrow").reset_index(drop=True))
+
+
+def _pandas_typed(pd: Any, frame: Any) -> Any:
     for name in frame.columns:
         column = frame[name]
         if name == "status":
@@ -121,9 +144,25 @@ def _pandas_table(pd: Any, file: Path) -> Any:
     return frame
 
 
+def _pandas_union(pd: Any, earlier: Any, newest: Any) -> Any:
+    parts = [part.assign(is_newest=is_newest) for part, is_newest in [(earlier, False), (newest, True)]]
+    for name in ["status", *CATEGORIES]:
+        for part in parts:
+            if name in part:
+                part[name] = part[name].astype(object)
+    frame = _pandas_typed(pd, pd.concat([part for part in parts if len(part)] or parts, ignore_index=True))
+    if "submission_id" in frame:
+        is_twice = frame.submission_id.notna() & frame.submission_id.duplicated(keep="last")
+        frame = frame[~is_twice].reset_index(drop=True)
+    return frame
+
+
 def _polars_table(pl: Any, file: Path) -> Any:
     frame = pl.read_parquet(file)
-    frame = frame.drop([name for name in frame.columns if name.startswith("__index_level_")])
+    return _polars_typed(pl, frame.drop([name for name in frame.columns if name.startswith("__index_level_")]))
+
+
+def _polars_typed(pl: Any, frame: Any) -> Any:
     changes = []
     for name, kind in frame.schema.items():
         column = pl.col(name)
@@ -141,6 +180,19 @@ def _polars_table(pl: Any, file: Path) -> Any:
         elif name in TIMES:
             changes.append(column.cast(pl.Datetime("us", "UTC")))
     return frame.with_columns(changes)
+
+
+def _polars_union(pl: Any, earlier: Any, newest: Any) -> Any:
+    parts = []
+    for part, is_newest in [(earlier, False), (newest, True)]:
+        names = [name for name in ["status", *CATEGORIES] if name in part.columns]
+        part = part.with_columns([pl.col(name).cast(pl.String) for name in names])
+        parts.append(part.with_columns(is_newest=pl.lit(is_newest)))
+    frame = _polars_typed(pl, pl.concat(parts, how="diagonal_relaxed"))
+    if "submission_id" in frame.columns:
+        is_last = pl.col("submission_id").is_last_distinct()
+        frame = frame.filter(pl.col("submission_id").is_null() | is_last)
+    return frame
 
 
 def _typed(name: str, values: List[Any]) -> Tuple[str, List[Any]]:

@@ -128,7 +128,7 @@ sacct)
     case $state in PENDING|RUNNING) end=Unknown;; *) end=$submit;; esac
     [ "$state" = CANCELLED ] && state="CANCELLED by $(id -u)"
     case "$*" in *MaxRSS*)
-      [ "$state" = GONE ] || printf "%s$S%s$S%s$S%s$S%s$S%s$S%s$S\n" \
+      [ "$state" = GONE ] || printf "%s$S%s$S%s$S%s$S%s$S%s$S%s${S}main${S}lab${S}normal$S\n" \
         "$id" "$state" "${code:-0:0}" "$submit" 1 "" 00:01.500 \
         "$id.batch" "${state%% *}" "${code:-0:15}" "$submit" 1 2048K 00:01.500
       continue;;

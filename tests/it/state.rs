@@ -48,6 +48,12 @@ pub fn full_row(subject: &str, procedure: &str, job: u32) -> TaskRow {
             cpu_time_s: Some(59),
             alloc_cpus: Some(8),
             cluster: Some(Arc::from("alpha")),
+            partition: Some(Arc::from("long")),
+            account: Some(Arc::from("lab")),
+            qos: Some(Arc::from("normal")),
+            req_cpus: Some(7),
+            exit_status: Some(1),
+            signal: Some(9),
         },
         updated_at: Some(time(4)),
         missing_since: Some(time(5)),
@@ -170,7 +176,7 @@ fn the_hash_is_the_one_of_format_version_1() {
     ];
     let rows: Vec<&TaskRow> = rows.iter().collect();
     let (_, identity) = file::write(&rows, None, &meta()).unwrap();
-    let hash = "sha256-columns-1:87c01b31f65acc4ff2e14658064d354f4c7e09a27bc6b8360d81feac7469ba10";
+    let hash = "sha256-columns-1:4e9b5de3c49e044727016ba57eee15cdf27f107db821bca62cf75d5ea2c6b5fe";
     assert_eq!(
         identity,
         Identity::Ours {

@@ -24,14 +24,14 @@ pub(super) fn report(job: &Job, standing: JobStanding, now: DateTime<Utc>) -> Jo
         submitted_at: Some(job.record.submitted_at),
         facts: JobFacts {
             slurm_state: Some(word.into()),
-            exit_code: exit_code.map(Into::into),
             started_at,
             ended_at,
             node_list: host_of(job).map(Into::into),
             elapsed_s: started_at
                 .map(|start| (ended_at.unwrap_or(now) - start).num_seconds().max(0)),
             ..JobFacts::default()
-        },
+        }
+        .with_exit_code(exit_code.as_deref()),
         tag: Some(JobTag {
             project: job.record.project.clone(),
             submission_id: job.record.submission_id.clone(),

@@ -102,6 +102,7 @@ pub fn queue(text: &str, separator: &str, cluster: Option<&Arc<str>>) -> Parsed 
             nodes,
             time_limit_s: clock(limit),
             req_mem_mb: None,
+            req_cpus: None,
             elapsed_s: None,
             tag: JobTag::parse(comment),
             has_submit_line: false,
@@ -175,6 +176,7 @@ fn record<'a>(
             .ok()
             .and_then(|minutes| minutes.checked_mul(60)),
         req_mem_mb: requested_memory(memory, node_count, cpus),
+        req_cpus: cpus.trim().parse().ok().filter(|count| *count > 0),
         elapsed_s: elapsed.parse().ok(),
         has_submit_line: known(submit_line).is_some(),
         // Scripts, plugins and people change a job's name.
@@ -199,6 +201,7 @@ struct Raw<'a> {
     nodes: &'a str,
     time_limit_s: Option<i64>,
     req_mem_mb: Option<i64>,
+    req_cpus: Option<i64>,
     elapsed_s: Option<i64>,
     tag: Option<JobTag>,
     has_submit_line: bool,
@@ -341,7 +344,6 @@ impl Raw<'_> {
             submitted_at,
             facts: JobFacts {
                 slurm_state: Some(Arc::from(self.state.trim())),
-                exit_code: self.exit_code.map(Arc::from),
                 started_at,
                 ended_at,
                 node_list: known(self.nodes).map(Arc::from),
@@ -351,9 +353,11 @@ impl Raw<'_> {
                     let (start, end) = (started_at?, ended_at?);
                     Some((end - start).num_seconds().max(0))
                 }),
-                // The rest is known of the steps.
+                req_cpus: self.req_cpus,
+                // The rest comes with the steps.
                 ..JobFacts::default()
-            },
+            }
+            .with_exit_code(self.exit_code),
             tag: self.tag.clone().map(|tag| tag_of_task(tag, &job)),
             has_submit_line: self.has_submit_line,
             id: job,

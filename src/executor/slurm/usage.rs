@@ -130,6 +130,9 @@ fn add(record: &mut JobReport, usage: Option<&Usage>, own_uid: u32, may_still_co
     if let Some(usage) = usage {
         record.facts.max_rss_mb = usage.max_rss_mb;
         record.facts.cpu_time_s = usage.cpu_time_s;
+        let facts = &mut record.facts;
+        (facts.partition, facts.account) = (usage.partition.clone(), usage.account.clone());
+        facts.qos.clone_from(&usage.qos);
         record.facts.alloc_cpus = usage.alloc_cpus.filter(|_| has_run(record));
     }
     if !may_be_prolog_failure(record, own_uid) {

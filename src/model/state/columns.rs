@@ -107,6 +107,12 @@ columns! {
     "replaces_outputs": Flag, Submission, replaces_outputs;
     "retry_state": Json, Submission, retry;
     "input_sessions": Text, Submission, input_sessions;
+    "partition": Text, Job, facts.partition;
+    "account": Text, Job, facts.account;
+    "qos": Text, Job, facts.qos;
+    "req_cpus": Int64, Job, facts.req_cpus;
+    "exit_status": Int64, End, facts.exit_status;
+    "signal": Int64, End, facts.signal;
 }
 
 impl TaskRow {

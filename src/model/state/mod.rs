@@ -103,9 +103,32 @@ pub struct JobFacts {
     pub cpu_time_s: Option<i64>,
     pub alloc_cpus: Option<i64>,
     pub cluster: Option<Arc<str>>,
+    pub partition: Option<Arc<str>>,
+    pub account: Option<Arc<str>>,
+    pub qos: Option<Arc<str>>,
+    pub req_cpus: Option<i64>,
+    /// The first number of `exit_code`.
+    pub exit_status: Option<i64>,
+    /// The second number of `exit_code`. `None`: no signal.
+    pub signal: Option<i64>,
 }
 
 impl JobFacts {
+    /// Sets the exit code and its two numbers.
+    pub fn set_exit_code(&mut self, code: Option<&str>) {
+        let numbers = code.and_then(|code| code.split_once(':'));
+        let (status, signal) = numbers.unwrap_or_default();
+        self.exit_code = code.map(Arc::from);
+        self.exit_status = status.parse().ok();
+        self.signal = signal.parse().ok().filter(|signal| *signal != 0);
+    }
+
+    /// Sets the exit code when facts are made.
+    pub fn with_exit_code(mut self, code: Option<&str>) -> Self {
+        self.set_exit_code(code);
+        self
+    }
+
     /// The uid of the user who cancelled the job (`CANCELLED by 1000`). `None`: not cancelled, or nobody asked for it
     /// (a failed dependency, a restart of the controller).
     ///

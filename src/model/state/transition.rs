@@ -76,7 +76,7 @@ pub fn apply(state: &mut State, change: Change, now: DateTime<Utc>) -> Outcome {
     }
     if change.cause == Cause::Requeue {
         next.facts.ended_at = None;
-        next.facts.exit_code = None;
+        next.facts.set_exit_code(None);
         next.facts.elapsed_s = None;
         next.facts.max_rss_mb = None;
         next.facts.cpu_time_s = None;

@@ -153,7 +153,7 @@ fn change(record: &Record, status: TaskStatus, attempts: &mut Vec<Attempt>) {
             row.facts.ended_at = None;
         }
         if !record.fields.contains_key("exit_code") {
-            row.facts.exit_code = None;
+            row.facts.set_exit_code(None);
         }
     }
     row.updated_at = Some(record.at);

@@ -166,8 +166,8 @@ fn twenty_thousand_jobs_take_twenty_calls() {
         )
     };
     let steps = format!(
-        r#"awk -v RS=, -v OFS="$S" -v t={now} '{{ print $1 + 0, "FAILED", "1:0", t, 2, "", "00:01.000";
-            print ($1 + 0) ".batch", "FAILED", "1:0", t, 2, "7000K", "00:01.000" }}'"#
+        r#"awk -v RS=, -v OFS="$S" -v t={now} '{{ print $1 + 0, "FAILED", "1:0", t, 2, "", "00:01.000", "long", "lab", "normal";
+            print ($1 + 0) ".batch", "FAILED", "1:0", t, 2, "7000K", "00:01.000", "long", "lab", "normal" }}'"#
     );
     fake("squeue", "");
     fake(
@@ -200,6 +200,9 @@ fn twenty_thousand_jobs_take_twenty_calls() {
     assert!(failed.iter().all(|row| row["max_rss_mb"] == 7
         && row["cpu_time_s"] == 1
         && row["alloc_cpus"] == 2
+        && [&row["partition"], &row["account"], &row["qos"]] == ["long", "lab", "normal"]
+        && (&row["req_cpus"], &row["exit_status"], &row["signal"])
+            == (&1.into(), &1.into(), &serde_json::Value::Null)
         && row["reason"] == "exit_code"));
 
     // Nothing in flight but the doubt: no call per job of the past.

@@ -77,13 +77,15 @@ pub(super) fn rows() -> Vec<TaskRow> {
     timed_out.job_name = Some(Arc::from("qsiprep_sub-0001_ses-202411010600"));
     timed_out.facts = JobFacts {
         slurm_state: Some(Arc::from("TIMEOUT")),
-        exit_code: Some(Arc::from("0:15")),
         started_at: time("2026-01-02T04:00:00Z"),
         ended_at: time("2026-01-02T08:00:00Z"),
         req_mem_mb: Some(32_768),
         elapsed_s: Some(14_400),
+        partition: Some(Arc::from("long")),
+        req_cpus: Some(8),
         ..JobFacts::default()
-    };
+    }
+    .with_exit_code(Some("0:15"));
     let mut python = row("bids", "sub-0002", "ses-01", Complete, None, Some("7"));
     python.attempt = None;
     vec![

@@ -439,6 +439,12 @@ fn the_fixture_of_format_version_1_is_read() {
     for row in &mut rows {
         row.facts.cpu_time_s = None;
         row.facts.alloc_cpus = None;
+        row.facts.partition = None;
+        row.facts.account = None;
+        row.facts.qos = None;
+        row.facts.req_cpus = None;
+        row.facts.exit_status = None;
+        row.facts.signal = None;
     }
     assert_eq!(contents.rows, rows);
     assert_eq!(contents.meta, meta());

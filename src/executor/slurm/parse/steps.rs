@@ -3,17 +3,18 @@
 //! The figures are for people; only one thing here is evidence: that a batch step has left a trace.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
 use super::broken;
 use super::ids::{Ids, ids};
 use super::records::records;
-use super::values::{Twice, cpu_time_ms, time, used_memory};
+use super::values::{Twice, cpu_time_ms, known, time, used_memory};
 use crate::model::job::JobId;
 
 /// sacct's `--format` for jobs with their steps: fields that exist since 20.11.
-pub const FIELDS: [&str; 7] = [
+pub const FIELDS: [&str; 10] = [
     "JobID",
     "State",
     "ExitCode",
@@ -21,12 +22,18 @@ pub const FIELDS: [&str; 7] = [
     "AllocCPUS",
     "MaxRSS",
     "TotalCPU",
+    "Partition",
+    "Account",
+    "QOS",
 ];
 
 /// Holds what the steps of one run of a job tell together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Usage {
     pub alloc_cpus: Option<i64>,
+    pub partition: Option<Arc<str>>,
+    pub account: Option<Arc<str>>,
+    pub qos: Option<Arc<str>>,
     /// The most that one step used, in MB of 2^20 bytes, rounded up.
     pub max_rss_mb: Option<i64>,
     /// Of all steps together, in seconds.
@@ -48,7 +55,17 @@ pub fn steps(text: &str, separator: &str) -> Result<HashMap<Run, Usage>, String>
     let mut found: HashMap<Run, Usage> = HashMap::new();
     let mut cpu_ms: HashMap<Run, i64> = HashMap::new();
     let mut current: Option<Run> = None;
-    for [id, _state, exit_code, submit, cpus, memory, cpu] in answer.records {
+    for [
+        id,
+        _state,
+        exit_code,
+        submit,
+        cpus,
+        memory,
+        cpu,
+        places @ ..,
+    ] in answer.records
+    {
         let id = id.trim();
         let Some((job, step)) = id.split_once('.') else {
             current = match ids(id) {
@@ -56,8 +73,10 @@ pub fn steps(text: &str, separator: &str) -> Result<HashMap<Run, Usage>, String>
                 _ => None,
             };
             if let Some(run) = &current {
-                found.entry(run.clone()).or_default().alloc_cpus =
-                    cpus.trim().parse().ok().filter(|count| *count > 0);
+                let usage = found.entry(run.clone()).or_default();
+                usage.alloc_cpus = cpus.trim().parse().ok().filter(|count| *count > 0);
+                [usage.partition, usage.account, usage.qos] =
+                    places.map(|text| known(text).map(Arc::from));
             }
             continue;
         };
@@ -92,7 +111,8 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> HashMap<Run, Usage> {
-        steps(text, "|").unwrap()
+        let rows = text.lines().map(|row| format!("{row}|debug|lab|normal\n"));
+        steps(&rows.collect::<String>(), "|").unwrap()
     }
 
     fn run(id: &str, submit: i64) -> Run {
@@ -113,6 +133,9 @@ mod tests {
             found[&run("7", 1_795_827_101)],
             Usage {
                 alloc_cpus: Some(4),
+                partition: Some("debug".into()),
+                account: Some("lab".into()),
+                qos: Some("normal".into()),
                 max_rss_mb: Some(1229),
                 cpu_time_s: Some(63),
                 has_begun: true,
@@ -122,7 +145,10 @@ mod tests {
             found[&run("8", 1_795_827_101)],
             Usage {
                 alloc_cpus: Some(1),
-                ..Usage::default()
+                max_rss_mb: None,
+                cpu_time_s: None,
+                has_begun: false,
+                ..found[&run("7", 1_795_827_101)].clone()
             }
         );
     }
@@ -179,7 +205,7 @@ mod tests {
 
     #[test]
     fn e4_text_that_is_no_row_spoils_the_answer() {
-        let row = "7|RUNNING|0:0|1795827101|1||00:00:00";
+        let row = "7|RUNNING|0:0|1795827101|1||00:00:00|||";
         for (text, is_read) in [
             ("", true),
             (" \n", true),

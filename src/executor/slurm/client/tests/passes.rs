@@ -18,6 +18,7 @@ fn on(id: &str, cluster: &str) -> JobRef {
 
 /// A shell line that prints one row of sacct's answer about steps.
 fn step(fields: &[&str; 7]) -> String {
+    let fields = [&fields[..], &["long", "lab", "normal"]].concat();
     format!("printf '{}\\n'", fields.join("\\037"))
 }
 
@@ -64,6 +65,8 @@ fn ended_jobs_get_what_their_steps_used() {
         (facts.max_rss_mb, facts.cpu_time_s, facts.alloc_cpus),
         (Some(3), Some(62), Some(4))
     );
+    let place = [&facts.partition, &facts.account, &facts.qos].map(Option::as_deref);
+    assert_eq!(place, [Some("long"), Some("lab"), Some("normal")]);
     assert_eq!(jobs[1].facts.alloc_cpus, None);
     let calls = fakes.read("sacct.calls");
     let calls: Vec<&str> = calls.lines().collect();
