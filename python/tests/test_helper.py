@@ -128,6 +128,18 @@ class Frames:
         none = snbb.read_attempts(STUDY / "kept.parquet", engine=self.engine)
         self.assertEqual((len(none), list(none.columns)), (0, list(before.columns)))
 
+    def test_all_attempts_are_the_earlier_and_the_newest(self) -> None:
+        for source in [config(), STUDY / "state.parquet"]:
+            state = snbb.read_state(source, engine=self.engine)
+            both = snbb.read_all_attempts(source, engine=self.engine)
+            self.assertEqual(list(both.columns), [*state.columns, "is_newest"])
+            self.assertEqual(len(both), len(state) + 1)
+            self.assertEqual(self.rows(both, ["subject", "status", "is_newest"])[0], ("sub-02", "failed", False))
+            self.assertEqual(sum(self.list(both, "is_newest")), len(state))
+            self.check_time(both, "submitted_at")
+        kept = snbb.read_all_attempts(STUDY / "kept.parquet", engine=self.engine)
+        self.assertEqual(len(kept), len(snbb.read_state(STUDY / "kept.parquet", engine=self.engine)))
+
     def test_a_row_per_event_archives_too(self) -> None:
         log = STUDY / "log/audit.jsonl"
         for source in [config(), log]:

@@ -21,6 +21,10 @@ def polars_frames() -> list[pl.DataFrame]:
     return [snbb.read_state(engine="polars"), snbb.read_audit(engine="polars"), snbb.read_attempts(engine="polars")]
 
 
+def all_attempts() -> tuple[pd.DataFrame, pl.DataFrame]:
+    return snbb.read_all_attempts(), snbb.read_all_attempts(engine="polars")
+
+
 def called() -> subprocess.CompletedProcess[str]:
     return snbb.run(["status"], config="config.yaml", check=True, timeout=10.0, env={"PATH": "/bin"})
 

@@ -4,8 +4,12 @@
 //! `procedures` with the markers, limits and resources that its documentation names, and `<name>.sh`, the job
 //! script. Pure data: nothing is read or written here.
 
+mod fit;
+
+use std::borrow::Cow;
+
 /// Describes one app of the catalogue.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct App {
     /// The procedure's name, and that of both files.
     pub name: &'static str,
@@ -20,7 +24,7 @@ pub struct App {
     /// converter's, which reads DICOM files. Source: the apps' documentation.
     pub reads: &'static [&'static [&'static str]],
     /// One entry of `procedures`, a YAML list item with comments, indented to stand below `procedures:`.
-    pub entry: &'static str,
+    pub entry: Cow<'static, str>,
     pub script: &'static str,
 }
 
@@ -74,7 +78,7 @@ impl App {
     }
 
     /// Returns what a line of the entry says of a key.
-    fn value(&self, key: &str) -> Option<&'static str> {
+    fn value(&self, key: &str) -> Option<&str> {
         let mut lines = self.entry.lines();
         lines.find_map(|line| line.trim_start().strip_prefix(key)?.strip_prefix(": "))
     }
@@ -126,7 +130,7 @@ pub const EXAMPLE: App = App {
     docs: "docs/configuration.md",
     needs: &[],
     reads: &[],
-    entry: include_str!("init/example.yaml"),
+    entry: Cow::Borrowed(include_str!("init/example.yaml")),
     script: include_str!("init/example.sh"),
 };
 
@@ -137,7 +141,7 @@ const APPS: &[App] = &[
         docs: "https://unfmontreal.github.io/Dcm2Bids/",
         needs: &[],
         reads: &[],
-        entry: include_str!("../../slurm_templates/dcm2bids.yaml"),
+        entry: Cow::Borrowed(include_str!("../../slurm_templates/dcm2bids.yaml")),
         script: include_str!("../../slurm_templates/dcm2bids.sh"),
     },
     App {
@@ -146,7 +150,7 @@ const APPS: &[App] = &[
         docs: "https://github.com/rordenlab/dcm2niix",
         needs: &[],
         reads: &[],
-        entry: include_str!("../../slurm_templates/dcm2niix.yaml"),
+        entry: Cow::Borrowed(include_str!("../../slurm_templates/dcm2niix.yaml")),
         script: include_str!("../../slurm_templates/dcm2niix.sh"),
     },
     App {
@@ -155,7 +159,7 @@ const APPS: &[App] = &[
         docs: "https://heudiconv.readthedocs.io/",
         needs: &[],
         reads: &[],
-        entry: include_str!("../../slurm_templates/heudiconv.yaml"),
+        entry: Cow::Borrowed(include_str!("../../slurm_templates/heudiconv.yaml")),
         script: include_str!("../../slurm_templates/heudiconv.sh"),
     },
     App {
@@ -164,7 +168,7 @@ const APPS: &[App] = &[
         docs: "https://aslprep.readthedocs.io/",
         needs: BIDS,
         reads: &[&["anat"], &["perf"]],
-        entry: include_str!("../../slurm_templates/aslprep.yaml"),
+        entry: Cow::Borrowed(include_str!("../../slurm_templates/aslprep.yaml")),
         script: include_str!("../../slurm_templates/aslprep.sh"),
     },
     App {
@@ -173,7 +177,7 @@ const APPS: &[App] = &[
         docs: "https://neuro-jena.github.io/cat/",
         needs: BIDS,
         reads: &[&["anat"]],
-        entry: include_str!("../../slurm_templates/cat12.yaml"),
+        entry: Cow::Borrowed(include_str!("../../slurm_templates/cat12.yaml")),
         script: include_str!("../../slurm_templates/cat12.sh"),
     },
     App {
@@ -182,7 +186,7 @@ const APPS: &[App] = &[
         docs: "https://deep-mi.org/FastSurfer/",
         needs: BIDS,
         reads: &[&["anat"]],
-        entry: include_str!("../../slurm_templates/fastsurfer.yaml"),
+        entry: Cow::Borrowed(include_str!("../../slurm_templates/fastsurfer.yaml")),
         script: include_str!("../../slurm_templates/fastsurfer.sh"),
     },
     App {
@@ -191,7 +195,7 @@ const APPS: &[App] = &[
         docs: "https://fmriprep.org/",
         needs: BIDS,
         reads: &[&["anat"], &["func"]],
-        entry: include_str!("../../slurm_templates/fmriprep.yaml"),
+        entry: Cow::Borrowed(include_str!("../../slurm_templates/fmriprep.yaml")),
         script: include_str!("../../slurm_templates/fmriprep.sh"),
     },
     App {
@@ -200,7 +204,7 @@ const APPS: &[App] = &[
         docs: "https://surfer.nmr.mgh.harvard.edu/fswiki/recon-all",
         needs: BIDS,
         reads: &[&["anat"]],
-        entry: include_str!("../../slurm_templates/freesurfer.yaml"),
+        entry: Cow::Borrowed(include_str!("../../slurm_templates/freesurfer.yaml")),
         script: include_str!("../../slurm_templates/freesurfer.sh"),
     },
     App {
@@ -209,7 +213,7 @@ const APPS: &[App] = &[
         docs: "https://surfer.nmr.mgh.harvard.edu/fswiki/LongitudinalProcessing",
         needs: &[&["freesurfer"]],
         reads: &[&["anat"]],
-        entry: include_str!("../../slurm_templates/freesurfer_long.yaml"),
+        entry: Cow::Borrowed(include_str!("../../slurm_templates/freesurfer_long.yaml")),
         script: include_str!("../../slurm_templates/freesurfer_long.sh"),
     },
     App {
@@ -218,7 +222,7 @@ const APPS: &[App] = &[
         docs: "https://mriqc.readthedocs.io/",
         needs: BIDS,
         reads: &[&["anat", "func", "dwi"]],
-        entry: include_str!("../../slurm_templates/mriqc.yaml"),
+        entry: Cow::Borrowed(include_str!("../../slurm_templates/mriqc.yaml")),
         script: include_str!("../../slurm_templates/mriqc.sh"),
     },
     App {
@@ -227,7 +231,7 @@ const APPS: &[App] = &[
         docs: "https://qsiprep.readthedocs.io/",
         needs: BIDS,
         reads: &[&["dwi"]],
-        entry: include_str!("../../slurm_templates/qsiprep.yaml"),
+        entry: Cow::Borrowed(include_str!("../../slurm_templates/qsiprep.yaml")),
         script: include_str!("../../slurm_templates/qsiprep.sh"),
     },
     App {
@@ -236,7 +240,7 @@ const APPS: &[App] = &[
         docs: "https://qsirecon.readthedocs.io/",
         needs: &[&["qsiprep"]],
         reads: &[&["dwi"]],
-        entry: include_str!("../../slurm_templates/qsirecon.yaml"),
+        entry: Cow::Borrowed(include_str!("../../slurm_templates/qsirecon.yaml")),
         script: include_str!("../../slurm_templates/qsirecon.sh"),
     },
     App {
@@ -245,7 +249,7 @@ const APPS: &[App] = &[
         docs: "https://www.nipreps.org/smriprep/",
         needs: BIDS,
         reads: &[&["anat"]],
-        entry: include_str!("../../slurm_templates/smriprep.yaml"),
+        entry: Cow::Borrowed(include_str!("../../slurm_templates/smriprep.yaml")),
         script: include_str!("../../slurm_templates/smriprep.sh"),
     },
     App {
@@ -254,7 +258,7 @@ const APPS: &[App] = &[
         docs: "https://tractoflow-documentation.readthedocs.io/",
         needs: BIDS,
         reads: &[&["anat"], &["dwi"]],
-        entry: include_str!("../../slurm_templates/tractoflow.yaml"),
+        entry: Cow::Borrowed(include_str!("../../slurm_templates/tractoflow.yaml")),
         script: include_str!("../../slurm_templates/tractoflow.sh"),
     },
     App {
@@ -263,7 +267,7 @@ const APPS: &[App] = &[
         docs: "https://xcp-d.readthedocs.io/",
         needs: &[&["fmriprep"]],
         reads: &[&["anat"], &["func"]],
-        entry: include_str!("../../slurm_templates/xcp_d.yaml"),
+        entry: Cow::Borrowed(include_str!("../../slurm_templates/xcp_d.yaml")),
         script: include_str!("../../slurm_templates/xcp_d.sh"),
     },
 ];

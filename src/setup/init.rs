@@ -6,6 +6,7 @@
 pub mod add;
 pub mod choose;
 pub mod error;
+pub mod existing;
 pub mod look;
 mod template;
 pub mod write;
@@ -97,8 +98,9 @@ impl NewFile {
 /// # Errors
 /// A path that a configuration or a script cannot hold.
 pub fn files(answers: &Answers, dir: &Path) -> Result<Vec<NewFile>, InitError> {
+    let example = [catalogue::EXAMPLE];
     let apps = match answers.apps.as_slice() {
-        [] => &[catalogue::EXAMPLE][..],
+        [] => example.as_slice(),
         apps => apps,
     };
     let names: Vec<&str> = apps.iter().map(|app| app.name).collect();

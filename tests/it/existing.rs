@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests start programs")]
 
 mod entries;
+mod init;
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -57,7 +57,7 @@ impl Gatherer<'_> {
             .filter(|_| sessions == SessionSource::Dicom);
         let (bids_root, data) = self.bids_root(&sessions, beside, source)?;
         let derivatives_root = self.derivatives_root(&bids_root)?;
-        let apps = self.procedures(&sessions, &data)?;
+        let apps = self.procedures(&sessions, &data, [&bids_root, &derivatives_root])?;
         let describes = self.describes(&sessions, &bids_root, &apps)?;
         let jobs = self.jobs()?;
         let args = self.args;

@@ -53,7 +53,7 @@ pub fn choose(names: &[String], catalogue: &[App], converts: bool) -> Result<Cho
         .find(|app| has(&named, &[app.name]) && is_free(&named, app))
     {
         named.retain(|app| app.name != next.name);
-        choice.apps.push(*next);
+        choice.apps.push((*next).clone());
     }
     Ok(choice)
 }

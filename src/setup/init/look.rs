@@ -21,8 +21,10 @@ const SAMPLE: usize = 50;
 const SHOWN: usize = 3;
 
 /// What is known of the data.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Data {
+    /// All of them.
+    pub cohort: Vec<Session>,
     pub subjects: usize,
     pub sessions: usize,
     /// Of the subject that has the most.
@@ -97,7 +99,7 @@ pub fn dicom(root: &Path) -> Result<Data, InitError> {
     const OPTION: &str = "--dicom-root";
     source(OPTION, root)?;
     let search = |sessionless| {
-        sessions(OPTION, root, |config| {
+        sessions(|config| {
             config.dicom_root = root.to_owned();
             config.sessions = SessionSource::Dicom;
             config.sessionless = sessionless;
@@ -160,7 +162,7 @@ pub fn bids(root: &Path, is_source: bool) -> Result<Data, InitError> {
     } else if target(OPTION, root)? {
         return Ok(Data::default());
     }
-    let (mut data, found) = sessions(OPTION, root, |config| {
+    let (mut data, found) = sessions(|config| {
         config.bids_root = root.to_owned();
         config.sessions = SessionSource::Bids;
     })?;
@@ -193,7 +195,7 @@ pub fn bids(root: &Path, is_source: bool) -> Result<Data, InitError> {
 /// # Errors
 /// It cannot be understood.
 pub fn list(file: &Path, subject_col: &str, session_col: &str) -> Result<Data, InitError> {
-    let (data, _) = sessions("", file, |config| {
+    let (data, _) = sessions(|config| {
         config.sessions = SessionSource::Csv {
             file: file.to_owned(),
             subject_col: subject_col.to_owned(),
@@ -204,14 +206,8 @@ pub fn list(file: &Path, subject_col: &str, session_col: &str) -> Result<Data, I
 }
 
 /// Looks for sessions as a configuration says that differs in these points from the built-in defaults.
-fn sessions(
-    option: &'static str,
-    path: &Path,
-    set: impl FnOnce(&mut Config),
-) -> Result<(Data, Discovery), InitError> {
-    let cwd = Path::new("/");
-    let defaults = interpret(b"", None, false, &|_| None, &Overrides::default(), cwd);
-    let mut config = defaults.map_err(|error| unreadable(option, path, &error.to_string()))?;
+fn sessions(set: impl FnOnce(&mut Config)) -> Result<(Data, Discovery), InitError> {
+    let mut config = defaults()?;
     set(&mut config);
     let found = discover(&config.search())
         .map_err(|error| InitError::wrong("", error.to_string(), error.hint()))?;
@@ -220,6 +216,7 @@ fn sessions(
     let unreadable =
         unreadable.map(|what| format!("cannot read {}: {}", what.path.display(), what.error));
     let data = Data {
+        cohort: found.sessions.clone(),
         subjects: subjects().count(),
         sessions: found.sessions.len(),
         most_sessions: subjects().map(<[Session]>::len).max().unwrap_or_default(),
@@ -227,6 +224,16 @@ fn sessions(
         ..Data::default()
     };
     Ok((data, found))
+}
+
+/// Returns the built-in configuration.
+///
+/// # Errors
+/// It has some, so that no caller needs to know better.
+pub fn defaults() -> Result<Config, InitError> {
+    let none = Overrides::default();
+    interpret(b"", None, false, &|_| None, &none, Path::new("/"))
+        .map_err(|error| InitError::wrong("", error.to_string(), "report this as a bug"))
 }
 
 /// Returns the first part of a path that is not there.

@@ -20,7 +20,7 @@ pub(super) fn catalogue() -> Vec<App> {
         docs: "https://example.org",
         needs,
         reads: &[],
-        entry,
+        entry: std::borrow::Cow::Borrowed(entry),
         script: match name {
             "toA" | "toB" => "#!/bin/bash\nls ${3:-$SNBB_DICOM_PATH}\n",
             _ => "#!/bin/bash\nexit 0\n",
@@ -154,7 +154,7 @@ fn an_editor_finds_nothing_wrong_with_what_is_written() {
     let schema = serde_json::from_str(&files_[1].text).unwrap();
     let schema = jsonschema::draft7::new(&schema).unwrap();
     let dir = Path::new("/study");
-    let of_catalogue = catalogue::apps().iter().map(|app| vec![*app]);
+    let of_catalogue = catalogue::apps().iter().map(|app| vec![app.clone()]);
     for apps in of_catalogue.chain([Vec::new()]) {
         let answers = Answers {
             apps,

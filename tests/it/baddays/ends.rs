@@ -126,7 +126,9 @@ fn each_end_and_each_hopeless_wait_is_told_apart() {
     };
     assert!(number("max_rss_mb") >= 50, "{good}");
     assert!(number("cpu_time_s") >= 1, "{good}");
-    assert_eq!(number("alloc_cpus"), 1);
+    assert_eq!((number("alloc_cpus"), number("req_cpus")), (1, 1));
+    assert_eq!(number("exit_status"), 0);
+    assert!(good["partition"].is_string(), "{good}");
     // What is left in the queue goes by `cancel`; a cancelled task that never ran is cancelled all the same.
     let said = call(&["cancel", "--all"]);
     assert_eq!(said.code, 0, "{}", said.err);

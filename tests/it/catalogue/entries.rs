@@ -11,7 +11,7 @@ use super::site::{ROOT, load, with_needs};
 fn each_entry_loads_with_what_it_needs_and_without_a_warning() {
     for app in apps() {
         let needed = with_needs(app);
-        let entries: String = needed.iter().map(|app| app.entry).collect();
+        let entries: String = needed.iter().map(|app| &*app.entry).collect();
         let config = load(Path::new("/site"), &entries);
         assert!(
             config.warnings.is_empty(),
@@ -98,7 +98,7 @@ fn what_is_commented_out_is_valid_too() {
 #[test]
 fn entry_and_script_ask_for_the_same() {
     for app in apps() {
-        let needed: String = with_needs(app).iter().map(|app| app.entry).collect();
+        let needed: String = with_needs(app).iter().map(|app| &*app.entry).collect();
         let config = load(Path::new("/site"), &needed);
         let id = config.procedures.find(app.name).unwrap();
         let asked = &config.procedures.get(id).resources;

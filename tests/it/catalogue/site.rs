@@ -75,7 +75,7 @@ impl Site {
             .tempdir()
             .unwrap();
         let needed = with_needs(app);
-        let entries: String = needed.iter().map(|app| app.entry).collect();
+        let entries: String = needed.iter().map(|app| app.entry.as_ref()).collect();
         let site = Self {
             config: load(dir.path(), &entries),
             dir,

@@ -6,9 +6,11 @@ use super::Gatherer;
 use crate::cli::error::Failure;
 use crate::cli::init::ask::{Asker, Rejected, picked};
 use crate::model::bids::SessionSource;
+use crate::model::config::Config;
 use crate::setup::catalogue::{App, DESCRIPTION, apps};
 use crate::setup::init::choose;
-use crate::setup::init::look::Data;
+use crate::setup::init::existing::Existing;
+use crate::setup::init::look::{self, Data};
 use crate::setup::place;
 
 impl Gatherer<'_> {
@@ -16,21 +18,51 @@ impl Gatherer<'_> {
         &mut self,
         sessions: &SessionSource,
         data: &Data,
+        [bids_root, derivatives_root]: [&Path; 2],
     ) -> Result<Vec<App>, Failure> {
+        let config = Config {
+            bids_root: bids_root.to_owned(),
+            derivatives_root: derivatives_root.to_owned(),
+            ..look::defaults()?
+        };
+        let existing = Existing::look(&config, &data.cohort);
+        for note in &existing.notes {
+            self.printer.note(note);
+        }
+        for found in &existing.found {
+            self.printer.talk(&format!("found results: {}", found.text));
+        }
+        let catalogue = existing.catalogue();
         let converts = *sessions != SessionSource::Bids;
         let mut fitting: Vec<&App> = Vec::new();
         let mut unfit: Vec<(&str, String)> = Vec::new();
         // Without DICOM files, what works on them is no choice at all.
-        for app in apps().iter().filter(|app| converts || !app.reads_dicom()) {
+        for app in catalogue
+            .iter()
+            .filter(|app| converts || !app.reads_dicom())
+        {
             match data.obstacle(app) {
                 None => fitting.push(app),
                 Some(why) => unfit.push((app.name, why)),
             }
         }
+        let proposed = existing.found.iter().map(|found| found.app.name.to_owned());
+        let mut proposed: Vec<String> = proposed.collect();
+        if choose::choose(&proposed, &catalogue, converts).is_err() {
+            self.printer.note(&format!(
+                "they need a converter before them: --procedures heudiconv,{}",
+                proposed.join(",")
+            ));
+            proposed.clear();
+        }
         let names = match (&self.args.procedures, self.asker) {
             (Some(names), _) => names.clone(),
             (None, _) if fitting.is_empty() => Vec::new(),
-            (None, Some(asker)) => self.ask_for_procedures(asker, &fitting, &unfit, converts)?,
+            (None, Some(asker)) => {
+                let default = proposed.join(", ");
+                self.ask_for_procedures(asker, &default, &fitting, &unfit, converts)?
+            }
+            (None, None) if !proposed.is_empty() => proposed,
             (None, None) => {
                 let names: Vec<&str> = fitting.iter().map(|app| app.name).collect();
                 self.printer.note(&format!(
@@ -41,7 +73,7 @@ impl Gatherer<'_> {
                 Vec::new()
             }
         };
-        let choice = choose::choose(&names, apps(), converts)?;
+        let choice = choose::choose(&names, &catalogue, converts)?;
         for (name, because) in &choice.added {
             let note = format!("{name} is taken, too: {because} needs it");
             self.printer.note(&note);
@@ -57,6 +89,7 @@ impl Gatherer<'_> {
     fn ask_for_procedures(
         &mut self,
         asker: &Asker,
+        default: &str,
         fitting: &[&App],
         unfit: &[(&str, String)],
         converts: bool,
@@ -74,10 +107,14 @@ impl Gatherer<'_> {
             names.map(|name| picked(&words, name).to_owned()).collect()
         };
         let question = "Procedures (numbers or names, comma-separated; empty for a small example)";
-        let answer = asker.text(question, None, |answer| {
-            let choice = choose::choose(&split(answer), apps(), converts);
-            choice.map(drop).map_err(Rejected::from)
-        })?;
+        let answer = asker.text(
+            question,
+            Some(default).filter(|default| !default.is_empty()),
+            |answer| {
+                let choice = choose::choose(&split(answer), apps(), converts);
+                choice.map(drop).map_err(Rejected::from)
+            },
+        )?;
         Ok(split(&answer))
     }
 

@@ -77,7 +77,7 @@ fn a_wrong_path_is_told_with_the_right_one() {
 }
 
 fn named(name: &str) -> App {
-    *catalogue::app(name).unwrap()
+    catalogue::app(name).unwrap().clone()
 }
 
 #[test]

@@ -1,0 +1,141 @@
+//! Forms of an app's entry for results that this program did not make. Pure.
+
+use std::borrow::Cow;
+
+use super::App;
+
+/// Where versions of an app put their report, and how the catalogue's entry says it.
+const REPORTS: [(&str, &str); 3] = [
+    (
+        r#"{ glob: "*.html","#,
+        r#"{ glob: "{subject}[._]*html", base: procedure,"#,
+    ),
+    (
+        "derivatives/*/{subject}_{session}.html",
+        "derivatives/*/{subject}[._]*html",
+    ),
+    (
+        "derivatives/*/{subject}_{session}.html",
+        "{subject}[._]*html",
+    ),
+];
+
+const PER_SESSION: &str = "One result per session: the script needs the app's options for that.";
+const PER_SUBJECT: &str =
+    "One result per subject: the script has to choose among the images of several sessions.";
+const ZIPPED: &str = "Zip files, as BABS makes them. The catalogue's script makes none: change that before you run it.";
+
+impl App {
+    /// Forms of the entry for results in `place`, the likeliest first. `by_session`: each session has a report beside
+    /// the subjects' directories.
+    pub fn forms(&self, place: &str, by_session: bool) -> Vec<Self> {
+        match self.name {
+            "freesurfer" | "fastsurfer" => {
+                let alone = self.within(place, "/{subject}").with("scope", "subject");
+                let alone = alone.replaced(r#"when: ""#, r#"when: "**/"#);
+                vec![
+                    self.within(place, "/{subject}_{session}"),
+                    alone.remarked(PER_SUBJECT),
+                ]
+            }
+            _ => {
+                let usual = self.within(place, "");
+                let subject = r#""{subject}[._]*html""#;
+                if by_session && usual.entry.contains(subject) {
+                    let each = usual.replaced(subject, r#""{subject}_{session}[._]*html""#);
+                    return vec![each.with("scope", "session").remarked(PER_SESSION)];
+                }
+                let is_used = |(from, _): &&(&str, &str)| usual.entry.contains(from);
+                let others = REPORTS.iter().filter(is_used);
+                let others = others.map(|(from, to)| usual.replaced(from, to));
+                let others: Vec<Self> = others.collect();
+                [vec![usual.clone()], others].concat()
+            }
+        }
+    }
+
+    /// The entry for zip files that lie beside each other; `names`: of what is in them.
+    pub fn zipped(&self, place: &str, names: &[String], by_session: bool) -> Self {
+        let kept = [
+            "- name",
+            "script",
+            "depends_on",
+            "mem",
+            "cpus_per_task",
+            "time",
+        ];
+        let is_kept = |line: &&str| {
+            let key = line.trim_start().split(':').next().unwrap_or_default();
+            kept.contains(&key)
+        };
+        let about = self.entry.lines().next().unwrap_or_default();
+        let mut lines = vec![about.to_owned()];
+        let when = match self.reads.last() {
+            Some([datatype]) => format!(r#", when: "**/{datatype}/*""#),
+            _ => String::new(),
+        };
+        let (scope, task) = match by_session {
+            true => ("session", "{subject}_{session}"),
+            false => ("subject", "{subject}"),
+        };
+        for line in self.entry.lines().filter(is_kept) {
+            lines.push(line.to_owned());
+            if line.starts_with("  - name") {
+                lines.push("    output_dir:".to_owned());
+                lines.push(format!("    scope: {scope}"));
+                lines.push("    completion_marker:".to_owned());
+                for name in names {
+                    lines.push(format!(
+                        r#"      - {{ glob: "{task}_{name}-*.zip", base: procedure{when} }}"#
+                    ));
+                }
+            }
+        }
+        let entry = Cow::Owned(lines.join("\n") + "\n");
+        let app = Self {
+            entry,
+            ..self.clone()
+        };
+        app.within(place, "").remarked(ZIPPED)
+    }
+
+    fn within(&self, place: &str, task: &str) -> Self {
+        self.with(
+            "output_dir",
+            &serde_json::Value::from(format!("{place}{task}")).to_string(),
+        )
+    }
+
+    /// The same with another value of a key.
+    fn with(&self, key: &str, value: &str) -> Self {
+        let start = format!("    {key}:");
+        let lines = self
+            .entry
+            .lines()
+            .map(|line| match line.starts_with(&start) {
+                true => format!("{start} {value}\n"),
+                false => format!("{line}\n"),
+            });
+        let entry = Cow::Owned(lines.collect());
+        Self {
+            entry,
+            ..self.clone()
+        }
+    }
+
+    fn replaced(&self, from: &str, to: &str) -> Self {
+        let entry = Cow::Owned(self.entry.replace(from, to));
+        Self {
+            entry,
+            ..self.clone()
+        }
+    }
+
+    /// The same with a comment above `output_dir`.
+    pub fn remarked(&self, remark: &str) -> Self {
+        self.replaced(
+            "    output_dir:",
+            &format!("    # {remark}\n    output_dir:"),
+        )
+    }
+}

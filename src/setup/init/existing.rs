@@ -1,0 +1,387 @@
+//! Results that are below `derivatives_root` already, and the entries of the catalogue that fit them.
+//!
+//! A place is a directory that holds `sub-*`. What made it is known from `dataset_description.json`, from the names of
+//! zip files, or from its path. The forms of that app's entry are tried on some subjects by the program's own
+//! completion code; the one that finds most results complete is proposed.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::base::text::plural;
+use crate::base::{parallel, regular};
+use crate::config::Overrides;
+use crate::config::load::interpret;
+use crate::gather::completion::probe::Probe;
+use crate::gather::completion::{Completion, Completions as _};
+use crate::model::bids::near::fold;
+use crate::model::bids::{Session, SessionLabel};
+use crate::model::config::Config;
+use crate::model::procedure::Scope;
+use crate::setup::catalogue::{self, App};
+use crate::setup::place;
+
+/// Directories are looked for this far below `derivatives_root`: `<pipeline>/<version>/output` of nipoppy.
+const DEPTH: usize = 3;
+/// More directories than these are not looked into.
+const MOST_PLACES: usize = 1000;
+/// The number of subjects on which the forms of an entry are tried.
+const SAMPLE: usize = 50;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Existing {
+    /// At most one per app, in the order of the catalogue.
+    pub found: Vec<Found>,
+    /// A line for each place that nothing is proposed for.
+    pub notes: Vec<String>,
+}
+
+/// Results of one app.
+#[derive(Debug)]
+pub struct Found {
+    /// The catalogue's app with an entry that fits.
+    pub app: App,
+    /// `fmriprep 21.0.2 in fmriprep: 3 of 3 subjects complete`
+    pub text: String,
+    complete: usize,
+    place: String,
+}
+
+/// A directory with results of several subjects.
+struct Place {
+    /// Below `derivatives_root`.
+    path: String,
+    /// Of what begins with `sub-`.
+    names: Vec<String>,
+}
+
+/// What made the results of a place.
+#[derive(Default)]
+struct Maker {
+    name: Option<String>,
+    version: String,
+    /// Of zip files: what is in them.
+    zips: Vec<String>,
+    apps: Vec<&'static App>,
+}
+
+impl Existing {
+    /// Looks below `derivatives_root` of a study that has these sessions.
+    pub fn look(config: &Config, sessions: &[Session]) -> Self {
+        let mut all = Self::default();
+        for place in all.places(&config.derivatives_root) {
+            let maker = place.maker(&config.derivatives_root);
+            if maker.apps.is_empty() {
+                let name = maker
+                    .name
+                    .as_ref()
+                    .map_or(String::new(), |name| format!(" of {name}"));
+                all.notes.push(format!(
+                    "{}: results{name}, which is not in the catalogue: to add it, see docs/adopting.md",
+                    place.path
+                ));
+            }
+            for app in &maker.apps {
+                all.add(app, &place, &maker, config, sessions);
+            }
+        }
+        let order = |found: &Found| {
+            catalogue::apps()
+                .iter()
+                .position(|app| app.name == found.app.name)
+        };
+        all.found.sort_by_key(order);
+        all.after_fmriprep();
+        all
+    }
+
+    /// Returns the catalogue with the entries that fit.
+    pub fn catalogue(&self) -> Vec<App> {
+        let fitting = |app: &App| self.found.iter().find(|found| found.app.name == app.name);
+        let apps = catalogue::apps().iter();
+        apps.map(|app| fitting(app).map_or(app, |found| &found.app).clone())
+            .collect()
+    }
+
+    fn add(
+        &mut self,
+        app: &App,
+        place: &Place,
+        maker: &Maker,
+        config: &Config,
+        sessions: &[Session],
+    ) {
+        let by_session = place.has_sessions();
+        let forms = match maker.zips.as_slice() {
+            [] => app.forms(&place.path, by_session),
+            zips => vec![app.zipped(&place.path, zips, by_session)],
+        };
+        let subjects: Vec<&[Session]> = sessions.chunk_by(|a, b| a.subject == b.subject).collect();
+        let sample: Vec<&[Session]> = place::sample(&subjects, SAMPLE).copied().collect();
+        let tried = forms
+            .iter()
+            .map(|form| (count(form, config, &sample).0, form));
+        // Of equals the first.
+        let Some((_, app)) = tried
+            .collect::<Vec<_>>()
+            .into_iter()
+            .rev()
+            .max_by_key(|(complete, _)| *complete)
+        else {
+            return;
+        };
+        let (complete, possible, scope) = count(app, config, &subjects);
+        let (name, version, path) = (app.name, &maker.version, &place.path);
+        let text = format!(
+            "{name}{version} in {path}: {complete} of {} complete",
+            plural(possible, scope.as_str())
+        );
+        let other = self.found.iter().position(|found| found.app.name == name);
+        let is_better = |found: &Found| complete > found.complete;
+        match other.and_then(|at| self.found.get_mut(at)) {
+            _ if complete == 0 => self.notes.push(format!(
+                "{text} by the catalogue's entry, so it is not proposed: --procedures {name} adds it, `explain` shows what is missing"
+            )),
+            Some(found) if !is_better(found) => {
+                self.notes.push(format!("{text}, beside those in {}", found.place));
+            }
+            other => {
+                let app = app.remarked(&format!("Results that are there already: {text}."));
+                let found = Found { app, text, complete, place: path.clone() };
+                match other {
+                    Some(old) => {
+                        let old = std::mem::replace(old, found);
+                        self.notes.push(format!("{}, beside those in {path}", old.text));
+                    }
+                    None => self.found.push(found),
+                }
+            }
+        }
+    }
+
+    /// FreeSurfer's results below fMRIPrep's are made by fMRIPrep: only what is missing then is made after it.
+    fn after_fmriprep(&mut self) {
+        let places = self
+            .found
+            .iter()
+            .filter(|found| found.app.name == "fmriprep");
+        let Some(around) = places.map(|found| format!("{}/", found.place)).next() else {
+            return;
+        };
+        for found in self
+            .found
+            .iter_mut()
+            .filter(|found| found.place.starts_with(&around))
+        {
+            found.app.needs = &[&["fmriprep"]];
+        }
+    }
+
+    /// Returns the directories with results, the nearest first.
+    fn places(&mut self, root: &Path) -> Vec<Place> {
+        let mut places = Vec::new();
+        let mut level = vec![String::new()];
+        let mut looked_at = 0;
+        for depth in 0..DEPTH + 3 {
+            let mut next = Vec::new();
+            for path in std::mem::take(&mut level) {
+                looked_at += 1;
+                let names = names(&root.join(&path));
+                if looked_at > MOST_PLACES || names.is_empty() {
+                    continue;
+                }
+                if names.iter().any(|name| name == "ria-layout-version") {
+                    self.notes.push(format!(
+                        "{path}: a store of DataLad (RIA), whose files have no names there: put a clone of it below derivatives_root"
+                    ));
+                    continue;
+                }
+                let (subjects, others): (Vec<String>, Vec<String>) =
+                    names.into_iter().partition(|name| name.starts_with("sub-"));
+                let is_place = !subjects.is_empty() && !path.is_empty();
+                // fMRIPrep keeps FreeSurfer's results, QSIRecon those of each workflow.
+                let is_inner = |name: &str| ["sourcedata", "derivatives"].contains(&name);
+                let is_wanted = |name: &String| match is_place || path.ends_with("sourcedata") {
+                    true => is_inner(name) || path.ends_with("sourcedata"),
+                    false => depth < DEPTH,
+                };
+                let below = others.into_iter().filter(is_wanted);
+                next.extend(
+                    below.map(|name| format!("{path}/{name}").trim_start_matches('/').to_owned()),
+                );
+                if is_place {
+                    places.push(Place {
+                        path,
+                        names: subjects,
+                    });
+                }
+            }
+            level = next;
+        }
+        for place in &mut places {
+            // QSIRecon's entry looks below `derivatives` itself.
+            if let Some((outer, _)) = place.path.split_once("/derivatives/qsirecon-") {
+                place.path = outer.to_owned();
+            }
+        }
+        places.dedup_by(|a, b| a.path == b.path);
+        // A configuration would see placeholders or variables in them.
+        places.retain(|place| !place.path.contains(['{', '}', '$', '\\']));
+        places
+    }
+}
+
+impl Place {
+    /// Results lie beside each other by session.
+    fn has_sessions(&self) -> bool {
+        let is_it = |name: &String| {
+            let name = name.strip_suffix(".html").or(name.strip_suffix(".zip"));
+            name.is_some_and(|name| match zip(name) {
+                Some(_) => name.contains("_ses-"),
+                None => {
+                    name.split('_')
+                        .nth(1)
+                        .is_some_and(|part| part.starts_with("ses-"))
+                        && name.matches('_').count() == 1
+                }
+            })
+        };
+        self.names.iter().any(is_it)
+    }
+
+    fn maker(&self, derivatives_root: &Path) -> Maker {
+        let root = derivatives_root.join(&self.path);
+        let zips = self
+            .names
+            .iter()
+            .filter_map(|name| zip(name.strip_suffix(".zip")?));
+        let zips: BTreeSet<(&str, &str)> = zips.collect();
+        if let Some((_, version)) = zips.first() {
+            let names: BTreeSet<&str> = zips.iter().map(|(name, _)| *name).collect();
+            let mut apps: Vec<&App> = names
+                .iter()
+                .filter_map(|name| named(name, |name, app| name.starts_with(app)))
+                .collect();
+            // FreeSurfer's are a part of what the others make.
+            apps.sort_by_key(|app| app.name == "freesurfer");
+            apps.truncate(1);
+            return Maker {
+                name: names.first().map(|name| (*name).to_owned()),
+                version: format!(" {}", version.replace('-', ".")),
+                zips: names.iter().map(|name| (*name).to_owned()).collect(),
+                apps,
+            };
+        }
+        let of_path = self
+            .path
+            .rsplit('/')
+            .find_map(|part| named(part, |part, app| part.contains(app)));
+        let is_freesurfer = |name: &String| {
+            let parts = names(&root.join(name));
+            ["scripts", "surf"]
+                .iter()
+                .all(|part| parts.iter().any(|name| name == part))
+        };
+        if self.names.iter().take(SAMPLE).any(is_freesurfer) {
+            let is_fast = of_path.is_some_and(|app| app.name == "fastsurfer");
+            let apps: &[&str] = match self.names.iter().any(|name| name.contains(".long.")) {
+                _ if is_fast => &["fastsurfer"],
+                true => &["freesurfer", "freesurfer_long"],
+                false => &["freesurfer"],
+            };
+            let apps = apps
+                .iter()
+                .filter_map(|name| catalogue::app(name))
+                .collect();
+            return Maker {
+                apps,
+                ..Maker::default()
+            };
+        }
+        let text = regular::read_regular(&root.join(catalogue::DESCRIPTION)).unwrap_or_default();
+        let described: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+        // Before BIDS 1.4 it was `PipelineDescription`.
+        let by = described.get("GeneratedBy").and_then(|by| by.get(0));
+        let by = by.or(described.get("PipelineDescription"));
+        let word = |key: &str| Some(by?.get(key)?.as_str()?.to_owned());
+        let name = word("Name");
+        let app = match &name {
+            Some(name) => named(name, |name, app| name.starts_with(app)),
+            None => of_path,
+        };
+        Maker {
+            name,
+            version: word("Version").map_or(String::new(), |version| format!(" {version}")),
+            apps: app.into_iter().collect(),
+            zips: Vec::new(),
+        }
+    }
+}
+
+/// Finds the app that a name means.
+fn named(name: &str, is_it: impl Fn(&str, &str) -> bool) -> Option<&'static App> {
+    let folded = fold(name);
+    let apps = catalogue::apps().iter().filter(|app| !app.reads_dicom());
+    apps.filter(|app| is_it(&folded, &fold(app.name)))
+        .max_by_key(|app| app.name.len())
+}
+
+/// Name and version of `sub-01_ses-1_fmriprep-25-0-0`, as BABS names zip files.
+fn zip(stem: &str) -> Option<(&str, &str)> {
+    let mut rest = stem.strip_prefix("sub-")?.split_once('_')?.1;
+    if rest.starts_with("ses-") {
+        rest = rest.split_once('_')?.1;
+    }
+    rest.split_once('-')
+}
+
+/// Returns names that are not hidden; none of what is no directory or cannot be read.
+fn names(dir: &Path) -> Vec<String> {
+    let paths = place::entries(dir).unwrap_or_default();
+    let names = paths.iter().filter_map(|path| path.file_name()?.to_str());
+    names
+        .filter(|name| !name.starts_with('.'))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Counts the tasks of an app's entry that are complete, and those that have anything to do.
+fn count(app: &App, config: &Config, subjects: &[&[Session]]) -> (usize, usize, Scope) {
+    let text = format!("procedures:\n{}", app.entry_for(&[]));
+    let (none, cwd) = (Overrides::default(), Path::new("/"));
+    let entry = interpret(text.as_bytes(), None, false, &|_| None, &none, cwd);
+    let Ok(procedures) = entry.map(|entry| entry.procedures) else {
+        return Default::default();
+    };
+    let config = Config {
+        procedures,
+        ..config.clone()
+    };
+    let first = config.procedures.iter().next();
+    let (Some((id, procedure)), Ok(probe)) = (first, Probe::new(&config)) else {
+        return Default::default();
+    };
+    let counts = parallel::map(subjects, config.scan_threads, |sessions| {
+        let Some(first) = sessions.first() else {
+            return (0, 0);
+        };
+        let none = SessionLabel::none();
+        let labels: Vec<&SessionLabel> = match procedure.scope {
+            Scope::Subject => vec![&none],
+            Scope::Session => sessions.iter().map(|session| &session.session).collect(),
+        };
+        let subject = probe.for_subject(&first.subject);
+        let answers: Vec<Completion> = labels
+            .iter()
+            .map(|label| subject.completion(id, label))
+            .collect();
+        let count =
+            |is_it: fn(&Completion) -> bool| answers.iter().filter(|answer| is_it(answer)).count();
+        (
+            count(|answer| *answer == Completion::Complete),
+            count(|answer| *answer != Completion::NotApplicable),
+        )
+    });
+    let sum = |which: fn(&(usize, usize)) -> usize| counts.iter().map(which).sum();
+    (sum(|count| count.0), sum(|count| count.1), procedure.scope)
+}
