@@ -72,12 +72,12 @@ impl Existing {
         for place in all.places(&config.derivatives_root) {
             let maker = place.maker(&config.derivatives_root);
             if maker.apps.is_empty() {
-                let name = maker
-                    .name
-                    .as_ref()
-                    .map_or(String::new(), |name| format!(" of {name}"));
+                let by = match &maker.name {
+                    Some(name) => format!("{name}, which is not in the catalogue"),
+                    None => "an app that cannot be recognised".to_owned(),
+                };
                 all.notes.push(format!(
-                    "{}: results{name}, which is not in the catalogue: to add it, see docs/adopting.md",
+                    "{}: results of {by}; docs/adopting.md shows how to write a procedure for them",
                     place.path
                 ));
             }

@@ -33,7 +33,10 @@ fn assert_done(study: &Study, tasks: usize, said: &str) {
         "{found:?}\n{said}"
     );
     let plan = study.ok(&["run", "--dry-run", "--format", "json"]);
-    assert!(!plan.out.contains("sbatch"), "{}", plan.out);
+    let due: Vec<serde_json::Value> = serde_json::from_str(&plan.out).unwrap();
+    assert!(due.is_empty(), "{}", plan.out);
+    let checked = study.call(&["check"]);
+    assert_eq!(checked.code, 0, "{}{}", checked.out, checked.err);
 }
 
 #[test]

@@ -50,7 +50,8 @@ impl Gatherer<'_> {
         let mut proposed: Vec<String> = proposed.collect();
         if choose::choose(&proposed, &catalogue, converts).is_err() {
             self.printer.note(&format!(
-                "they need a converter before them: --procedures heudiconv,{}",
+                "no procedure is proposed for these results, since they need a converter first; to add both: \
+                 --procedures heudiconv,{}",
                 proposed.join(",")
             ));
             proposed.clear();
