@@ -4,6 +4,7 @@
 
 mod entries;
 mod init;
+mod made;
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -7,25 +7,23 @@ use super::{Content, count, decisions, plant, plant_as};
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::Study;
 
-const ROOTS: [&str; 4] = ["--bids-root", "bids", "--derivatives-root", "derivatives"];
+const ROOTS: [&str; 2] = ["bids", "derivatives"];
 
-/// Lets `init` write the study's configuration, beside what is planted.
-fn init(study: &mut Study) -> (FakeSlurm, String) {
+/// Lets `init` write the study's configuration for these roots, beside what is there.
+pub fn init(study: &mut Study, [bids, derivatives]: [&str; 2]) -> (FakeSlurm, String) {
     let slurm = FakeSlurm::new(study);
     fs::remove_file(study.at("config.yaml")).unwrap();
     let dir = study.dir.path().to_str().unwrap().to_owned();
-    let mut args = vec!["init", &dir, "--yes"];
-    let roots = ROOTS.map(|word| match word.strip_prefix("--") {
-        Some(_) => word.to_owned(),
-        None => study.at(word).to_str().unwrap().to_owned(),
-    });
-    args.extend(roots.iter().map(String::as_str));
+    let roots = [bids, derivatives].map(|root| study.at(root).to_str().unwrap().to_owned());
+    let [bids, derivatives] = roots.each_ref().map(String::as_str);
+    let options = ["--bids-root", bids, "--derivatives-root", derivatives];
+    let args = [&["init", &dir, "--yes"], options.as_slice()].concat();
     let said = study.ok(&args);
     (slurm, said.out + &said.err)
 }
 
 /// All cells of `session-status` are complete, and nothing is submitted.
-fn assert_done(study: &Study, tasks: usize, said: &str) {
+pub fn assert_done(study: &Study, tasks: usize, said: &str) {
     let found = decisions(study);
     assert_eq!(
         (count(&found, "complete"), found.len()),
@@ -53,7 +51,7 @@ fn results_without_sessions_are_proposed_and_complete() {
             "",
             "derivatives/mriqc",
         );
-        let (_slurm, said) = init(&mut study);
+        let (_slurm, said) = init(&mut study, ROOTS);
         assert!(said.contains("in fmriprep: 3 of 3 subjects"), "{said}");
         assert_done(&study, 6, &said);
     }
@@ -68,18 +66,17 @@ fn results_with_sessions_and_freesurfer_below_them_are_proposed_and_complete() {
         "fmriprep-23-minimal-sessions",
         "derivatives/fmriprep",
     );
-    let (_slurm, said) = init(&mut study);
+    let (_slurm, said) = init(&mut study, ROOTS);
     assert_done(&study, 2 * 2 * 4, &said);
 }
 
-/// `DatasetLayout.get_dpath_pipeline_output` of nipoppy 0.4.8 names this place.
 #[test]
 fn results_of_nipoppy_are_proposed_and_complete() {
     let mut study = Study::new();
     plant(&study, "fmriprep-21-full-no-sessions.raw", "bids");
     let listing = "fmriprep-21-full-no-sessions";
     plant(&study, listing, "derivatives/fmriprep/21.0.2/output");
-    let (_slurm, said) = init(&mut study);
+    let (_slurm, said) = init(&mut study, ROOTS);
     assert!(said.contains("in fmriprep/21.0.2/output: 3 of 3"), "{said}");
     assert_done(&study, 3, &said);
 }
@@ -109,7 +106,7 @@ fn zip_files_of_babs_are_proposed_and_complete() {
                 symlink(format!(".git/annex/objects/Xk/9m/{key}/{key}"), link).unwrap();
             }
         }
-        let (_slurm, said) = init(&mut study);
+        let (_slurm, said) = init(&mut study, ROOTS);
         assert!(said.contains("fmriprep 24.1.1 in babs: "), "{said}");
         assert_done(&study, 4, &said);
     }
@@ -126,7 +123,7 @@ fn what_is_not_proposed_is_named() {
         r#"{"GeneratedBy": [{"Name": "ownpipe", "Version": "3"}]}"#,
     );
     study.write("derivatives/mriqc/sub-01/anat/broken.json", "x");
-    let (_slurm, said) = init(&mut study);
+    let (_slurm, said) = init(&mut study, ROOTS);
     assert!(said.contains("own: results of ownpipe"), "{said}");
     assert!(said.contains("0 of 3"), "{said}");
     assert!(
