@@ -2,15 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use super::load;
+use super::{load, tell};
 use crate::base::exit::Exit;
 use crate::base::{durable, sys};
 use crate::cli::args::{Global, InitArgs};
 use crate::cli::error::Failure;
 use crate::cli::output::Printer;
 use crate::config::Source;
+use crate::gather::sessions::discover::discover;
 use crate::model::bids::near;
-use crate::setup::catalogue::{self, App};
+use crate::model::config::Config;
+use crate::setup::catalogue;
+use crate::setup::init::existing::Existing;
 use crate::setup::init::{self, InitError, NewFile, add, write};
 
 pub fn run(
@@ -51,10 +54,15 @@ pub fn run(
         .script_dir
         .clone()
         .unwrap_or_else(|| dir.join(init::SCRIPTS));
+    for (before, name) in names.iter().enumerate() {
+        let taken = known.iter().chain(names.iter().take(before));
+        check(name, taken)?;
+    }
+    let existing = existing(&config, names, printer);
     let mut files = Vec::new();
-    for name in names {
-        let app = app(name, &known)?;
-        known.push(name.clone());
+    for app in names.iter().filter_map(|name| existing.app(name)) {
+        let name = app.name.to_owned();
+        known.push(name);
         let all: Vec<&str> = known.iter().map(String::as_str).collect();
         text = add::with_entry(&text, &app.entry_for(&all))?;
         files.extend(init::scripts(app, dir, &scripts_dir)?);
@@ -62,7 +70,7 @@ pub fn run(
     load(&text, &file, dir)?;
     if args.dry_run {
         printer.data(text.as_bytes());
-        tell(
+        tell_files(
             ["would write", "would add to"],
             &files,
             &file,
@@ -81,13 +89,27 @@ pub fn run(
             crate::store::state_file::StateError::from_replacement(&file, error),
         ));
     }
-    tell(["wrote", "added to"], &files, &file, names, printer);
+    tell_files(["wrote", "added to"], &files, &file, names, printer);
     printer.hint("read the new entry and its script, then: snbb-scheduler check");
     Ok(Exit::Done)
 }
 
-fn app(name: &str, known: &[String]) -> Result<&'static App, Failure> {
-    let Some(app) = catalogue::app(name) else {
+/// Finds out where results of the apps are already, and says so. Without sessions the entries are the catalogue's.
+fn existing(config: &Config, names: &[String], printer: &mut Printer) -> Existing {
+    let sessions = discover(&config.search()).map_or_else(
+        |error| {
+            printer.note(&format!("existing results were not looked for: {error}"));
+            Vec::new()
+        },
+        |found| found.sessions,
+    );
+    let existing = Existing::look(config, &sessions, Some(names));
+    tell::existing(&existing, printer);
+    existing
+}
+
+fn check<'a>(name: &str, mut taken: impl Iterator<Item = &'a String>) -> Result<(), Failure> {
+    if catalogue::app(name).is_none() {
         let all = catalogue::apps().iter().map(|app| app.name);
         let meant = near::nearest(name, all).map(|meant| format!("did you mean {meant}? "));
         let text = format!("'{name}' is not in the catalogue");
@@ -96,15 +118,15 @@ fn app(name: &str, known: &[String]) -> Result<&'static App, Failure> {
             meant.unwrap_or_default()
         );
         return Err(InitError::wrong("--add", text, hint).into());
-    };
-    if known.iter().any(|known| known == name) {
+    }
+    if taken.any(|taken| taken == name) {
         let text = format!("'{name}' is a procedure of the configuration already");
         return Err(InitError::wrong("--add", text, "edit its entry; nothing was changed").into());
     }
-    Ok(app)
+    Ok(())
 }
 
-fn tell(
+fn tell_files(
     [wrote, added]: [&str; 2],
     files: &[NewFile],
     file: &Path,

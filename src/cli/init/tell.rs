@@ -6,6 +6,7 @@ use crate::base::shell;
 use crate::cli::output::Printer;
 use crate::model::config::Config;
 use crate::setup::init::error::shown;
+use crate::setup::init::existing::Existing;
 use crate::setup::init::{self, NewFile};
 use crate::setup::{catalogue, place};
 
@@ -78,5 +79,15 @@ mod tests {
     #[test]
     fn a_percent_sign_is_no_line_break_for_cron() {
         assert_eq!(cron_line("run '/a%b'"), "*/15 * * * * run '/a\\%b'");
+    }
+}
+
+/// Tells what results are there already.
+pub fn existing(existing: &Existing, printer: &mut Printer) {
+    for note in &existing.notes {
+        printer.note(note);
+    }
+    for found in &existing.found {
+        printer.talk(&format!("found results: {}", found.text));
     }
 }

@@ -66,12 +66,12 @@ struct Maker {
 }
 
 impl Existing {
-    /// Looks below `derivatives_root` of a study that has these sessions.
-    pub fn look(config: &Config, sessions: &[Session]) -> Self {
+    /// Looks below `derivatives_root` of a study that has these sessions. `only`: for results of these apps.
+    pub fn look(config: &Config, sessions: &[Session], only: Option<&[String]>) -> Self {
         let mut all = Self::default();
         for place in all.places(&config.derivatives_root) {
             let maker = place.maker(&config.derivatives_root);
-            if maker.apps.is_empty() {
+            if maker.apps.is_empty() && only.is_none() {
                 let by = match &maker.name {
                     Some(name) => format!("{name}, which is not in the catalogue"),
                     None => "an app that cannot be recognised".to_owned(),
@@ -81,7 +81,9 @@ impl Existing {
                     place.path
                 ));
             }
-            for app in &maker.apps {
+            let is_wanted =
+                |app: &&&App| only.is_none_or(|names| names.iter().any(|name| name == app.name));
+            for app in maker.apps.iter().filter(is_wanted) {
                 all.add(app, &place, &maker, config, sessions);
             }
         }
@@ -95,12 +97,16 @@ impl Existing {
         all
     }
 
+    /// Returns the app of a name, with the entry that fits.
+    pub fn app(&self, name: &str) -> Option<&App> {
+        let found = self.found.iter().find(|found| found.app.name == name);
+        found.map(|found| &found.app).or(catalogue::app(name))
+    }
+
     /// Returns the catalogue with the entries that fit.
     pub fn catalogue(&self) -> Vec<App> {
-        let fitting = |app: &App| self.found.iter().find(|found| found.app.name == app.name);
         let apps = catalogue::apps().iter();
-        apps.map(|app| fitting(app).map_or(app, |found| &found.app).clone())
-            .collect()
+        apps.filter_map(|app| self.app(app.name).cloned()).collect()
     }
 
     fn add(
@@ -118,18 +124,15 @@ impl Existing {
         };
         let subjects: Vec<&[Session]> = sessions.chunk_by(|a, b| a.subject == b.subject).collect();
         let sample: Vec<&[Session]> = place::sample(&subjects, SAMPLE).copied().collect();
-        let tried = forms
-            .iter()
-            .map(|form| (count(form, config, &sample).0, form));
-        // Of equals the first.
-        let Some((_, app)) = tried
-            .collect::<Vec<_>>()
-            .into_iter()
-            .rev()
-            .max_by_key(|(complete, _)| *complete)
-        else {
-            return;
+        let app = match forms.as_slice() {
+            [only] => Some(only),
+            // Of equals the first.
+            all => all
+                .iter()
+                .rev()
+                .max_by_key(|form| count(form, config, &sample).0),
         };
+        let Some(app) = app else { return };
         let (complete, possible, scope) = count(app, config, &subjects);
         let (name, version, path) = (app.name, &maker.version, &place.path);
         let text = format!(

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use super::{Content, count, decisions, plant, plant_as};
+use super::{Content, adopting, count, decisions, plant, plant_as};
 use crate::fake_slurm::FakeSlurm;
 use crate::harness::Study;
 
@@ -110,6 +110,40 @@ fn zip_files_of_babs_are_proposed_and_complete() {
         assert!(said.contains("fmriprep 24.1.1 in babs: "), "{said}");
         assert_done(&study, 4, &said);
     }
+}
+
+/// What is added later finds its results as `init` does, and says nothing of those of others.
+#[test]
+fn an_app_that_is_added_takes_the_results_that_are_there() {
+    let (study, _slurm) = adopting(
+        "- {name: own, output_dir: own, scope: subject, script: job.sh, completion_marker: x}\n",
+    );
+    plant(&study, "fmriprep-21-full-no-sessions.raw", "bids");
+    let listing = "fmriprep-21-full-no-sessions";
+    plant(&study, listing, "derivatives/fmriprep/21.0.2/output");
+    plant(&study, "mriqc-no-sessions", "derivatives/mriqc");
+    study.write("derivatives/own/sub-01/x", "x");
+    let said = study.ok(&["init", "--add", "fmriprep"]);
+    let said = said.out + &said.err;
+    assert!(
+        said.contains("found results: fmriprep in fmriprep/21.0.2/output: 3 of 3"),
+        "{said}"
+    );
+    assert!(!said.contains("mriqc") && !said.contains("own:"), "{said}");
+    let found = decisions(&study);
+    assert_eq!(
+        (count(&found, "complete"), found.len()),
+        (4, 6),
+        "{found:?}"
+    );
+    // A root that is away is no reason not to add an entry.
+    fs::rename(study.at("bids"), study.at("away")).unwrap();
+    let said = study.ok(&["init", "--add", "smriprep"]);
+    assert!(
+        said.err.contains("were not looked for: bids_root"),
+        "{}",
+        said.err
+    );
 }
 
 /// An app that the catalogue does not have, and an entry that finds nothing complete, are named and not proposed.

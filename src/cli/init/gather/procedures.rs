@@ -5,6 +5,7 @@ use std::path::Path;
 use super::Gatherer;
 use crate::cli::error::Failure;
 use crate::cli::init::ask::{Asker, Rejected, picked};
+use crate::cli::init::tell;
 use crate::model::bids::SessionSource;
 use crate::model::config::Config;
 use crate::setup::catalogue::{App, DESCRIPTION, apps};
@@ -25,13 +26,8 @@ impl Gatherer<'_> {
             derivatives_root: derivatives_root.to_owned(),
             ..look::defaults()?
         };
-        let existing = Existing::look(&config, &data.cohort);
-        for note in &existing.notes {
-            self.printer.note(note);
-        }
-        for found in &existing.found {
-            self.printer.talk(&format!("found results: {}", found.text));
-        }
+        let existing = Existing::look(&config, &data.cohort, None);
+        tell::existing(&existing, self.printer);
         let catalogue = existing.catalogue();
         let converts = *sessions != SessionSource::Bids;
         let mut fitting: Vec<&App> = Vec::new();
