@@ -88,6 +88,16 @@ pub fn user_name() -> String {
     )
 }
 
+/// Writes a user id for people, with the name if the system knows one: `alice (uid 1000)`.
+pub fn user(uid: u32) -> String {
+    let found = uzers::get_user_by_uid(uid);
+    let name = found.map(|user| user.name().to_string_lossy().into_owned());
+    name.map_or_else(
+        || format!("uid {uid}"),
+        |name| format!("{name} (uid {uid})"),
+    )
+}
+
 /// Lets a write above the limit on the size of files (`ulimit -f`) fail as any other can: without this, SIGXFSZ
 /// ends the process without a word (setrlimit(2)).
 ///

@@ -8,7 +8,6 @@ use super::output::Printer;
 use super::pause::tell_what_is_paused;
 use super::views::{self, RowsView};
 use crate::base::exit::Exit;
-use crate::base::sys;
 use crate::base::text::and_more;
 use crate::decide::manifest::{Selection, stale_rows};
 use crate::decide::safety;
@@ -30,7 +29,6 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
     context.refuse_off_record(&state, &args.select)?;
     tell_what_is_paused(context, &state, printer);
     tell_stale(context, &state, &selection, printer);
-    let since = args.since.map(|time| sys::now() - time);
     let rows: Vec<&TaskRow> = state
         .rows()
         .iter()
@@ -42,7 +40,9 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
                     || row
                         .reason
                         .is_some_and(|reason| args.reasons.contains(&reason)))
-                && since.is_none_or(|since| row.submitted_at.max(row.updated_at) >= Some(since))
+                && args
+                    .since
+                    .is_none_or(|since| row.submitted_at.max(row.updated_at) >= Some(since))
         })
         .collect();
     if let Some(text) = all_awaiting(&context.config, rows.iter().copied()) {
@@ -57,6 +57,7 @@ pub fn run(context: &Context, args: &StatusArgs, printer: &mut Printer) -> Resul
             || args.failed
             || args.since.is_some(),
         shows_changes: args.since.is_some(),
+        columns: &args.columns,
         order: args.sort,
         is_reversed: args.length.reverse,
         limit: args.length.limit,

@@ -35,6 +35,8 @@ pub struct RowsView<'a> {
     pub is_filtered: bool,
     /// When a row changed says more than when it was submitted.
     pub shows_changes: bool,
+    /// Empty: those that say most.
+    pub columns: &'a [String],
     pub order: Option<RowOrder>,
     pub is_reversed: bool,
     /// Zero: all. None: all, but on a terminal [`TERMINAL_ROWS`].
@@ -81,7 +83,20 @@ pub fn print_status(
     }
     let is_all_failed = rows.iter().all(|row| row.status == TaskStatus::Failed);
     let (cut, order) = arrange(&mut rows, dag, view, printer);
-    if is_table {
+    if !view.columns.is_empty() {
+        let mut columns: Vec<&str> = Vec::new();
+        for column in view.columns {
+            if !columns.contains(&column.as_str()) {
+                columns.push(column);
+            }
+        }
+        let time = match is_table {
+            true => sys::local_time,
+            false => tables::utc_time,
+        };
+        let frame = tables::rows_frame_of(&rows, view.log_dir, &columns, time)?;
+        printer.frame(&frame, view.format, &["status"], &[])?;
+    } else if is_table {
         let (columns, optional) = match is_all_failed {
             true => (FAILURE_COLUMNS, "attempt job_id"),
             false => (STATUS_COLUMNS, "attempt submitted_at job_id"),

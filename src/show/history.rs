@@ -249,7 +249,7 @@ mod tests {
         let log = r#"
 {"timestamp":"2026-03-01T04:00:00+00:00","event":"submitted","subject":"sub-1","session":"","procedure":"a","job_id":"12","submission_id":"s12","attempt":2}
 {"timestamp":"2026-03-01T05:00:00+00:00","event":"cancelled","subject":"sub-1","session":"","procedure":"a","job_id":"12","detail":"asked for by anna"}
-{"timestamp":"2026-03-01T05:01:00+00:00","event":"status_change","subject":"sub-1","session":"","procedure":"a","job_id":"12","submission_id":"s12","old_status":"running","new_status":"failed","reason":"cancelled","attempt":2,"slurm_state":"CANCELLED by 7"}
+{"timestamp":"2026-03-01T05:01:00+00:00","event":"status_change","subject":"sub-1","session":"","procedure":"a","job_id":"12","submission_id":"s12","old_status":"running","new_status":"failed","reason":"cancelled","attempt":2,"slurm_state":"CANCELLED by 4000000007"}
 {"timestamp":"2026-03-01T06:00:00+00:00","event":"retry_cleared","subject":"sub-1","session":"","procedure":"a","job_id":"12","old_status":"failed","by":"ben"}
 "#;
         let records = parse(log.as_bytes()).records;
@@ -276,7 +276,7 @@ mod tests {
                 "02:30 status_change Some(1) None exit code 3",
                 "04:00 submitted Some(2) None -",
                 "05:00 cancelled Some(2) Some(\"anna\") -",
-                "05:01 status_change Some(2) None cancelled by the user with uid 7",
+                "05:01 status_change Some(2) None cancelled by uid 4000000007",
                 "06:00 retry_cleared Some(2) Some(\"ben\") -",
             ]
         );

@@ -28,8 +28,8 @@ pub use sessions::{
 };
 pub use standing::{Group, Standing, first_word, short_cell};
 pub use tasks::{
-    failures_frame, ordered_rows_frame, row_json, rows_frame, rows_frame_of, status_counts,
-    utc_time,
+    failures_frame, ordered_rows_frame, row_columns, row_json, rows_frame, rows_frame_of,
+    status_counts, utc_time,
 };
 pub use words::{decision_cell, decision_text, job_of, reason_of, reason_summary};
 

@@ -43,7 +43,7 @@ use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, Utc};
 
-use crate::base::durable;
+use crate::base::{durable, sys};
 
 use self::attempt::{Attempt, Held};
 use self::file::Seen;
@@ -212,7 +212,10 @@ impl LockError {
 fn describe(seen: &Seen, now: Option<SystemTime>) -> String {
     let mut text = match &seen.holder {
         Some(holder) => holder.to_string(),
-        None => format!("a call of uid {} whose lock file says no more", seen.uid),
+        None => format!(
+            "a call of {} whose lock file says no more",
+            sys::user(seen.uid)
+        ),
     };
     if let Some(age) = now.and_then(|now| now.duration_since(seen.mtime).ok()) {
         text.push_str(&format!(" (heartbeat {} s ago)", age.as_secs()));

@@ -198,7 +198,25 @@ fn a_filtered_table_has_no_rows_of_zeros() {
     assert_eq!(first(&["status", "--procedure", "a"]), ["a", "total"]);
     assert_eq!(first(&["status", "--subject", "0001"]), ["a", "total"]);
     assert_eq!(first(&["status", "--status", "pending"]), ["a", "total"]);
+    assert_eq!(first(&["status", "--since", "2026-01-31"]), ["a", "total"]);
     assert_eq!(first(&["status", "--since", "7d"]), ["a", "total"]);
+    // Columns that are asked for stand alone, once and in that order, with UTC for machines.
+    let named = ["status", "--columns", "job_id,subject,job_id,submitted_at"];
+    let said = study.ok(&[&named[..], &["--format", "csv"]].concat());
+    let mut lines = said.out.lines();
+    assert_eq!(lines.next(), Some("job_id,subject,submitted_at"));
+    assert!(
+        lines
+            .next()
+            .is_some_and(|line| line.starts_with("1001,sub-0001,") && line.ends_with('Z'))
+    );
+    assert!(!study.ok(&named).out.contains("attempt"));
+    let said = study.call(&["status", "--columns", "subjct"]);
+    assert!(
+        said.code == 2 && said.err.contains("'subject'"),
+        "{}",
+        said.err
+    );
     slurm.set("1001", "FAILED 3:0");
     study.ok(&["monitor", "-q"]);
     assert_eq!(first(&["status", "--failed"]), ["a", "total"]);

@@ -18,7 +18,8 @@ pause --procedure qsiprep --note 'licence server is down'
 resume --procedure qsiprep
 manifest --procedure 'fmri*'
 status --failed
-status --since 24h --sort updated
+status --since yesterday --sort updated
+status --columns subject,session,procedure,partition,elapsed_s
 session-status --status failed --status blocked
 session-status --format csv
 graph

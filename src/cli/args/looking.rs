@@ -1,11 +1,11 @@
 //! Options of the commands that only look.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use clap::{Args, ValueEnum};
 
-use super::values::{duration, language, reason, row_order, session_order, standing, status};
+use super::values::{column, language, reason, row_order, session_order, since, standing, status};
 use super::{LengthArgs, SelectArgs, TaskArgs, TextFormat};
 use crate::cli::output::Format;
 use crate::model::state::{Reason, TaskStatus};
@@ -33,12 +33,15 @@ pub struct StatusArgs {
     /// Only failed tasks, each with what is known of its failure and the line of its log that tells most
     #[arg(long, conflicts_with = "statuses")]
     pub failed: bool,
-    /// Only rows that were submitted or changed in this time, such as 24h
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub since: Option<Duration>,
+    /// Only rows that were submitted or changed since then: 24h, today, yesterday or a date such as 2026-01-31
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    pub since: Option<DateTime<Utc>>,
     /// Order of the rows: with status, failed ones first; with updated, the newest; with elapsed, the longest
     #[arg(long, value_name = "KEY", value_parser = row_order())]
     pub sort: Option<RowOrder>,
+    /// Which columns to show, comma-separated
+    #[arg(long, value_name = "COLUMN", value_delimiter = ',', value_parser = column(), conflicts_with = "failed")]
+    pub columns: Vec<String>,
     #[command(flatten)]
     pub length: LengthArgs,
     #[arg(long, value_enum, default_value_t = Format::Table)]

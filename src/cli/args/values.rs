@@ -4,18 +4,63 @@ use std::ffi::OsStr;
 use std::str::FromStr;
 use std::time::Duration;
 
+use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, TimeDelta, TimeZone as _, Utc};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Command, Error};
 
+use crate::base::sys;
 use crate::model::bids::near;
 use crate::model::procedure::MemSize;
 use crate::model::state::{Reason, TaskStatus, UnknownWord};
 use crate::show::graph::Language;
-use crate::show::tables::{RowOrder, SessionOrder, Standing};
+use crate::show::tables::{RowOrder, SessionOrder, Standing, row_columns};
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     crate::config::duration::parse(text).map_err(|error| error.to_string())
+}
+
+/// A point in time that has passed: a duration before now, a date, or a date and time. Local time, unless an offset is
+/// given.
+pub(super) fn since(text: &str) -> Result<DateTime<Utc>, String> {
+    let now = sys::now();
+    let at = match duration(text) {
+        Ok(ago) => Some(now - ago),
+        Err(_) => point(text, now),
+    };
+    match at {
+        Some(at) if at <= now => Ok(at),
+        Some(_) => Err("is in the future".to_owned()),
+        None => Err(
+            "neither a duration (24h), nor 'today' or 'yesterday', nor a date (2026-01-31, \
+             2026-01-31T14:00)"
+                .to_owned(),
+        ),
+    }
+}
+
+fn point(text: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    if let Ok(at) = DateTime::parse_from_rfc3339(text) {
+        return Some(at.to_utc());
+    }
+    let today = now.with_timezone(&Local).date_naive();
+    let local = match text {
+        "today" => today.into(),
+        "yesterday" => today.pred_opt()?.into(),
+        date => NaiveDate::from_str(date)
+            .map(NaiveDateTime::from)
+            .or_else(|_| NaiveDateTime::parse_from_str(date, "%Y-%m-%dT%H:%M"))
+            .or_else(|_| NaiveDateTime::parse_from_str(date, "%Y-%m-%dT%H:%M:%S"))
+            .ok()?,
+    };
+    // A time that clocks skipped is taken as the hour after it.
+    let found = Local.from_local_datetime(&local).earliest();
+    let later = || {
+        Local
+            .from_local_datetime(&(local + TimeDelta::hours(1)))
+            .earliest()
+    };
+    Some(found.or_else(later)?.to_utc())
 }
 
 pub(super) fn mem(text: &str) -> Result<MemSize, String> {
@@ -70,6 +115,11 @@ pub(super) fn reason() -> impl TypedValueParser<Value = Reason> {
     one_of(Reason::ALL.iter().map(|reason| reason.as_str()))
 }
 
+/// The name of a column of `status`.
+pub(super) fn column() -> impl TypedValueParser<Value = String> {
+    PossibleValuesParser::new(row_columns())
+}
+
 pub(super) fn row_order() -> impl TypedValueParser<Value = RowOrder> {
     one_of(RowOrder::ALL.map(RowOrder::as_str))
 }
@@ -95,9 +145,38 @@ where
 
 #[cfg(test)]
 mod tests {
+    use chrono::{DateTime, Local, Utc};
     use clap::Parser as _;
 
+    use super::since;
     use crate::cli::args::Cli;
+
+    #[test]
+    fn points_in_time_are_durations_days_and_dates() {
+        let local = |at: DateTime<Utc>| at.with_timezone(&Local).format("%F %T").to_string();
+        let day = since("2026-01-31").unwrap();
+        assert_eq!(local(day), "2026-01-31 00:00:00");
+        assert_eq!(
+            local(since("2026-01-31T14:05").unwrap()),
+            "2026-01-31 14:05:00"
+        );
+        let utc = since("2026-01-31T14:05:06Z").unwrap();
+        assert_eq!(utc.to_rfc3339(), "2026-01-31T14:05:06+00:00");
+        let (today, yesterday) = (since("today").unwrap(), since("yesterday").unwrap());
+        assert!(yesterday < today && local(yesterday).ends_with("00:00:00"));
+        assert!(since("1h").unwrap() > since("25h").unwrap());
+        for text in ["2999-01-01", "31.01.2026", "last week", "", "2026-02-30"] {
+            let error = since(text).unwrap_err();
+            assert!(
+                error.contains(if text.starts_with("29") {
+                    "future"
+                } else {
+                    "neither"
+                }),
+                "{text}"
+            );
+        }
+    }
 
     #[test]
     fn attack_a_word_of_another_command_is_answered_with_that_command() {

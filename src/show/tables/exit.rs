@@ -2,6 +2,7 @@
 //!
 //! The reason decides, the exit code only refines: the same 137 is a time limit, a cancel or memory.
 
+use crate::base::sys;
 use crate::base::text::maybe;
 use crate::model::procedure::{MemSize, TimeLimit};
 use crate::model::state::{JobFacts, Reason, TaskRow, TaskStatus};
@@ -221,7 +222,10 @@ fn cancelled_text(facts: &JobFacts, reader: Option<u32>) -> String {
             "cancelled by you, with `cancel` or scancel".to_owned()
         }
         Some(0) => "cancelled by root (an administrator)".to_owned(),
-        Some(uid) => format!("cancelled by the user with uid {uid}"),
+        Some(uid) => {
+            let user = u32::try_from(uid).map_or_else(|_| format!("uid {uid}"), sys::user);
+            format!("cancelled by {user}")
+        }
         None => "cancelled".to_owned(),
     }
 }

@@ -32,17 +32,20 @@ pub fn rows_frame(
 /// Columns of the state file that only the program needs.
 const INTERNAL: [&str; 3] = ["replaces_outputs", "retry_state", "input_sessions"];
 
+/// Returns the names of the columns of rows for scripts.
+pub fn row_columns() -> Vec<&'static str> {
+    let own = COLUMNS.iter().map(|column| column.name);
+    own.filter(|name| !INTERNAL.contains(name))
+        .chain(["log_path", "failure"])
+        .collect()
+}
+
 /// Returns the same of rows in the order that they come in.
 pub fn ordered_rows_frame(
     rows: &[&TaskRow],
     log_dir: Option<&Path>,
 ) -> Result<DataFrame, TableError> {
-    let own = COLUMNS.iter().map(|column| column.name);
-    let names: Vec<&str> = own
-        .filter(|name| !INTERNAL.contains(name))
-        .chain(["log_path", "failure"])
-        .collect();
-    rows_frame_of(rows, log_dir, &names, utc_time)
+    rows_frame_of(rows, log_dir, &row_columns(), utc_time)
 }
 
 /// Returns only some of these columns, in this order: what is not shown is not made. `time` writes times.

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::base::durable;
 use crate::base::durable::ReplaceError;
+use crate::base::{durable, sys};
 use crate::store::journal::JournalError;
 use crate::store::lock::LockError;
 use crate::store::schema::{FORMAT_VERSION, ReadError};
@@ -29,7 +29,7 @@ pub enum StateError {
     /// All rows were saved all the same.
     #[error("another call wrote to {} at the same time; it was left for the next call", .path.display())]
     Shared { path: PathBuf },
-    #[error("{} belongs to user {owner}, this is user {user}", .path.display())]
+    #[error("{} belongs to {}, this is {}", .path.display(), sys::user(*.owner), sys::user(*.user))]
     OtherOwner {
         path: PathBuf,
         owner: u32,

@@ -371,12 +371,15 @@ fn a_journal_that_was_not_read_is_not_removed() {
 #[test]
 fn the_owner_is_the_one_who_made_it() {
     let paths = StatePaths::of(Path::new("/x/state.parquet")).unwrap();
-    let meta = meta();
-    check_owner(&paths, &meta, 1000).unwrap();
-    let error = check_owner(&paths, &meta, 1001).unwrap_err();
+    let meta = snbb_scheduler::model::state::table::Metadata {
+        owner_uid: Some(4_000_000_006),
+        ..snbb_scheduler::model::state::table::Metadata::default()
+    };
+    check_owner(&paths, &meta, 4_000_000_006).unwrap();
+    let error = check_owner(&paths, &meta, 4_000_000_007).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "/x/state.parquet belongs to user 1000, this is user 1001"
+        "/x/state.parquet belongs to uid 4000000006, this is uid 4000000007"
     );
     assert!(error.hint().unwrap().contains("--as-owner"));
     check_owner(

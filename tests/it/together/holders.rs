@@ -52,7 +52,8 @@ fn a_state_of_another_user_is_read_and_not_written() {
             let said = as_nobody(command);
             assert_eq!(said.code, 1, "{command:?}: {}", said.err);
             assert!(
-                said.err.contains("belongs to user 0, this is user 65534")
+                said.err
+                    .contains("belongs to root (uid 0), this is nobody (uid 65534)")
                     && said.err.contains("--as-owner"),
                 "{command:?}: {}",
                 said.err

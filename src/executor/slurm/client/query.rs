@@ -82,8 +82,9 @@ impl SlurmExecutor {
         match hidden.split(',').any(|what| what.trim() == "jobs") {
             false => Ok(()),
             true => Err(format!(
-                "Slurm hides the jobs of user {} from user {} (PrivateData=jobs)",
-                self.owner, self.caller
+                "Slurm hides the jobs of {} from {} (PrivateData=jobs)",
+                sys::user(self.owner),
+                sys::user(self.caller)
             )),
         }
     }

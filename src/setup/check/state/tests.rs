@@ -90,14 +90,14 @@ fn each_trouble_is_a_finding() {
         one(&seen(&config, &study), level, "state file: rows: 3");
     }
     let other = Some((
-        "belongs to user 7".to_owned(),
+        "belongs to uid 7".to_owned(),
         "run it as that user".to_owned(),
     ));
     let other = Seen {
         other_owner: other,
         ..seen(&config, &sound)
     };
-    one(&other, Level::Error, "belongs to user 7");
+    one(&other, Level::Error, "belongs to uid 7");
     for (modes, part) in [
         ((Some(0o600), Some(0o750)), "cannot read it"),
         ((Some(0o646), Some(0o700)), "can change it"),

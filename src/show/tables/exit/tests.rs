@@ -197,8 +197,8 @@ fn d5_every_failure_has_words() {
         (Reason::Cancelled, state("CANCELLED"), "cancelled"),
         (
             Reason::Cancelled,
-            state("CANCELLED by 1000"),
-            "cancelled by the user with uid 1000",
+            state("CANCELLED by 4000000007"),
+            "cancelled by uid 4000000007",
         ),
         (
             Reason::Cancelled,
