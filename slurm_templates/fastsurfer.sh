@@ -29,7 +29,7 @@ shopt -s nullglob
 
 # The first image by name that is not a defaced copy, rather one that the scanner has normalised.
 t1=
-for file in "$BIDS_ROOT/$part"/anat/*_T1w.nii.gz; do
+for file in "$BIDS_ROOT/$part"/anat/*_T1w.nii*; do
   case ${file##*/} in
     *defaced*) ;;
     *rec-norm*) t1=$file; break ;;

@@ -30,7 +30,7 @@ shopt -s nullglob
 # normalised (rec-norm), else the first by name.
 choose() {
   local file chosen=
-  for file in "$anat"/*_"$1".nii.gz; do
+  for file in "$anat"/*_"$1".nii*; do
     case $(basename "$file") in
       *defaced*) ;;
       *rec-norm*) printf '%s\n' "$file"; return ;;

@@ -7,6 +7,9 @@ use crate::model::bids::{SessionLabel, SubjectLabel, near};
 use crate::model::state::TaskKey;
 
 /// Names tasks; what is not given stands for all.
+/// Tables show it where there is no session.
+const NO_SESSION: &str = "-";
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     pub subject: String,
@@ -22,7 +25,7 @@ impl Named {
     ) -> Result<Self, Failure> {
         let (mut subject, mut session, mut procedure) = (None, None, None);
         let mut rest: Vec<&str> = Vec::new();
-        for word in words.filter(|word| !word.is_empty()) {
+        for word in words.filter(|word| !["", NO_SESSION].contains(word)) {
             let place = if word.starts_with(SubjectLabel::PREFIX) {
                 &mut subject
             } else if word.starts_with(SessionLabel::PREFIX) {
@@ -131,6 +134,7 @@ mod tests {
             ("sub-1", "sub-1 - -"),
             ("1", "sub-1 - -"),
             ("1 a", "sub-1 ses-a -"),
+            ("1 - bids", "sub-1 - bids"),
             ("1 a bids", "sub-1 ses-a bids"),
             ("1 bids", "sub-1 - bids"),
             ("bids sub-1 ses-a", "sub-1 ses-a bids"),

@@ -45,11 +45,11 @@ fn marker(value: &Value<'_>) -> Option<Marker> {
     let min_size = fields.maybe("min_size", Value::size);
     let contains = fields.maybe("contains", Value::scalar);
     let not_contains = fields.maybe("not_contains", Value::scalar);
-    let when = fields.maybe("when", self::pattern);
+    let when = fields.list("when", self::pattern);
     let base: Base = fields.or("base", Value::choice);
     let min_count = fields.or("min_count", Value::whole);
     let count = fields.maybe("count", Value::choice::<Count>);
-    if count.is_some() && when.is_none() {
+    if count.is_some() && when.is_empty() {
         value.problem_with(
             "count: input counts what `when` matches, and there is no `when`",
             "write the input files in `when`, such as 'func/*_bold.nii.gz'",

@@ -2,7 +2,7 @@
 //! whose it is.
 
 use super::reader::Fields;
-use crate::model::procedure::marker::{Marker, Pattern, Required};
+use crate::model::procedure::marker::{Base, Marker, Pattern, Required};
 use crate::model::procedure::template::{has_session, has_subject};
 use crate::model::procedure::{Check, Procedure, Scope};
 
@@ -14,8 +14,8 @@ pub(super) fn check(fields: &Fields<'_>, procedure: &Procedure) {
     };
     let patterns = markers
         .iter()
-        .flat_map(|marker| [Some(&marker.pattern), marker.when.as_ref()]);
-    let patterns = patterns.flatten().chain(&procedure.completion.forbid);
+        .flat_map(|marker| std::iter::once(&marker.pattern).chain(&marker.when));
+    let patterns = patterns.chain(&procedure.completion.forbid);
     let mut texts = std::iter::once(&*dir).chain(patterns.map(Pattern::as_str));
     let key = |name: &str| fields.get(name).or_else(|| fields.get("output_dir"));
     if procedure.scope == Scope::Subject
@@ -25,6 +25,23 @@ pub(super) fn check(fields: &Fields<'_>, procedure: &Procedure) {
         value.problem_with(
             "{session} stands in a path, and a task of a subject has no session",
             "write '*' or 'ses-*' instead, or take 'scope: session'",
+        );
+    }
+    // Below the task's own directory a marker tells sessions apart without saying so.
+    let is_own = |marker: &Marker| {
+        has_session(marker.pattern.as_str())
+            || marker.base == Base::Task && !procedure.has_template()
+    };
+    let tells_sessions = has_session(&dir)
+        || markers.iter().any(is_own)
+        || markers.is_empty() && !procedure.has_template();
+    if procedure.scope == Scope::Session
+        && !tells_sessions
+        && let Some(value) = key("completion_marker")
+    {
+        value.problem_with(
+            "no path has {session}: all sessions of a subject would be complete together",
+            "write {session} in output_dir or in a marker, or take 'scope: subject'",
         );
     }
     if !procedure.has_template() {
@@ -37,14 +54,6 @@ pub(super) fn check(fields: &Fields<'_>, procedure: &Procedure) {
         value.problem_with(
             "names sessions and no subject: the subjects would share it",
             "write {subject} in it as well, such as 'freesurfer/{subject}_{session}'",
-        );
-    }
-    let is_own = |marker: &Marker| has_session(marker.pattern.as_str());
-    let tells_sessions = has_session(&dir) || !markers.is_empty() && markers.iter().all(is_own);
-    if procedure.scope == Scope::Session && !tells_sessions {
-        value.problem_with(
-            "has no {session}: all sessions of a subject would be complete together",
-            "write {session} in it or in each marker, or take 'scope: subject'",
         );
     }
     if procedure.check != Check::Markers {

@@ -4,6 +4,7 @@
 //! arrays, records of the local executor) letters of the label become `x`, so that nothing
 //! else in them moves. Doing it again goes on where a call was killed.
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use super::audit_log::purge::without_label;
 use super::state_file::{LockedStore, StateError, Store};
 use crate::base::durable;
 use crate::model::bids::SubjectLabel;
-use crate::model::state::{State, TaskKey};
+use crate::model::state::{State, TaskKey, TaskRow};
 
 /// The files of a state, and who is to be taken out of them.
 #[derive(Debug)]
@@ -108,24 +109,34 @@ impl Purge<'_> {
         Ok(held)
     }
 
-    /// The task list of an array that names the subject while tasks of others wait in it: compute nodes check that it
-    /// is what was submitted.
+    /// A text that names the subject and belongs to jobs of others in flight: the task list of an array, which compute
+    /// nodes check, or the script of a local job, which it has still to read.
     ///
     /// # Errors
-    /// A list that cannot be read.
-    pub fn waiting_array(
-        &self,
-        store: &Store,
-        state: &State,
-    ) -> Result<Option<PathBuf>, StateError> {
-        let in_flight = state.rows().iter().filter(|row| row.is_in_flight());
-        let arrays: Vec<PathBuf> = in_flight
-            .filter_map(|row| row.submission_id.as_deref()?.split('.').next())
-            .map(|id| store.paths.arrays.join(id))
+    /// A text that cannot be read.
+    pub fn in_use(&self, store: &Store, state: &State) -> Result<Option<PathBuf>, StateError> {
+        let in_flight: Vec<&TaskRow> = state
+            .rows()
+            .iter()
+            .filter(|row| row.is_in_flight())
             .collect();
-        let texts = self.texts(store)?.into_iter().map(|(path, ..)| path);
-        let mut lists = texts.filter_map(|path| path.parent().map(Path::to_owned));
-        Ok(lists.find(|list| arrays.contains(list)))
+        let is_used = |path: &PathBuf| {
+            let (dir, stem) = (path.parent(), path.file_stem().and_then(OsStr::to_str));
+            in_flight.iter().any(|row| {
+                let array = row
+                    .submission_id
+                    .as_deref()
+                    .and_then(|id| id.split('.').next());
+                let local = row
+                    .job_id
+                    .as_ref()
+                    .and_then(|id| id.as_str().strip_prefix("local-"));
+                array.is_some_and(|id| dir == Some(&store.paths.arrays.join(id)))
+                    || local.is_some() && local == stem && dir == Some(&store.paths.local)
+            })
+        };
+        let mut texts = self.texts(store)?.into_iter().map(|(path, ..)| path);
+        Ok(texts.find(is_used))
     }
 
     /// The texts beside the state that name the subject.

@@ -320,7 +320,13 @@ fn purge_takes_a_subject_out_of_every_file_and_leaves_the_others() {
     let would = study.ok(&[&one[..], &["--dry-run"]].concat());
     assert_eq!(study.snapshot(), before);
     let did = study.ok(&one);
-    assert_eq!(would.err.replace("would remove", "removed"), did.err);
+    assert_eq!(
+        would
+            .err
+            .replace("would remove", "removed")
+            .replace("would write", "wrote"),
+        did.err
+    );
 
     assert_eq!(names(&study, "sub-02"), 1, "that of sub-020");
     assert_eq!(names(&study, "sub-01"), others);
@@ -337,6 +343,39 @@ fn purge_takes_a_subject_out_of_every_file_and_leaves_the_others() {
             .err
             .contains("no file of the state names sub-02")
     );
+}
+
+/// A forgotten `--purge` must not clean the whole study.
+#[test]
+fn attack_a_subject_without_purge_is_refused() {
+    let study = Study::new();
+    let before = study.snapshot();
+    let said = study.call(&["clean", "--subject", "02", "--older-than", "1s"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("--subject"), "{}", said.err);
+    assert_eq!(study.snapshot(), before);
+}
+
+/// A local job reads its script when it starts: it must be the one that was submitted.
+#[test]
+fn attack_purge_leaves_the_scripts_of_local_jobs_in_flight() {
+    let study = Study::new();
+    study.configure(&format!("executor: local\nlocal_jobs: 1\n{STEP}"));
+    study.script(
+        "job.sh",
+        "until [ -e GO ]; do sleep 0.1; done; # sub-01"
+            .replace("GO", study.at("go").to_str().unwrap())
+            .as_str(),
+    );
+    study.scan(&["sub-02/ses-01", "sub-03/ses-01"]);
+    study.ok(&["run"]);
+    let said = study.call(&["clean", "--purge", "--subject", "01"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("a job's script"), "{}", said.err);
+    study.write("go", "");
+    study.call(&["wait"]);
+    study.ok(&["clean", "--purge", "--subject", "01"]);
+    assert!(!study.read("state.local/1.script").contains("sub-01"));
 }
 
 /// Tasks that wait in an array find their list as it was submitted.

@@ -265,7 +265,7 @@ fn placeholders_that_cannot_be_meant_are_refused() {
             "output_dir: 'fs/{session}'",
             "names sessions and no subject",
         ),
-        ("output_dir: 'fs/{subject}'", "has no {session}"),
+        ("output_dir: 'fs/{subject}'", "no path has {session}"),
         (
             "output_dir: fs, scope: subject, forbid: ['{session}.log']",
             "a task of a subject has no session",

@@ -4,6 +4,7 @@
 mod dialogue;
 mod troubles;
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -390,6 +391,35 @@ fn an_app_is_added_to_a_configuration_that_keeps_its_lines() {
     study.ok(&["init", "--add", "smriprep"]);
     assert!(study.at("config.yaml").is_symlink());
     assert!(study.read("real.yaml").contains("name: smriprep"));
+    // What works on results of another app is not added alone: it would fail at once.
+    let said = study.call(&["init", "--add", "qsirecon"]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("--add qsiprep,qsirecon"), "{}", said.err);
+    // A script that a killed call has left is its own.
+    let script = study.read("scripts/smriprep.sh");
+    study.write("config.yaml", mine);
+    study.ok(&["init", "--add", "smriprep"]);
+    assert_eq!(study.read("scripts/smriprep.sh"), script);
+    // Paths begin at the link, as for other commands.
+    std::fs::create_dir(study.at("kept")).unwrap();
+    std::fs::rename(study.at("real.yaml"), study.at("kept/real.yaml")).unwrap();
+    std::fs::remove_file(study.at("config.yaml")).unwrap();
+    std::os::unix::fs::symlink("kept/real.yaml", study.at("config.yaml")).unwrap();
+    study.ok(&["init", "--add", "cat12"]);
+    assert!(study.at("scripts/cat12.sh").is_file() && !study.at("kept/scripts").exists());
+    // What its owner protects from writing stays.
+    let kept = study.at("kept/real.yaml");
+    let mut rights = std::fs::metadata(&kept).unwrap().permissions();
+    rights.set_readonly(true);
+    std::fs::set_permissions(&kept, rights.clone()).unwrap();
+    let said = study.call(&["init", "--add", "fastsurfer"]);
+    assert!(
+        said.code == 2 && said.err.contains("is read-only"),
+        "{}",
+        said.err
+    );
+    rights.set_mode(0o644);
+    std::fs::set_permissions(&kept, rights).unwrap();
     // A script that is there is never replaced, and then nothing is changed.
     study.write("scripts/qsiprep.sh", "mine");
     let before = study.snapshot();

@@ -145,7 +145,8 @@ pub struct CleanArgs {
     #[arg(long, requires = "subject", conflicts_with_all = ["older_than", "rows", "logs", "events"])]
     pub purge: bool,
     /// The subject that --purge takes out, with or without `sub-`
-    #[arg(long, value_name = "LABEL", requires = "purge")]
+    // clap leaves `requires` aside where the other conflicts with what is given.
+    #[arg(long, value_name = "LABEL", requires = "purge", conflicts_with_all = ["older_than", "rows", "logs", "events"])]
     pub subject: Option<String>,
     /// Tell what would be done and change nothing; with -v each row and file
     #[arg(long)]

@@ -79,14 +79,13 @@ fn may_go(
             ),
         });
     }
-    if let Some(list) = purge.waiting_array(&context.store, state)? {
+    if let Some(file) = purge.in_use(&context.store, state)? {
         return Err(Failure::Usage {
             message: format!(
-                "{subject} stands in the task list of an array whose other tasks are in flight: {}",
-                list.display()
+                "{subject} stands in {}, which jobs of others in flight need (an array's task list, or a job's script)",
+                file.display()
             ),
-            hint: "purge when they have ended: compute nodes refuse a list that was changed"
-                .to_owned(),
+            hint: "purge when they have ended".to_owned(),
         });
     }
     let cohort = lists::load(&context.config.cohort)?;
@@ -121,7 +120,7 @@ fn tell(subject: &SubjectLabel, held: &Held, is_dry_run: bool, printer: &mut Pri
         return;
     }
     printer.talk(&format!(
-        "{} {}, {}, {} of {subject}; wrote it out of {}; removed {}",
+        "{} {}, {}, {} of {subject}; {} it out of {}; {} {}",
         if is_dry_run {
             "would remove"
         } else {
@@ -130,7 +129,13 @@ fn tell(subject: &SubjectLabel, held: &Held, is_dry_run: bool, printer: &mut Pri
         plural(held.rows, "row"),
         plural(held.attempts, "earlier attempt"),
         plural(held.events, "event"),
+        if is_dry_run { "would write" } else { "wrote" },
         plural(held.texts.len(), "other file"),
+        if is_dry_run {
+            "would remove"
+        } else {
+            "removed"
+        },
         plural(held.copies.len(), "left-over file"),
     ));
     for path in held.texts.iter().chain(&held.copies) {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{load, tell};
 use crate::base::exit::Exit;
-use crate::base::{durable, sys};
+use crate::base::{durable, regular, sys};
 use crate::cli::args::{Global, InitArgs};
 use crate::cli::error::Failure;
 use crate::cli::output::Printer;
@@ -12,7 +12,7 @@ use crate::config::Source;
 use crate::gather::sessions::discover::discover;
 use crate::model::bids::near;
 use crate::model::config::Config;
-use crate::setup::catalogue;
+use crate::setup::catalogue::{self, App};
 use crate::setup::init::existing::Existing;
 use crate::setup::init::{self, InitError, NewFile, add, write};
 
@@ -29,7 +29,7 @@ pub fn run(
         Source::Defaults => dir.join(init::CONFIG),
     };
     // A link stays a link.
-    let file = std::fs::canonicalize(&file).unwrap_or(file);
+    let (file, named) = (std::fs::canonicalize(&file).unwrap_or(file.clone()), file);
     let unread = |source| Failure::Read {
         path: file.clone(),
         source,
@@ -42,9 +42,16 @@ pub fn run(
                 .to_owned(),
         });
     };
+    if std::fs::metadata(&file).is_ok_and(|metadata| metadata.permissions().readonly()) {
+        return Err(Failure::Usage {
+            message: format!("{} is read-only; nothing was changed", file.display()),
+            hint: "make it writable (chmod u+w), or add the entry where it is kept".to_owned(),
+        });
+    }
     let mut text = String::from_utf8_lossy(&before).into_owned();
-    let dir = file.parent().unwrap_or(dir);
-    let config = load(&text, &file, dir)?;
+    // Its paths begin where the name that is given is, as for other commands.
+    let dir = named.parent().unwrap_or(dir);
+    let config = load(&text, &named, dir)?;
     let mut known: Vec<String> = config
         .procedures
         .iter()
@@ -62,12 +69,17 @@ pub fn run(
     let mut files = Vec::new();
     for app in names.iter().filter_map(|name| existing.app(name)) {
         let name = app.name.to_owned();
+        needs(app, &known, names)?;
         known.push(name);
         let all: Vec<&str> = known.iter().map(String::as_str).collect();
         text = add::with_entry(&text, &app.entry_for(&all))?;
         files.extend(init::scripts(app, dir, &scripts_dir)?);
     }
-    load(&text, &file, dir)?;
+    load(&text, &named, dir)?;
+    // What a killed call has left.
+    files.retain(|new| {
+        !regular::read_regular(&dir.join(&new.path)).is_ok_and(|text| text == new.text.as_bytes())
+    });
     if args.dry_run {
         printer.data(text.as_bytes());
         tell_files(
@@ -106,6 +118,26 @@ fn existing(config: &Config, names: &[String], printer: &mut Printer) -> Existin
     let existing = Existing::look(config, &sessions, Some(names));
     tell::existing(&existing, printer);
     existing
+}
+
+/// Refuses an app without what it needs: its tasks would be due at once, and fail. Converters are not asked for.
+fn needs(app: &App, known: &[String], names: &[String]) -> Result<(), Failure> {
+    let is_there = |name: &&str| known.iter().chain(names).any(|known| known == name);
+    let is_converter = |name: &&str| catalogue::app(name).is_some_and(App::is_converter);
+    let missing = app.needs.iter().find(|any| {
+        !any.iter().any(|name| is_there(&name)) && !any.iter().all(|name| is_converter(&name))
+    });
+    let Some(missing) = missing else {
+        return Ok(());
+    };
+    let (name, needed) = (app.name, missing.join(" or "));
+    let text =
+        format!("{name} works on results of {needed}, which is no procedure of the configuration");
+    let both = [missing.first().copied().unwrap_or_default(), name].join(",");
+    let hint = format!(
+        "add both: --add {both}; if another procedure makes them, write the entry yourself"
+    );
+    Err(InitError::wrong("--add", text, hint).into())
 }
 
 fn check<'a>(name: &str, mut taken: impl Iterator<Item = &'a String>) -> Result<(), Failure> {

@@ -145,10 +145,10 @@ pub const KEYS: &[Key] = &[
     key(Marker, "min_size", Size, Words("1 with wildcards, 0 without"), "Smaller files do not count; more than the default asks for a file: no directory counts"),
     key(Marker, "contains", Scalar, Nothing, "Files without this text do not count"),
     key(Marker, "not_contains", Scalar, Nothing, "Files with this text do not count"),
-    key(Marker, "when", Pattern, Nothing, "Below the session's `bids_root` directory; if nothing matches, the entry is not asked for"),
+    key(Marker, "when", List(&Pattern), Nothing, "Below the session's `bids_root` directory; if nothing matches one of them, the entry is not asked for"),
     key(Marker, "base", Choice(&["task", "procedure", "derivatives", "bids"]), Is("task"), "Where `glob` begins: the task's output directory, the part of `output_dir` before its first placeholder, `derivatives_root`, or `bids_root`; all but `task` need `{subject}` in `glob`"),
     key(Marker, "min_count", COUNT, Is("1"), "So many files must match and count"),
-    key(Marker, "count", Choice(&["input"]), Nothing, "`input`: as many files must match as `when` does, so that 2 of 3 runs are incomplete"),
+    key(Marker, "count", Choice(&["input"]), Nothing, "`input`: as many files must match as match one of `when`, so that 2 of 3 runs are incomplete"),
 
     key(Retry, "on", Reasons, Required, "The reasons that are tried again, each with its rule (below) or nothing"),
     key(Retry, "max_attempts", whole(1, 1000), Is("3"), "Attempts in all, the first one included; `retry` on the command line counts anew"),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use super::{Session, SessionLabel, SubjectLabel};
+use super::{Session, SessionLabel, SubjectLabel, is_of_label};
 
 /// Holds the lists as the configuration has them. The default wants every session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -229,7 +229,7 @@ fn part(text: &str, part: &str, prefix: &str) -> Result<Part, EntryError> {
     let is_wild = bare.contains(['*', '?', '[', '{']);
     let bad = bare
         .chars()
-        .find(|c| !(c.is_ascii_alphanumeric() || *c == '+' || (is_wild && WILD.contains(c))));
+        .find(|c| !(is_of_label(*c) || (is_wild && WILD.contains(c))));
     if let Some(bad) = bad {
         return Err(EntryError::Label {
             text: text.to_owned(),

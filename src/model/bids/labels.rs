@@ -82,7 +82,7 @@ impl SessionLabel {
 fn check(text: &str, prefix: &'static str) -> Result<Arc<str>, LabelError> {
     let valid = text
         .strip_prefix(prefix)
-        .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(is_label_byte));
+        .is_some_and(|rest| !rest.is_empty() && rest.chars().all(is_of_label));
     if valid {
         Ok(Arc::from(text))
     } else {
@@ -93,8 +93,9 @@ fn check(text: &str, prefix: &'static str) -> Result<Arc<str>, LabelError> {
     }
 }
 
-fn is_label_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'+'
+/// True for what may stand in a label.
+pub fn is_of_label(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || letter == '+'
 }
 
 macro_rules! text_traits {

@@ -6,5 +6,5 @@ pub mod near;
 pub mod session;
 
 pub use cohort::{Cohort, CohortSource};
-pub use labels::{LabelError, SessionLabel, SubjectLabel};
+pub use labels::{LabelError, SessionLabel, SubjectLabel, is_of_label};
 pub use session::{Dicom, Gate, Search, Session, SessionSource};

@@ -37,8 +37,9 @@ pub struct Marker {
     pub contains: Option<String>,
     /// A match counts only if its text does not hold this.
     pub not_contains: Option<String>,
-    /// Below the session's `bids_root` directory: if nothing matches this, the marker is excused.
-    pub when: Option<Pattern>,
+    /// Below the session's `bids_root` directory: if nothing matches one of these, the marker is excused. Empty: it
+    /// never is.
+    pub when: Vec<Pattern>,
     /// What the pattern is relative to.
     pub base: Base,
     /// So many matches must count, at least 1.
@@ -143,7 +144,7 @@ impl Marker {
             pattern,
             contains: None,
             not_contains: None,
-            when: None,
+            when: Vec::new(),
             base: Base::Task,
             min_count: 1,
             count: None,
@@ -187,11 +188,16 @@ impl Marker {
             min_count,
             count,
         } = self;
+        let texts: Vec<&str> = when.iter().map(Pattern::as_str).collect();
         let mut parts = vec![
             pattern.as_str().to_owned(),
             min_size.to_string(),
             format!("{contains:?} {not_contains:?}"),
-            format!("{:?}", when.as_ref().map(Pattern::as_str)),
+            // One alone has the mark that it had before there could be several.
+            match texts.as_slice() {
+                several @ [_, _, ..] => format!("{several:?}"),
+                one => format!("{:?}", one.first()),
+            },
         ];
         // Rules of before these keys have the marks that they had.
         if (*base, *min_count, *count) != (Base::Task, 1, None) {

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::model::bids::is_of_label;
+
 const SUBJECT: &str = "{subject}";
 const SESSION: &str = "{session}";
 
@@ -29,9 +31,22 @@ pub fn stray_brace(text: &str) -> Option<String> {
 pub fn open_end(text: &str) -> Option<&'static str> {
     [SUBJECT, SESSION].into_iter().find(|placeholder| {
         let ends = text.match_indices(placeholder);
-        let mut after = ends.filter_map(|(at, found)| text.get(at + found.len()..)?.chars().next());
-        after.any(|next| next.is_ascii_alphanumeric() || next == '*' || next == '?')
+        let mut after = ends.filter_map(|(at, found)| text.get(at + found.len()..));
+        after.any(may_go_on)
     })
+}
+
+fn may_go_on(rest: &str) -> bool {
+    if let Some(class) = rest.strip_prefix('[') {
+        // A bracket at the beginning of a class is a member of it.
+        let end = class.char_indices().skip(1).find(|(_, c)| *c == ']');
+        let members = class
+            .get(..end.map_or(class.len(), |(at, _)| at))
+            .unwrap_or_default();
+        let is_range = members.trim_matches('-').contains('-');
+        return is_range || members.starts_with(['!', '^']) || members.contains(is_of_label);
+    }
+    rest.starts_with(|next| is_of_label(next) || next == '*' || next == '?')
 }
 
 /// Puts labels into a text. A task without a session has neither `{session}` nor what ties it to the rest:
@@ -77,6 +92,21 @@ mod tests {
         assert_eq!(stray_brace("{subject}/{session}"), None);
         assert_eq!(open_end("{subject}*.html"), Some(SUBJECT));
         assert_eq!(open_end("a/{subject}_{session}?"), Some(SESSION));
-        assert_eq!(open_end("*{subject}[._]*html"), None);
+        for class in [
+            "[.-9]",
+            "[!.]",
+            "[0-9]",
+            "[a_]",
+            "[[:alnum:]_]",
+            "[._+]",
+            "[]a]",
+            "+",
+        ] {
+            let pattern = format!("{{subject}}{class}*.html");
+            assert_eq!(open_end(&pattern), Some(SUBJECT), "{pattern}");
+        }
+        for pattern in ["*{subject}[._]*html", "{subject}[_-]*", "{subject}"] {
+            assert_eq!(open_end(pattern), None, "{pattern}");
+        }
     }
 }

@@ -4,8 +4,10 @@ use std::borrow::Cow;
 
 use super::App;
 
-/// Where versions of an app put their report, and how the catalogue's entry says it.
-const REPORTS: [(&str, &str); 3] = [
+/// What other versions of an app write, after what the catalogue's entry looks for.
+const REPORTS: [(&str, &str); 4] = [
+    // fMRIPrep before 21.0 writes no transforms of runs.
+    ("to-T[12]w_mode-image*xfm.txt", "desc-confounds_*.tsv"),
     (
         r#"{ glob: "*.html","#,
         r#"{ glob: "{subject}[._]*html", base: procedure,"#,
@@ -35,6 +37,7 @@ impl App {
                 let alone = alone.replaced(r#"when: ""#, r#"when: "**/"#);
                 vec![
                     self.within(place, "/{subject}_{session}"),
+                    self.within(place, "/{session}/{subject}"),
                     alone.remarked(PER_SUBJECT),
                 ]
             }
@@ -47,7 +50,14 @@ impl App {
                 }
                 let is_used = |(from, _): &&(&str, &str)| usual.entry.contains(from);
                 let others = REPORTS.iter().filter(is_used);
-                let others = others.map(|(from, to)| usual.replaced(from, to));
+                // A report of the subject alone tells no sessions apart.
+                let is_alone = usual.entry.matches("glob:").count() == 1;
+                let others = others.map(|(from, to)| match usual.replaced(from, to) {
+                    other if is_alone && !to.contains("{session}") => other
+                        .with("scope", "subject")
+                        .replaced(r#"when: ""#, r#"when: "**/"#),
+                    other => other,
+                });
                 let others: Vec<Self> = others.collect();
                 [vec![usual.clone()], others].concat()
             }

@@ -63,7 +63,7 @@ fn outputs(
     };
     let always = markers
         .iter()
-        .filter(|marker| marker.when.is_none() && marker.base == Base::Task);
+        .filter(|marker| marker.when.is_empty() && marker.base == Base::Task);
     let patterns = always.map(|marker| &marker.pattern);
     let mut open: Vec<(&Pattern, &OsStr)> = patterns
         .filter_map(|pattern| Some((pattern, first_directory(pattern)?)))

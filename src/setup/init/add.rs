@@ -8,7 +8,7 @@ use super::error::InitError;
 /// # Errors
 /// A list that has not an item per line.
 pub fn with_entry(text: &str, entry: &str) -> Result<String, InitError> {
-    let lines: Vec<&str> = text.lines().collect();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let is_key = |line: &str| {
         line.split('#')
             .next()
@@ -40,12 +40,17 @@ pub fn with_entry(text: &str, entry: &str) -> Result<String, InitError> {
         .last()
         .map_or(first, |(at, _)| at);
     let margin = " ".repeat(indent);
-    let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let end = match lines.get(last) {
+        Some(line) if line.ends_with("\r\n") => "\r\n",
+        _ => "\n",
+    };
     let mut out = String::new();
     for (at, line) in lines.iter().enumerate() {
         out.push_str(line);
-        out.push_str(end);
         if at == last {
+            if !line.ends_with('\n') {
+                out.push_str(end);
+            }
             out.push_str(end);
             for line in entry.lines() {
                 // The catalogue's entries stand two columns in.
@@ -98,6 +103,11 @@ mod tests {
         ] {
             assert_eq!(with_entry(text, ENTRY).unwrap(), expected);
         }
+        let mixed = with_entry("a: 1\r\nprocedures:\n- name: x\n# end", ENTRY).unwrap();
+        assert!(
+            mixed.starts_with("a: 1\r\nprocedures:\n- name: x\n\n# New.\n")
+                && mixed.ends_with("\n# end")
+        );
         for text in [
             "a: 1\n",
             "procedures: [{name: x}]\n",

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::base::text::plural;
+use crate::base::text::{few, plural};
 use crate::base::{parallel, regular};
 use crate::config::Overrides;
 use crate::config::load::interpret;
@@ -53,6 +53,8 @@ struct Place {
     path: String,
     /// Of what begins with `sub-`.
     names: Vec<String>,
+    /// A session whose directory they lie in, as FreeSurfer's of nipoppy do; else empty.
+    session: String,
 }
 
 /// What made the results of a place.
@@ -120,7 +122,19 @@ impl Existing {
         let by_session = place.has_sessions();
         let forms = match maker.zips.as_slice() {
             [] => app.forms(&place.path, by_session),
-            zips => vec![app.zipped(&place.path, zips, by_session)],
+            // Some of them may be of a few subjects only.
+            zips => {
+                let own = zips
+                    .iter()
+                    .filter(|name| fold(name).starts_with(&fold(app.name)));
+                let own: Vec<String> = own.cloned().collect();
+                let forms = [zips, own.as_slice()]
+                    .into_iter()
+                    .filter(|names| !names.is_empty());
+                forms
+                    .map(|names| app.zipped(&place.path, names, by_session))
+                    .collect()
+            }
         };
         let subjects: Vec<&[Session]> = sessions.chunk_by(|a, b| a.subject == b.subject).collect();
         let sample: Vec<&[Session]> = place::sample(&subjects, SAMPLE).copied().collect();
@@ -139,11 +153,23 @@ impl Existing {
             "{name}{version} in {path}: {complete} of {} complete",
             plural(possible, scope.as_str())
         );
+        let lacking = place.lacking(config, sessions);
+        if let Some(first) = lacking
+            .first()
+            .filter(|_| scope == Scope::Subject && complete > 0)
+        {
+            self.notes.push(format!(
+                "{} of complete subjects {} no directory in {path}, such as {first}: if they have still to be \
+                 processed, move the subject's results away",
+                plural(lacking.len(), "session"),
+                if lacking.len() == 1 { "has" } else { "have" },
+            ));
+        }
         let other = self.found.iter().position(|found| found.app.name == name);
         let is_better = |found: &Found| complete > found.complete;
         match other.and_then(|at| self.found.get_mut(at)) {
             _ if complete == 0 => self.notes.push(format!(
-                "{text} by the catalogue's entry, so it is not proposed: --procedures {name} adds it, `explain` shows what is missing"
+                "{text} by the catalogue's entry, so it is not proposed: `init --add {name}` adds it, `explain` shows what is missing"
             )),
             Some(found) if !is_better(found) => {
                 self.notes.push(format!("{text}, beside those in {}", found.place));
@@ -202,6 +228,18 @@ impl Existing {
                 let (subjects, others): (Vec<String>, Vec<String>) =
                     names.into_iter().partition(|name| name.starts_with("sub-"));
                 let is_place = !subjects.is_empty() && !path.is_empty();
+                let session = others.iter().find(|name| name.starts_with("ses-"));
+                if let Some(session) = session.filter(|_| !is_place && !path.is_empty()) {
+                    let mut names = self::names(&root.join(&path).join(session));
+                    names.retain(|name| name.starts_with("sub-"));
+                    let session = session.clone();
+                    places.extend((!names.is_empty()).then_some(Place {
+                        path,
+                        names,
+                        session,
+                    }));
+                    continue;
+                }
                 // fMRIPrep keeps FreeSurfer's results, QSIRecon those of each workflow.
                 let is_inner = |name: &str| ["sourcedata", "derivatives"].contains(&name);
                 let is_wanted = |name: &String| match is_place || path.ends_with("sourcedata") {
@@ -216,6 +254,7 @@ impl Existing {
                     places.push(Place {
                         path,
                         names: subjects,
+                        session: String::new(),
                     });
                 }
             }
@@ -252,14 +291,34 @@ impl Place {
         self.names.iter().any(is_it)
     }
 
+    /// Sessions without a directory where other sessions of their subject have one.
+    fn lacking(&self, config: &Config, sessions: &[Session]) -> Vec<String> {
+        let root = config.derivatives_root.join(&self.path);
+        let subjects: Vec<&[Session]> = sessions.chunk_by(|a, b| a.subject == b.subject).collect();
+        let lacking = parallel::map(&subjects, config.scan_threads, |sessions| {
+            let subject = sessions.first().map_or("", |first| first.subject.as_str());
+            let names = names(&root.join(subject));
+            let has_any = names.iter().any(|name| name.starts_with("ses-"));
+            let lacks = |session: &&Session| {
+                has_any && !names.iter().any(|name| *name == *session.session.as_str())
+            };
+            let lacking = sessions.iter().filter(lacks);
+            lacking
+                .map(|session| format!("{subject} {}", session.session))
+                .collect()
+        });
+        let lacking: Vec<Vec<String>> = lacking;
+        lacking.concat()
+    }
+
     fn maker(&self, derivatives_root: &Path) -> Maker {
-        let root = derivatives_root.join(&self.path);
+        let root = derivatives_root.join(&self.path).join(&self.session);
         let zips = self
             .names
             .iter()
             .filter_map(|name| zip(name.strip_suffix(".zip")?));
         let zips: BTreeSet<(&str, &str)> = zips.collect();
-        if let Some((_, version)) = zips.first() {
+        if !zips.is_empty() {
             let names: BTreeSet<&str> = zips.iter().map(|(name, _)| *name).collect();
             let mut apps: Vec<&App> = names
                 .iter()
@@ -268,9 +327,17 @@ impl Place {
             // FreeSurfer's are a part of what the others make.
             apps.sort_by_key(|app| app.name == "freesurfer");
             apps.truncate(1);
+            let is_its = |name: &str| {
+                apps.iter()
+                    .any(|app| fold(name).starts_with(&fold(app.name)))
+            };
+            let its = zips.iter().filter(|(name, _)| is_its(name));
+            let versions: BTreeSet<String> =
+                its.map(|(_, version)| version.replace('-', ".")).collect();
+            let versions: Vec<String> = versions.into_iter().collect();
             return Maker {
                 name: names.first().map(|name| (*name).to_owned()),
-                version: format!(" {}", version.replace('-', ".")),
+                version: format!(" {}", few(&versions, 3)),
                 zips: names.iter().map(|name| (*name).to_owned()).collect(),
                 apps,
             };

@@ -11,7 +11,7 @@ use crate::gather::sessions::discover::{Discovery, discover};
 use crate::model::bids::near::nearest;
 use crate::model::bids::{Session, SessionSource};
 use crate::model::config::Config;
-use crate::setup::catalogue::App;
+use crate::setup::catalogue::{App, DESCRIPTION};
 use crate::setup::place::{self, Place};
 
 /// So many sessions are looked into, spread over the dataset.
@@ -106,6 +106,12 @@ pub fn dicom(root: &Path) -> Result<Data, InitError> {
         })
     };
     let mut data = search(false)?.0;
+    if place::is_there(&root.join(DESCRIPTION)) {
+        data.notes.push(format!(
+            "there is a {DESCRIPTION} in {}: a dataset that is converted already is given as --bids-root alone",
+            root.display()
+        ));
+    }
     if data.sessions == 0 {
         let other = search(true)?.0;
         if other.sessions > 0 {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::archive;
 use crate::base::durable;
-use crate::model::bids::SubjectLabel;
+use crate::model::bids::{SubjectLabel, is_of_label};
 use crate::store::state_file::StateError;
 
 /// A log or an archive, and what it holds without the subject.
@@ -95,7 +95,7 @@ fn subject_of(line: &[u8]) -> Option<String> {
 /// begins or ends so is another's.
 pub(crate) fn without_label(text: &[u8], subject: &SubjectLabel) -> Option<Vec<u8>> {
     let label = subject.as_str().as_bytes();
-    let is_letter = |at: Option<&u8>| at.is_some_and(u8::is_ascii_alphanumeric);
+    let is_letter = |at: Option<&u8>| at.is_some_and(|&at| is_of_label(at.into()));
     let pattern = regex::bytes::Regex::new(&regex::escape(subject.as_str())).ok()?;
     let places: Vec<usize> = pattern
         .find_iter(text)
@@ -130,6 +130,6 @@ mod tests {
             without("fmriprep_sub-01_ses-2 /bids/sub-01/x sub-01,sub-01").unwrap(),
             "fmriprep_sub-xx_ses-2 /bids/sub-xx/x sub-xx,sub-xx"
         );
-        assert_eq!(without("sub-010 xsub-01 sub-0 01"), None);
+        assert_eq!(without("sub-010 xsub-01 sub-0 sub-01+2 01"), None);
     }
 }

@@ -139,7 +139,7 @@ fn describe_marker(marker: &Marker) -> String {
     for (name, value) in [
         ("contains", marker.contains.as_deref()),
         ("not_contains", marker.not_contains.as_deref()),
-        ("when", marker.when.as_ref().map(|when| when.as_str())),
+        ("when", marker.when.first().map(|when| when.as_str())),
     ] {
         if let Some(value) = value {
             write!(out, " {name} {value:?}").unwrap();

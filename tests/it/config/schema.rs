@@ -403,4 +403,5 @@ const LEFT_TO_THE_PROGRAM: &[&str] = &[
     "is absolute",
     "names a directory",
     "is looked for in a directory of all subjects",
+    "no path has {session}",
 ];

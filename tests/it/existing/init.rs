@@ -146,6 +146,107 @@ fn an_app_that_is_added_takes_the_results_that_are_there() {
     );
 }
 
+/// nipoppy keeps FreeSurfer's subjects below each session.
+#[test]
+fn freesurfer_of_nipoppy_is_proposed_and_complete() {
+    let mut study = Study::new();
+    for session in ["ses-a", "ses-b"] {
+        study.write(
+            &format!("bids/sub-01/{session}/anat/sub-01_{session}_T1w.nii.gz"),
+            "x",
+        );
+        let place = format!("derivatives/freesurfer/7.3.2/output/{session}/sub-01");
+        for file in [
+            "scripts/recon-all.done",
+            "stats/aseg.stats",
+            "surf/lh.white",
+        ] {
+            study.write(&format!("{place}/{file}"), "what FreeSurfer writes there");
+        }
+    }
+    let (_slurm, said) = init(&mut study, ROOTS);
+    assert!(
+        said.contains("freesurfer in freesurfer/7.3.2/output: 2 of 2 sessions"),
+        "{said}"
+    );
+    assert_done(&study, 2, &said);
+}
+
+/// Transforms of runs came with fMRIPrep 21.0.
+#[test]
+fn results_of_fmriprep_20_are_proposed_and_complete() {
+    let mut study = Study::new();
+    plant(&study, "fmriprep-21-full-no-sessions.raw", "bids");
+    let listing = "fmriprep-21-full-no-sessions";
+    plant(&study, listing, "derivatives/fmriprep");
+    for entry in walkdir::WalkDir::new(study.at("derivatives")) {
+        let entry = entry.unwrap();
+        if entry
+            .file_name()
+            .to_string_lossy()
+            .contains("_mode-image_xfm")
+        {
+            fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    let (_slurm, said) = init(&mut study, ROOTS);
+    assert!(said.contains("in fmriprep: 3 of 3 subjects"), "{said}");
+    assert_done(&study, 3, &said);
+}
+
+/// A subject is complete by its report; sessions that nobody processed are named.
+#[test]
+fn attack_sessions_without_results_are_named() {
+    let mut study = Study::new();
+    for session in ["ses-1", "ses-2"] {
+        study.write(
+            &format!("bids/sub-01/{session}/func/sub-01_{session}_task-x_bold.nii.gz"),
+            "x",
+        );
+    }
+    let place = study.at("derivatives/fmriprep/sub-01");
+    let func = "ses-1/func/sub-01_ses-1_task-x_from-boldref_to-T1w_mode-image_desc-coreg_xfm.txt";
+    study.write(&format!("derivatives/fmriprep/sub-01/{func}"), "x");
+    fs::create_dir_all(place.join("ses-1/anat")).unwrap();
+    let image = place.join("ses-1/anat/sub-01_ses-1_desc-preproc_T1w.nii.gz");
+    fs::write(image, vec![0; 200_000]).unwrap();
+    study.write("derivatives/fmriprep/sub-01.html", "x");
+    let (_slurm, said) = init(&mut study, ROOTS);
+    assert!(
+        said.contains("in fmriprep: 1 of 1 subjects") || said.contains("1 of 1 subject complete"),
+        "{said}"
+    );
+    assert!(said.contains("such as sub-01 ses-2"), "{said}");
+}
+
+/// Zip files of another app that few subjects have are not asked of all.
+#[test]
+fn attack_a_few_other_zip_files_of_babs_make_nothing_due() {
+    let mut study = Study::new();
+    for subject in ["sub-01", "sub-02"] {
+        study.write(
+            &format!("bids/{subject}/ses-1/func/{subject}_ses-1_task-x_bold.nii.gz"),
+            "x",
+        );
+        let version = if subject == "sub-01" {
+            "20-2-3"
+        } else {
+            "23-1-3"
+        };
+        study.write(
+            &format!("derivatives/babs/{subject}_ses-1_fmriprep-{version}.zip"),
+            "x",
+        );
+    }
+    study.write("derivatives/babs/sub-01_ses-1_freesurfer-20-2-3.zip", "x");
+    let (_slurm, said) = init(&mut study, ROOTS);
+    assert!(
+        said.contains("fmriprep 20.2.3, 23.1.3 in babs: 2 of 2"),
+        "{said}"
+    );
+    assert_done(&study, 2, &said);
+}
+
 /// An app that the catalogue does not have, and an entry that finds nothing complete, are named and not proposed.
 #[test]
 fn what_is_not_proposed_is_named() {

@@ -54,7 +54,7 @@ impl Subject<'_> {
     fn is_late(&self, procedure: ProcedureId, session: &Session, start: DateTime<Utc>) -> bool {
         let declared = self.dag.get(procedure);
         let has_when = match &declared.completion.required {
-            Required::Markers(markers) => markers.iter().any(|marker| marker.when.is_some()),
+            Required::Markers(markers) => markers.iter().any(|marker| !marker.when.is_empty()),
             Required::NonEmptyDirectory => false,
         };
         let is_first = self.dag.dependencies(procedure).is_empty();

@@ -16,7 +16,8 @@ pub(super) fn note(
             Some(format!("{path}: {}", unreadable.error))
         }
         (Ok(Outcome::Excused), Rule::Marker(marker)) => {
-            let when = marker.when.as_ref().map_or("", Pattern::as_str);
+            let when: Vec<&str> = marker.when.iter().map(Pattern::as_str).collect();
+            let when = when.join("' or '");
             let input = subject.input(task);
             Some(format!("nothing matches '{when}' in {}", input.display()))
         }

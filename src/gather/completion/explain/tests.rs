@@ -163,7 +163,7 @@ fn conditions_and_their_misses_are_told() {
     if let Required::Markers(markers) = &mut step.completion.required {
         markers[0].contains = Some("done".to_owned());
         markers[1].min_size = 10;
-        markers[2].when = Some(Pattern::parse("func/*").unwrap());
+        markers[2].when = vec![Pattern::parse("func/*").unwrap()];
     }
     let found = explained(tmp.path(), step, &[]);
     let problem = |at: usize| found.required[at].matches[0].problem.as_deref().unwrap();
@@ -258,7 +258,7 @@ fn pattern() -> impl Strategy<Value = Pattern> {
 
 fn marker() -> impl Strategy<Value = Marker> {
     let text = |word: &'static str| prop::option::weighted(0.3, Just(word.to_owned()));
-    let when = prop::option::weighted(0.3, pattern());
+    let when = prop::collection::vec(pattern(), 0..3);
     let texts = (text("done"), text("error"));
     let count = (1usize..3, prop::option::weighted(0.3, Just(Count::Input)));
     (pattern(), 0u64..3, texts, when, count).prop_map(
@@ -266,7 +266,7 @@ fn marker() -> impl Strategy<Value = Marker> {
             min_size,
             contains,
             not_contains,
-            count: count.filter(|_| when.is_some()),
+            count: count.filter(|_| !when.is_empty()),
             when,
             min_count,
             ..Marker::new(pattern)

@@ -1,5 +1,6 @@
 //! The one evaluator: rule by rule, in their order, until one decides.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use super::rule::{Observer, Outcome, Rule, Search};
@@ -159,20 +160,22 @@ impl SubjectProbe<'_> {
 
     /// How many matches a marker asks for.
     pub(crate) fn needed(&self, marker: &Marker, task: &Task<'_>) -> Result<usize, Unreadable> {
-        let mut inputs = 0;
-        if let Some(when) = marker
+        let mut inputs = HashSet::new();
+        for when in marker
             .when
-            .as_ref()
+            .iter()
             .filter(|_| marker.count == Some(Count::Input))
         {
             let when = when.filled(self.subject.as_str(), task.session.as_str());
             let mut count = |path: &Path, kind| {
-                inputs += usize::from(find::is_there(self.reader(), path, kind)?);
+                if find::is_there(self.reader(), path, kind)? {
+                    inputs.insert(path.to_owned());
+                }
                 Ok(false)
             };
             find::find(&self.listings, &self.input(task), &when, &mut count)?;
         }
-        Ok(marker.min_count.max(inputs))
+        Ok(marker.min_count.max(inputs.len()))
     }
 
     fn search(
@@ -203,13 +206,15 @@ impl SubjectProbe<'_> {
     /// there or is empty, as a mount point without its file system, nothing can be said of what
     /// it will lack: then the marker is required.
     fn is_excused(&self, marker: &Marker, task: &Task<'_>) -> Result<bool, Unreadable> {
-        let Some(when) = &marker.when else {
+        if marker.when.is_empty() {
             return Ok(false);
-        };
+        }
         let input = self.input(task);
-        let when = when.filled(self.subject.as_str(), task.session.as_str());
-        if find::any(&self.listings, &input, &when)? {
-            return Ok(false);
+        for when in &marker.when {
+            let when = when.filled(self.subject.as_str(), task.session.as_str());
+            if find::any(&self.listings, &input, &when)? {
+                return Ok(false);
+            }
         }
         match &*self.listings.get(&input) {
             Dir::There(listing) => Ok(listing.iter().next().is_some()),

@@ -201,7 +201,7 @@ fn b1_links_that_lead_nowhere_are_unreadable() {
     assert_eq!(named(&study), study.output().join("a"));
     // The input of `when`.
     let when =
-        |marker: &mut Marker| marker.when = Some(Pattern::parse("anat/*_T1w.nii.gz").unwrap());
+        |marker: &mut Marker| marker.when = vec![Pattern::parse("anat/*_T1w.nii.gz").unwrap()];
     let study = Study::new(&["x"]).change_marker(when);
     put(&study.bids(), &["anat/"]);
     assert_eq!(study.completion(), Completion::NotApplicable);
@@ -358,7 +358,7 @@ fn forbidden_files_win() {
 #[test]
 fn markers_are_excused_when_the_input_lacks() {
     let study = Study::new(&["func/*"]).change_marker(|marker| {
-        marker.when = Some(Pattern::parse("func/*_bold.nii.gz").unwrap());
+        marker.when = vec![Pattern::parse("func/*_bold.nii.gz").unwrap()];
     });
     assert_eq!(
         study.completion(),
@@ -373,7 +373,7 @@ fn markers_are_excused_when_the_input_lacks() {
     assert_eq!(study.completion(), Completion::Complete);
 
     let study = Study::new(&["func/*", "*.html"]).change_marker(|marker| {
-        marker.when = Some(Pattern::parse("func/*_bold.nii.gz").unwrap());
+        marker.when = vec![Pattern::parse("func/*_bold.nii.gz").unwrap()];
     });
     put(&study.bids(), &["anat/a_T1w.nii.gz"]);
     assert_eq!(study.completion(), Completion::Incomplete);
@@ -384,7 +384,7 @@ fn markers_are_excused_when_the_input_lacks() {
 #[test]
 fn attack_an_empty_input_directory_excuses_nothing() {
     let study = Study::new(&["func/*"]).change_marker(|marker| {
-        marker.when = Some(Pattern::parse("func/*_bold.nii.gz").unwrap());
+        marker.when = vec![Pattern::parse("func/*_bold.nii.gz").unwrap()];
     });
     fs::create_dir_all(study.bids()).unwrap();
     assert_eq!(

@@ -162,7 +162,7 @@ mod tests {
         let files = [("bids/sub-01/ses-01/anat/x", "x")];
         let seen = judged(&files, |step| {
             let mut marker = Marker::new(Pattern::parse("func/*.html").unwrap());
-            marker.when = Some(Pattern::parse("func/*").unwrap());
+            marker.when = vec![Pattern::parse("func/*").unwrap()];
             step.completion.required = Required::Markers(vec![marker]);
         });
         let place = "[study]/bids/sub-01/ses-01";

@@ -20,7 +20,7 @@ fn pipeline(is_rerun: bool) -> ProcedureDag {
     let pattern = || Pattern::parse("anat/*.nii.gz").unwrap();
     old.completion = CompletionRule {
         required: Required::Markers(vec![Marker {
-            when: Some(pattern()),
+            when: vec![pattern()],
             ..Marker::new(pattern())
         }]),
         ..CompletionRule::default()
