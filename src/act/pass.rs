@@ -36,7 +36,7 @@ use crate::decide::reconcile::strays;
 use crate::decide::reconcile::strays::{Records, Strays};
 use crate::decide::request::{Batch, Prepared};
 use crate::decide::safety;
-use crate::decide::safety::{Counts, SafetyStop};
+use crate::decide::safety::{Counts, SafetyStop, Trust};
 use crate::executor::{Answer, Executor, JobReport};
 use crate::gather::completion::Completions;
 use crate::model::bids::Session;
@@ -79,6 +79,8 @@ pub struct Decided {
     pub manifest: Manifest,
     /// The figures of the manifest, limits aside, for the safety stop.
     pub counts: Counts,
+    /// Which rows were believed without a look.
+    pub trust: Trust,
     /// The due tasks whose scripts exist (for a preview: all), in order; some of them together.
     pub batches: Vec<Batch>,
     pub missing_scripts: MissingScripts,
@@ -205,6 +207,7 @@ impl Pass<'_> {
         let Judged {
             manifest,
             counts,
+            trust,
             brakes,
             attempts,
         } = basis.judge(tick)?;
@@ -218,6 +221,7 @@ impl Pass<'_> {
             strays,
             manifest,
             counts,
+            trust,
             batches: self.group(tasks, &store.paths.arrays),
             missing_scripts,
             brakes,

@@ -211,6 +211,14 @@ pub enum TextFormat {
     Json,
 }
 
+/// How closely outputs are looked at.
+#[derive(Debug, Args, Clone, Copy)]
+pub struct LookArgs {
+    /// Look at the outputs of all complete tasks, also those that `recheck` in the configuration still trusts
+    #[arg(long)]
+    pub recheck: bool,
+}
+
 /// Says how much of a long list is shown.
 #[derive(Debug, Args, Clone, Copy, Default)]
 pub struct LengthArgs {

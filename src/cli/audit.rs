@@ -162,7 +162,7 @@ fn sessions_and_tasks(
         // A subject-scoped task has no session: the report chooses by the sessions that it shows. And
         // `--procedure` may name one that only rows know: nothing is decided about it.
         let by_subject = Selection::new(&args.select.subjects, &[], &[], &[])?;
-        context.plan(by_subject, printer)
+        context.plan(by_subject, args.look.recheck, printer)
     } else if parts.contains(&Part::Dicom) {
         Ok((context.discover(printer)?, Manifest::default()))
     } else {

@@ -4,6 +4,7 @@ use super::context::{Context, tell_stops};
 use super::error::Failure;
 use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
+use super::policy::Purpose;
 use super::progress::Progress;
 use crate::act::pass::Brakes;
 use crate::act::pass::decide::Basis;
@@ -13,7 +14,6 @@ use crate::decide::manifest::{Manifest, Policy, Selection};
 use crate::decide::safety;
 use crate::decide::safety::roots;
 use crate::gather::sessions::discover::Discovery;
-use crate::gather::sessions::lists;
 use crate::model::bids::Session;
 
 impl Context {
@@ -22,9 +22,10 @@ impl Context {
     pub fn plan(
         &self,
         selection: Selection,
+        recheck: bool,
         printer: &mut Printer,
     ) -> Result<(Discovery, Manifest), Failure> {
-        let (found, manifest, brakes) = self.decide(selection, printer)?;
+        let (found, manifest, brakes) = self.decide(selection, recheck, printer)?;
         let odd = found.notes.len() + found.near.len();
         if found.sessions.is_empty() {
             // They may say why.
@@ -44,11 +45,11 @@ impl Context {
     pub fn decide(
         &self,
         selection: Selection,
+        recheck: bool,
         printer: &mut Printer,
     ) -> Result<(Discovery, Manifest, Brakes), Failure> {
         let state = self.read_state(printer)?;
-        let mut policy = self.policy(selection, false)?;
-        policy.reports_late_input = true;
+        let policy = self.policy(selection, Purpose::Show { recheck })?;
         let mut stops = roots::judge(&self.config, &state, roots::look);
         let found = self.discover(printer)?;
         self.tell_unmatched(&policy, &found, printer);
@@ -74,17 +75,6 @@ impl Context {
         stops.extend(late);
         tell_stops(&stops, printer);
         Ok((found, judged.manifest, judged.brakes))
-    }
-
-    /// Puts together what configuration and command line say about the decision.
-    pub fn policy(&self, selection: Selection, force: bool) -> Result<Policy, Failure> {
-        Ok(Policy {
-            selection,
-            force,
-            resubmit_failed: self.config.resubmit_failed,
-            cohort: lists::load(&self.config.cohort)?,
-            reports_late_input: false,
-        })
     }
 
     /// Tells which entries of `include` and `exclude` name nothing that there is.

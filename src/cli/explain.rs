@@ -11,6 +11,7 @@ use super::context::{Access, Context, tell_stops};
 use super::error::Failure;
 use super::naming::Named;
 use super::output::{Printer, Verbosity};
+use super::policy::Purpose;
 use super::unknown::Known;
 use crate::act::pass::{Decided, Looked, Pass, Wishes};
 use crate::base::exit::Exit;
@@ -57,8 +58,13 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
     let mut pass = context.pass(executor.as_mut(), &probe, &project);
     let (looked, mut exit) = look(&mut pass, &mut state, printer);
     let place = (&found, sessions.as_slice());
+    let purpose = Purpose::Show {
+        recheck: args.look.recheck,
+    };
+    let policy = context.policy(Selection::default(), purpose)?;
+    let wishes = (control, policy);
     let (decided, counts) = decide(
-        context, &mut pass, &mut state, place, &looked, control, &named,
+        context, &mut pass, &mut state, place, &looked, wishes, &named,
     )?;
     stops.extend(other_stops(&context.config, &counts, &state));
     if !are_told {
@@ -81,6 +87,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
         },
         control: &decided.brakes.control,
         stops: &stops,
+        trust: &decided.trust,
         batches: &decided.batches,
         executor: executor.as_ref(),
         outputs: &outputs,
@@ -138,14 +145,11 @@ fn decide(
     state: &mut State,
     (found, sessions): (&Discovery, &[Session]),
     looked: &Looked,
-    control: Control,
+    (control, policy): (Control, Policy),
     named: &Named,
 ) -> Result<(Decided, Counts), Failure> {
     let wishes = Wishes {
-        policy: Policy {
-            reports_late_input: true,
-            ..context.policy(Selection::default(), false)?
-        },
+        policy,
         control,
         ..Wishes::default()
     };

@@ -10,7 +10,7 @@ use crate::show::graph::{draw, nodes};
 
 pub fn run(context: &Context, args: &GraphArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let selection = context.selection(&args.select)?;
-    let (found, manifest) = context.plan(selection.clone(), printer)?;
+    let (found, manifest) = context.plan(selection.clone(), args.look.recheck, printer)?;
     context.refuse_no_task(&found, &args.select, &selection)?;
     let dag = &context.config.procedures;
     printer.data(draw(args.format, &nodes(&manifest, dag), dag).as_bytes());

@@ -75,6 +75,10 @@ impl<'a> Guard<'a> {
         let mut baselines = state.meta.baselines.clone();
         roots::settle(config, &mut baselines, roots::look, accepts);
         drop::settle(config, &decided.counts, &mut baselines, accepts);
+        // Sessions that could not be seen were not looked at.
+        if decided.counts.sessions.is_some() {
+            decided.trust.settle(&mut baselines);
+        }
         if baselines != state.meta.baselines {
             state.meta.baselines = baselines;
             state.mark_changed();

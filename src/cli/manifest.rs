@@ -12,7 +12,7 @@ use crate::decide::manifest::{Decision, Manifest, Skip};
 
 pub fn run(context: &Context, args: &ManifestArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let selection = context.selection(&args.select)?;
-    let (found, manifest) = context.plan(selection.clone(), printer)?;
+    let (found, manifest) = context.plan(selection.clone(), args.look.recheck, printer)?;
     context.refuse_no_task(&found, &args.select, &selection)?;
     views::print_manifest(printer, &manifest, &context.config.procedures, args.format)?;
     Ok(warn_unreadable(

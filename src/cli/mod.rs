@@ -36,6 +36,7 @@ mod naming;
 mod news;
 mod outputs;
 mod pause;
+mod policy;
 mod retry;
 mod run;
 mod session_status;

@@ -27,7 +27,7 @@ struct Listed<'a> {
 
 pub fn run(context: &Context, args: &OutputsArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let selection = context.selection(&args.select)?;
-    let (found, manifest, _) = context.decide(selection.clone(), printer)?;
+    let (found, manifest, _) = context.decide(selection.clone(), true, printer)?;
     context.refuse_no_task(&found, &args.select, &selection)?;
     let is_complete = |task: &&Planned| {
         matches!(

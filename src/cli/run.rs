@@ -18,6 +18,7 @@ use super::manifest::warn_unreadable;
 use super::monitor::{tell, tell_newly_failed};
 use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
+use super::policy::Purpose;
 use super::views::{self, RunSummary};
 use crate::act::pass::{Decided, Looked, Pass, Wishes, clean_arrays};
 use crate::act::submit::Submitted;
@@ -47,7 +48,11 @@ pub fn run(
 ) -> Result<Exit, Failure> {
     let selection = wanted(context, args)?;
     let is_everything = selection.is_everything();
-    let policy = context.policy(selection.clone(), args.force)?;
+    let purpose = Purpose::Run {
+        force: args.force,
+        recheck: args.look.recheck || args.accept_drop,
+    };
+    let policy = context.policy(selection.clone(), purpose)?;
     let started = sys::now();
     let (locked, mut state) =
         context.lock_or_read_state("run", args.dry_run, &args.write, printer)?;

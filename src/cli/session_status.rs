@@ -24,7 +24,7 @@ pub fn run(
         &args.select.procedures,
         &context.procedure_names(None),
     )?;
-    let (found, manifest) = context.plan(by_subject, printer)?;
+    let (found, manifest) = context.plan(by_subject, args.look.recheck, printer)?;
     let mut shown: Vec<Session> = found
         .sessions
         .iter()

@@ -268,6 +268,7 @@ fn save(
     state.meta.project = Some(context.project(state));
     state.meta.begun_anew = None;
     safety::drop::derive(state);
+    safety::recheck::forget(&mut state.meta.baselines);
     let mut events = looked.map_or_else(Vec::new, |looked| looked.events.clone());
     events.push(repaired_event(now, &rebuilt.damage, rows.len()));
     context.open_audit()?.append(&events)?;

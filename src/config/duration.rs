@@ -9,8 +9,11 @@ pub struct DurationError(pub String);
 
 const UNITS: [(&str, u32); 4] = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
 
-/// Reads a number and its unit, to the second. A number alone is an error: nobody can tell its unit.
+/// Reads a number and its unit, to the second. A number alone is an error, since nobody can tell its unit; but 0 is 0.
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
     let error = || DurationError(text.to_owned());
     let (number, seconds) = UNITS
         .iter()
@@ -53,6 +56,7 @@ mod tests {
             ("10m", 600),
             ("2h", 7200),
             ("1d", 86_400),
+            ("0", 0),
             ("0s", 0),
             ("5 m", 300),
             ("1.5h", 5400),
@@ -64,6 +68,7 @@ mod tests {
             "",
             "s",
             "10",
+            "00",
             "-1s",
             "1.h",
             ".5h",

@@ -84,6 +84,7 @@ pub(super) fn read(
         fair: top.or("fair", Value::choice),
         dicom_settle: top.maybe("dicom_settle", Value::duration),
         dicom_gate: top.or("dicom_gate", Value::flag),
+        recheck: top.or("recheck", Value::duration),
         scan_threads: top.or("scan_threads", Value::whole),
         resubmit_failed: top.or("resubmit_failed", Value::flag),
         settle_time: top.or("settle_time", settle_time),

@@ -17,6 +17,7 @@ pub mod vanished;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
@@ -26,7 +27,7 @@ use crate::gather::sessions::dicom::Hold;
 use crate::model::bids::{Cohort, Session, SessionLabel, SubjectLabel};
 use crate::model::job::JobId;
 use crate::model::procedure::{ProcedureDag, ProcedureId};
-use crate::model::state::{Reason, State, TaskKey, TaskStatus};
+use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
 
 pub use crate::store::control::Pause;
 pub use limits::Limits;
@@ -54,8 +55,13 @@ pub struct World<'a> {
     pub gate: &'a (dyn Fn(&Session) -> Option<Hold> + Sync),
     /// Looks into a session's input for a file that is newer than this time.
     pub late: &'a (dyn Fn(&Session, Input, DateTime<Utc>) -> bool + Sync),
+    /// True for complete rows whose outputs and input are not looked at this time.
+    pub trusts: Trusts<'a>,
     pub now: DateTime<Utc>,
 }
+
+/// Answers whether a row is believed without a look at the disk.
+pub type Trusts<'a> = &'a (dyn Fn(&TaskRow) -> bool + Sync);
 
 /// What a task reads of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +83,10 @@ pub struct Policy {
     pub cohort: Cohort,
     /// Late input is looked for in all procedures, not only in those that run again for it.
     pub reports_late_input: bool,
+    /// How long complete rows are trusted without a look. Zero: not at all.
+    pub recheck: Duration,
+    /// Nothing is trusted this time.
+    pub looks_at_all: bool,
 }
 
 /// Holds one decision for each task, in order: priority, subject, session.

@@ -2,9 +2,10 @@
 //!
 //! A file system that is not mounted looks like a study in which everything is still to do. What
 //! was there before stands in the metadata of the state, as counts by name; so it travels with the
-//! file. Pure but for [`roots::look`], [`space::look`] and [`before_submission`].
+//! file. Pure but for [`roots::look`], [`space::look`], [`Trust::look`] and [`before_submission`].
 
 pub mod drop;
+pub mod recheck;
 pub mod roots;
 pub mod space;
 
@@ -18,6 +19,7 @@ use crate::model::procedure::ProcedureId;
 use crate::model::state::State;
 
 pub use drop::Counts;
+pub use recheck::Trust;
 
 /// Holds the counts that are kept in the state's metadata, by name.
 pub type Baselines = BTreeMap<String, u64>;
@@ -74,19 +76,24 @@ pub fn hints(stops: &[SafetyStop]) -> String {
     hints.join("; ")
 }
 
-/// Notes what stopped a run. Returns whether that is news: the same stop is told once.
+/// Notes what stopped a run. Returns whether that is news: the same stop is told once. Until a run goes on, all outputs
+/// are looked at.
 pub fn note_stops(state: &mut State, stops: &[SafetyStop]) -> bool {
     let now: Baselines = stops
         .iter()
         .map(|stop| (format!("{STOPPED}{}", stop.name), stop.figure))
         .collect();
     let baselines = &mut state.meta.baselines;
+    let forgets = !stops.is_empty() && recheck::forget(baselines);
     let before: Baselines = baselines
         .iter()
         .filter(|(name, _)| name.starts_with(STOPPED))
         .map(|(name, figure)| (name.clone(), *figure))
         .collect();
     if before == now {
+        if forgets {
+            state.mark_changed();
+        }
         return false;
     }
     baselines.retain(|name, _| !name.starts_with(STOPPED));

@@ -52,6 +52,8 @@ pub struct Config {
     pub dicom_settle: Option<Duration>,
     /// A session with fewer than `audit.dicom_min_files` files waits.
     pub dicom_gate: bool,
+    /// How long complete rows are trusted without a look at their outputs. Zero: not at all.
+    pub recheck: Duration,
     /// Threads that wait for the file system at the same time.
     pub scan_threads: usize,
     /// The Python program's habit: failed tasks are submitted again at each run.

@@ -20,9 +20,10 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::act::pass::AttemptNumbers;
+use crate::base::sys::local_time;
 use crate::decide::manifest::{Decision, Outlook, Planned, Skip};
 use crate::decide::request::Batch;
-use crate::decide::safety::SafetyStop;
+use crate::decide::safety::{SafetyStop, Trust};
 use crate::executor::{Executor, JobReport};
 use crate::gather::completion::explain::{Explainer, Findings};
 use crate::gather::logs;
@@ -61,6 +62,8 @@ pub struct View<'a> {
     pub control: &'a Control,
     /// Reasons for which `run` would submit nothing at all.
     pub stops: &'a [SafetyStop],
+    /// Which complete rows were believed without a look.
+    pub trust: &'a Trust,
     /// What `run` would submit now.
     pub batches: &'a [Batch],
     pub executor: &'a dyn Executor,
@@ -212,6 +215,16 @@ impl View<'_> {
                 "{}, as Slurm last said; it does not answer now",
                 decision_text(&planned.decision)
             ),
+            (Decision::Skip(Skip::Complete), _)
+                if let Some((last, next)) = row.and_then(|row| self.trust.looks(row)) =>
+            {
+                format!(
+                    "{}; outputs last looked at {}, again after {}",
+                    decision_text(&planned.decision),
+                    local_time(last),
+                    local_time(next)
+                )
+            }
             _ => decision_text(&planned.decision),
         }
     }

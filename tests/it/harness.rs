@@ -19,6 +19,16 @@ pub struct Study {
     pub env: Vec<(String, String)>,
 }
 
+/// A time for `recheck` within which no task's turn comes while a test runs.
+pub fn quiet_period() -> String {
+    let now = snbb_scheduler::base::sys::now().timestamp();
+    let is_quiet = |hours: &i64| {
+        let part = hours * 3600 / 24;
+        part - now % part > 600
+    };
+    format!("{}h", (20..=24).rev().find(is_quiet).unwrap())
+}
+
 /// What a finished call said.
 pub struct Said {
     pub code: i32,

@@ -167,6 +167,7 @@ pub fn config(root: &Path) -> Config {
         max_submit_per_run: None,
         dicom_settle: None,
         dicom_gate: false,
+        recheck: Duration::ZERO,
         scan_threads: 4,
         resubmit_failed: false,
         notify: Default::default(),

@@ -1,6 +1,7 @@
 //! The safety stop through the program: each reason to stop, its line, its exit code, the way out.
 
 mod losses;
+mod trust;
 
 use std::fs;
 use std::path::Path;

@@ -3,6 +3,7 @@
 //! There is no other: so what a dry run, `explain` or `manifest` says is what `run` does. Reads the files beside the
 //! state, changes nothing.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +14,7 @@ use super::{Brakes, lost};
 use crate::decide::manifest::{
     Input, Limits, Manifest, NewestAttempts, Policy, Vanished, World, limits, pause, plan,
 };
-use crate::decide::safety::Counts;
+use crate::decide::safety::{Counts, Trust};
 use crate::gather::completion::Completions;
 use crate::gather::sessions::{dicom, late};
 use crate::model::bids::{Dicom, Session};
@@ -54,6 +55,7 @@ pub struct Judged {
     pub manifest: Manifest,
     /// The figures of the manifest before pauses and limits, for the safety stop.
     pub counts: Counts,
+    pub trust: Trust,
     pub brakes: Brakes,
     /// Earlier attempts, as far as they were needed.
     pub attempts: Vec<TaskRow>,
@@ -84,29 +86,44 @@ impl Basis<'_> {
             });
             Arc::clone(newest)
         };
-        let world = World {
-            sessions: self.sessions,
-            rows: state,
-            completions: self.completions,
-            jobs_without_row: self.queue.map_or(&none, |queue| queue.jobs_without_row),
-            vanished: &vanished,
-            newest: &newest,
-            gate: &|session| dicom::hold_session(&gate, &reader, session, &config.bids_root, now),
-            late: &|session, input, since| {
-                let directory = match (input, &session.dicom) {
-                    (Input::Dicom, Dicom::At(path)) => path.to_path_buf(),
-                    _ => config
-                        .bids_root
-                        .join(&session.subject)
-                        .join(&session.session),
-                };
-                late::has_newer(&reader, &directory, since, now)
-            },
-            now,
-        };
         let procedures = &config.procedures;
         let threads = config.scan_threads;
-        let mut manifest = plan(procedures, &world, self.policy, threads, tick);
+        let is_first = Cell::new(true);
+        let mut trust = Trust::look(config, self.policy, state, &reader, now);
+        let mut manifest = trust.decide(|trusts| {
+            let tick = if is_first.replace(false) {
+                tick
+            } else {
+                &|| ()
+            };
+            let world = World {
+                sessions: self.sessions,
+                rows: state,
+                completions: self.completions,
+                jobs_without_row: self.queue.map_or(&none, |queue| queue.jobs_without_row),
+                vanished: &vanished,
+                newest: &newest,
+                gate: &|session| {
+                    dicom::hold_session(&gate, &reader, session, &config.bids_root, now)
+                },
+                late: &|session, input, since| {
+                    let directory = match (input, &session.dicom) {
+                        (Input::Dicom, Dicom::At(path)) => path.to_path_buf(),
+                        _ => config
+                            .bids_root
+                            .join(&session.subject)
+                            .join(&session.session),
+                    };
+                    late::has_newer(&reader, &directory, since, now)
+                },
+                trusts,
+                now,
+            };
+            plan(procedures, &world, self.policy, threads, tick)
+        });
+        if self.policy.selection.is_everything() {
+            trust.note(&manifest, state);
+        }
         let is_due = manifest.due().next().is_some();
         let attempts = match Brakes::needs_attempts(state, self.control, is_due, now) {
             true => earlier(),
@@ -122,6 +139,7 @@ impl Basis<'_> {
         Ok(Judged {
             manifest,
             counts,
+            trust,
             brakes,
             attempts: read.into_inner().transpose()?.unwrap_or_default(),
         })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::values::{duration, reason};
-use super::{SelectArgs, WriteArgs};
+use super::{LookArgs, SelectArgs, WriteArgs};
 use crate::cli::output::Format;
 use crate::model::state::Reason;
 
@@ -16,6 +16,8 @@ pub struct RunArgs {
     pub select: SelectArgs,
     #[command(flatten)]
     pub write: WriteArgs,
+    #[command(flatten)]
+    pub look: LookArgs,
     /// Show what would be submitted, with -v the exact sbatch lines; submit and write nothing
     #[arg(long)]
     pub dry_run: bool,

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use clap::{Args, ValueEnum};
 
 use super::values::{column, language, reason, row_order, session_order, since, standing, status};
-use super::{LengthArgs, SelectArgs, TaskArgs, TextFormat};
+use super::{LengthArgs, LookArgs, SelectArgs, TaskArgs, TextFormat};
 use crate::cli::output::Format;
 use crate::model::state::{Reason, TaskStatus};
 use crate::show::graph::Language;
@@ -16,6 +16,8 @@ use crate::show::tables::{RowOrder, SessionOrder, Standing};
 pub struct ManifestArgs {
     #[command(flatten)]
     pub select: SelectArgs,
+    #[command(flatten)]
+    pub look: LookArgs,
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
@@ -52,6 +54,8 @@ pub struct StatusArgs {
 pub struct ExplainArgs {
     #[command(flatten)]
     pub task: TaskArgs,
+    #[command(flatten)]
+    pub look: LookArgs,
     #[arg(long, value_enum, default_value_t = TextFormat::Text)]
     pub format: TextFormat,
 }
@@ -86,6 +90,8 @@ pub struct HistoryArgs {
 pub struct SessionStatusArgs {
     #[command(flatten)]
     pub select: SelectArgs,
+    #[command(flatten)]
+    pub look: LookArgs,
     /// Only sessions in whose row this word stands, such as failed, blocked or due; repeatable
     #[arg(long = "status", value_name = "WORD", value_parser = standing())]
     pub words: Vec<Standing>,
@@ -102,6 +108,8 @@ pub struct SessionStatusArgs {
 pub struct GraphArgs {
     #[command(flatten)]
     pub select: SelectArgs,
+    #[command(flatten)]
+    pub look: LookArgs,
     /// Language of the picture
     #[arg(long, value_name = "LANGUAGE", value_parser = language(), default_value = "mermaid")]
     pub format: Language,
@@ -118,6 +126,8 @@ pub struct MetricsArgs {
 pub struct AuditArgs {
     #[command(flatten)]
     pub select: SelectArgs,
+    #[command(flatten)]
+    pub look: LookArgs,
     #[arg(long, value_enum, default_value_t = AuditFormat::Table)]
     pub format: AuditFormat,
     /// Write the report to this file instead of stdout

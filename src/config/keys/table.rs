@@ -77,6 +77,7 @@ pub const KEYS: &[Key] = &[
     key(Site, "resubmit_failed", Flag, Is("no"), "Submit failed tasks again at every run, as the Python program did"),
     key(Site, "dicom_settle", Duration, Nothing, "A session is held back while its newest DICOM file (`discover: bids`: its newest file) is younger than this; until then nothing is *not applicable*"),
     key(Site, "dicom_gate", Flag, Is("no"), "Hold sessions back that have fewer DICOM files than `audit.dicom_min_files`"),
+    key(Site, "recheck", Duration, Is("0"), "How long a complete task is trusted without another look at its outputs and at late input, such as `24h`; 0: each run looks at everything"),
     key(Site, "scan_threads", whole(1, 512), Is("16"), "How many threads wait for the file system at a time"),
     key(Site, "output_grace", Duration, Is("10m"), "How long outputs may take to appear after a job's end"),
     key(Site, "lost_grace", Duration, Is("1h"), "How long Slurm may show no end of a job that left the queue before its outputs decide: complete or lost"),

@@ -5,7 +5,7 @@ mod standing;
 mod target;
 mod waiting;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -74,25 +74,15 @@ fn plan_subject(
         standings: RefCell::default(),
         holds: RefCell::default(),
         late: RefCell::default(),
+        looked_at: RefCell::default(),
+        has_trusted: Cell::default(),
     };
-    let mut tasks = Vec::with_capacity(dag.len() * sessions.len());
-    for (procedure, declared) in dag.iter() {
-        let targets: Vec<Target<'_>> = match declared.scope {
-            Scope::Subject => vec![Target::Subject],
-            Scope::Session => sessions.iter().map(Target::Session).collect(),
-        };
-        for target in targets {
-            let decision = subject.decide(procedure, target);
-            let works_on = matches!((&decision, target), (Decision::Submit(_), Target::Subject));
-            let labels = (first.subject.clone(), target.label());
-            tasks.push(Planned {
-                dicom_path: target.dicom_path(),
-                input_sessions: works_on.then(|| subject.ready_sessions(procedure, |_| true)),
-                ..Planned::new(dag, procedure, labels, decision)
-            });
+    loop {
+        let tasks = subject.plan();
+        if !subject.looks_closer(&tasks) {
+            return tasks;
         }
     }
-    tasks
 }
 
 /// Is one subject under decision, with what has been found out about its tasks so far.
@@ -108,9 +98,62 @@ struct Subject<'a> {
     standings: RefCell<HashMap<(ProcedureId, SessionLabel), TaskStanding>>,
     holds: RefCell<HashMap<SessionLabel, Option<Hold>>>,
     late: RefCell<HashMap<(ProcedureId, SessionLabel), bool>>,
+    /// Procedures of which no row is trusted.
+    looked_at: RefCell<HashSet<ProcedureId>>,
+    /// A row was believed without a look.
+    has_trusted: Cell<bool>,
 }
 
 impl Subject<'_> {
+    fn plan(&self) -> Vec<Planned> {
+        let mut tasks = Vec::with_capacity(self.dag.len() * self.sessions.len());
+        for (procedure, declared) in self.dag.iter() {
+            let targets: Vec<Target<'_>> = match declared.scope {
+                Scope::Subject => vec![Target::Subject],
+                Scope::Session => self.sessions.iter().map(Target::Session).collect(),
+            };
+            for target in targets {
+                let decision = self.decide(procedure, target);
+                let works_on =
+                    matches!((&decision, target), (Decision::Submit(_), Target::Subject));
+                let labels = (self.label.clone(), target.label());
+                tasks.push(Planned {
+                    dicom_path: target.dicom_path(),
+                    input_sessions: works_on.then(|| self.ready_sessions(procedure, |_| true)),
+                    ..Planned::new(self.dag, procedure, labels, decision)
+                });
+            }
+        }
+        tasks
+    }
+
+    /// Takes the trust from what would be submitted and from what it builds on. True if that may change decisions:
+    /// a job is only submitted for outputs and inputs that were looked at.
+    fn looks_closer(&self, tasks: &[Planned]) -> bool {
+        if !self.has_trusted.get() {
+            return false;
+        }
+        let mut looked_at = self.looked_at.borrow_mut();
+        let before = looked_at.len();
+        for task in tasks {
+            if matches!(task.decision, Decision::Submit(_)) {
+                looked_at.insert(task.procedure);
+                let inputs = self.dag.dependencies(task.procedure).iter();
+                looked_at.extend(inputs.map(|(input, _)| *input));
+            }
+        }
+        self.standings.borrow_mut().clear();
+        looked_at.len() > before
+    }
+
+    /// True if a task's row is believed this time.
+    fn is_trusted(&self, procedure: ProcedureId, row: Option<&TaskRow>) -> bool {
+        let is_trusted = row.is_some_and(|row| (self.world.trusts)(row))
+            && !self.looked_at.borrow().contains(&procedure);
+        self.has_trusted.set(self.has_trusted.get() || is_trusted);
+        is_trusted
+    }
+
     /// Decides about one task: who may be writing its outputs, what the disk shows, and only then what it waits for.
     fn decide(&self, procedure: ProcedureId, target: Target<'_>) -> Decision {
         let session = target.label();

@@ -329,7 +329,7 @@ fn is_other(baselines: &Baselines, name: &str, mark: u64) -> bool {
 }
 
 /// Tells other roots from these.
-fn roots_mark(config: &Config) -> u64 {
+pub(super) fn roots_mark(config: &Config) -> u64 {
     let roots = [
         &config.dicom_root,
         &config.bids_root,
@@ -339,7 +339,7 @@ fn roots_mark(config: &Config) -> u64 {
 }
 
 /// Tells another rule of completion from this one.
-fn rule_mark(config: &Config, procedure: &Procedure) -> u64 {
+pub(super) fn rule_mark(config: &Config, procedure: &Procedure) -> u64 {
     let mut parts = vec![
         procedure.output_dir.to_string_lossy().into_owned(),
         procedure.scope.to_string(),
@@ -355,7 +355,7 @@ fn rule_mark(config: &Config, procedure: &Procedure) -> u64 {
 }
 
 /// 32 bits of a hash: every reader of JSON takes them as they are.
-fn mark(parts: impl IntoIterator<Item = String>) -> u64 {
+pub(super) fn mark(parts: impl IntoIterator<Item = String>) -> u64 {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update(part.as_bytes());

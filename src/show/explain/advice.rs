@@ -71,6 +71,11 @@ fn of_task(
         Decision::Skip(skip) => skip,
     };
     match skip {
+        Skip::Complete if !is_complete && row.is_some_and(|row| view.trust.looks(row).is_some()) => {
+            "nothing, the next look finds that its outputs are not complete any more; `snbb-scheduler run --recheck` \
+             looks now"
+                .to_owned()
+        }
         Skip::Complete => "nothing, its outputs are complete".to_owned(),
         Skip::Stale(_) | Skip::LateInput => format!(
             "a person has to decide: snbb-scheduler run --force{} makes it anew, and `rerun_when_stale` of the \

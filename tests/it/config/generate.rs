@@ -96,7 +96,10 @@ fn form(kind: Kind) -> Value {
             json!({"type": "number", "minimum": 0, "maximum": 24 * 36_525}),
             pattern("^[0-9]+([.][0-9]+)?$"),
         ]),
-        Kind::Duration => pattern("^[0-9]+([.][0-9]+)?\\s*[smhd]$"),
+        Kind::Duration => any_of(vec![
+            json!({"const": 0}),
+            pattern("^(0|[0-9]+([.][0-9]+)?\\s*[smhd])$"),
+        ]),
         Kind::Size => sized("^[0-9]+([KkMmGgTt]([Ii]?[Bb])?)?$"),
         Kind::Memory => sized("^[0-9]+([Kk]|[Mm]|[Gg]|[Tt])?[Bb]?$"),
         Kind::Time => sized(TIME),

@@ -391,6 +391,7 @@ const UNREAD: [&str; 1] = ["python-corners.yaml"];
 
 /// What the program says of values that have the right form.
 const LEFT_TO_THE_PROGRAM: &[&str] = &[
+    "is zero: nothing could be done in it",
     "is not a procedure, there are",
     "is already the name of",
     "wait for each other in a circle",

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::strace;
 use crate::fake_slurm::FakeSlurm;
-use crate::harness::Study;
+use crate::harness::{Study, quiet_period};
 
 #[path = "../../../examples/scan-floor/walk.rs"]
 mod walk;
@@ -108,6 +108,50 @@ fn in_a_converted_dataset_discovery_and_rules_share_what_is_read() {
     );
 }
 
+#[test]
+fn complete_tasks_that_are_trusted_cost_nothing() {
+    let name = "complete_tasks_that_are_trusted_cost_nothing";
+    if !strace::works(name) {
+        return;
+    }
+    let (study, _slurm) = complete();
+    let calls = |arguments: &[&str]| {
+        let mut calls = looks(&study, arguments);
+        calls.retain(|path| !path.contains("/dicom/"));
+        calls
+    };
+    let config = study.read("config.yaml");
+    let config = config.replace("script: s.sh", "script: s.sh, rerun_when_stale: yes");
+    study.write("config.yaml", &config);
+    let all = calls(&["run"]);
+    assert!(all.len() > 12 * 7, "{all:?}");
+    study.write(
+        "config.yaml",
+        &format!("recheck: {}\n{config}", quiet_period()),
+    );
+    assert_eq!(calls(&["run"]).len(), all.len(), "nothing is known yet");
+    for arguments in [
+        &["run"][..],
+        &["run", "--dry-run"],
+        &["manifest"],
+        &["session-status"],
+    ] {
+        let trusted = calls(arguments);
+        let results = study.at("derivatives/prep").display().to_string();
+        assert_eq!(
+            trusted,
+            [results],
+            "{arguments:?}: only whether it is there"
+        );
+    }
+    let again = calls(&["run", "--recheck"]);
+    assert_eq!(again.len(), all.len());
+    assert!(
+        calls(&["outputs"]).len() >= all.len(),
+        "what is handed over is looked at"
+    );
+}
+
 /// Twelve sessions with two steps, of which the first runs in all.
 fn running() -> (Study, FakeSlurm) {
     let mut study = Study::new();
@@ -130,6 +174,40 @@ fn running() -> (Study, FakeSlurm) {
     }
     slurm.set_all("COMPLETED");
     (study, slurm)
+}
+
+/// The same with all three steps complete.
+fn complete() -> (Study, FakeSlurm) {
+    let (study, slurm) = running();
+    study.ok(&["run"]);
+    for n in 0..12 {
+        let (subject, session) = (n / 2, n % 2);
+        let report = format!("derivatives/prep/sub-{subject:02}/ses-{session}/x.html");
+        study.write(&report, "x");
+    }
+    slurm.set_all("COMPLETED");
+    let said = study.ok(&["run"]);
+    assert!(said.err.contains("36 complete"), "{}", said.err);
+    (study, slurm)
+}
+
+/// The paths in the trees that are opened or asked about.
+fn looks(study: &Study, arguments: &[&str]) -> Vec<String> {
+    let trace = study.at("trace");
+    let traced = ["-e", "trace=openat,newfstatat,statx", "-o"];
+    let traced = [&traced[..], &[trace.to_str().unwrap()]].concat();
+    let said = strace::call(study, &traced, arguments);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let is_due = arguments.contains(&"run") && !said.err.contains("36 complete, 0 due");
+    assert!(!is_due, "{}", said.err);
+    let below = ["dicom/", "bids/", "derivatives/"]
+        .map(|root| format!("{}/{root}", study.dir.path().display()));
+    let mut lines: Vec<String> = strace::calls(&trace)
+        .into_iter()
+        .filter_map(|(_, line)| Some(line.split('"').nth(1)?.to_owned()))
+        .collect();
+    lines.retain(|path| below.iter().any(|root| path.starts_with(root)));
+    lines
 }
 
 #[test]
@@ -180,32 +258,8 @@ fn late_files_cost_an_idle_run_nothing_unless_it_would_act() {
     if !strace::works(name) {
         return;
     }
-    let (study, slurm) = running();
-    study.ok(&["run"]);
-    for n in 0..12 {
-        let (subject, session) = (n / 2, n % 2);
-        let report = format!("derivatives/prep/sub-{subject:02}/ses-{session}/x.html");
-        study.write(&report, "x");
-    }
-    slurm.set_all("COMPLETED");
-    let said = study.ok(&["run"]);
-    assert!(said.err.contains("36 complete"), "{}", said.err);
-    let trace = study.at("trace");
-    let opened_or_asked = || {
-        let traced = ["-e", "trace=openat,newfstatat,statx", "-o"];
-        let arguments = [&traced[..], &[trace.to_str().unwrap()]].concat();
-        let said = strace::call(&study, &arguments, &["run"]);
-        assert!(said.err.contains("36 complete, 0 due"), "{}", said.err);
-        let below = ["dicom/", "bids/", "derivatives/"]
-            .map(|root| format!("{}/{root}", study.dir.path().display()));
-        let mut lines: Vec<String> = strace::calls(&trace)
-            .into_iter()
-            .filter_map(|(_, line)| Some(line.split('"').nth(1)?.to_owned()))
-            .collect();
-        lines.retain(|path| below.iter().any(|root| path.starts_with(root)));
-        lines
-    };
-    let without = opened_or_asked();
+    let (study, _slurm) = complete();
+    let without = looks(&study, &["run"]);
     // Of the DICOM tree, the sessions' names only.
     let is_session = |path: &&String| path.contains("/dicom/sub-") && path.contains("/ses-");
     assert_eq!(without.iter().filter(is_session).count(), 0, "{without:?}");
@@ -214,7 +268,7 @@ fn late_files_cost_an_idle_run_nothing_unless_it_would_act() {
         "config.yaml",
         &config.replace("script: s.sh", "script: s.sh, rerun_when_stale: yes"),
     );
-    let with = opened_or_asked();
+    let with = looks(&study, &["run"]);
     // Time and names of each directory: one of DICOM files for two steps, two below bids_root for the third.
     assert_eq!(with.len() - without.len(), 12 * 2 * (1 + 1 + 2));
     let is_file = |path: &&String| Path::new(path).extension().is_some();

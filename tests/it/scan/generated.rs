@@ -70,6 +70,7 @@ fn the_decisions_are_the_same_for_any_number_of_threads() {
                 newest: &std::sync::Arc::default,
                 gate: &|_| None,
                 late: &|_, _, _| false,
+                trusts: &|_| false,
                 now: chrono::DateTime::UNIX_EPOCH,
             };
             let manifest = plan(

@@ -22,7 +22,12 @@ impl Subject<'_> {
         let Some((row, start)) = complete.and_then(|row| Some((row, start(row)?))) else {
             return false;
         };
-        if !self.policy.reports_late_input && !rules.rerun_when_stale {
+        let is_left_out = match rules.rerun_when_stale {
+            true => self.is_trusted(procedure, Some(row)),
+            // A run does not look for it, so no earlier look of a run can be believed.
+            false => !self.policy.reports_late_input,
+        };
+        if is_left_out {
             return false;
         }
         let key = (procedure, target.label());

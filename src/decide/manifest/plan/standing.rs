@@ -31,7 +31,7 @@ impl Subject<'_> {
         }
         let mut standing = self
             .recorded(procedure, session)
-            .unwrap_or_else(|| TaskStanding::Disk(self.disk.completion(procedure, session)));
+            .unwrap_or_else(|| TaskStanding::Disk(self.outputs(procedure, session)));
         if matches!(standing, TaskStanding::Disk(Completion::Complete)) {
             if self.is_left_by_failed(procedure, session) {
                 standing = TaskStanding::Retry(Due::FailedBefore { complete: true });
@@ -41,6 +41,13 @@ impl Subject<'_> {
         }
         self.standings.borrow_mut().insert(known, standing.clone());
         standing
+    }
+
+    fn outputs(&self, procedure: ProcedureId, session: &SessionLabel) -> Completion {
+        match self.is_trusted(procedure, self.row(procedure, session)) {
+            true => Completion::Complete,
+            false => self.disk.completion(procedure, session),
+        }
     }
 
     /// True if the newest attempt of a task without a row failed, so that its complete outputs prove nothing.

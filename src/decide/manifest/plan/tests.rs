@@ -131,6 +131,7 @@ fn decide_with(
         newest: &|| Arc::clone(&newest),
         gate: &|_| None,
         late,
+        trusts: &|_| false,
         now: at(0),
     };
     let one = plan(dag, &world, policy, 1, &|| ());
@@ -370,6 +371,7 @@ fn order_is_priority_subject_session() {
             newest: &Arc::default,
             gate: &|_| None,
             late: &|_, _, _| false,
+            trusts: &|_| false,
             now: at(0),
         },
         &Policy::default(),

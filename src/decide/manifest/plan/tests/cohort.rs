@@ -246,6 +246,7 @@ fn a_due_task_of_a_subject_says_which_sessions_it_works_on() {
         newest: &Arc::default,
         gate: &|_| None,
         late: &|_, _, _| false,
+        trusts: &|_| false,
         now: at(0),
     };
     let manifest = plan(&dag, &world, &Policy::default(), 1, &|| ());

@@ -54,6 +54,7 @@ fn decide_with_gate(names: &[&str], disk: &Disk) -> (BTreeMap<String, Decision>,
             gate(session)
         },
         late: &|_, _, _| false,
+        trusts: &|_| false,
         now: at(0),
     };
     let tasks = plan(&dag, &world, &Policy::default(), 1, &|| ()).tasks;
@@ -182,6 +183,7 @@ fn a_job_that_stands_in_no_row_keeps_its_task_and_those_after_it_waiting() {
         newest: &Arc::default,
         gate: &|_| None,
         late: &|_, _, _| false,
+        trusts: &|_| false,
         now: at(0),
     };
     let tasks = plan(&dag, &world, &Policy::default(), 1, &|| ()).tasks;

@@ -67,6 +67,7 @@ fn c7_a_session_whose_dicom_files_were_archived_counts_where_it_is_complete() {
         newest: &Arc::default,
         gate: &|_| None,
         late: &|_, _, _| false,
+        trusts: &|_| false,
         now: at(0),
     };
     let manifest = plan(&dag, &world, &Policy::default(), 1, &|| ());
