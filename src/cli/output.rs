@@ -19,7 +19,7 @@ pub use clap::ColorChoice;
 pub use options::{Format, PrinterOptions, Verbosity};
 
 use super::layout::{Layout, least_width_of, render, width_of};
-use super::progress::{DELAY, Progress};
+use super::progress::{DELAY, Lines, Progress};
 use crate::base::printable::printable;
 use crate::base::sys;
 use crate::base::text::{maybe, plural};
@@ -40,6 +40,8 @@ pub struct Printer {
     err: Box<dyn Write + Send>,
     options: PrinterOptions,
     bar: Option<ProgressBar>,
+    /// The bar is that of live lines.
+    has_lines: bool,
     /// What was told already, if nothing is to be told twice.
     told: Option<HashSet<String>>,
     /// What an earlier call has said lately.
@@ -73,6 +75,7 @@ impl Printer {
             err,
             options,
             bar: None,
+            has_lines: false,
             told: None,
             known: HashSet::new(),
             warned: Vec::new(),
@@ -235,6 +238,7 @@ impl Printer {
 
     /// Keeps warnings, errors and hints until it is known which of them are new.
     pub fn hold_back(&mut self) {
+        self.warned.clear();
         self.held.get_or_insert_default();
     }
 
@@ -310,6 +314,9 @@ impl Printer {
 
     /// Starts to show progress, if stderr is a terminal and there is no `-q`.
     pub fn progress(&mut self, total: Option<u64>, message: &str) -> Progress {
+        if self.has_lines {
+            return Progress::default();
+        }
         let progress = if self.options.progress && !self.is_quiet() {
             Progress::start(ProgressDrawTarget::stderr(), total, message, DELAY)
         } else {
@@ -317,6 +324,17 @@ impl Printer {
         };
         self.bar = progress.bar();
         progress
+    }
+
+    /// Starts live lines, where progress can be shown: they take the place of bars from now on.
+    pub fn lines(&mut self, message: &str) -> Option<Lines> {
+        if !self.options.progress || self.is_quiet() {
+            return None;
+        }
+        let lines = Lines::start(ProgressDrawTarget::stderr(), message);
+        self.bar = Some(lines.bar());
+        self.has_lines = true;
+        Some(lines)
     }
 
     /// True if stdout is a terminal that can be cleared between two looks.

@@ -23,7 +23,7 @@ use crate::base::exit::Exit;
 use crate::base::words::words;
 use crate::decide::manifest::{Decision, Manifest, Skip};
 use crate::model::procedure::ProcedureDag;
-use crate::show::tables::Standing;
+use crate::show::tables::{Standing, Tally};
 
 words! {
     /// The commands that notify.
@@ -60,6 +60,12 @@ pub struct Figures {
     /// By cause.
     pub refused: Vec<(String, usize)>,
     pub in_doubt: usize,
+    /// For `run --watch`, which looks at them at once: how far each procedure is after the submissions.
+    #[serde(skip)]
+    pub tallies: Vec<Tally>,
+    /// Tasks that a later pass may find changed although no person does anything.
+    #[serde(skip)]
+    pub moving: usize,
 }
 
 impl Call {

@@ -8,6 +8,7 @@ use super::Cli;
 const EXAMPLES: &str = "\
 run --dry-run
 run --procedure fmriprep --subject 0001 --max-jobs 10
+run --watch 2m
 monitor
 monitor --watch 60
 cancel --procedure qsiprep --dry-run
