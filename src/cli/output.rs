@@ -19,11 +19,11 @@ pub use clap::ColorChoice;
 pub use options::{Format, PrinterOptions, Verbosity};
 
 use super::layout::{Layout, least_width_of, render, width_of};
-use super::progress::{DELAY, Lines, Progress};
+use super::progress::{DELAY, Lines, Progress, View};
 use crate::base::printable::printable;
 use crate::base::sys;
 use crate::base::text::{maybe, plural};
-use crate::show::tables::{TableError, to_csv, to_json};
+use crate::show::tables::{TableError, Tally, to_csv, to_json};
 
 /// Says what a line of talk is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +40,8 @@ pub struct Printer {
     err: Box<dyn Write + Send>,
     options: PrinterOptions,
     bar: Option<ProgressBar>,
-    /// The bar is that of live lines.
-    has_lines: bool,
+    /// Of what is watched.
+    view: Option<View>,
     /// What was told already, if nothing is to be told twice.
     told: Option<HashSet<String>>,
     /// What an earlier call has said lately.
@@ -75,7 +75,7 @@ impl Printer {
             err,
             options,
             bar: None,
-            has_lines: false,
+            view: None,
             told: None,
             known: HashSet::new(),
             warned: Vec::new(),
@@ -314,7 +314,7 @@ impl Printer {
 
     /// Starts to show progress, if stderr is a terminal and there is no `-q`.
     pub fn progress(&mut self, total: Option<u64>, message: &str) -> Progress {
-        if self.has_lines {
+        if self.view.is_some() {
             return Progress::default();
         }
         let progress = if self.options.progress && !self.is_quiet() {
@@ -326,15 +326,36 @@ impl Printer {
         progress
     }
 
-    /// Starts live lines, where progress can be shown: they take the place of bars from now on.
-    pub fn lines(&mut self, message: &str) -> Option<Lines> {
-        if !self.options.progress || self.is_quiet() {
-            return None;
+    /// From now on, [`Self::show_progress`] shows how far each procedure is: where progress can be drawn by live lines,
+    /// which take the place of bars, else by a line whenever one has come further.
+    pub fn watch(&mut self) {
+        let lines = (self.options.progress && !self.is_quiet())
+            .then(|| Lines::start(ProgressDrawTarget::stderr()));
+        self.bar = lines.as_ref().map(Lines::bar);
+        self.view = Some(lines.map_or_else(View::default, View::Live));
+    }
+
+    /// Shows how far each procedure is, if it is watched.
+    pub fn show_progress(&mut self, tallies: impl FnOnce() -> Vec<Tally>) {
+        match &mut self.view {
+            None => {}
+            Some(View::Live(lines)) => lines.update(&tallies()),
+            Some(View::Plain(shown)) => {
+                let tallies = tallies();
+                let before = std::mem::replace(shown, tallies.clone());
+                let time = sys::local_time(sys::now());
+                for tally in tallies.iter().filter(|tally| !before.contains(tally)) {
+                    self.talk(&format!("{time} {tally}"));
+                }
+            }
         }
-        let lines = Lines::start(ProgressDrawTarget::stderr(), message);
-        self.bar = Some(lines.bar());
-        self.has_lines = true;
-        Some(lines)
+    }
+
+    /// Ends what [`Self::watch`] began; the last lines stay on the screen.
+    pub fn stop_watching(&mut self) {
+        if let Some(View::Live(lines)) = self.view.take() {
+            lines.finish();
+        }
     }
 
     /// True if stdout is a terminal that can be cleared between two looks.

@@ -82,6 +82,19 @@ impl Drop for Progress {
     }
 }
 
+/// How it is shown how far each procedure is.
+pub enum View {
+    Live(Lines),
+    /// What was said last.
+    Plain(Vec<Tally>),
+}
+
+impl Default for View {
+    fn default() -> Self {
+        Self::Plain(Vec::new())
+    }
+}
+
 /// A live line per procedure, and one below that says what goes on.
 pub struct Lines {
     all: MultiProgress,
@@ -90,12 +103,10 @@ pub struct Lines {
 }
 
 impl Lines {
-    pub fn start(target: ProgressDrawTarget, message: &str) -> Self {
+    pub fn start(target: ProgressDrawTarget) -> Self {
         let all = MultiProgress::with_draw_target(target);
-        let last = ProgressBar::new_spinner()
-            .with_style(style_of("{spinner} {msg} {elapsed}"))
-            .with_message(message.to_owned());
-        let last = all.add(last);
+        let style = style_of("{spinner} watching for {elapsed}; Ctrl-C stops it, jobs go on");
+        let last = all.add(ProgressBar::new_spinner().with_style(style));
         last.enable_steady_tick(Duration::from_millis(250));
         let bars = Vec::new();
         Self { all, bars, last }

@@ -114,7 +114,6 @@ pub fn run(
     figures.submitted = summary.submitted;
     figures.in_doubt = summary.in_doubt;
     figures.refused.clone_from(&summary.refused);
-    figures.tallies = tallies(&decided.manifest, &state, &context.config.procedures);
     // What Slurm refuses, it refuses again.
     figures.moving = moving(&decided.manifest, &state).saturating_sub(figures.refused());
     let is_silent = looked.accounting_failed.is_some() || looked.queue_failed.is_some();
@@ -122,6 +121,7 @@ pub fn run(
         // Submission, or the preview, went on; what the jobs did is not known.
         exit = Exit::Unreachable;
     }
+    printer.show_progress(|| tallies(&decided.manifest, &state, &context.config.procedures));
     let is_last = args.watch.is_none() || !goes_on(exit, figures.moving);
     if is_last || printer.verbosity() > Verbosity::Normal {
         views::print_run_summary(printer, &summary);

@@ -5,12 +5,10 @@ use std::time::{Duration, Instant};
 
 use super::error::Failure;
 use super::output::Printer;
-use super::progress::Lines;
 use crate::base::exit::Exit;
 use crate::base::sys;
-use crate::base::text::plural_of;
 use crate::show::notify::Figures;
-use crate::show::tables::{Standing, Tally};
+use crate::show::tables::Standing;
 
 /// Slurm is not asked more often.
 pub const SHORTEST: Duration = Duration::from_secs(1);
@@ -52,7 +50,7 @@ pub fn run(
     if !printer.is_quiet() {
         printer.tell_once();
     }
-    let mut view = View::new(printer);
+    printer.watch();
     let ended = repeat(|| {
         let started = Instant::now();
         let (result, figures) = pass(printer);
@@ -67,25 +65,20 @@ pub fn run(
             }
             result => result?,
         };
-        let moving = figures.as_ref().map_or(0, |figures| figures.moving);
-        if let Some(figures) = figures {
-            view.update(figures.tallies, printer);
-        }
-        Ok(if goes_on(exit, moving) {
+        let figures = figures.unwrap_or_default();
+        Ok(if goes_on(exit, figures.moving) {
             let pause = interval.saturating_sub(started.elapsed());
             ControlFlow::Continue(pause.max(SHORTEST))
         } else {
-            ControlFlow::Break(exit.unless(exit == Exit::Done && view.has_failed(), Exit::Error))
+            let has_failed = figures.count(Standing::Failed) > 0;
+            ControlFlow::Break(exit.unless(exit == Exit::Done && has_failed, Exit::Error))
         })
-    })?;
-    view.finish();
-    if ended == Exit::Interrupted {
-        let jobs = plural_of(view.in_flight(), "job goes", "jobs go");
-        printer.note(&format!(
-            "stopped watching; {jobs} on, and `snbb-scheduler run` continues"
-        ));
+    });
+    printer.stop_watching();
+    if matches!(ended, Ok(Exit::Interrupted)) {
+        printer.note("stopped watching; jobs go on, and the next `snbb-scheduler run` continues");
     }
-    Ok(ended)
+    ended
 }
 
 /// True if another pass may find something changed. `moving`: how many tasks this one left that need no person.
@@ -96,51 +89,6 @@ pub fn goes_on(exit: Exit, moving: usize) -> bool {
 
 fn is_tried_again(exit: Exit) -> bool {
     matches!(exit, Exit::Locked | Exit::Unreachable)
-}
-
-/// The lines per procedure: live ones on a terminal, elsewhere one more whenever something changed.
-struct View {
-    lines: Option<Lines>,
-    tallies: Vec<Tally>,
-}
-
-impl View {
-    fn new(printer: &mut Printer) -> Self {
-        Self {
-            lines: printer.lines("watching; Ctrl-C stops it, jobs go on"),
-            tallies: Vec::new(),
-        }
-    }
-
-    fn update(&mut self, tallies: Vec<Tally>, printer: &mut Printer) {
-        match &mut self.lines {
-            Some(lines) => lines.update(&tallies),
-            None => {
-                let time = sys::local_time(sys::now());
-                for tally in tallies.iter().filter(|tally| !self.tallies.contains(tally)) {
-                    let (name, done) = (&tally.procedure, tally.count(Standing::Complete));
-                    let (all, text) = (tally.all(), tally.text());
-                    printer.talk(&format!("{time} {name}: {done}/{all} {text}"));
-                }
-            }
-        }
-        self.tallies = tallies;
-    }
-
-    fn has_failed(&self) -> bool {
-        let mut tallies = self.tallies.iter();
-        tallies.any(|tally| tally.count(Standing::Failed) > 0)
-    }
-
-    fn in_flight(&self) -> usize {
-        self.tallies.iter().map(Tally::in_flight).sum()
-    }
-
-    fn finish(&self) {
-        if let Some(lines) = &self.lines {
-            lines.finish();
-        }
-    }
 }
 
 #[cfg(test)]

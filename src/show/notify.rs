@@ -23,7 +23,7 @@ use crate::base::exit::Exit;
 use crate::base::words::words;
 use crate::decide::manifest::{Decision, Manifest, Skip};
 use crate::model::procedure::ProcedureDag;
-use crate::show::tables::{Standing, Tally};
+use crate::show::tables::Standing;
 
 words! {
     /// The commands that notify.
@@ -60,10 +60,7 @@ pub struct Figures {
     /// By cause.
     pub refused: Vec<(String, usize)>,
     pub in_doubt: usize,
-    /// For `run --watch`, which looks at them at once: how far each procedure is after the submissions.
-    #[serde(skip)]
-    pub tallies: Vec<Tally>,
-    /// Tasks that a later pass may find changed although no person does anything.
+    /// Tasks that a later pass may find changed although no person does anything. For `run --watch`, and not kept.
     #[serde(skip)]
     pub moving: usize,
 }
@@ -111,6 +108,14 @@ impl Figures {
             decisions,
             ..Self::default()
         }
+    }
+
+    /// Counts the tasks of all procedures that stand there.
+    pub fn count(&self, standing: Standing) -> usize {
+        let counts = self.decisions.values();
+        counts
+            .filter_map(|words| words.get(standing.as_str()))
+            .sum()
     }
 
     pub fn refused(&self) -> usize {

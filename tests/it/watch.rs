@@ -133,7 +133,7 @@ fn on_a_terminal_a_line_per_procedure_is_drawn_and_stays() {
     let study = local("sleep 0.5");
     let shown = in_terminal(&study, 100, &["run", "--watch", "1s"]);
     assert!(shown.contains("convert ["), "{shown}");
-    assert!(shown.contains("watching; Ctrl-C stops it"), "{shown}");
+    assert!(shown.contains("; Ctrl-C stops it, jobs go on"), "{shown}");
     let end = shown.rsplit("submitted").next().unwrap();
     for line in ["] 2/2 complete", "convert [", "report  ["] {
         assert!(end.contains(line), "{shown}");
@@ -167,7 +167,7 @@ fn failed_tasks_and_what_they_block_end_it_with_1() {
 fn a_failure_that_is_tried_again_keeps_it_going() {
     let study = local("[ \"$SNBB_ATTEMPT\" = 2 ] || exit 3");
     study.configure(&format!(
-        "executor: local\nretry: {{max_attempts: 2, rules: [{{reason: exit_code, delay: 2s}}]}}\n{STEPS}"
+        "executor: local\nretry: {{on: {{exit_code: {{delay: 2s}}}}}}\n{STEPS}"
     ));
     study.ok(&["run", "--watch", "1s"]);
     assert_eq!(study.statuses().len(), 4);
@@ -212,14 +212,15 @@ fn a_slurm_that_is_silent_and_another_call_are_waited_for() {
         std::thread::sleep(Duration::from_millis(100));
     }
     slurm.heal("squeue");
-    while slurm.jobs().len() < 2 {
-        assert!(since.elapsed() < PATIENCE && child.try_wait().unwrap().is_none());
-        study.write("bids/sub-01/ses-01/a.done", "");
+    for (jobs, output) in [(1, "bids"), (2, "derivatives/report")] {
+        while slurm.jobs().len() < jobs {
+            assert!(since.elapsed() < PATIENCE && child.try_wait().unwrap().is_none());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let name = ["a.done", "b.done"][jobs - 1];
+        study.write(&format!("{output}/sub-01/ses-01/{name}"), "");
         slurm.set_all("COMPLETED");
-        std::thread::sleep(Duration::from_millis(100));
     }
-    study.write("derivatives/report/sub-01/ses-01/b.done", "");
-    slurm.set_all("COMPLETED");
     let mut err = String::new();
     child
         .stderr

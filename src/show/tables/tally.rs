@@ -1,6 +1,7 @@
 //! How far each procedure is, in a few numbers.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use super::Standing;
@@ -21,10 +22,6 @@ impl Tally {
         self.counts.get(&standing).copied().unwrap_or_default()
     }
 
-    pub fn in_flight(&self) -> usize {
-        self.count(Standing::Running) + self.count(Standing::Pending)
-    }
-
     pub fn all(&self) -> usize {
         self.counts.values().sum()
     }
@@ -35,6 +32,14 @@ impl Tally {
         let others = others.filter(|(standing, _)| **standing != Standing::Complete);
         let others = others.map(|(standing, count)| format!(", {count} {standing}"));
         format!("complete{}", others.collect::<String>())
+    }
+}
+
+/// Such as `fmriprep: 3/6 complete, 2 running, 1 failed`.
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, all, text) = (&self.procedure, self.all(), self.text());
+        write!(f, "{name}: {}/{all} {text}", self.count(Standing::Complete))
     }
 }
 
