@@ -199,7 +199,7 @@ fn what_slurm_refuses_is_not_tried_for_ever() {
 }
 
 #[test]
-fn a_slurm_that_is_silent_and_another_call_are_waited_for() {
+fn a_slurm_that_does_not_answer_is_asked_again() {
     let (study, slurm) = fake();
     slurm.break_program(
         "squeue",
@@ -230,6 +230,20 @@ fn a_slurm_that_is_silent_and_another_call_are_waited_for() {
         .unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0), "{err}");
     assert_eq!(err.matches("the next pass tries again").count(), 1, "{err}");
+}
+
+#[test]
+fn two_at_once_share_a_study_and_neither_gives_up() {
+    let study = local("sleep 0.5");
+    let arguments = ["run", "--watch", "1s", "--lock-timeout", "0s"];
+    let mut children = [(); 2].map(|()| watching(&study, &arguments, Stdio::piped()));
+    for child in &mut children {
+        let mut err = String::new();
+        let mut said = child.stderr.take().unwrap();
+        said.read_to_string(&mut err).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{err}");
+    }
+    assert_each_task_ran_once(&study, 4);
 }
 
 #[test]
