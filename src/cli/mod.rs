@@ -22,6 +22,7 @@ mod check;
 mod clean;
 mod complete;
 mod completions;
+mod config;
 mod explain;
 mod failed;
 mod graph;
@@ -108,6 +109,7 @@ fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
         Command::Check(args) => return check::run(&cli.global, args, printer),
         Command::Completions(args) => return completions::run(args, printer),
         Command::Man(args) => return man::run(&cli.global, args, printer),
+        Command::Config(args) => return config::run(&cli.global, args, printer),
         Command::Run(args) if let Some(interval) = args.watch => {
             return watch::run(interval, printer, |printer| invoke(cli, printer));
         }
@@ -177,6 +179,7 @@ fn carry_out(
         | Command::Check(_)
         | Command::Completions(_)
         | Command::Man(_)
+        | Command::Config(_)
         | Command::LocalSupervise { .. } => Ok(Exit::Done),
     }
 }

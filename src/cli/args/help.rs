@@ -42,6 +42,9 @@ init study --dicom-root /data/dicom --procedures fmriprep,mriqc
 init --add xcp_d study
 check
 check --cron
+config show
+config show --procedure fmriprep
+config show --format json
 completions bash
 man config
 man --output /usr/local/share/man/man1";
