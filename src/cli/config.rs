@@ -11,6 +11,7 @@ use super::error::Failure;
 use super::output::{Format, Printer};
 use crate::base::exit::Exit;
 use crate::base::sys;
+use crate::base::text::maybe;
 use crate::config::keys::Fallback;
 use crate::config::load::FILE_VARIABLE;
 use crate::config::{Origin, Setting, load_settings};
@@ -39,6 +40,8 @@ fn show(global: &Global, args: &ConfigShowArgs, printer: &mut Printer) -> Result
         selection.is_everything()
             || procedure.is_some_and(|name| selection.contains_procedure(name))
     });
+    // The pipeline stands in the middle of the table of keys.
+    settings.sort_by_key(|setting| setting.procedure.is_some());
     let file = config.file.as_deref();
     match args.format {
         TextFormat::Json => {
@@ -55,21 +58,47 @@ fn show(global: &Global, args: &ConfigShowArgs, printer: &mut Printer) -> Result
                 (Some(file), Some(_)) => format!("{} (--config)", file.display()),
                 (Some(file), None) => format!("{} ({FILE_VARIABLE})", file.display()),
             });
-            printer.frame(&frame(&settings, file)?, Format::Table, &[], &[])?;
+            print(&settings, file, printer)?;
         }
     }
     Ok(Exit::Done)
 }
 
-fn frame(settings: &[Setting], file: Option<&Path>) -> Result<DataFrame, TableError> {
+/// On a terminal, where whole keys would leave no room, each procedure has a heading.
+fn print(
+    settings: &[Setting],
+    file: Option<&Path>,
+    printer: &mut Printer,
+) -> Result<(), TableError> {
+    if !printer.is_terminal() {
+        return printer.frame(&frame(settings, "", file)?, Format::Table, &[], &[]);
+    }
+    for (at, group) in settings
+        .chunk_by(|a, b| a.procedure == b.procedure)
+        .enumerate()
+    {
+        let procedure = group.first().and_then(|setting| setting.procedure.as_ref());
+        let heading = maybe("procedures.", procedure, "");
+        if at > 0 {
+            printer.line("");
+        }
+        if procedure.is_some() {
+            printer.line(&heading);
+        }
+        let prefix = maybe("", procedure.map(|_| &heading), ".");
+        printer.frame(&frame(group, &prefix, file)?, Format::Table, &[], &[])?;
+    }
+    Ok(())
+}
+
+/// `prefix`: what all keys begin with, and is left out.
+fn frame(settings: &[Setting], prefix: &str, file: Option<&Path>) -> Result<DataFrame, TableError> {
+    let key = |setting: &Setting| setting.path.strip_prefix(prefix).map(str::to_owned);
     let column =
         |name: &str, texts: Vec<Option<String>>| Series::new(name.into(), texts).into_column();
     let all = || settings.iter();
     let columns = vec![
-        column(
-            "key",
-            all().map(|setting| Some(setting.path.clone())).collect(),
-        ),
+        column("key", all().map(key).collect()),
         column("value", all().map(|setting| text(&setting.value)).collect()),
         column(
             "origin",
