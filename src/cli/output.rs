@@ -5,13 +5,14 @@
 //! command's own. Any other error of stdout is kept for [`Printer::finish`].
 
 mod options;
+mod progress;
 
 use std::collections::HashSet;
 use std::io::{self, ErrorKind, Write};
 use std::sync::LazyLock;
 
 use anstyle::{AnsiColor, Style};
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use indicatif::ProgressBar;
 use polars::prelude::DataFrame;
 use regex::{Captures, Regex};
 
@@ -19,11 +20,11 @@ pub use clap::ColorChoice;
 pub use options::{Format, PrinterOptions, Verbosity};
 
 use super::layout::{Layout, least_width_of, render, width_of};
-use super::progress::{DELAY, Lines, Progress, View};
+use super::progress::View;
 use crate::base::printable::printable;
 use crate::base::sys;
 use crate::base::text::{maybe, plural};
-use crate::show::tables::{TableError, Tally, to_csv, to_json};
+use crate::show::tables::{TableError, to_csv, to_json};
 
 /// Says what a line of talk is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -310,52 +311,6 @@ impl Printer {
         let err = &mut self.err;
         // There is nobody left to tell of an error here.
         let _ = beside(self.bar.as_ref(), || err.write_all(message.as_bytes()));
-    }
-
-    /// Starts to show progress, if stderr is a terminal and there is no `-q`.
-    pub fn progress(&mut self, total: Option<u64>, message: &str) -> Progress {
-        if self.view.is_some() {
-            return Progress::default();
-        }
-        let progress = if self.options.progress && !self.is_quiet() {
-            Progress::start(ProgressDrawTarget::stderr(), total, message, DELAY)
-        } else {
-            Progress::default()
-        };
-        self.bar = progress.bar();
-        progress
-    }
-
-    /// From now on, [`Self::show_progress`] shows how far each procedure is: where progress can be drawn by live lines,
-    /// which take the place of bars, else by a line whenever one has come further.
-    pub fn watch(&mut self) {
-        let lines = (self.options.progress && !self.is_quiet())
-            .then(|| Lines::start(ProgressDrawTarget::stderr()));
-        self.bar = lines.as_ref().map(Lines::bar);
-        self.view = Some(lines.map_or_else(View::default, View::Live));
-    }
-
-    /// Shows how far each procedure is, if it is watched.
-    pub fn show_progress(&mut self, tallies: impl FnOnce() -> Vec<Tally>) {
-        match &mut self.view {
-            None => {}
-            Some(View::Live(lines)) => lines.update(&tallies()),
-            Some(View::Plain(shown)) => {
-                let tallies = tallies();
-                let before = std::mem::replace(shown, tallies.clone());
-                let time = sys::local_time(sys::now());
-                for tally in tallies.iter().filter(|tally| !before.contains(tally)) {
-                    self.talk(&format!("{time} {tally}"));
-                }
-            }
-        }
-    }
-
-    /// Ends what [`Self::watch`] began; the last lines stay on the screen.
-    pub fn stop_watching(&mut self) {
-        if let Some(View::Live(lines)) = self.view.take() {
-            lines.finish();
-        }
     }
 
     /// True if stdout is a terminal that can be cleared between two looks.
