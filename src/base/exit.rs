@@ -28,6 +28,7 @@ exits! {
     Safety = 6 "safety stop: the data looks wrong, nothing was submitted";
     Unreadable = 7 "done, but something could not be read";
     TimeOut = 124 "wait: the time is over";
+    Interrupted = 130 "interrupted by Ctrl-C (by SIGTERM: 143) while watching or waiting; jobs go on";
 }
 
 impl Exit {

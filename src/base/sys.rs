@@ -12,8 +12,8 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use chrono::{DateTime, Local, SubsecRound, Utc};
 
@@ -105,6 +105,35 @@ pub fn user(uid: u32) -> String {
 pub fn survive_file_size_limit() {
     // Where it cannot be had, all is as if it had not been asked for.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::<AtomicBool>::default());
+}
+
+/// The signal that asked this process to end; 0: none did.
+static INTERRUPTED_BY: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
+
+/// From now on SIGINT and SIGTERM are only noted, so that what is begun is finished; a second one ends the process.
+pub fn catch_interrupts() {
+    let is_second = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let number = usize::try_from(signal).unwrap_or_default();
+        // Where a handler cannot be had, the first one ends the process, as ever. They are called in this order.
+        let _ = signal_hook::flag::register_conditional_default(signal, Arc::clone(&is_second))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&is_second)))
+            .and_then(|_| {
+                signal_hook::flag::register_usize(signal, Arc::clone(&INTERRUPTED_BY), number)
+            });
+    }
+}
+
+/// True if a signal that was caught asks this process to end.
+pub fn is_interrupted() -> bool {
+    INTERRUPTED_BY.load(Ordering::Relaxed) != 0
+}
+
+/// Ends the process by the signal that was caught, so that whoever started it (a shell's loop, systemd) sees why.
+pub fn end_by_interrupt() {
+    if let Ok(signal @ 1..) = i32::try_from(INTERRUPTED_BY.load(Ordering::Relaxed)) {
+        let _ = signal_hook::low_level::emulate_default_handler(signal);
+    }
 }
 
 /// Returns how many bytes a file may have that this process writes; none: there is no limit.

@@ -144,6 +144,8 @@ pub enum Command {
     ///
     /// Exit codes: 0 sound, perhaps with warnings, 1 with errors, 2 if the configuration cannot be used
     Check(CheckArgs),
+    /// Show the configuration
+    Config(ConfigArgs),
     /// Print what makes a shell complete commands, subjects, sessions and procedures
     Completions(CompletionsArgs),
     /// Print the manual page
@@ -205,7 +207,7 @@ impl TaskArgs {
 /// Names the forms of what is no table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TextFormat {
-    /// Sentences for people
+    /// Text for people
     Text,
     /// A JSON array of objects
     Json,

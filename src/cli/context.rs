@@ -345,6 +345,15 @@ pub fn read_config(
     global: &Global,
     env: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<Config, ConfigError> {
+    let (source, overrides, working_dir) = asked(global, env);
+    config::load(&source, env, &overrides, &working_dir)
+}
+
+/// Returns what the command line and an environment say about the configuration, and what paths are relative to.
+pub fn asked(
+    global: &Global,
+    env: &dyn Fn(&str) -> Option<OsString>,
+) -> (Source, Overrides, PathBuf) {
     let overrides = Overrides {
         slurm_mem: global.slurm_mem.clone(),
         slurm_cpus: global.slurm_cpus,
@@ -352,7 +361,7 @@ pub fn read_config(
     };
     let working_dir = std::env::current_dir().unwrap_or_else(|_| "/".into());
     let source = Source::choose(global.config.clone(), env);
-    config::load(&source, env, &overrides, &working_dir)
+    (source, overrides, working_dir)
 }
 
 /// The error for a selected procedure that is not in the configuration: it may have rows.

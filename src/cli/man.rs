@@ -61,7 +61,8 @@ fn through_man(page: &[u8]) -> io::Result<()> {
 fn chosen(wanted: &str) -> Result<Vec<u8>, Failure> {
     let pages = pages();
     let full = format!("{NAME}-{wanted}");
-    let page = pages.iter().find(|(name, _)| {
+    // The page of the file before that of the command of this name.
+    let page = pages.iter().rev().find(|(name, _)| {
         name.rsplit_once('.')
             .is_some_and(|(name, _)| name == full || name == wanted)
     });

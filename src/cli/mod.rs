@@ -22,6 +22,7 @@ mod check;
 mod clean;
 mod complete;
 mod completions;
+mod config;
 mod explain;
 mod failed;
 mod graph;
@@ -43,6 +44,7 @@ mod session_status;
 mod state;
 mod status;
 mod wait;
+mod watch;
 
 use std::collections::HashSet;
 use std::process::ExitCode;
@@ -87,7 +89,11 @@ pub fn main() -> ExitCode {
             failure.exit()
         }
     };
-    match printer.finish() {
+    let finished = printer.finish();
+    if exit == Exit::Interrupted {
+        sys::end_by_interrupt();
+    }
+    match finished {
         Ok(()) => ExitCode::from(exit.code()),
         Err(error) => {
             let mut printer = Printer::stdio(cli.global.color, cli.global.verbosity());
@@ -104,8 +110,18 @@ fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
         Command::Check(args) => return check::run(&cli.global, args, printer),
         Command::Completions(args) => return completions::run(args, printer),
         Command::Man(args) => return man::run(&cli.global, args, printer),
+        Command::Config(args) => return config::run(&cli.global, args, printer),
+        Command::Run(args) if let Some(interval) = args.watch => {
+            return watch::run(interval, printer, |printer| invoke(cli, printer));
+        }
         _ => {}
     }
+    invoke(cli, printer).0
+}
+
+/// Does what a command asks, from reading the configuration to telling those who do not watch. Also returns what a run
+/// found, as far as it came.
+fn invoke(cli: &Cli, printer: &mut Printer) -> (Result<Exit, Failure>, Option<Figures>) {
     let mut call = news::begin(&cli.command);
     let says_less = call.is_some() && printer.is_quiet();
     if says_less {
@@ -115,7 +131,7 @@ fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
         Ok(context) => context,
         Err(failure) => {
             printer.say_what_is_new(HashSet::new());
-            return Err(failure);
+            return (Err(failure), None);
         }
     };
     if says_less {
@@ -127,10 +143,10 @@ fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
     };
     let result = carry_out(cli, &context, figures, printer);
     // Also after an error: it may be the slow or broken directory that is looked for.
-    if let Some(call) = call {
+    if let Some(call) = &mut call {
         news::after(&context, call, &result, printer);
     }
-    result
+    (result, call.and_then(|call| call.figures))
 }
 
 fn carry_out(
@@ -164,6 +180,7 @@ fn carry_out(
         | Command::Check(_)
         | Command::Completions(_)
         | Command::Man(_)
+        | Command::Config(_)
         | Command::LocalSupervise { .. } => Ok(Exit::Done),
     }
 }

@@ -1,6 +1,7 @@
 //! `monitor`: asks about the jobs in flight and updates their rows. Never submits.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::args::{MonitorArgs, WriteArgs};
@@ -10,6 +11,7 @@ use super::failed::hint_at_failures;
 use super::output::{Printer, Verbosity};
 use super::pause::tell_what_is_paused;
 use super::views;
+use super::watch::repeat;
 use crate::act::pass::Looked;
 use crate::base::exit::Exit;
 use crate::base::sys;
@@ -34,7 +36,10 @@ pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Resu
     if !redraws {
         printer.tell_once();
     }
-    while !printer.is_closed() {
+    repeat(|| {
+        if printer.is_closed() {
+            return Ok(ControlFlow::Break(Exit::Done));
+        }
         let looked = look(context, "monitor", &args.write, printer, no_more);
         // Cleared only now: the old picture stands while Slurm is asked.
         if redraws {
@@ -51,9 +56,10 @@ pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Resu
             }
             Err(failure) => return Err(failure),
         }
-        std::thread::sleep(Duration::from_secs(seconds.get().into()));
-    }
-    Ok(Exit::Done)
+        Ok(ControlFlow::Continue(Duration::from_secs(
+            seconds.get().into(),
+        )))
+    })
 }
 
 fn tell_all(
@@ -63,7 +69,9 @@ fn tell_all(
     printer: &mut Printer,
 ) -> Result<(), Failure> {
     tell_queue(looked, printer);
-    tell_newly_failed(looked, state, context, printer);
+    if printer.is_quiet() {
+        tell_newly_failed(looked, state, context, printer);
+    }
     tell_what_is_paused(context, state, printer);
     if printer.verbosity() > Verbosity::Quiet {
         views::print_counts(printer, state.rows(), &context.config.procedures, false)?;
@@ -171,12 +179,8 @@ pub fn tell(looked: &Looked, printer: &mut Printer) {
     }
 }
 
-/// Says in one line which tasks this call is the first to see failed, if nobody is told otherwise: with
-/// `-q`. Those that the retry rules try again are no news yet.
+/// Says in one line which tasks this call is the first to see failed, for calls that nothing else tells of them. Those that the retry rules try again are no news yet.
 pub fn tell_newly_failed(looked: &Looked, state: &State, context: &Context, printer: &mut Printer) {
-    if !printer.is_quiet() {
-        return;
-    }
     let (config, owner, now) = (&context.config, state.meta.owner_uid, sys::now());
     let changed = looked.changed.iter();
     let failed: Vec<&TaskRow> = changed

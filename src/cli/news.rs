@@ -66,7 +66,7 @@ pub fn said_lately(context: &Context, call: Option<&Call>) -> HashSet<String> {
 /// Tells whoever wants to know how a call ended.
 pub fn after(
     context: &Context,
-    mut call: Call,
+    call: &mut Call,
     result: &Result<Exit, Failure>,
     printer: &mut Printer,
 ) {
@@ -85,10 +85,10 @@ pub fn after(
     }
     let config = &context.config;
     if config.notify.is_on() || config.heartbeat_file.is_some() || config.metrics_file.is_some() {
-        tell(context, &call, printer);
+        tell(context, call, printer);
     }
     if printer.is_quiet() {
-        note_warnings(context, &call, printer);
+        note_warnings(context, call, printer);
     }
 }
 

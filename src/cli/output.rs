@@ -5,13 +5,14 @@
 //! command's own. Any other error of stdout is kept for [`Printer::finish`].
 
 mod options;
+mod progress;
 
 use std::collections::HashSet;
 use std::io::{self, ErrorKind, Write};
 use std::sync::LazyLock;
 
 use anstyle::{AnsiColor, Style};
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use indicatif::ProgressBar;
 use polars::prelude::DataFrame;
 use regex::{Captures, Regex};
 
@@ -19,7 +20,7 @@ pub use clap::ColorChoice;
 pub use options::{Format, PrinterOptions, Verbosity};
 
 use super::layout::{Layout, least_width_of, render, width_of};
-use super::progress::{DELAY, Progress};
+use super::progress::View;
 use crate::base::printable::printable;
 use crate::base::sys;
 use crate::base::text::{maybe, plural};
@@ -40,6 +41,8 @@ pub struct Printer {
     err: Box<dyn Write + Send>,
     options: PrinterOptions,
     bar: Option<ProgressBar>,
+    /// Of what is watched.
+    view: Option<View>,
     /// What was told already, if nothing is to be told twice.
     told: Option<HashSet<String>>,
     /// What an earlier call has said lately.
@@ -73,6 +76,7 @@ impl Printer {
             err,
             options,
             bar: None,
+            view: None,
             told: None,
             known: HashSet::new(),
             warned: Vec::new(),
@@ -235,6 +239,7 @@ impl Printer {
 
     /// Keeps warnings, errors and hints until it is known which of them are new.
     pub fn hold_back(&mut self) {
+        self.warned.clear();
         self.held.get_or_insert_default();
     }
 
@@ -306,17 +311,6 @@ impl Printer {
         let err = &mut self.err;
         // There is nobody left to tell of an error here.
         let _ = beside(self.bar.as_ref(), || err.write_all(message.as_bytes()));
-    }
-
-    /// Starts to show progress, if stderr is a terminal and there is no `-q`.
-    pub fn progress(&mut self, total: Option<u64>, message: &str) -> Progress {
-        let progress = if self.options.progress && !self.is_quiet() {
-            Progress::start(ProgressDrawTarget::stderr(), total, message, DELAY)
-        } else {
-            Progress::default()
-        };
-        self.bar = progress.bar();
-        progress
     }
 
     /// True if stdout is a terminal that can be cleared between two looks.

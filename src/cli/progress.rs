@@ -3,10 +3,13 @@
 //! They go to standard error and vanish at the end. Nothing depends on them: without a terminal, or
 //! without a thread, there simply is none.
 
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::show::tables::{Standing, Tally};
 
 /// Work that is done before this gets no bar.
 pub const DELAY: Duration = Duration::from_secs(1);
@@ -79,12 +82,89 @@ impl Drop for Progress {
     }
 }
 
+/// How it is shown how far each procedure is.
+pub enum View {
+    Live(Lines),
+    /// What was said last.
+    Plain(Vec<Tally>),
+}
+
+impl Default for View {
+    fn default() -> Self {
+        Self::Plain(Vec::new())
+    }
+}
+
+/// A live line per procedure, and one below that says what goes on.
+pub struct Lines {
+    all: MultiProgress,
+    bars: Vec<(Arc<str>, ProgressBar)>,
+    last: ProgressBar,
+}
+
+impl Lines {
+    pub fn start(target: ProgressDrawTarget) -> Self {
+        let all = MultiProgress::with_draw_target(target);
+        let style = style_of("{spinner} watching for {elapsed}; Ctrl-C stops it, jobs go on");
+        let last = all.add(ProgressBar::new_spinner().with_style(style));
+        last.enable_steady_tick(Duration::from_millis(250));
+        let bars = Vec::new();
+        Self { all, bars, last }
+    }
+
+    pub fn update(&mut self, tallies: &[Tally]) {
+        let names = tallies.iter().map(|tally| &tally.procedure);
+        if !names.eq(self.bars.iter().map(|(name, _)| name)) {
+            self.begin_anew(tallies);
+        }
+        for (tally, (_, bar)) in tallies.iter().zip(&self.bars) {
+            bar.set_length(tally.all() as u64);
+            bar.set_position(tally.count(Standing::Complete) as u64);
+            bar.set_message(tally.text());
+        }
+    }
+
+    /// The configuration is read for each pass, so other procedures may come.
+    fn begin_anew(&mut self, tallies: &[Tally]) {
+        for (_, bar) in self.bars.drain(..) {
+            self.all.remove(&bar);
+        }
+        let widths = tallies.iter().map(|tally| tally.procedure.chars().count());
+        let width = widths.max().unwrap_or_default();
+        let style = style_of("{prefix} [{bar:20}] {pos}/{len} {msg}");
+        for tally in tallies {
+            let name = &tally.procedure;
+            let bar = ProgressBar::no_length()
+                .with_style(style.clone())
+                .with_prefix(format!("{name:width$}"));
+            let bar = self.all.insert_before(&self.last, bar);
+            self.bars.push((Arc::clone(name), bar));
+        }
+    }
+
+    /// Ends them; those of the procedures stay on the screen.
+    pub fn finish(&self) {
+        self.last.finish_and_clear();
+        for (_, bar) in &self.bars {
+            bar.abandon();
+        }
+    }
+
+    /// Gives the printer what it needs to write while the lines are shown.
+    pub(super) fn bar(&self) -> ProgressBar {
+        self.last.clone()
+    }
+}
+
 fn style(has_total: bool) -> ProgressStyle {
-    let template = if has_total {
+    style_of(if has_total {
         "{msg} [{wide_bar}] {pos}/{len} {elapsed}"
     } else {
         "{spinner} {msg} {pos} {elapsed}"
-    };
+    })
+}
+
+fn style_of(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .progress_chars("=> ")

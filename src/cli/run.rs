@@ -16,21 +16,24 @@ use super::failed::hint_at_failures;
 use super::guard::Guard;
 use super::manifest::warn_unreadable;
 use super::monitor::{tell, tell_newly_failed};
-use super::output::Printer;
+use super::output::{Printer, Verbosity};
 use super::pause::{Tense, tell_pauses};
 use super::policy::Purpose;
 use super::views::{self, RunSummary};
+use super::watch::goes_on;
 use crate::act::pass::{Decided, Looked, Pass, Wishes, clean_arrays};
 use crate::act::submit::Submitted;
 use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::decide::manifest::Selection;
+use crate::decide::manifest::prospects::moving;
 use crate::decide::request::{Batch, batch};
 use crate::executor::Answer;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::procedure::{ArrayMode, ProcedureDag};
 use crate::model::state::State;
 use crate::show::notify::Figures;
+use crate::show::tables::tallies;
 use crate::store::state_file::LockedStore;
 pub use notes::tell_strays;
 use notes::{tell_left_over, tell_missing, tell_reduced};
@@ -116,12 +119,18 @@ pub fn run(
     figures.submitted = summary.submitted;
     figures.in_doubt = summary.in_doubt;
     figures.refused.clone_from(&summary.refused);
-    views::print_run_summary(printer, &summary);
-    hint_at_failures(&state, context, printer);
+    // What Slurm refuses, it refuses again.
+    figures.moving = moving(&decided.manifest, &state).saturating_sub(figures.refused());
     let is_silent = looked.accounting_failed.is_some() || looked.queue_failed.is_some();
     if is_silent && exit == Exit::Done {
         // Submission, or the preview, went on; what the jobs did is not known.
         exit = Exit::Unreachable;
+    }
+    printer.show_progress(|| tallies(&decided.manifest, &state, &context.config.procedures));
+    let is_last = args.watch.is_none() || !goes_on(exit, figures.moving);
+    if is_last || printer.verbosity() > Verbosity::Normal {
+        views::print_run_summary(printer, &summary);
+        hint_at_failures(&state, context, printer);
     }
     Ok(exit)
 }
@@ -162,7 +171,9 @@ fn look(
         None => {}
     }
     tell(&looked, printer);
-    tell_newly_failed(&looked, state, context, printer);
+    if printer.is_quiet() || args.watch.is_some() {
+        tell_newly_failed(&looked, state, context, printer);
+    }
     Ok(looked)
 }
 

@@ -1,5 +1,6 @@
 //! `wait`: blocks until the selection has nothing in flight. The exit code says how it went.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::args::WaitArgs;
@@ -7,14 +8,12 @@ use super::context::Context;
 use super::error::Failure;
 use super::monitor::{no_more, update_or_read};
 use super::output::Printer;
+use super::watch::{SHORTEST, repeat};
 use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::decide::manifest::Selection;
 use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 use crate::show::explain::all_awaiting;
-
-/// Slurm is not asked more often.
-const SHORTEST: Duration = Duration::from_secs(1);
 
 pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let state = context.read_state(printer)?;
@@ -37,7 +36,7 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
     // What is wrong is told at the first look, not every half minute.
     printer.tell_once();
     printer.detail(&before.text());
-    loop {
+    repeat(|| {
         let (looked, state) = update_or_read(context, "wait", &args.write, printer, no_more)?;
         let counts = count(&state, &selection);
         if counts.in_flight == 0 {
@@ -50,17 +49,14 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
                     "{without_row} jobs of this study live and have no row: the state was lost or rolled back"
                 ));
                 printer.hint("`snbb-scheduler run` or `state repair --yes` takes them back");
-                return Ok(Exit::Error);
+                return Ok(ControlFlow::Break(Exit::Error));
             }
             printer.talk(&format!(
                 "{} complete, {} failed",
                 counts.complete, counts.failed
             ));
-            return Ok(if counts.failed == 0 {
-                Exit::Done
-            } else {
-                Exit::Error
-            });
+            let exit = Exit::Done.unless(counts.failed > 0, Exit::Error);
+            return Ok(ControlFlow::Break(exit));
         }
         progress.set_total(counts.all() as u64);
         progress.inc(ended(&counts).saturating_sub(ended(&before)));
@@ -90,14 +86,14 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
                     counts.in_flight,
                     waited.as_secs()
                 ));
-                return Ok(Exit::TimeOut);
+                return Ok(ControlFlow::Break(Exit::TimeOut));
             }
             Some(timeout) => interval.min(timeout - waited),
             None => interval,
         };
         before = counts;
-        std::thread::sleep(pause);
-    }
+        Ok(ControlFlow::Continue(pause))
+    })
 }
 
 fn is_selected(selection: &Selection, row: &TaskRow) -> bool {

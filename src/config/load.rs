@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::problem::{ConfigError, Position, Problem};
-use super::reader::Context;
+use super::reader::{Context, Fields, settings};
+use super::settings::{Setting, complete};
 use super::tree::{Node, NodeValue, Remark, Tree};
 use super::{Overrides, paths, site};
 use crate::base::regular::open_regular;
@@ -53,12 +54,46 @@ pub fn load(
     overrides: &Overrides,
     cwd: &Path,
 ) -> Result<Config, ConfigError> {
+    let (file, bytes, readable_by_all) = content(source, cwd)?;
+    interpret(
+        &bytes,
+        file.as_deref(),
+        readable_by_all,
+        env,
+        overrides,
+        cwd,
+    )
+}
+
+/// Loads a configuration, and lists all that holds with where it comes from.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_settings(
+    source: &Source,
+    env: &dyn Fn(&str) -> Option<OsString>,
+    overrides: &Overrides,
+    cwd: &Path,
+) -> Result<(Config, Vec<Setting>), ConfigError> {
+    let (file, bytes, readable_by_all) = content(source, cwd)?;
+    let mut list = Vec::new();
+    let config = interpret_with(
+        (&bytes, file.as_deref(), readable_by_all),
+        (env, overrides, cwd),
+        |context| list = settings(&Fields::top(context)),
+    )?;
+    complete(&mut list, &config, overrides);
+    Ok((config, list))
+}
+
+/// The file's path, what is in it, and whether every user may read it; nothing without a file.
+fn content(source: &Source, cwd: &Path) -> Result<(Option<PathBuf>, Vec<u8>, bool), ConfigError> {
     let Source::File(file) = source else {
-        return interpret(b"", None, false, env, overrides, cwd);
+        return Ok((None, Vec::new(), false));
     };
     let file = paths::absolute(cwd, file.as_os_str());
     let (bytes, readable_by_all) = read(&file).map_err(|error| unreadable(&file, &error))?;
-    interpret(&bytes, Some(&file), readable_by_all, env, overrides, cwd)
+    Ok((Some(file), bytes, readable_by_all))
 }
 
 /// Interprets the bytes of a configuration file. `file` is absolute.
@@ -72,6 +107,26 @@ pub fn interpret(
     env: &dyn Fn(&str) -> Option<OsString>,
     overrides: &Overrides,
     cwd: &Path,
+) -> Result<Config, ConfigError> {
+    interpret_with(
+        (bytes, file, readable_by_all),
+        (env, overrides, cwd),
+        |_| {},
+    )
+}
+
+/// What a configuration is read with: the environment, the options, the working directory.
+type Surroundings<'a> = (
+    &'a dyn Fn(&str) -> Option<OsString>,
+    &'a Overrides,
+    &'a Path,
+);
+
+/// Shows `also` the file if nothing is wrong with it.
+fn interpret_with(
+    (bytes, file, readable_by_all): (&[u8], Option<&Path>, bool),
+    (env, overrides, cwd): Surroundings<'_>,
+    also: impl FnOnce(&Context<'_>),
 ) -> Result<Config, ConfigError> {
     let base = file.and_then(Path::parent).unwrap_or(cwd).to_path_buf();
     let tree = Tree::parse(bytes);
@@ -88,7 +143,11 @@ pub fn interpret(
             if file.is_some() {
                 says_something(root.as_deref(), &context);
             }
-            site::read(&context, overrides, cwd, readable_by_all)
+            let config = site::read(&context, overrides, cwd, readable_by_all);
+            if context.is_sound() {
+                also(&context);
+            }
+            config
         }
         Err(remark) => {
             context.problem(remark);

@@ -18,6 +18,7 @@ pub mod problem;
 mod reader;
 mod rules;
 mod sbatch_args;
+pub mod settings;
 mod site;
 mod steps;
 pub mod tree;
@@ -26,8 +27,9 @@ mod validate;
 use std::path::PathBuf;
 
 pub use files::{file_of_study, root_above};
-pub use load::{Source, load};
+pub use load::{Source, load, load_settings};
 pub use problem::{ConfigError, Problem};
+pub use settings::{Origin, Setting};
 
 use crate::model::procedure::MemSize;
 

@@ -64,6 +64,15 @@ pub(crate) fn expand(
     Ok(OsString::from_vec(out))
 }
 
+/// Names the variables in a text that are set, and so are part of what it expands to.
+pub(super) fn variables(text: &str, env: &dyn Fn(&str) -> Option<OsString>) -> Vec<String> {
+    let inside = text.split("${").skip(1);
+    let inside = inside.filter_map(|rest| Some(rest.split_once('}')?.0));
+    let names = inside.map(|text| text.split_once(":-").map_or(text, |(name, _)| name));
+    let is_set = |name: &&str| env(name).is_some_and(|value| !value.is_empty());
+    names.filter(is_set).map(str::to_owned).collect()
+}
+
 /// True for names that a shell can set.
 pub(super) fn is_variable_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')

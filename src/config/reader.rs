@@ -3,6 +3,7 @@
 
 mod fields;
 mod values;
+mod walk;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use super::problem::{Position, Problem};
 use super::tree::{Entry, Node, NodeValue, Remark, Tree};
 
 pub(super) use fields::Fields;
+pub(super) use walk::settings;
 
 /// The pipeline where none is written.
 const BUILTIN: &[u8] = include_bytes!("builtin.yaml");
@@ -69,6 +71,11 @@ impl<'a> Context<'a> {
             problems: RefCell::default(),
             warnings: RefCell::default(),
         }
+    }
+
+    /// True if no problem was found so far.
+    pub(super) fn is_sound(&self) -> bool {
+        self.problems.borrow().is_empty()
     }
 
     pub(super) fn problem(&self, remark: Remark) {

@@ -9,6 +9,7 @@ pub mod limits;
 pub mod newest;
 pub mod pause;
 mod plan;
+pub mod prospects;
 pub mod retry;
 pub mod selection;
 mod stale;

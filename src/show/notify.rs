@@ -60,6 +60,9 @@ pub struct Figures {
     /// By cause.
     pub refused: Vec<(String, usize)>,
     pub in_doubt: usize,
+    /// Tasks that a later pass may find changed although no person does anything. For `run --watch`, and not kept.
+    #[serde(skip)]
+    pub moving: usize,
 }
 
 impl Call {
@@ -105,6 +108,14 @@ impl Figures {
             decisions,
             ..Self::default()
         }
+    }
+
+    /// Counts the tasks of all procedures that stand there.
+    pub fn count(&self, standing: Standing) -> usize {
+        let counts = self.decisions.values();
+        counts
+            .filter_map(|words| words.get(standing.as_str()))
+            .sum()
     }
 
     pub fn refused(&self) -> usize {

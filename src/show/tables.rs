@@ -9,6 +9,7 @@ pub mod health;
 pub mod order;
 pub mod sessions;
 pub mod standing;
+pub mod tally;
 pub mod tasks;
 pub mod words;
 
@@ -27,6 +28,7 @@ pub use sessions::{
     decision_counts, in_sessions, selected, session_status, session_status_json, with_words,
 };
 pub use standing::{Group, Standing, first_word, short_cell};
+pub use tally::{Tally, tallies};
 pub use tasks::{
     failures_frame, ordered_rows_frame, row_columns, row_json, rows_frame, rows_frame_of,
     status_counts, utc_time,

@@ -5,6 +5,7 @@ mod files;
 mod generate;
 mod properties;
 mod schema;
+mod settings;
 mod sources;
 
 use std::ffi::OsString;

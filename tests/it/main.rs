@@ -68,4 +68,5 @@ mod slurm;
 mod soak;
 mod state;
 mod together;
+mod watch;
 mod words;

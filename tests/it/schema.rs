@@ -62,6 +62,10 @@ fn json_is_as_documented() {
             "outputs",
             include_str!("../../docs/schema/outputs.schema.json"),
         ),
+        (
+            "config show",
+            include_str!("../../docs/schema/config-show.schema.json"),
+        ),
     ];
     study.scan(&[
         "sub-01/ses-01",

@@ -3,6 +3,7 @@
 
 mod refusals;
 mod strangers;
+mod watch;
 
 use std::fs;
 use std::path::PathBuf;

@@ -39,6 +39,13 @@ pub struct RunArgs {
     /// Take this login node's cluster for that of the study's jobs, after its ClusterName has changed
     #[arg(long)]
     pub accept_cluster: bool,
+    /// Make a pass every TIME (30s unless given) until nothing is due or in flight
+    ///
+    /// Shows a line per procedure. Ctrl-C ends it after the pass at work; jobs go on, and the next `run` continues.
+    /// Without another reason, the exit code is 1 if tasks have failed
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "30s", value_parser = duration,
+          conflicts_with_all = ["dry_run", "force", "skip_monitor", "accept_drop", "accept_cluster"])]
+    pub watch: Option<Duration>,
 }
 
 #[derive(Debug, Args)]

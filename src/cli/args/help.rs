@@ -8,6 +8,7 @@ use super::Cli;
 const EXAMPLES: &str = "\
 run --dry-run
 run --procedure fmriprep --subject 0001 --max-jobs 10
+run --watch 2m
 monitor
 monitor --watch 60
 cancel --procedure qsiprep --dry-run
@@ -42,6 +43,9 @@ init study --dicom-root /data/dicom --procedures fmriprep,mriqc
 init --add xcp_d study
 check
 check --cron
+config show
+config show --procedure fmriprep
+config show --format json
 completions bash
 man config
 man --output /usr/local/share/man/man1";

@@ -2,9 +2,34 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
+use super::TextFormat;
 use crate::cli::output::Format;
+
+#[derive(Debug, Args)]
+pub struct ConfigArgs {
+    #[command(subcommand)]
+    pub command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Show every effective value and where it comes from
+    ///
+    /// That is a line of the configuration file, a default, an option of the command line or an environment variable.
+    /// `man config` says what each key means
+    Show(ConfigShowArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct ConfigShowArgs {
+    /// Only the values of this procedure, also those that it takes from the site; globs allowed; repeatable
+    #[arg(long = "procedure", value_name = "NAME")]
+    pub procedures: Vec<String>,
+    #[arg(long, value_enum, default_value_t = TextFormat::Text)]
+    pub format: TextFormat,
+}
 
 #[derive(Debug, Args)]
 pub struct InitArgs {

@@ -20,7 +20,7 @@ pub(crate) struct Fields<'a> {
 }
 
 /// What holds where nothing is written.
-enum Preset<'a> {
+pub(super) enum Preset<'a> {
     Value(Value<'a>),
     /// The value of this key at the top of the file.
     Site(Fields<'a>, &'static str),
@@ -135,7 +135,7 @@ impl<'a> Fields<'a> {
         entries.iter().filter_map(read).collect()
     }
 
-    fn default(&self, name: &str) -> Option<Preset<'a>> {
+    pub(super) fn default(&self, name: &str) -> Option<Preset<'a>> {
         let key = self.section.key(name)?;
         match key.default {
             Fallback::Of(key) => Some(Preset::Site(self.site(), key)),
@@ -149,7 +149,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The top of the file, whose unknown keys have been reported.
-    fn site(&self) -> Self {
+    pub(super) fn site(&self) -> Self {
         let entries = self.context.root.map(|node| &node.value);
         Self {
             entries: match entries {

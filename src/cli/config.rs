@@ -1,0 +1,181 @@
+//! `config show`: every effective value with its origin. Reads the configuration and nothing else.
+
+use std::path::Path;
+
+use polars::prelude::{DataFrame, IntoColumn, NamedFrom, Series};
+use serde_json::{Value as Json, json};
+
+use super::args::{ConfigArgs, ConfigCommand, ConfigShowArgs, Global, TextFormat};
+use super::context::asked;
+use super::error::Failure;
+use super::output::{Format, Printer};
+use crate::base::exit::Exit;
+use crate::base::sys;
+use crate::base::text::maybe;
+use crate::config::keys::Fallback;
+use crate::config::load::FILE_VARIABLE;
+use crate::config::{Origin, Setting, load_settings};
+use crate::decide::manifest::Selection;
+use crate::show::tables::TableError;
+
+pub fn run(global: &Global, args: &ConfigArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    let ConfigCommand::Show(args) = &args.command;
+    show(global, args, printer)
+}
+
+fn show(global: &Global, args: &ConfigShowArgs, printer: &mut Printer) -> Result<Exit, Failure> {
+    let (source, overrides, working_dir) = asked(global, &sys::env);
+    let (config, mut settings) = load_settings(&source, &sys::env, &overrides, &working_dir)?;
+    for warning in &config.warnings {
+        printer.warning(warning);
+    }
+    let names: Vec<&str> = config
+        .procedures
+        .iter()
+        .map(|(_, one)| &*one.name)
+        .collect();
+    let selection = Selection::new(&[], &[], &args.procedures, &names)?;
+    settings.retain(|setting| {
+        let procedure = setting.procedure.as_deref();
+        selection.is_everything()
+            || procedure.is_some_and(|name| selection.contains_procedure(name))
+    });
+    // The pipeline stands in the middle of the table of keys.
+    settings.sort_by_key(|setting| setting.procedure.is_some());
+    let file = config.file.as_deref();
+    match args.format {
+        TextFormat::Json => {
+            let list: Vec<Json> = settings
+                .iter()
+                .map(|setting| object(setting, file))
+                .collect();
+            let text = serde_json::to_string_pretty(&list).map_err(TableError::from)?;
+            printer.line(&text);
+        }
+        TextFormat::Text => {
+            printer.talk(&match (file, &global.config) {
+                (None, _) => "no configuration file: the built-in defaults apply".to_owned(),
+                (Some(file), Some(_)) => format!("{} (--config)", file.display()),
+                (Some(file), None) => format!("{} ({FILE_VARIABLE})", file.display()),
+            });
+            print(&settings, file, printer)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// On a terminal, where whole keys would leave no room, each procedure has a heading.
+fn print(
+    settings: &[Setting],
+    file: Option<&Path>,
+    printer: &mut Printer,
+) -> Result<(), TableError> {
+    if !printer.is_terminal() {
+        return printer.frame(&frame(settings, "", file)?, Format::Table, &[], &[]);
+    }
+    for (at, group) in settings
+        .chunk_by(|a, b| a.procedure == b.procedure)
+        .enumerate()
+    {
+        let procedure = group.first().and_then(|setting| setting.procedure.as_ref());
+        let heading = maybe("procedures.", procedure, "");
+        if at > 0 {
+            printer.line("");
+        }
+        if procedure.is_some() {
+            printer.line(&heading);
+        }
+        let prefix = maybe("", procedure.map(|_| &heading), ".");
+        printer.frame(&frame(group, &prefix, file)?, Format::Table, &[], &[])?;
+    }
+    Ok(())
+}
+
+/// `prefix`: what all keys begin with, and is left out.
+fn frame(settings: &[Setting], prefix: &str, file: Option<&Path>) -> Result<DataFrame, TableError> {
+    let key = |setting: &Setting| setting.path.strip_prefix(prefix).map(str::to_owned);
+    let column =
+        |name: &str, texts: Vec<Option<String>>| Series::new(name.into(), texts).into_column();
+    let all = || settings.iter();
+    let columns = vec![
+        column("key", all().map(key).collect()),
+        column("value", all().map(|setting| text(&setting.value)).collect()),
+        column(
+            "origin",
+            all().map(|setting| Some(origin(setting, file))).collect(),
+        ),
+    ];
+    Ok(DataFrame::new(settings.len(), columns)?)
+}
+
+/// Returns a value as it could be written. None: nothing.
+fn text(value: &Json) -> Option<String> {
+    let inner = |value: &Json| text(value).unwrap_or_default();
+    Some(match value {
+        Json::Null => return None,
+        Json::Bool(true) => "yes".to_owned(),
+        Json::Bool(false) => "no".to_owned(),
+        Json::String(text) if text.is_empty() => "\"\"".to_owned(),
+        Json::String(text) => text.clone(),
+        Json::Number(number) => number.to_string(),
+        Json::Array(list) => format!(
+            "[{}]",
+            list.iter().map(inner).collect::<Vec<_>>().join(", ")
+        ),
+        Json::Object(map) => {
+            let pairs = map
+                .iter()
+                .map(|(name, value)| format!("{name}: {}", inner(value)));
+            format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
+        }
+    })
+}
+
+fn origin(setting: &Setting, file: Option<&Path>) -> String {
+    let name = file.and_then(Path::file_name).unwrap_or_default();
+    let line = |line: u32| format!("{}:{line}", name.to_string_lossy());
+    let mut text = match &setting.origin {
+        Origin::Default => match setting.known.default {
+            Fallback::Words(words) if setting.value.is_null() => {
+                format!("default: {}", words.replace('`', ""))
+            }
+            _ => "default".to_owned(),
+        },
+        Origin::Option(option) => (*option).to_owned(),
+        Origin::Variable { name, line: at } => format!("${name} ({})", line(*at)),
+        Origin::File {
+            line: at,
+            variables,
+        } => {
+            let variables = variables.iter().map(|name| format!(", ${name}"));
+            line(*at) + &variables.collect::<String>()
+        }
+    };
+    if let Some(from) = setting.from {
+        text.push_str(&format!(" ({from})"));
+    }
+    text
+}
+
+fn object(setting: &Setting, file: Option<&Path>) -> Json {
+    let none: &[String] = &[];
+    let (word, line, option, variables) = match &setting.origin {
+        Origin::Default => ("default", None, None, none),
+        Origin::Option(option) => ("option", None, Some(*option), none),
+        Origin::Variable { name, line } => {
+            ("variable", Some(*line), None, std::slice::from_ref(name))
+        }
+        Origin::File { line, variables } => ("file", Some(*line), None, &variables[..]),
+    };
+    json!({
+        "key": setting.path,
+        "procedure": setting.procedure,
+        "value": setting.value,
+        "origin": word,
+        "file": line.and(file).map(Path::to_string_lossy),
+        "line": line,
+        "option": option,
+        "variables": variables,
+        "from": setting.from,
+    })
+}

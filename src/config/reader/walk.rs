@@ -1,0 +1,246 @@
+//! Walks over all keys of the table and says for each one what counts: what is written, or what holds otherwise.
+
+use serde_json::{Map, Number, Value as Json};
+
+use super::Value;
+use super::fields::{Fields, Preset};
+use crate::config::keys::{Fallback, Key, Kind, Section};
+use crate::config::paths;
+use crate::config::settings::{HIDDEN, Origin, Setting};
+use crate::config::tree::NodeValue;
+use crate::model::bids::SubjectLabel;
+
+/// The settings so far, and what those of one place have in common.
+struct Walk<'a> {
+    settings: &'a mut Vec<Setting>,
+    procedure: Option<String>,
+    /// Of what stands in no file: the built-in pipeline.
+    is_builtin: bool,
+}
+
+/// What counts for a key.
+struct Found<'a> {
+    value: Option<Value<'a>>,
+    /// Of the key; none: it is not written.
+    line: Option<u32>,
+    from: Option<&'static str>,
+}
+
+/// Returns the settings of a whole, valid file.
+pub(crate) fn settings(top: &Fields<'_>) -> Vec<Setting> {
+    let mut settings = Vec::new();
+    let mut walk = Walk {
+        settings: &mut settings,
+        procedure: None,
+        is_builtin: false,
+    };
+    // What is wrong has been told, and what may be wrong has not kept the file from being read.
+    walk.section(&top.leniently(), "", None);
+    settings
+}
+
+impl Walk<'_> {
+    fn section(&mut self, fields: &Fields<'_>, prefix: &str, from: Option<&'static str>) {
+        for key in fields.section.keys() {
+            let path = match prefix {
+                "" => key.name.to_owned(),
+                _ => format!("{prefix}.{}", key.name),
+            };
+            match key.kind {
+                Kind::Mapping(_) => self.section(&fields.below(key.name), &path, from),
+                Kind::Procedures => self.procedures(fields, &path),
+                _ => {
+                    let mut found = find(fields, key);
+                    found.from = found.from.or(from);
+                    self.key(key, &path, &found);
+                }
+            }
+        }
+    }
+
+    fn procedures(&mut self, top: &Fields<'_>, path: &str) {
+        let is_builtin = top.get("procedures").is_none();
+        let list = top.get_or_default("procedures");
+        for item in list.and_then(|list| list.items()).unwrap_or_default() {
+            let Some(fields) = item.fields(Section::Procedure) else {
+                continue;
+            };
+            let name = fields.get("name").and_then(|name| name.scalar());
+            let name = name.unwrap_or_default();
+            let mut walk = Walk {
+                settings: &mut *self.settings,
+                procedure: Some(name.clone()),
+                is_builtin,
+            };
+            walk.section(&fields, &format!("{path}.{name}"), None);
+        }
+    }
+
+    /// Adds a key; entries that are mappings are walked through in their turn.
+    fn key(&mut self, key: &'static Key, path: &str, found: &Found<'_>) {
+        let section = match key.kind {
+            Kind::Retries => Section::Retry,
+            Kind::Reasons => Section::RetryRule,
+            Kind::Markers => Section::Marker,
+            Kind::Dependencies => Section::Dependency,
+            Kind::LogPatterns => Section::LogPattern,
+            _ => return self.add(key, path, found, found.value.as_ref()),
+        };
+        let Some(value) = &found.value else {
+            return self.add(key, path, found, None);
+        };
+        let entries: Vec<(String, Value<'_>)> = match (key.kind, value.is_mapping()) {
+            (Kind::Retries, true) => vec![(path.to_owned(), value.clone())],
+            (Kind::Reasons, true) => {
+                let pairs = value.pairs().unwrap_or_default().into_iter();
+                pairs
+                    .map(|(name, value)| (format!("{path}.{name}"), value))
+                    .collect()
+            }
+            _ => {
+                let entries = value.one_or_more();
+                // Names are short, patterns are not.
+                let is_long = matches!(key.kind, Kind::Markers) && entries.len() > 1;
+                if !is_long && !entries.iter().any(Value::is_mapping) {
+                    return self.add(key, path, found, Some(value));
+                }
+                let entries = entries.into_iter().enumerate();
+                entries
+                    .map(|(at, value)| (format!("{path}[{at}]"), value))
+                    .collect()
+            }
+        };
+        for (path, entry) in entries {
+            match entry.is_mapping().then(|| entry.fields(section)).flatten() {
+                Some(fields) => self.section(&fields, &path, found.from),
+                None => self.add(key, &path, found, Some(&entry)),
+            }
+        }
+    }
+
+    fn add(&mut self, key: &'static Key, path: &str, found: &Found<'_>, value: Option<&Value<'_>>) {
+        let is_builtin = self.is_builtin && found.from.is_none();
+        let origin = match found.line.filter(|_| !is_builtin) {
+            None => Origin::Default,
+            Some(line) => Origin::File {
+                line,
+                variables: value
+                    .map(|value| variables(value, key.kind))
+                    .unwrap_or_default(),
+            },
+        };
+        let is_secret = key.name == "smtp_password";
+        let value = match value.map_or(Json::Null, |value| json(value, key.kind)) {
+            Json::String(_) if is_secret => HIDDEN.into(),
+            value => value,
+        };
+        self.settings.push(Setting {
+            path: path.to_owned(),
+            known: key,
+            procedure: self.procedure.clone(),
+            value,
+            origin,
+            from: found.from,
+        });
+    }
+}
+
+/// Finds what counts, as [`Fields::or`] and [`Fields::maybe`] do.
+fn find<'a>(fields: &Fields<'a>, key: &'static Key) -> Found<'a> {
+    if let Some(value) = fields.get(key.name) {
+        let is_left = match key.default {
+            Fallback::Of(_) if value.is_null() => true,
+            _ => (value.is_null() || value.is_empty_text()) && !may_be_none(key),
+        };
+        if !is_left {
+            let entry = fields.entries.iter().find(|entry| entry.key == key.name);
+            return Found {
+                value: Some(value),
+                line: entry.map(|entry| entry.at.line),
+                from: None,
+            };
+        }
+    }
+    let (site, value) = match (key.section, key.name, fields.default(key.name)) {
+        (_, _, Some(Preset::Site(_, name))) => (Section::Site.key(name), None),
+        (Section::Procedure, "output_grace", _) => (Section::Site.key(key.name), None),
+        (_, _, Some(Preset::Value(value))) => (None, Some(value)),
+        _ => (None, None),
+    };
+    match site {
+        Some(site) => Found {
+            from: Some(site.name),
+            ..find(&fields.site(), site)
+        },
+        None => Found {
+            value,
+            line: None,
+            from: None,
+        },
+    }
+}
+
+/// True if an empty value means "none" and not the default.
+fn may_be_none(key: &Key) -> bool {
+    match key.default {
+        Fallback::Is(_) => matches!((key.section, key.kind), (Section::Site, Kind::Word)),
+        Fallback::Of(site) => Section::Site.key(site).is_some_and(may_be_none),
+        Fallback::Nothing | Fallback::Required | Fallback::Words(_) => true,
+    }
+}
+
+fn json(value: &Value<'_>, kind: Kind) -> Json {
+    let item = match kind {
+        Kind::List(item) => *item,
+        kind => kind,
+    };
+    match &value.node.value {
+        // A reason without a rule of its own.
+        _ if value.is_null() && matches!(kind, Kind::Reasons) => Json::Object(Map::new()),
+        _ if value.is_null() => Json::Null,
+        // The directory of the dataset itself; elsewhere: none.
+        _ if value.is_empty_text() && !matches!(kind, Kind::OutputDir | Kind::Scalar) => Json::Null,
+        NodeValue::Scalar { text, .. } => scalar(value, text, item),
+        NodeValue::Sequence(_) => {
+            let item = match item {
+                Kind::Entries { .. } => Kind::Scalar,
+                item => item,
+            };
+            let items = value.items().unwrap_or_default();
+            items.iter().map(|entry| json(entry, item)).collect()
+        }
+        NodeValue::Mapping(_) => {
+            let pairs = value.pairs().unwrap_or_default().into_iter();
+            let pairs = pairs.map(|(name, value)| (name.to_owned(), json(&value, Kind::Scalar)));
+            Json::Object(pairs.collect::<Map<_, _>>())
+        }
+    }
+}
+
+fn scalar(value: &Value<'_>, text: &str, kind: Kind) -> Json {
+    let path = || value.path().map(|path| path.to_string_lossy().into());
+    let read = match kind {
+        Kind::Flag => value.flag().map(Json::from),
+        Kind::Whole { .. } => value.whole::<u64>().map(Json::from),
+        Kind::Hours | Kind::Factor => serde_json::from_str::<Number>(text).ok().map(Json::from),
+        Kind::Path | Kind::PromFile => path(),
+        Kind::Entries { .. } if !text.starts_with(SubjectLabel::PREFIX) => path(),
+        Kind::Script | Kind::OutputDir if !text.is_empty() => {
+            value.expanded().map(|path| path.to_string_lossy().into())
+        }
+        _ => None,
+    };
+    read.unwrap_or_else(|| text.into())
+}
+
+/// Names the variables of the environment that are part of a path.
+fn variables(value: &Value<'_>, kind: Kind) -> Vec<String> {
+    let is_expanded = matches!(
+        kind,
+        Kind::Path | Kind::PromFile | Kind::Script | Kind::OutputDir | Kind::Entries { .. }
+    );
+    match &value.node.value {
+        NodeValue::Scalar { text, .. } if is_expanded => paths::variables(text, value.context.env),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,70 @@
+//! How far each procedure is, in a few numbers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::Standing;
+use super::standing::Group;
+use crate::decide::manifest::{Decision, Manifest};
+use crate::model::procedure::ProcedureDag;
+use crate::model::state::State;
+
+/// The tasks of one procedure, counted by where they stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tally {
+    pub procedure: Arc<str>,
+    counts: BTreeMap<Standing, usize>,
+}
+
+impl Tally {
+    pub fn count(&self, standing: Standing) -> usize {
+        self.counts.get(&standing).copied().unwrap_or_default()
+    }
+
+    pub fn all(&self) -> usize {
+        self.counts.values().sum()
+    }
+
+    /// Returns such as `complete, 2 running, 1 failed`, for what follows `3/6`.
+    pub fn text(&self) -> String {
+        let others = self.counts.iter();
+        let others = others.filter(|(standing, _)| **standing != Standing::Complete);
+        let others = others.map(|(standing, count)| format!(", {count} {standing}"));
+        format!("complete{}", others.collect::<String>())
+    }
+}
+
+/// Such as `fmriprep: 3/6 complete, 2 running, 1 failed`.
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, all, text) = (&self.procedure, self.all(), self.text());
+        write!(f, "{name}: {}/{all} {text}", self.count(Standing::Complete))
+    }
+}
+
+/// Counts the tasks of each procedure that has any; those that are left out (excluded, not selected, not applicable)
+/// do not count. `rows`: after the submissions of this pass.
+pub fn tallies(manifest: &Manifest, rows: &State, dag: &ProcedureDag) -> Vec<Tally> {
+    let mut all: Vec<Tally> = dag
+        .iter()
+        .map(|(_, procedure)| Tally {
+            procedure: Arc::clone(&procedure.name),
+            counts: BTreeMap::new(),
+        })
+        .collect();
+    for task in &manifest.tasks {
+        let row = rows.get(&task.key).filter(|row| row.is_in_flight());
+        let standing = match (&task.decision, row) {
+            (Decision::Submit(_), Some(row)) => Standing::of_status(row.status),
+            (decision, _) => Standing::of(decision),
+        };
+        if standing.look().group != Group::Out
+            && let Some(tally) = all.get_mut(task.procedure.index())
+        {
+            *tally.counts.entry(standing).or_default() += 1;
+        }
+    }
+    all.retain(|tally| !tally.counts.is_empty());
+    all
+}
