@@ -5,10 +5,8 @@
 
 mod clock;
 pub mod config;
-mod cron;
+pub mod cron;
 mod environment;
-mod file_system;
-mod markers;
 mod notify;
 mod places;
 mod roots;
@@ -28,7 +26,6 @@ use polars::prelude::DataFrame;
 use crate::base::words::words;
 use crate::show::tables::{TableError, texts};
 
-pub use cron::UnderCron;
 pub use site::Site;
 
 /// Holds what one look found.

@@ -59,6 +59,26 @@ pub struct SlurmSettings {
 impl SlurmSettings {
     pub const SUBMIT_TIMEOUT: Duration = Duration::from_secs(180);
     pub const QUERY_TIMEOUT: Duration = Duration::from_secs(60);
+
+    /// Takes what the configuration, the state and the calling process say.
+    pub fn from_config(config: &Config, state: &Metadata) -> Self {
+        let caller = sys::effective_uid();
+        let owner = state.owner_uid.unwrap_or(caller);
+        Self {
+            bin_dir: config.slurm.bin_dir.clone(),
+            script_dir: config.script_dir.clone(),
+            config_dir: config.base_dir().map(Path::to_owned),
+            env: std::env::vars_os().collect(),
+            accounting: config.slurm.accounting,
+            owner,
+            caller,
+            project: state.project.clone(),
+            home: Home::of(config, state),
+            separator: parse::separator(&(owner, &config.state_file)),
+            submit_timeout: Self::SUBMIT_TIMEOUT,
+            query_timeout: Self::QUERY_TIMEOUT,
+        }
+    }
 }
 
 /// Runs jobs on Slurm.
@@ -112,22 +132,7 @@ impl SlurmExecutor {
 
     /// Takes what the configuration, the state and the calling process say.
     pub fn from_config(config: &Config, state: &Metadata) -> Self {
-        let caller = sys::effective_uid();
-        let owner = state.owner_uid.unwrap_or(caller);
-        Self::new(SlurmSettings {
-            bin_dir: config.slurm.bin_dir.clone(),
-            script_dir: config.script_dir.clone(),
-            config_dir: config.base_dir().map(Path::to_owned),
-            env: std::env::vars_os().collect(),
-            accounting: config.slurm.accounting,
-            owner,
-            caller,
-            project: state.project.clone(),
-            home: Home::of(config, state),
-            separator: parse::separator(&(owner, &config.state_file)),
-            submit_timeout: SlurmSettings::SUBMIT_TIMEOUT,
-            query_timeout: SlurmSettings::QUERY_TIMEOUT,
-        })
+        Self::new(SlurmSettings::from_config(config, state))
     }
 
     /// Returns an error for the first of Slurm's commands that cannot be found. Starts nothing.

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::file_system::{self, Use};
 use super::site::roots;
 use super::{Findings, Level, Site, clock, trial};
 use crate::decide::safety::space;
@@ -38,28 +37,28 @@ pub fn check(site: &Site, findings: &mut Findings) {
     let state_dir = place::parent(&state_file);
     let log_file_dir = place::parent(&config.log_file);
     let log_dir = config.slurm.log_dir.clone();
-    let mut dirs = vec![("state_file", "state_file", state_dir.clone(), Use::State)];
+    let mut dirs = vec![("state_file", "state_file", state_dir.clone())];
     if log_file_dir != state_dir {
-        dirs.push(("log_file", "log_file", log_file_dir, Use::Log));
+        dirs.push(("log_file", "log_file", log_file_dir));
     }
-    dirs.extend(log_dir.map(|dir| ("log_dir", "slurm_log_dir", dir, Use::Log)));
+    dirs.extend(log_dir.map(|dir| ("log_dir", "slurm_log_dir", dir)));
     let roots = roots(config).map(|(key, root)| (key, place::resolved(root)));
-    for (topic, key, dir, purpose) in &dirs {
+    for (topic, key, dir) in &dirs {
+        let is_state = *topic == "state_file";
         let written = Written {
             topic,
             key,
             dir,
             place: place::look(dir),
             is_writable: place::is_writable(&place::existing(dir)),
-            mode: place::mode(dir).filter(|_| *purpose == Use::State),
+            mode: place::mode(dir).filter(|_| is_state),
             below: root_above(&place::resolved(dir), &roots),
         };
         let before = findings.list.len();
         judge(&written, findings);
         let mut found = findings.list.iter().skip(before);
         let is_usable = found.all(|finding| finding.level != Level::Error);
-        file_system::check(site, topic, *purpose, dir, findings);
-        if *purpose == Use::State && is_usable {
+        if is_state && is_usable {
             try_out(&place::existing(dir), findings);
         }
         if *topic == "log_dir" {

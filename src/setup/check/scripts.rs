@@ -2,7 +2,6 @@
 //! configuration says.
 
 mod header;
-mod imports;
 mod needs;
 
 use std::ffi::OsString;
@@ -25,14 +24,10 @@ pub struct Facts<'a> {
     pub procedure: &'a str,
     /// Where it is, or why it was not found and the way out.
     place: Result<PathBuf, (String, String)>,
-    /// It was found on `PATH` only, in a directory that cron's `PATH` does not have.
-    by_path_only: bool,
     /// What stands in it; an error says why it cannot be read or is no script.
     text: Option<Result<Vec<u8>, ScriptError>>,
     /// Permission bits.
     mode: Option<u32>,
-    /// Python files that it names, and what is in them.
-    helpers: Vec<(PathBuf, Vec<u8>)>,
     /// What it needs and this machine does not have: its interpreter, runtimes of containers, images, licences.
     missing: Vec<String>,
     /// The interpreter is among them.
@@ -51,16 +46,13 @@ pub fn check(site: &Site, findings: &mut Findings) {
 }
 
 fn gather<'a>(site: &Site, procedure: &'a Procedure, path: Option<&OsString>) -> Facts<'a> {
-    let cron = OsString::from(place::CRON_PATH);
     let place = site.find_script(&procedure.script, path);
     let place = place.map_err(|error| (error.to_string(), error.hint().unwrap_or_default()));
     let mut facts = Facts {
         procedure: &procedure.name,
-        by_path_only: place.is_ok() && site.find_script(&procedure.script, Some(&cron)).is_err(),
         mode: place.as_ref().ok().and_then(|file| place::mode(file)),
         place,
         text: None,
-        helpers: Vec::new(),
         missing: Vec::new(),
         has_no_interpreter: false,
         executor: site.config.executor,
@@ -96,7 +88,6 @@ fn gather<'a>(site: &Site, procedure: &'a Procedure, path: Option<&OsString>) ->
             .chain(runtime)
             .chain(files)
             .collect();
-        facts.helpers = imports::helpers(file, &script.text);
     }
     facts.text = Some(read.map(|script| script.text));
     facts
@@ -121,12 +112,6 @@ fn judge(facts: &Facts<'_>, findings: &mut Findings) {
         }
     };
     let shown = path.display();
-    if facts.by_path_only {
-        findings.warning(
-            format!("{shown} is found by PATH only, and cron's PATH is shorter"),
-            "set script_dir to its directory, or give the script's absolute path",
-        );
-    }
     if facts.mode.is_some_and(|mode| mode & 0o002 != 0) {
         findings.warning(
             format!("{shown} can be changed by every user of the machine, and runs as this one"),
@@ -175,10 +160,6 @@ fn content(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Findings)
                 "{otherwise} correct the script, or set its variables in the procedure's `env`"
             ),
         );
-    }
-    let files = facts.helpers.iter().map(|(path, text)| (&**path, &**text));
-    for (path, text) in std::iter::once((path, text)).chain(files) {
-        imports::judge(path, text, findings);
     }
     if !is_slurm {
         return;
@@ -235,10 +216,8 @@ mod tests {
         Facts {
             procedure: "prep",
             place: Ok("/s/prep.sh".into()),
-            by_path_only: false,
             text: Some(text.map(<[u8]>::to_vec)),
             mode: Some(0o644),
-            helpers: Vec::new(),
             missing: Vec::new(),
             has_no_interpreter: false,
             executor: ExecutorKind::Slurm,
@@ -330,11 +309,6 @@ mod tests {
             ..facts(Ok(good))
         };
         one(&needy, Level::Warning, "apptainer (not on PATH)");
-        let by_path = Facts {
-            by_path_only: true,
-            ..facts(Ok(good))
-        };
-        one(&by_path, Level::Warning, "by PATH only");
         let open = Facts {
             mode: Some(0o777),
             ..facts(Ok(good))

@@ -19,8 +19,6 @@ use crate::store::verify;
 pub struct Site {
     pub config: Config,
     pub reader: Reader,
-    /// Instead of `/proc/self/mountinfo`.
-    pub mountinfo: Option<PathBuf>,
     /// What the search for sessions gave. Empty: it did not end in time.
     pub found: OnceLock<Result<Discovery, DiscoverError>>,
     /// Empty: it cannot be read, or not in time.
@@ -38,11 +36,10 @@ pub struct Study {
 }
 
 impl Site {
-    pub fn new(config: Config, mountinfo: Option<PathBuf>) -> Self {
+    pub fn new(config: Config) -> Self {
         Self {
             reader: Reader::default().counting(config.annex),
             config,
-            mountinfo,
             found: OnceLock::new(),
             study: OnceLock::new(),
         }
