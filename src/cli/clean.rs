@@ -133,12 +133,7 @@ fn old_logs(
         return Ok(Vec::new());
     };
     let names = log_names(state, &context.store.read_attempts()?, before);
-    let roots = [
-        ("dicom_root", config.dicom_root.as_path()),
-        ("bids_root", config.bids_root.as_path()),
-        ("derivatives_root", config.derivatives_root.as_path()),
-    ];
-    let mut old = logs::find(log_dir, &names, &roots, before).map_err(unremoved)?;
+    let mut old = logs::find(log_dir, &names, &config.roots(), before).map_err(unremoved)?;
     old.retain(|old| !old.files.is_empty());
     Ok(old)
 }

@@ -53,18 +53,10 @@ pub fn file_of_study(config: &Config, path: &Path) -> Option<(&'static str, Stri
 /// Returns the innermost data root that a path lies below, links followed as far as there is something.
 pub fn root_above<'a>(config: &'a Config, path: &Path) -> Option<(&'static str, &'a Path)> {
     let path = real(&absolute(path));
-    let roots = roots(config).into_iter();
+    let roots = config.roots().into_iter();
     roots
         .filter(|(_, root)| path.starts_with(real(root)))
         .min_by_key(|(_, root)| Reverse(real(root).components().count()))
-}
-
-fn roots(config: &Config) -> [(&'static str, &Path); 3] {
-    [
-        ("dicom_root", &config.dicom_root),
-        ("bids_root", &config.bids_root),
-        ("derivatives_root", &config.derivatives_root),
-    ]
 }
 
 fn absolute(path: &Path) -> PathBuf {
@@ -85,7 +77,7 @@ fn real(path: &Path) -> PathBuf {
 /// mount that hangs must not stop commands that need no data.
 pub(super) fn root_of(config: &Config, file: &Path) -> Option<&'static str> {
     let places = [file.to_owned(), real(file)];
-    let mut roots = roots(config).into_iter();
+    let mut roots = config.roots().into_iter();
     roots
         .find(|(_, root)| places.iter().any(|place| place.starts_with(root)))
         .map(|(key, _)| key)
@@ -95,7 +87,7 @@ pub(super) fn root_of(config: &Config, file: &Path) -> Option<&'static str> {
 /// dataset, the state and the log may lie. Looks no further than [`root_of`].
 fn data_around(config: &Config, file: &Path) -> Option<String> {
     for place in [file.to_owned(), real(file)] {
-        for (key, root) in roots(config) {
+        for (key, root) in config.roots() {
             let below = place.strip_prefix(root).ok();
             let first = below.and_then(|below| below.components().next());
             let name = first.map(|first| first.as_os_str().to_string_lossy());
@@ -175,8 +167,7 @@ fn each(config: &Config, add: &mut dyn FnMut(&'static str, &str, &Path, bool)) {
         add(key, key, file, false);
     }
     for (_, procedure) in config.procedures.iter() {
-        let dirs = [config.script_dir.as_deref(), config.base_dir()];
-        for dir in dirs.into_iter().flatten() {
+        for dir in config.script_dirs() {
             let script = dir.join(&procedure.script);
             if script.metadata().is_ok_and(|metadata| metadata.is_file()) {
                 add(

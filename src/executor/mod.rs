@@ -18,6 +18,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 pub use other::{OtherExecutor, REQUEUE_TIME, may_live_again};
 
+use crate::base::text::maybe;
 use crate::model::job::{ExecutorKind, JobId, JobRef, JobTag};
 use crate::model::procedure::Resources;
 use crate::model::state::{JobFacts, Reason, TaskKey};
@@ -278,6 +279,11 @@ impl Question {
 }
 
 impl ExecutorError {
+    /// Says what is wrong and what to do, in one line.
+    pub fn with_hint(&self) -> String {
+        format!("{self}{}", maybe(" (", self.hint(), ")"))
+    }
+
     /// Returns what a person can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {

@@ -22,24 +22,37 @@ pub struct Purge<'a> {
 }
 
 /// What tells of the subject.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Held {
     pub rows: usize,
     pub attempts: usize,
     /// Lines of the audit log and its archives.
     pub events: usize,
+    logs: Vec<events::Rewritten>,
     /// Texts that name it.
-    pub texts: Vec<PathBuf>,
+    pub texts: Vec<Text>,
     /// Copies that repairs and killed calls have left. They may hold anything, so all of them go.
     pub copies: Vec<PathBuf>,
 }
 
 /// A file, its content, and its content without the subject's label.
-type Text = (PathBuf, Vec<u8>, Vec<u8>);
+pub type Text = (PathBuf, Vec<u8>, Vec<u8>);
 
 impl Held {
+    /// The task list of an array that names the subject while tasks of others wait in it: compute nodes check that it
+    /// is what was submitted.
+    pub fn waiting_array(&self, store: &Store, state: &State) -> Option<&Path> {
+        let in_flight = state.rows().iter().filter(|row| row.is_in_flight());
+        let arrays: Vec<PathBuf> = in_flight
+            .filter_map(|row| row.submission_id.as_deref()?.split('.').next())
+            .map(|id| store.paths.arrays.join(id))
+            .collect();
+        let mut lists = self.texts.iter().filter_map(|(path, ..)| path.parent());
+        lists.find(|list| arrays.iter().any(|array| array == list))
+    }
+
     pub fn is_nothing(&self) -> bool {
-        *self == Self::default()
+        self.rows + self.attempts + self.events + self.texts.len() + self.copies.len() == 0
     }
 }
 
@@ -59,26 +72,29 @@ impl Purge<'_> {
                 .count()
         });
         let rows = state.rows().iter().filter(|row| is_its(&row.key)).count();
-        let rewritten = events::without(self.log, self.subject)?;
-        let texts = self.texts(store)?;
+        let logs = events::without(self.log, self.subject)?;
         Ok(Held {
             rows: rows.max(backup),
             attempts: earlier,
-            events: rewritten.iter().map(|file| file.events).sum(),
-            texts: texts.into_iter().map(|(path, ..)| path).collect(),
+            events: logs.iter().map(|file| file.events).sum(),
+            logs,
+            texts: self.texts(store)?,
             copies: self.copies(store),
         })
     }
 
-    /// Does it.
+    /// Takes out what [`Self::look`] found under the same lock.
     ///
     /// # Errors
     /// A file that cannot be read or replaced; what was done until then stays done.
-    pub fn carry_out(&self, locked: &LockedStore, state: &mut State) -> Result<Held, StateError> {
-        let store = &locked.store;
-        let held = self.look(store, state)?;
+    pub fn carry_out(
+        &self,
+        locked: &LockedStore,
+        state: &mut State,
+        held: &Held,
+    ) -> Result<(), StateError> {
         if held.is_nothing() {
-            return Ok(held);
+            return Ok(());
         }
         let keys: Vec<TaskKey> = state.rows().iter().map(|row| row.key.clone()).collect();
         for key in keys {
@@ -88,14 +104,14 @@ impl Purge<'_> {
         }
         locked.save(state)?;
         locked.forget_earlier(&|row| *row.key.subject == *self.subject.as_str())?;
-        for file in events::without(self.log, self.subject)? {
+        for file in &held.logs {
             locked.check_lock()?;
             file.write()?;
         }
-        for (path, before, after) in self.texts(store)? {
+        for (path, before, after) in &held.texts {
             locked.check_lock()?;
-            durable::replace(&path, &after, Some(&before))
-                .map_err(|error| StateError::from_replacement(&path, error))?;
+            durable::replace(path, after, Some(before))
+                .map_err(|error| StateError::from_replacement(path, error))?;
         }
         for path in &held.copies {
             match std::fs::remove_file(path) {
@@ -105,27 +121,7 @@ impl Purge<'_> {
                 _ => {}
             }
         }
-        Ok(held)
-    }
-
-    /// The task list of an array that names the subject while tasks of others wait in it: compute nodes check that it
-    /// is what was submitted.
-    ///
-    /// # Errors
-    /// A list that cannot be read.
-    pub fn waiting_array(
-        &self,
-        store: &Store,
-        state: &State,
-    ) -> Result<Option<PathBuf>, StateError> {
-        let in_flight = state.rows().iter().filter(|row| row.is_in_flight());
-        let arrays: Vec<PathBuf> = in_flight
-            .filter_map(|row| row.submission_id.as_deref()?.split('.').next())
-            .map(|id| store.paths.arrays.join(id))
-            .collect();
-        let texts = self.texts(store)?.into_iter().map(|(path, ..)| path);
-        let mut lists = texts.filter_map(|path| path.parent().map(Path::to_owned));
-        Ok(lists.find(|list| arrays.contains(list)))
+        Ok(())
     }
 
     /// The texts beside the state that name the subject.

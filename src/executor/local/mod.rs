@@ -90,12 +90,7 @@ impl LocalSettings {
         Self {
             records: records.to_owned(),
             local_jobs: config.local_jobs,
-            script_dirs: config
-                .script_dir
-                .iter()
-                .cloned()
-                .chain(config.base_dir().map(Path::to_owned))
-                .collect(),
+            script_dirs: config.script_dirs(),
             search_path: sys::env("PATH"),
             environment: std::env::vars_os().collect(),
             // Not its path: that may lead to a newer build, or nowhere, by now.

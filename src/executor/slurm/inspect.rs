@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use chrono::{DateTime, Utc};
 
 use super::client::SlurmExecutor;
-use super::command::{End, one_line};
+use super::command::one_line;
 use super::sbatch_answer;
 use super::sbatch_line::Line;
+use crate::base::run::End;
 use crate::base::sys;
 use crate::executor::script::header_of;
 use crate::executor::slurm::client::home::Home;

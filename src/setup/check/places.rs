@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::site::roots;
 use super::{Findings, Level, Site, clock, trial};
 use crate::decide::safety::space;
 use crate::decide::safety::space::Room;
@@ -42,7 +41,9 @@ pub fn check(site: &Site, findings: &mut Findings) {
         dirs.push(("log_file", "log_file", log_file_dir));
     }
     dirs.extend(log_dir.map(|dir| ("log_dir", "slurm_log_dir", dir)));
-    let roots = roots(config).map(|(key, root)| (key, place::resolved(root)));
+    let roots = config
+        .roots()
+        .map(|(key, root)| (key, place::resolved(root)));
     for (topic, key, dir) in &dirs {
         let is_state = *topic == "state_file";
         let written = Written {

@@ -28,7 +28,7 @@ pub struct Facts<'a> {
     text: Option<Result<Vec<u8>, ScriptError>>,
     /// Permission bits.
     mode: Option<u32>,
-    /// What it needs and this machine does not have: its interpreter, runtimes of containers, images, licences.
+    /// What it needs and this machine does not have: its interpreter, images, licences.
     missing: Vec<String>,
     /// The interpreter is among them.
     has_no_interpreter: bool,
@@ -46,7 +46,7 @@ pub fn check(site: &Site, findings: &mut Findings) {
 }
 
 fn gather<'a>(site: &Site, procedure: &'a Procedure, path: Option<&OsString>) -> Facts<'a> {
-    let place = site.find_script(&procedure.script, path);
+    let place = site.find_script(&procedure.script);
     let place = place.map_err(|error| (error.to_string(), error.hint().unwrap_or_default()));
     let mut facts = Facts {
         procedure: &procedure.name,
@@ -75,19 +75,10 @@ fn gather<'a>(site: &Site, procedure: &'a Procedure, path: Option<&OsString>) ->
         let interpreter = program.or_else(|| Some(format!("env {}", started.filter(is_missing)?)));
         facts.has_no_interpreter = interpreter.is_some();
         let interpreter = interpreter.map(|name| format!("interpreter {name}"));
-        let needs = needs::needs(&String::from_utf8_lossy(&script.text), &seen);
-        let runtime = needs.runtime.filter(is_missing);
-        let runtime = runtime.map(|name| format!("{name} (not on PATH)"));
-        let files = needs
-            .files
-            .iter()
-            .filter(|file| !place::is_there(&file.path));
-        let files = files.map(|file| format!("{} ({})", file.path.display(), file.variable));
-        facts.missing = interpreter
-            .into_iter()
-            .chain(runtime)
-            .chain(files)
-            .collect();
+        let files = needs::files(&String::from_utf8_lossy(&script.text), &seen).into_iter();
+        let files = files.filter(|(_, path)| !place::is_there(path));
+        let files = files.map(|(variable, path)| format!("{} ({variable})", path.display()));
+        facts.missing = interpreter.into_iter().chain(files).collect();
     }
     facts.text = Some(read.map(|script| script.text));
     facts
@@ -305,10 +296,10 @@ mod tests {
             one(&zsh, level, "/bin/zsh");
         }
         let needy = Facts {
-            missing: vec!["apptainer (not on PATH)".to_owned()],
+            missing: vec!["/x.sif (IMAGE)".to_owned()],
             ..facts(Ok(good))
         };
-        one(&needy, Level::Warning, "apptainer (not on PATH)");
+        one(&needy, Level::Warning, "/x.sif (IMAGE)");
         let open = Facts {
             mode: Some(0o777),
             ..facts(Ok(good))

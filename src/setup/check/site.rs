@@ -1,9 +1,9 @@
 //! What all topics look at: the configuration, and what is read of the study once.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use crate::base::sys;
 use crate::executor::ExecutorError;
 use crate::executor::script::find_script;
 use crate::gather::disk::reader::Reader;
@@ -65,25 +65,9 @@ impl Site {
         self.study.get().map(|study| &study.state)
     }
 
-    /// Looks for a script as the executor does, with another `PATH`.
-    pub fn find_script(
-        &self,
-        script: &str,
-        path: Option<&OsString>,
-    ) -> Result<PathBuf, ExecutorError> {
-        let dirs = self.config.script_dir.iter().cloned();
-        let dirs: Vec<PathBuf> = dirs
-            .chain(self.config.base_dir().map(Path::to_owned))
-            .collect();
-        find_script(script, &dirs, path.map(OsString::as_os_str))
+    /// Looks for a script as the executor does.
+    pub fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
+        let path = sys::env("PATH");
+        find_script(script, &self.config.script_dirs(), path.as_deref())
     }
-}
-
-/// The three data roots and their keys.
-pub fn roots(config: &Config) -> [(&'static str, &PathBuf); 3] {
-    [
-        ("dicom_root", &config.dicom_root),
-        ("bids_root", &config.bids_root),
-        ("derivatives_root", &config.derivatives_root),
-    ]
 }

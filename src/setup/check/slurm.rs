@@ -156,7 +156,7 @@ fn example(config: &Config, id: ProcedureId, found: Option<&Discovery>) -> Optio
 }
 
 fn wanted(site: &Site, request: &JobRequest) -> Wanted {
-    let path = site.find_script(&request.script, sys::env("PATH").as_ref());
+    let path = site.find_script(&request.script);
     let asked = path
         .map(|path| script::header_of(&path))
         .unwrap_or_default();

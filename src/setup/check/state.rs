@@ -15,7 +15,6 @@ use crate::store::lock::{Lock, LockStanding};
 use crate::store::sources::{Found, Sources};
 use crate::store::state_file::{StateError, Store, check_owner};
 use crate::store::verify;
-use crate::store::verify::Level as Verified;
 
 const TOPIC: &str = "state";
 /// Jobs that ended well without outputs, before anything is said of a procedure.
@@ -116,14 +115,16 @@ fn judge(seen: &Seen<'_>, findings: &mut Findings) {
 /// Reports what `state verify` finds.
 fn verified(seen: &Seen<'_>, findings: &mut Findings) {
     for found in &seen.study.verified {
-        let level = match found.level {
-            Verified::Ok => continue,
-            Verified::Warning => Level::Warning,
-            Verified::Error => Level::Error,
-        };
+        if found.level == Level::Ok {
+            continue;
+        }
         let todo = found.todo.as_deref();
         let advice = todo.unwrap_or("`snbb-scheduler state verify` tells more");
-        findings.add(level, format!("{}: {}", found.part, found.text), advice);
+        findings.add(
+            found.level,
+            format!("{}: {}", found.part, found.text),
+            advice,
+        );
     }
     if findings.list.len() == findings.before {
         let mut parts = seen.study.verified.iter();

@@ -21,7 +21,7 @@ fn study(rows: &[TaskRow]) -> Study {
         store: Store::at(Path::new("/s/state.parquet")).unwrap(),
         attempts: Vec::new(),
         verified: vec![verify::Finding {
-            level: Verified::Ok,
+            level: Level::Ok,
             part: "state file",
             text: "rows: 3".to_owned(),
             todo: None,
@@ -81,12 +81,9 @@ fn a_sound_state_is_one_line() {
 #[test]
 fn each_trouble_is_a_finding() {
     let (config, sound) = (config(), study(&[complete("bids")]));
-    for (verified, level) in [
-        (Verified::Warning, Level::Warning),
-        (Verified::Error, Level::Error),
-    ] {
+    for level in [Level::Warning, Level::Error] {
         let mut study = study(&[complete("bids")]);
-        study.verified[0].level = verified;
+        study.verified[0].level = level;
         one(&seen(&config, &study), level, "state file: rows: 3");
     }
     let other = Some((
