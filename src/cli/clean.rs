@@ -24,7 +24,6 @@ use crate::decide::safety::{Counts, drop, roots};
 use crate::model::state::{State, TaskRow};
 use crate::store::audit_log::archive::{Archived, OldEvents};
 use crate::store::audit_log::{Event, EventKind};
-use crate::store::state_file::StateError;
 
 /// What there is to do.
 struct Found {
@@ -144,15 +143,7 @@ fn unremoved(error: LogsError) -> Failure {
             format!("logs are not cleaned: {error}"),
             "'--rows --events' cleans the rest; remove logs that lie in the data by hand",
         ),
-        LogsError::Io {
-            action,
-            path,
-            source,
-        } => Failure::State(StateError::Io {
-            action,
-            path,
-            source,
-        }),
+        LogsError::Io(error) => Failure::State(error.into()),
     }
 }
 

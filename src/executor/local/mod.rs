@@ -106,11 +106,7 @@ impl LocalExecutor {
         Ok(Self {
             records: Records::at(&settings.records),
             settings,
-            host: Host::current().map_err(|source| ExecutorError::Io {
-                action: "read",
-                path: PathBuf::from("/proc"),
-                source,
-            })?,
+            host: Host::current().map_err(proc_error)?,
             loaded: false,
             children: Vec::new(),
             warnings: Vec::new(),
@@ -360,9 +356,5 @@ fn followers(process: ProcessId) -> Result<Vec<ProcessId>, ExecutorError> {
 }
 
 fn proc_error(source: std::io::Error) -> ExecutorError {
-    ExecutorError::Io {
-        action: "read",
-        path: PathBuf::from("/proc"),
-        source,
-    }
+    files::io_error("read", Path::new("/proc"))(source)
 }

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::base::regular::FileError;
 use crate::base::run::{Ended, run};
 use crate::executor::ExecutorError;
 
@@ -134,11 +135,7 @@ impl Commands {
         let path = self.find(program)?;
         let mut command = self.command(path.as_os_str(), arguments);
         command.envs(QUERY_ENV);
-        run(command, limit, LARGEST_ANSWER).map_err(|source| ExecutorError::Io {
-            action: "start",
-            path,
-            source,
-        })
+        Ok(run(command, limit, LARGEST_ANSWER).map_err(FileError::of("start", &path))?)
     }
 
     fn command(&self, program: &OsStr, arguments: &[impl AsRef<OsStr>]) -> Command {

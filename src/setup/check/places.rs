@@ -1,8 +1,9 @@
 //! Where the program itself and the logs of its jobs are written.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::{Findings, Level, Site, clock, trial};
+use crate::config::root_above;
 use crate::decide::safety::space;
 use crate::decide::safety::space::Room;
 use crate::setup::place::{self, Place};
@@ -41,9 +42,6 @@ pub fn check(site: &Site, findings: &mut Findings) {
         dirs.push(("log_file", "log_file", log_file_dir));
     }
     dirs.extend(log_dir.map(|dir| ("log_dir", "slurm_log_dir", dir)));
-    let roots = config
-        .roots()
-        .map(|(key, root)| (key, place::resolved(root)));
     for (topic, key, dir) in &dirs {
         let is_state = *topic == "state_file";
         let written = Written {
@@ -53,7 +51,7 @@ pub fn check(site: &Site, findings: &mut Findings) {
             place: place::look(dir),
             is_writable: place::is_writable(&place::existing(dir)),
             mode: place::mode(dir).filter(|_| is_state),
-            below: root_above(&place::resolved(dir), &roots),
+            below: root_above(config, dir).map(|(key, _)| key),
         };
         let before = findings.list.len();
         judge(&written, findings);
@@ -161,12 +159,6 @@ fn judge_room(room: Option<Room>, needed: u64, advice: &str, findings: &mut Find
     }
 }
 
-/// Returns the key of the root that a path lies below.
-fn root_above(path: &Path, roots: &[(&'static str, PathBuf)]) -> Option<&'static str> {
-    let (key, _) = roots.iter().find(|(_, root)| path.starts_with(root))?;
-    Some(*key)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::{Finding, Level, testing};
@@ -240,13 +232,5 @@ mod tests {
             };
             assert_eq!(judged(&open).len(), count, "{mode:o}");
         }
-        let roots = [
-            ("bids_root", PathBuf::from("/d/bids")),
-            ("dicom_root", "/d/dicom".into()),
-        ];
-        let above = |path: &str| root_above(Path::new(path), &roots);
-        assert_eq!(above("/d/dicom/x"), Some("dicom_root"));
-        assert_eq!(above("/d/bids"), Some("bids_root"));
-        assert_eq!(above("/d/bids2"), None);
     }
 }

@@ -32,7 +32,6 @@ pub struct Study {
     pub attempts: Vec<TaskRow>,
     /// What `state verify` finds.
     pub verified: Vec<verify::Finding>,
-    pub journal_entries: usize,
 }
 
 impl Site {

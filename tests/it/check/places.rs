@@ -7,7 +7,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
-use std::time::Duration;
 
 use snbb_scheduler::setup::place::{self, Place};
 
@@ -240,44 +239,6 @@ fn what_calls_and_programs_left_behind_is_told() {
         "state",
         "1 row(s) of sessions that are not found: bids sub-02 ses-01",
     );
-}
-
-#[test]
-fn a_call_that_was_killed_has_left_lock_and_journal() {
-    let (mut study, _slurm) = site();
-    study.ok(&["run", "--max-jobs", "1"]);
-    let gate = study.at("gate");
-    study.write("gate", "");
-    study.env.push(("FAKE_WAIT".into(), "sbatch".into()));
-    study
-        .env
-        .push(("FAKE_WAIT_FILE".into(), gate.display().to_string()));
-    let program = study.program();
-    let mut command = Command::new(program.get_program());
-    command.arg("run").env_clear();
-    let envs = program
-        .get_envs()
-        .filter_map(|(name, value)| Some((name, value?)));
-    let mut run = command.envs(envs).spawn().unwrap();
-    let reached = study.at("gate.reached");
-    while !reached.exists() {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    // At work: nothing is wrong.
-    study.env.clear();
-    let found = trouble(&study, &[]);
-    assert_eq!(found.len(), 0, "{found:#?}");
-    run.kill().unwrap();
-    run.wait().unwrap();
-    among(&study, &[], "warning", "lock", "has left its lock: run by");
-    among(
-        &study,
-        &[],
-        "warning",
-        "state",
-        "was broken off in its work and has left",
-    );
-    fs::remove_file(gate).unwrap();
 }
 
 #[test]
