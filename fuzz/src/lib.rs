@@ -9,8 +9,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use snbb_scheduler::base::run::End;
 use snbb_scheduler::config::{Overrides, duration, load};
-use snbb_scheduler::executor::slurm::End;
 use snbb_scheduler::executor::slurm::parse;
 use snbb_scheduler::executor::slurm::parse::{Parsed, SEPARATOR};
 use snbb_scheduler::executor::slurm::sbatch_answer::judge;
@@ -213,19 +213,15 @@ pub fn journal(data: &[u8]) {
     let salvaged = journal::salvage(&file)
         .expect("it can be read")
         .expect("it is there");
-    match journal::read_contents(&file) {
-        Ok(contents) => {
-            assert!(contents.cut <= contents.size);
-            journal::replay(&contents.entries, &mut State::default());
+    match journal::read(&file) {
+        Ok(entries) => {
+            journal::replay(&entries, &mut State::default());
             // Opening cuts off what a crash left, and nothing else.
             let mut open = journal::Journal::open(&file).expect("it can be read");
-            assert_eq!(
-                journal::read(&file).expect("it is mended"),
-                contents.entries
-            );
-            open.append(&contents.entries).expect("there is room");
-            let mut twice = contents.entries.clone();
-            twice.extend(contents.entries);
+            assert_eq!(journal::read(&file).expect("it is mended"), entries);
+            open.append(&entries).expect("there is room");
+            let mut twice = entries.clone();
+            twice.extend(entries);
             assert_eq!(journal::read(&file).expect("it was whole"), twice);
         }
         Err(_) => {

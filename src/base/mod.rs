@@ -7,6 +7,7 @@ pub mod parallel;
 pub mod printable;
 pub mod process;
 pub mod regular;
+pub mod run;
 pub mod shell;
 pub mod sys;
 pub mod text;

@@ -3,9 +3,28 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+
+/// What could not be done with a file, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} {}: {source}", .path.display())]
+pub struct FileError {
+    pub action: &'static str,
+    pub path: PathBuf,
+    pub source: io::Error,
+}
+
+impl FileError {
+    pub fn of(action: &'static str, path: &Path) -> impl Fn(io::Error) -> Self {
+        move |source| Self {
+            action,
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
 
 /// Opens a regular file for reading. A pipe would wait for its other end.
 pub fn open_regular(path: &Path) -> io::Result<File> {
@@ -45,6 +64,16 @@ pub fn require_regular(file: &File) -> io::Result<()> {
     } else {
         Err(io::Error::other("it is not a regular file"))
     }
+}
+
+/// Returns a path with links followed as far as it is there.
+pub fn resolved(path: &Path) -> PathBuf {
+    for above in path.ancestors() {
+        if let (Ok(real), Ok(rest)) = (above.canonicalize(), path.strip_prefix(above)) {
+            return real.join(rest);
+        }
+    }
+    path.to_owned()
 }
 
 /// Puts an error into the system's words: `Permission denied`.

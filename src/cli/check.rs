@@ -8,21 +8,19 @@ use super::error::Failure;
 use super::output::{Format, Printer};
 use crate::base::exit::Exit;
 use crate::base::sys;
-use crate::setup::check::{self, Finding, Findings, Level, Site, UnderCron, checks_frame, config};
+use crate::setup::check::{self, Finding, Findings, Level, Site, checks_frame, config};
 
 pub fn run(global: &Global, args: &CheckArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let mut findings = Findings::default();
     let is_usable = match read_config(global, &sys::env) {
         Ok(loaded) => {
             config::usable(&loaded, config_beside().as_deref(), &mut findings);
-            let cron = args.cron.then(|| {
-                UnderCron::new(&loaded, global.config.is_none(), |env| {
-                    read_config(global, env).map_err(|error| error.to_string())
-                })
-            });
-            let site = Site::new(loaded, args.mountinfo_for_tests.clone());
+            let file = loaded.file.clone();
             let progress = printer.progress(None, "checking");
-            check::run::run(site, cron, &mut findings);
+            check::run::run(Site::new(loaded), &mut findings);
+            if args.cron {
+                check::cron::check(file.as_deref(), global.config.is_none(), &mut findings);
+            }
             progress.finish();
             true
         }

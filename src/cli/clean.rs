@@ -24,7 +24,6 @@ use crate::decide::safety::{Counts, drop, roots};
 use crate::model::state::{State, TaskRow};
 use crate::store::audit_log::archive::{Archived, OldEvents};
 use crate::store::audit_log::{Event, EventKind};
-use crate::store::state_file::StateError;
 
 /// What there is to do.
 struct Found {
@@ -133,12 +132,7 @@ fn old_logs(
         return Ok(Vec::new());
     };
     let names = log_names(state, &context.store.read_attempts()?, before);
-    let roots = [
-        ("dicom_root", config.dicom_root.as_path()),
-        ("bids_root", config.bids_root.as_path()),
-        ("derivatives_root", config.derivatives_root.as_path()),
-    ];
-    let mut old = logs::find(log_dir, &names, &roots, before).map_err(unremoved)?;
+    let mut old = logs::find(log_dir, &names, &config.roots(), before).map_err(unremoved)?;
     old.retain(|old| !old.files.is_empty());
     Ok(old)
 }
@@ -149,15 +143,7 @@ fn unremoved(error: LogsError) -> Failure {
             format!("logs are not cleaned: {error}"),
             "'--rows --events' cleans the rest; remove logs that lie in the data by hand",
         ),
-        LogsError::Io {
-            action,
-            path,
-            source,
-        } => Failure::State(StateError::Io {
-            action,
-            path,
-            source,
-        }),
+        LogsError::Io(error) => Failure::State(error.into()),
     }
 }
 

@@ -13,6 +13,7 @@ use super::error::Failure;
 use super::naming::Named;
 use super::output::Printer;
 use crate::act::pass::{Pass, newest_submission};
+use crate::base::regular::FileError;
 use crate::base::sys;
 use crate::base::text::plural_of;
 use crate::config;
@@ -183,7 +184,7 @@ impl Context {
 
     /// Where this user may not even make a lock, the state often is another user's: that says more.
     fn explain_no_lock(&self, error: LockError, args: &WriteArgs) -> Failure {
-        let is_denied = matches!(&error, LockError::Io { source, .. }
+        let is_denied = matches!(&error, LockError::Io(FileError { source, .. })
             if source.kind() == std::io::ErrorKind::PermissionDenied);
         if is_denied
             && !args.as_owner

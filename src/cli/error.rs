@@ -146,7 +146,7 @@ impl Failure {
                 ExecutorError::ScriptMissing { .. } | ExecutorError::ScriptUnfit { .. } => {
                     Exit::Refused
                 }
-                ExecutorError::Io { .. } => Exit::Error,
+                ExecutorError::Io(_) => Exit::Error,
             },
             Self::Safety { .. } => Exit::Safety,
             Self::QueueUnknown { .. } => Exit::Unreachable,

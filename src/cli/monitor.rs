@@ -15,6 +15,7 @@ use super::watch::repeat;
 use crate::act::pass::Looked;
 use crate::base::exit::Exit;
 use crate::base::sys;
+use crate::base::text::few;
 use crate::executor::accounting_hint;
 use crate::model::job::JobId;
 use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
@@ -168,7 +169,7 @@ pub fn tell(looked: &Looked, printer: &mut Printer) {
         printer.warning(&format!(
             "{} job(s) will not start by themselves, Slurm says {reason}: {}",
             jobs.len(),
-            first(&jobs)
+            few(&jobs, 3)
         ));
     }
     for row in &looked.released {
@@ -226,15 +227,4 @@ fn by_reason(held: &[(TaskKey, JobId, String)]) -> BTreeMap<&str, Vec<String>> {
             .push(format!("{key} (job {id})"));
     }
     groups
-}
-
-/// Names the first few.
-pub fn first(jobs: &[String]) -> String {
-    const SHOWN: usize = 3;
-    let shown: Vec<&str> = jobs.iter().take(SHOWN).map(String::as_str).collect();
-    let mut text = shown.join(", ");
-    if jobs.len() > SHOWN {
-        text.push_str(", ...");
-    }
-    text
 }

@@ -101,10 +101,8 @@ fn tell(context: &Context, call: &Call, printer: &mut Printer) {
     if let Some(path) = &config.heartbeat_file
         && call.command == notify::Command::Run
     {
-        match heartbeat::render(call, &memory, state.as_ref(), &host) {
-            Ok(bytes) => put("heartbeat_file", path, &bytes, heartbeat::MARK, printer),
-            Err(error) => printer.warning(&format!("heartbeat_file: {error}")),
-        }
+        let bytes = heartbeat::render(call, &memory, state.as_ref(), &host);
+        put("heartbeat_file", path, &bytes, heartbeat::MARK, printer);
     }
     if let Some(path) = &config.metrics_file {
         let project = match &state {

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use super::reader::{Context, Fields};
 use super::validate;
-use crate::model::annex;
+use crate::base::regular::resolved;
 use crate::model::bids::SessionSource;
 use crate::model::bids::cohort::ListSource;
 use crate::model::config::Config;
-use crate::store::state_file::{StatePaths, resolve};
+use crate::store::state_file::{StateError, StatePaths, resolve};
 
 const STATE: &str = "state_file";
 const LOG: &str = "log_file";
@@ -52,19 +52,11 @@ pub fn file_of_study(config: &Config, path: &Path) -> Option<(&'static str, Stri
 
 /// Returns the innermost data root that a path lies below, links followed as far as there is something.
 pub fn root_above<'a>(config: &'a Config, path: &Path) -> Option<(&'static str, &'a Path)> {
-    let path = real(&absolute(path));
-    let roots = roots(config).into_iter();
+    let path = resolved(&absolute(path));
+    let roots = config.roots().into_iter();
     roots
-        .filter(|(_, root)| path.starts_with(real(root)))
-        .min_by_key(|(_, root)| Reverse(real(root).components().count()))
-}
-
-fn roots(config: &Config) -> [(&'static str, &Path); 3] {
-    [
-        ("dicom_root", &config.dicom_root),
-        ("bids_root", &config.bids_root),
-        ("derivatives_root", &config.derivatives_root),
-    ]
+        .filter(|(_, root)| path.starts_with(resolved(root)))
+        .min_by_key(|(_, root)| Reverse(resolved(root).components().count()))
 }
 
 fn absolute(path: &Path) -> PathBuf {
@@ -72,20 +64,11 @@ fn absolute(path: &Path) -> PathBuf {
     working_dir.join(path)
 }
 
-fn real(path: &Path) -> PathBuf {
-    for above in path.ancestors() {
-        if let (Ok(real), Ok(rest)) = (std::fs::canonicalize(above), path.strip_prefix(above)) {
-            return real.join(rest);
-        }
-    }
-    path.to_owned()
-}
-
 /// Returns the key of the root that a file lies below. Looks at the file's own directories only, not at the roots: a
 /// mount that hangs must not stop commands that need no data.
 pub(super) fn root_of(config: &Config, file: &Path) -> Option<&'static str> {
-    let places = [file.to_owned(), real(file)];
-    let mut roots = roots(config).into_iter();
+    let places = [file.to_owned(), resolved(file)];
+    let mut roots = config.roots().into_iter();
     roots
         .find(|(_, root)| places.iter().any(|place| place.starts_with(root)))
         .map(|(key, _)| key)
@@ -94,8 +77,8 @@ pub(super) fn root_of(config: &Config, file: &Path) -> Option<&'static str> {
 /// Says in whose data a file would lie: a subject's, or a procedure's outputs. Beside them, as in `code/` of a BIDS
 /// dataset, the state and the log may lie. Looks no further than [`root_of`].
 fn data_around(config: &Config, file: &Path) -> Option<String> {
-    for place in [file.to_owned(), real(file)] {
-        for (key, root) in roots(config) {
+    for place in [file.to_owned(), resolved(file)] {
+        for (key, root) in config.roots() {
             let below = place.strip_prefix(root).ok();
             let first = below.and_then(|below| below.components().next());
             let name = first.map(|first| first.as_os_str().to_string_lossy());
@@ -131,7 +114,7 @@ pub(super) fn check(config: &Config, fields: &Fields<'_>, context: &Context<'_>)
             let message = format!("{} is {problem}, not a regular file", path.display());
             return validate::problem(fields, context, key, &message);
         }
-        if is_written && is_annexed(path) {
+        if is_written && matches!(resolve(path), Err(StateError::Annexed { .. })) {
             let message = format!(
                 "{} is a file of git-annex, which must not be changed: `git annex unlock` it, and keep it out of the \
                  dataset by .gitignore",
@@ -175,8 +158,7 @@ fn each(config: &Config, add: &mut dyn FnMut(&'static str, &str, &Path, bool)) {
         add(key, key, file, false);
     }
     for (_, procedure) in config.procedures.iter() {
-        let dirs = [config.script_dir.as_deref(), config.base_dir()];
-        for dir in dirs.into_iter().flatten() {
+        for dir in config.script_dirs() {
             let script = dir.join(&procedure.script);
             if script.metadata().is_ok_and(|metadata| metadata.is_file()) {
                 add(
@@ -260,20 +242,4 @@ fn unfit(metadata: &Metadata) -> Option<&'static str> {
     } else {
         Some("a device")
     }
-}
-
-/// True if the path, or a link that it leads over, is a link into git-annex's store.
-fn is_annexed(path: &Path) -> bool {
-    let mut path = path.to_owned();
-    // The kernel's own limit on links.
-    for _ in 0..40 {
-        let Ok(target) = path.read_link() else {
-            return false;
-        };
-        if annex::elsewhere(target.as_os_str().as_encoded_bytes()).is_some() {
-            return true;
-        }
-        path = path.parent().unwrap_or(Path::new("/")).join(target);
-    }
-    false
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::problem::{ConfigError, Position, Problem};
 use super::reader::{Context, Fields, settings};
 use super::settings::{Setting, complete};
-use super::tree::{Node, NodeValue, Remark, Tree};
+use super::tree::{Node, NodeValue, Tree};
 use super::{Overrides, paths, site};
 use crate::base::regular::open_regular;
 use crate::model::config::Config;
@@ -136,10 +136,10 @@ fn interpret_with(
         Ok(tree) => {
             tree.problems
                 .into_iter()
-                .for_each(|remark| context.problem(remark));
+                .for_each(|problem| context.problem(problem));
             tree.warnings
                 .into_iter()
-                .for_each(|remark| context.warning(remark));
+                .for_each(|warning| context.warning(warning));
             if file.is_some() {
                 says_something(root.as_deref(), &context);
             }
@@ -149,8 +149,8 @@ fn interpret_with(
             }
             config
         }
-        Err(remark) => {
-            context.problem(remark);
+        Err(problem) => {
+            context.problem(problem);
             None
         }
     };
@@ -169,22 +169,17 @@ fn interpret_with(
 /// A file that says nothing is one that was cut, or not saved yet: nobody means all of the defaults by it. Whoever
 /// does, writes `{}`.
 fn says_something(root: Option<&Node>, context: &Context<'_>) {
-    let remark = |message: &str, hint: Option<&str>| Remark {
-        at: Position { line: 1, column: 1 },
-        key: String::new(),
-        message: message.to_owned(),
-        hint: hint.map(str::to_owned),
-    };
+    let at = Position { line: 1, column: 1 };
     match root {
         Some(node) if !node.is_null() => {
             if matches!(&node.value, NodeValue::Mapping(entries) if entries.is_empty()) {
-                context.warning(remark("the built-in defaults apply to all keys", None));
+                context.warning(Problem::at(at, "the built-in defaults apply to all keys"));
             }
         }
-        _ => context.problem(remark(
-            "the configuration is empty",
-            Some("was it cut off, or is all of it commented out? `snbb-scheduler init` makes one; `{}` alone stands for the built-in defaults"),
-        )),
+        _ => context.problem(Problem {
+            hint: Some("was it cut off, or is all of it commented out? `snbb-scheduler init` makes one; `{}` alone stands for the built-in defaults".to_owned()),
+            ..Problem::at(at, "the configuration is empty")
+        }),
     }
 }
 
@@ -228,11 +223,10 @@ fn unreadable(file: &Path, error: &io::Error) -> ConfigError {
     };
     let problem = Problem {
         file: Some(Arc::from(file)),
-        line: 0,
-        column: 0,
-        key: String::new(),
-        message: format!("cannot read the configuration: {words}"),
-        hint: None,
+        ..Problem::at(
+            Position::default(),
+            format!("cannot read the configuration: {words}"),
+        )
     };
     ConfigError {
         file: Some(file.to_path_buf()),

@@ -44,6 +44,20 @@ pub struct Position {
 /// A file with more problems than this is the wrong file.
 const LONGEST_LIST: usize = 100;
 
+impl Problem {
+    /// A message about a place. No file, no key.
+    pub(super) fn at(at: Position, message: impl Into<String>) -> Self {
+        Self {
+            file: None,
+            line: at.line,
+            column: at.column,
+            key: String::new(),
+            message: message.into(),
+            hint: None,
+        }
+    }
+}
+
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.problems.as_slice() {

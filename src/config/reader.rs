@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::keys::{Fallback, KEYS, Key, Kind, Section};
 use super::problem::{Position, Problem};
-use super::tree::{Entry, Node, NodeValue, Remark, Tree};
+use super::tree::{Entry, Node, NodeValue, Tree};
 
 pub(super) use fields::Fields;
 pub(super) use walk::settings;
@@ -78,14 +78,12 @@ impl<'a> Context<'a> {
         self.problems.borrow().is_empty()
     }
 
-    pub(super) fn problem(&self, remark: Remark) {
-        let problem = self.located(remark);
-        self.problems.borrow_mut().push(problem);
+    pub(super) fn problem(&self, problem: Problem) {
+        self.problems.borrow_mut().push(self.located(problem));
     }
 
-    pub(super) fn warning(&self, remark: Remark) {
-        let warning = self.located(remark);
-        self.warnings.borrow_mut().push(warning);
+    pub(super) fn warning(&self, warning: Problem) {
+        self.warnings.borrow_mut().push(self.located(warning));
     }
 
     /// Returns problems and warnings in the order of the file.
@@ -103,14 +101,10 @@ impl<'a> Context<'a> {
         (sorted(self.problems), warnings)
     }
 
-    fn located(&self, remark: Remark) -> Problem {
+    fn located(&self, problem: Problem) -> Problem {
         Problem {
             file: self.file.clone(),
-            line: remark.at.line,
-            column: remark.at.column,
-            key: remark.key,
-            message: remark.message,
-            hint: remark.hint,
+            ..problem
         }
     }
 }
@@ -164,7 +158,7 @@ impl<'a> Value<'a> {
         self.report(self.remark(message, Some(hint.into())));
     }
 
-    fn report(&self, remark: Remark) {
+    fn report(&self, remark: Problem) {
         match self.is_lenient {
             true => self.context.warning(remark),
             false => self.context.problem(remark),
@@ -175,12 +169,11 @@ impl<'a> Value<'a> {
         self.context.warning(self.remark(message, None));
     }
 
-    fn remark(&self, message: impl Into<String>, hint: Option<String>) -> Remark {
-        Remark {
-            at: self.at,
+    fn remark(&self, message: impl Into<String>, hint: Option<String>) -> Problem {
+        Problem {
             key: self.key.clone(),
-            message: message.into(),
             hint,
+            ..Problem::at(self.at, message)
         }
     }
 
@@ -195,11 +188,10 @@ impl<'a> Value<'a> {
                 } else {
                     &entry.key
                 };
-                self.context.problem(Remark {
-                    at: entry.at,
+                self.context.problem(Problem {
                     key: format!("{}{prefix}{name}", self.key),
-                    message: "unknown key".to_owned(),
                     hint: section.suggest(&entry.key),
+                    ..Problem::at(entry.at, "unknown key")
                 });
             }
         }

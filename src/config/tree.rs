@@ -8,7 +8,7 @@ mod build;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::problem::{Position, quote};
+use super::problem::{Position, Problem, quote};
 
 /// Holds one value of the file.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,20 +47,11 @@ pub struct Tree {
     /// None: the file has no content.
     pub root: Option<Rc<Node>>,
     /// What is wrong but did not keep the tree from being built.
-    pub problems: Vec<Remark>,
+    pub problems: Vec<Problem>,
     /// What is taken as PyYAML took it, and deserves a word.
-    pub warnings: Vec<Remark>,
+    pub warnings: Vec<Problem>,
     /// How many entries merge keys have brought in so far.
     merged: usize,
-}
-
-/// Is a message with its place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Remark {
-    pub at: Position,
-    pub key: String,
-    pub message: String,
-    pub hint: Option<String>,
 }
 
 /// Is a key and a value as they come, before doubled and merged keys are settled.
@@ -79,7 +70,7 @@ const HEAVIEST: usize = 100_000;
 
 impl Tree {
     /// Reads a file's bytes. The error is the first thing that is no YAML.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Remark> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, Problem> {
         let text = decode(bytes)?;
         build::build(text)
     }
@@ -134,29 +125,20 @@ fn sum(weights: impl Iterator<Item = usize>) -> usize {
     weights.fold(1, usize::saturating_add)
 }
 
-fn remark(at: Position, message: impl Into<String>) -> Remark {
-    Remark {
-        at,
-        key: String::new(),
-        message: message.into(),
-        hint: None,
-    }
-}
-
 /// Accepts UTF-8 without control characters. The parser takes a NUL for the end of the file, so
 /// that what follows it would be lost without a word.
-fn decode(bytes: &[u8]) -> Result<&str, Remark> {
+fn decode(bytes: &[u8]) -> Result<&str, Problem> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        return Err(Remark {
+        return Err(Problem {
             hint: Some("save it as UTF-8".to_owned()),
-            ..remark(Position { line: 1, column: 1 }, "the file is UTF-16")
+            ..Problem::at(Position { line: 1, column: 1 }, "the file is UTF-16")
         });
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let good = bytes.get(..error.valid_up_to()).unwrap_or_default();
-        Remark {
+        Problem {
             hint: Some("is this the configuration file? If so, save it as UTF-8".to_owned()),
-            ..remark(end_of(good), "the file is not UTF-8 text")
+            ..Problem::at(end_of(good), "the file is not UTF-8 text")
         }
     })?;
     let control = |c: char| c.is_ascii_control() && !matches!(c, '\t' | '\n' | '\r');
@@ -165,7 +147,7 @@ fn decode(bytes: &[u8]) -> Result<&str, Remark> {
             let before = bytes.get(..index).unwrap_or_default();
             let found = text.get(index..).and_then(|rest| rest.chars().next());
             let code = found.map_or(0, u32::from);
-            Err(remark(
+            Err(Problem::at(
                 end_of(before),
                 format!("the control character U+{code:04X} cannot stand in YAML"),
             ))
@@ -221,12 +203,12 @@ fn settle(pairs: Vec<Pair>, tree: &mut Tree) -> Vec<Entry> {
         let Pair { at, node, .. } = pair;
         let NodeValue::Scalar { text: key, plain } = &pair.key.value else {
             let message = format!("{} cannot be a key", pair.key.kind());
-            tree.problems.push(remark(at, message));
+            tree.problems.push(Problem::at(at, message));
             continue;
         };
         if key.len() > LONGEST_KEY {
             let message = format!("the key {} is longer than {LONGEST_KEY} bytes", quote(key));
-            tree.problems.push(remark(at, message));
+            tree.problems.push(Problem::at(at, message));
             continue;
         }
         if *plain && key == "<<" {
@@ -237,9 +219,9 @@ fn settle(pairs: Vec<Pair>, tree: &mut Tree) -> Vec<Entry> {
         if let Some(earlier) = own.put(Entry { key, at, node }) {
             let line = earlier.at.line;
             let message = format!("this key stands twice, the one of line {line} is not used");
-            tree.warnings.push(Remark {
+            tree.warnings.push(Problem {
                 key: earlier.key,
-                ..remark(at, message)
+                ..Problem::at(at, message)
             });
         }
     }
@@ -266,7 +248,7 @@ fn merge(node: &Node, at: Position, merged: &mut Vec<Entry>, tree: &mut Tree) {
                 if sum > HEAVIEST {
                     if tree.merged <= HEAVIEST {
                         let message = format!("'<<' brings in more than {HEAVIEST} values");
-                        tree.problems.push(remark(at, message));
+                        tree.problems.push(Problem::at(at, message));
                     }
                     tree.merged = usize::MAX;
                     return;
@@ -277,7 +259,7 @@ fn merge(node: &Node, at: Position, merged: &mut Vec<Entry>, tree: &mut Tree) {
             _ => {
                 let found = source.kind();
                 let message = format!("'<<' takes a mapping or a list of mappings, not {found}");
-                tree.problems.push(remark(at, message));
+                tree.problems.push(Problem::at(at, message));
             }
         }
     }

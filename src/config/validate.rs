@@ -2,9 +2,7 @@
 //!
 //! Pure: looks at what was read, reports problems and warnings, reads nothing itself.
 
-use std::path::Path;
-
-use super::problem::quote;
+use super::problem::{Position, Problem, quote};
 use super::reader::{Context, Fields};
 use super::steps::Step;
 use crate::model::bids::near;
@@ -183,11 +181,7 @@ fn waits_for(steps: &[Step<'_>], procedure: &Procedure, other: &str) -> bool {
 
 /// Looks at paths that get into each other's way.
 pub(super) fn paths(config: &Config, fields: &Fields<'_>, context: &Context<'_>) {
-    let roots: [(&str, &Path); 3] = [
-        ("dicom_root", &config.dicom_root),
-        ("bids_root", &config.bids_root),
-        ("derivatives_root", &config.derivatives_root),
-    ];
+    let roots = config.roots();
     for (name, root) in roots {
         if root.to_str().is_none() {
             // It would reach jobs as another path, in an argument or a variable.
@@ -229,11 +223,9 @@ fn warn(fields: &Fields<'_>, context: &Context<'_>, name: &str, message: &str) {
 }
 
 /// About a value that is a default and so stands nowhere.
-fn whole_file(name: &str, message: &str) -> super::tree::Remark {
-    super::tree::Remark {
-        at: super::problem::Position::default(),
+fn whole_file(name: &str, message: &str) -> Problem {
+    Problem {
         key: name.to_owned(),
-        message: message.to_owned(),
-        hint: None,
+        ..Problem::at(Position::default(), message)
     }
 }

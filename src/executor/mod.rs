@@ -18,6 +18,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 pub use other::{OtherExecutor, REQUEUE_TIME, may_live_again};
 
+use crate::base::regular::FileError;
+use crate::base::text::maybe;
 use crate::model::job::{ExecutorKind, JobId, JobRef, JobTag};
 use crate::model::procedure::Resources;
 use crate::model::state::{JobFacts, Reason, TaskKey};
@@ -261,12 +263,8 @@ pub enum ExecutorError {
     ProgramMissing { program: String, searched: String },
     #[error("{command} failed: {message}")]
     Failed { command: String, message: String },
-    #[error("cannot {action} {}: {source}", .path.display())]
-    Io {
-        action: &'static str,
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] FileError),
 }
 
 impl Question {
@@ -278,6 +276,11 @@ impl Question {
 }
 
 impl ExecutorError {
+    /// Says what is wrong and what to do, in one line.
+    pub fn with_hint(&self) -> String {
+        format!("{self}{}", maybe(" (", self.hint(), ")"))
+    }
+
     /// Returns what a person can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -295,7 +298,7 @@ impl ExecutorError {
             Self::ProgramMissing { program, .. } => Some(format!(
                 "set slurm_bin_dir to the directory of {program}; cron's PATH is shorter than a login shell's"
             )),
-            Self::Failed { .. } | Self::Io { .. } => None,
+            Self::Failed { .. } | Self::Io(_) => None,
         }
     }
 }

@@ -196,6 +196,21 @@ impl Config {
         }
     }
 
+    /// The directories in which scripts are looked for before `PATH`.
+    pub fn script_dirs(&self) -> Vec<PathBuf> {
+        let dirs = [self.script_dir.as_deref(), self.base_dir()];
+        dirs.into_iter().flatten().map(Path::to_owned).collect()
+    }
+
+    /// The three data roots and their keys.
+    pub fn roots(&self) -> [(&'static str, &Path); 3] {
+        [
+            ("dicom_root", &self.dicom_root),
+            ("bids_root", &self.bids_root),
+            ("derivatives_root", &self.derivatives_root),
+        ]
+    }
+
     /// Returns the directory that relative paths and scripts of the configuration refer to.
     pub fn base_dir(&self) -> Option<&Path> {
         self.file.as_deref().and_then(Path::parent)

@@ -7,6 +7,7 @@
 mod fit;
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 /// Describes one app of the catalogue.
 #[derive(Debug, Clone)]
@@ -28,15 +29,15 @@ pub struct App {
     pub script: &'static str,
 }
 
-/// Needs a BIDS dataset. A site with `discover: bids` has it already, and none of these.
-const BIDS: &[&[&str]] = &[&["heudiconv", "dcm2bids"]];
+/// The converters that make a BIDS dataset. A site with `discover: bids` has it already, and none of these.
+const CONVERTERS: &[&str] = &["heudiconv", "dcm2bids"];
 
 /// What every BIDS dataset must have at its top.
 pub const DESCRIPTION: &str = "dataset_description.json";
 
 /// Returns all apps: converters first, then in the order of their names.
 pub fn apps() -> &'static [App] {
-    APPS
+    &*APPS
 }
 
 /// Returns the app of a name.
@@ -51,6 +52,36 @@ pub fn description(name: &str) -> String {
 }
 
 impl App {
+    /// Takes what the entry says: `# <about>. <docs>` at its top, `# Reads anat, func or dwi.`, `depends_on`.
+    fn new(name: &'static str, entry: &'static str, script: &'static str) -> Self {
+        let mut comments = entry.lines().filter_map(|line| line.strip_prefix("  # "));
+        let about = comments.next().unwrap_or_default();
+        let about = about.split(". http").next().unwrap_or_default();
+        let mut words = entry.split_whitespace();
+        let docs = words.find(|word| word.starts_with("https://"));
+        let reads = comments.find_map(|line| line.strip_prefix("Reads ")?.strip_suffix('.'));
+        let groups = reads.into_iter().flat_map(|reads| reads.split(", "));
+        let groups = groups.map(|group| &*group.split(" or ").collect::<Vec<_>>().leak());
+        let depends_on = entry
+            .lines()
+            .find_map(|line| line.strip_prefix("    depends_on: [")?.strip_suffix(']'));
+        let needs = depends_on.into_iter().flat_map(|list| list.split(", "));
+        let needs = needs.filter(|name| !name.is_empty());
+        let needs = needs.map(|name| match CONVERTERS.contains(&name) {
+            true => CONVERTERS,
+            false => &*vec![name].leak(),
+        });
+        Self {
+            name,
+            about: about.trim_end_matches('.'),
+            docs: docs.unwrap_or_default(),
+            needs: needs.collect::<Vec<_>>().leak(),
+            reads: groups.collect::<Vec<_>>().leak(),
+            entry: Cow::Borrowed(entry),
+            script,
+        }
+    }
+
     /// The name of its script.
     pub fn script_name(&self) -> String {
         format!("{}.sh", self.name)
@@ -134,143 +165,36 @@ pub const EXAMPLE: App = App {
     script: include_str!("init/example.sh"),
 };
 
-const APPS: &[App] = &[
-    App {
-        name: "dcm2bids",
-        about: "DICOM to BIDS by a JSON file (Dcm2Bids)",
-        docs: "https://unfmontreal.github.io/Dcm2Bids/",
-        needs: &[],
-        reads: &[],
-        entry: Cow::Borrowed(include_str!("../../slurm_templates/dcm2bids.yaml")),
-        script: include_str!("../../slurm_templates/dcm2bids.sh"),
-    },
-    App {
-        name: "dcm2niix",
-        about: "DICOM to NIfTI, names by series (dcm2niix)",
-        docs: "https://github.com/rordenlab/dcm2niix",
-        needs: &[],
-        reads: &[],
-        entry: Cow::Borrowed(include_str!("../../slurm_templates/dcm2niix.yaml")),
-        script: include_str!("../../slurm_templates/dcm2niix.sh"),
-    },
-    App {
-        name: "heudiconv",
-        about: "DICOM to BIDS by a heuristic in Python (HeuDiConv)",
-        docs: "https://heudiconv.readthedocs.io/",
-        needs: &[],
-        reads: &[],
-        entry: Cow::Borrowed(include_str!("../../slurm_templates/heudiconv.yaml")),
-        script: include_str!("../../slurm_templates/heudiconv.sh"),
-    },
-    App {
-        name: "aslprep",
-        about: "perfusion images: preprocessing, cerebral blood flow (ASLPrep)",
-        docs: "https://aslprep.readthedocs.io/",
-        needs: BIDS,
-        reads: &[&["anat"], &["perf"]],
-        entry: Cow::Borrowed(include_str!("../../slurm_templates/aslprep.yaml")),
-        script: include_str!("../../slurm_templates/aslprep.sh"),
-    },
-    App {
-        name: "cat12",
-        about: "voxel- and surface-based morphometry (CAT12)",
-        docs: "https://neuro-jena.github.io/cat/",
-        needs: BIDS,
-        reads: &[&["anat"]],
-        entry: Cow::Borrowed(include_str!("../../slurm_templates/cat12.yaml")),
-        script: include_str!("../../slurm_templates/cat12.sh"),
-    },
-    App {
-        name: "fastsurfer",
-        about: "segmentation and surfaces by neural networks (FastSurfer)",
-        docs: "https://deep-mi.org/FastSurfer/",
-        needs: BIDS,
-        reads: &[&["anat"]],
-        entry: Cow::Borrowed(include_str!("../../slurm_templates/fastsurfer.yaml")),
-        script: include_str!("../../slurm_templates/fastsurfer.sh"),
-    },
-    App {
-        name: "fmriprep",
-        about: "functional images: preprocessing (fMRIPrep)",
-        docs: "https://fmriprep.org/",
-        needs: BIDS,
-        reads: &[&["anat"], &["func"]],
-        entry: Cow::Borrowed(include_str!("../../slurm_templates/fmriprep.yaml")),
-        script: include_str!("../../slurm_templates/fmriprep.sh"),
-    },
-    App {
-        name: "freesurfer",
-        about: "segmentation and surfaces of each session (recon-all)",
-        docs: "https://surfer.nmr.mgh.harvard.edu/fswiki/recon-all",
-        needs: BIDS,
-        reads: &[&["anat"]],
-        entry: Cow::Borrowed(include_str!("../../slurm_templates/freesurfer.yaml")),
-        script: include_str!("../../slurm_templates/freesurfer.sh"),
-    },
-    App {
-        name: "freesurfer_long",
-        about: "FreeSurfer's longitudinal stream of all sessions of a subject",
-        docs: "https://surfer.nmr.mgh.harvard.edu/fswiki/LongitudinalProcessing",
-        needs: &[&["freesurfer"]],
-        reads: &[&["anat"]],
-        entry: Cow::Borrowed(include_str!("../../slurm_templates/freesurfer_long.yaml")),
-        script: include_str!("../../slurm_templates/freesurfer_long.sh"),
-    },
-    App {
-        name: "mriqc",
-        about: "image quality metrics and reports (MRIQC)",
-        docs: "https://mriqc.readthedocs.io/",
-        needs: BIDS,
-        reads: &[&["anat", "func", "dwi"]],
-        entry: Cow::Borrowed(include_str!("../../slurm_templates/mriqc.yaml")),
-        script: include_str!("../../slurm_templates/mriqc.sh"),
-    },
-    App {
-        name: "qsiprep",
-        about: "diffusion images: preprocessing (QSIPrep)",
-        docs: "https://qsiprep.readthedocs.io/",
-        needs: BIDS,
-        reads: &[&["dwi"]],
-        entry: Cow::Borrowed(include_str!("../../slurm_templates/qsiprep.yaml")),
-        script: include_str!("../../slurm_templates/qsiprep.sh"),
-    },
-    App {
-        name: "qsirecon",
-        about: "diffusion images: models and tractography of QSIPrep's results (QSIRecon)",
-        docs: "https://qsirecon.readthedocs.io/",
-        needs: &[&["qsiprep"]],
-        reads: &[&["dwi"]],
-        entry: Cow::Borrowed(include_str!("../../slurm_templates/qsirecon.yaml")),
-        script: include_str!("../../slurm_templates/qsirecon.sh"),
-    },
-    App {
-        name: "smriprep",
-        about: "anatomical images: preprocessing (sMRIPrep)",
-        docs: "https://www.nipreps.org/smriprep/",
-        needs: BIDS,
-        reads: &[&["anat"]],
-        entry: Cow::Borrowed(include_str!("../../slurm_templates/smriprep.yaml")),
-        script: include_str!("../../slurm_templates/smriprep.sh"),
-    },
-    App {
-        name: "tractoflow",
-        about: "diffusion images: from raw data to tractograms (TractoFlow, Nextflow)",
-        docs: "https://tractoflow-documentation.readthedocs.io/",
-        needs: BIDS,
-        reads: &[&["anat"], &["dwi"]],
-        entry: Cow::Borrowed(include_str!("../../slurm_templates/tractoflow.yaml")),
-        script: include_str!("../../slurm_templates/tractoflow.sh"),
-    },
-    App {
-        name: "xcp_d",
-        about: "denoising and connectivity of fMRIPrep's results (XCP-D)",
-        docs: "https://xcp-d.readthedocs.io/",
-        needs: &[&["fmriprep"]],
-        reads: &[&["anat"], &["func"]],
-        entry: Cow::Borrowed(include_str!("../../slurm_templates/xcp_d.yaml")),
-        script: include_str!("../../slurm_templates/xcp_d.sh"),
-    },
-];
+/// Pairs the files of each app, converters first, then in the order of their names.
+macro_rules! apps {
+    ($($name:literal),*) => {
+        [$(App::new(
+            $name,
+            include_str!(concat!("../../slurm_templates/", $name, ".yaml")),
+            include_str!(concat!("../../slurm_templates/", $name, ".sh")),
+        )),*]
+    };
+}
+
+static APPS: LazyLock<[App; 15]> = LazyLock::new(|| {
+    apps![
+        "dcm2bids",
+        "dcm2niix",
+        "heudiconv",
+        "aslprep",
+        "cat12",
+        "fastsurfer",
+        "fmriprep",
+        "freesurfer",
+        "freesurfer_long",
+        "mriqc",
+        "qsiprep",
+        "qsirecon",
+        "smriprep",
+        "tractoflow",
+        "xcp_d"
+    ]
+});
 
 #[cfg(test)]
 mod tests {

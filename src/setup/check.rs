@@ -5,10 +5,8 @@
 
 mod clock;
 pub mod config;
-mod cron;
+pub mod cron;
 mod environment;
-mod file_system;
-mod markers;
 mod notify;
 mod places;
 mod roots;
@@ -25,10 +23,11 @@ mod trial;
 
 use polars::prelude::DataFrame;
 
-use crate::base::words::words;
+use crate::base::text;
+use crate::base::text::plural;
 use crate::show::tables::{TableError, texts};
 
-pub use cron::UnderCron;
+pub use crate::store::verify::Level;
 pub use site::Site;
 
 /// Holds what one look found.
@@ -43,17 +42,6 @@ pub struct Finding {
     pub text: String,
     /// What to do; none for what is in order.
     pub advice: Option<String>,
-}
-
-words! {
-    /// How much a finding matters.
-    pub enum Level {
-        Ok = "ok",
-        /// Works, and will surprise somebody.
-        Warning = "warning",
-        /// `run` would do nothing, or the wrong thing.
-        Error = "error",
-    }
 }
 
 /// All topics, in the order in which findings are shown. Scripts rely on the words.
@@ -193,31 +181,21 @@ pub fn combined(findings: Vec<Finding>) -> Vec<Finding> {
 pub fn verdict(findings: &[Finding]) -> String {
     let count = |level| findings.iter().filter(|f| f.level == level).count();
     let (errors, warnings) = (count(Level::Error), count(Level::Warning));
-    let named = |count: usize, word: &str| match count {
-        1 => format!("1 {word}"),
-        _ => format!("{count} {word}s"),
-    };
     match (errors, warnings) {
-        (0, 0) => format!("sound: {} in order", named(findings.len(), "thing")),
-        (0, _) => format!("usable, with {}", named(warnings, "warning")),
-        (_, 0) => format!("not sound: {}", named(errors, "error")),
+        (0, 0) => format!("sound: {} in order", plural(findings.len(), "thing")),
+        (0, _) => format!("usable, with {}", plural(warnings, "warning")),
+        (_, 0) => format!("not sound: {}", plural(errors, "error")),
         _ => format!(
             "not sound: {}, {}",
-            named(errors, "error"),
-            named(warnings, "warning")
+            plural(errors, "error"),
+            plural(warnings, "warning")
         ),
     }
 }
 
-/// Names the first few of a list: `a, b, c and 4 more`.
-pub(crate) fn few<S: AsRef<str>>(names: &[S]) -> String {
-    const SHOWN: usize = 3;
-    let shown: Vec<&str> = names.iter().take(SHOWN).map(AsRef::as_ref).collect();
-    let text = shown.join(", ");
-    match names.len().saturating_sub(SHOWN) {
-        0 => text,
-        more => format!("{text} and {more} more"),
-    }
+/// Names the first three of a list.
+fn few<S: AsRef<str>>(names: &[S]) -> String {
+    text::few(names, 3)
 }
 
 #[cfg(test)]

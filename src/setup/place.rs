@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
+pub use crate::base::regular::resolved;
 use crate::base::regular::words;
 
 /// What stands at a path.
@@ -58,16 +59,6 @@ pub fn is_program(path: &Path) -> Result<bool, String> {
 pub fn existing(path: &Path) -> PathBuf {
     let found = path.ancestors().find_map(|dir| dir.canonicalize().ok());
     found.unwrap_or_else(|| PathBuf::from("/"))
-}
-
-/// Returns a path with links followed as far as it is there.
-pub fn resolved(path: &Path) -> PathBuf {
-    for above in path.ancestors() {
-        if let (Ok(real), Ok(rest)) = (above.canonicalize(), path.strip_prefix(above)) {
-            return real.join(rest);
-        }
-    }
-    path.to_owned()
 }
 
 /// Returns the permission bits of a file or directory.

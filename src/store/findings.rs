@@ -3,6 +3,7 @@
 pub(super) mod files;
 
 use super::sources::{Found, Sources};
+use crate::base::text::and_more;
 use crate::base::words::words;
 use crate::store::state_file::StateError;
 
@@ -21,8 +22,9 @@ words! {
     /// How bad a finding is.
     pub enum Level {
         Ok = "ok",
+        /// Works, and will surprise somebody.
         Warning = "warning",
-        /// A job may be lost or doubled, or a file cannot be used.
+        /// A job may be lost or doubled, a file cannot be used, or `run` would do nothing, or the wrong thing.
         Error = "error",
     }
 }
@@ -88,12 +90,9 @@ impl Findings {
         todo: &str,
         broken: &[String],
     ) -> bool {
-        const SHOWN: usize = 3;
-        let shown = broken.get(..SHOWN).unwrap_or(broken);
-        let mut text = format!("{what}: {}", shown.join("; "));
-        if broken.len() > SHOWN {
-            text.push_str(&format!("; and {} more", broken.len() - SHOWN));
-        }
+        let shown = broken.get(..3).unwrap_or(broken);
+        let more = and_more(broken.len(), 3);
+        let text = format!("{what}: {}{more}", shown.join("; "));
         if !broken.is_empty() {
             self.add(level, part, text, Some(todo));
         }

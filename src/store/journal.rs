@@ -27,7 +27,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 pub use error::JournalError;
-pub use reading::{Contents, read, read_contents, salvage};
+pub use reading::{read, salvage};
 pub use replay::{Effect, Fate, Replayed, replay, settle};
 
 use crate::base::durable;

@@ -38,17 +38,16 @@ mod holder;
 mod tests;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use chrono::{DateTime, Utc};
-
+use crate::base::regular::FileError;
 use crate::base::{durable, sys};
 
 use self::attempt::{Attempt, Held};
 use self::file::Seen;
 use self::heartbeat::Heartbeat;
-use self::holder::{Holder, Life};
+use self::holder::Holder;
 
 /// Is a held lock; dropping it releases it.
 #[derive(Debug)]
@@ -65,22 +64,8 @@ pub enum LockError {
     Held { holder: String },
     #[error("the lock was taken over by another call: {holder}")]
     Lost { holder: String },
-    #[error("cannot {action} {}: {source}", .path.display())]
-    Io {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
-}
-
-/// Says how a lock stands. The texts name the holder, for people.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LockStanding {
-    Free,
-    /// By a process that lives, as far as can be known.
-    Held(String),
-    /// Its holder has died, or has given no sign for long.
-    LeftOver(String),
+    #[error(transparent)]
+    Io(#[from] FileError),
 }
 
 /// Holds the times of the lock. The defaults are the program's; tests shorten them.
@@ -163,26 +148,6 @@ impl Lock {
             holder: format!("its file {} was removed", held.path.display()),
         })
     }
-
-    /// Says how a lock stands at a moment. Takes and changes nothing; so heartbeats are judged by this host's clock,
-    /// and the answer is for people.
-    pub fn standing(path: &Path, now: DateTime<Utc>) -> Result<LockStanding, LockError> {
-        let Some(seen) = file::observe(path).map_err(io_error("read", path))? else {
-            return Ok(LockStanding::Free);
-        };
-        let text = describe(&seen, None);
-        let is_dead = match seen.life(&Holder::this_process("check")) {
-            Life::Dead => true,
-            Life::Alive => false,
-            Life::Unknown => {
-                file::distance(now.into(), seen.mtime) >= Timing::default().stale_after
-            }
-        };
-        Ok(match is_dead {
-            true => LockStanding::LeftOver(text),
-            false => LockStanding::Held(text),
-        })
-    }
 }
 
 impl LockError {
@@ -195,7 +160,7 @@ impl LockError {
             Self::Lost { .. } => {
                 "nothing more was submitted by this call; this process or its file system was frozen for minutes, or somebody removed the lock file; run again"
             }
-            Self::Io { source, .. } => match source.kind() {
+            Self::Io(FileError { source, .. }) => match source.kind() {
                 io::ErrorKind::NotFound => "make the directory of the state file first",
                 io::ErrorKind::Unsupported => {
                     "the lock needs a file system with hard links; keep the state file on another one"
@@ -224,9 +189,6 @@ fn describe(seen: &Seen, now: Option<SystemTime>) -> String {
 }
 
 fn io_error(action: &'static str, path: &Path) -> impl Fn(io::Error) -> LockError {
-    move |source| LockError::Io {
-        action,
-        path: path.to_owned(),
-        source,
-    }
+    let failed = FileError::of(action, path);
+    move |source| failed(source).into()
 }

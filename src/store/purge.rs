@@ -23,24 +23,45 @@ pub struct Purge<'a> {
 }
 
 /// What tells of the subject.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Held {
     pub rows: usize,
     pub attempts: usize,
     /// Lines of the audit log and its archives.
     pub events: usize,
+    logs: Vec<events::Rewritten>,
     /// Texts that name it.
-    pub texts: Vec<PathBuf>,
+    pub texts: Vec<Text>,
     /// Copies that repairs and killed calls have left. They may hold anything, so all of them go.
     pub copies: Vec<PathBuf>,
 }
 
 /// A file, its content, and its content without the subject's label.
-type Text = (PathBuf, Vec<u8>, Vec<u8>);
+pub type Text = (PathBuf, Vec<u8>, Vec<u8>);
 
 impl Held {
+    /// A text that names the subject and belongs to jobs of others in flight: the task list of an array, which compute
+    /// nodes check, or the script of a local job, which it has still to read.
+    pub fn in_use(&self, store: &Store, state: &State) -> Option<&Path> {
+        let in_flight = state.rows().iter().filter(|row| row.is_in_flight());
+        let in_flight: Vec<&TaskRow> = in_flight.collect();
+        let is_used = |path: &&Path| {
+            let (dir, stem) = (path.parent(), path.file_stem().and_then(OsStr::to_str));
+            in_flight.iter().any(|row| {
+                let submission = row.submission_id.as_deref();
+                let array = submission.and_then(|id| id.split('.').next());
+                let job = row.job_id.as_ref();
+                let local = job.and_then(|id| id.as_str().strip_prefix("local-"));
+                array.is_some_and(|id| dir == Some(&store.paths.arrays.join(id)))
+                    || local.is_some() && local == stem && dir == Some(&store.paths.local)
+            })
+        };
+        let mut texts = self.texts.iter().map(|(path, ..)| path.as_path());
+        texts.find(is_used)
+    }
+
     pub fn is_nothing(&self) -> bool {
-        *self == Self::default()
+        self.rows + self.attempts + self.events + self.texts.len() + self.copies.len() == 0
     }
 }
 
@@ -60,26 +81,29 @@ impl Purge<'_> {
                 .count()
         });
         let rows = state.rows().iter().filter(|row| is_its(&row.key)).count();
-        let rewritten = events::without(self.log, self.subject)?;
-        let texts = self.texts(store)?;
+        let logs = events::without(self.log, self.subject)?;
         Ok(Held {
             rows: rows.max(backup),
             attempts: earlier,
-            events: rewritten.iter().map(|file| file.events).sum(),
-            texts: texts.into_iter().map(|(path, ..)| path).collect(),
+            events: logs.iter().map(|file| file.events).sum(),
+            logs,
+            texts: self.texts(store)?,
             copies: self.copies(store),
         })
     }
 
-    /// Does it.
+    /// Takes out what [`Self::look`] found under the same lock.
     ///
     /// # Errors
     /// A file that cannot be read or replaced; what was done until then stays done.
-    pub fn carry_out(&self, locked: &LockedStore, state: &mut State) -> Result<Held, StateError> {
-        let store = &locked.store;
-        let held = self.look(store, state)?;
+    pub fn carry_out(
+        &self,
+        locked: &LockedStore,
+        state: &mut State,
+        held: &Held,
+    ) -> Result<(), StateError> {
         if held.is_nothing() {
-            return Ok(held);
+            return Ok(());
         }
         let keys: Vec<TaskKey> = state.rows().iter().map(|row| row.key.clone()).collect();
         for key in keys {
@@ -89,14 +113,14 @@ impl Purge<'_> {
         }
         locked.save(state)?;
         locked.forget_earlier(&|row| *row.key.subject == *self.subject.as_str())?;
-        for file in events::without(self.log, self.subject)? {
+        for file in &held.logs {
             locked.check_lock()?;
             file.write()?;
         }
-        for (path, before, after) in self.texts(store)? {
+        for (path, before, after) in &held.texts {
             locked.check_lock()?;
-            durable::replace(&path, &after, Some(&before))
-                .map_err(|error| StateError::from_replacement(&path, error))?;
+            durable::replace(path, after, Some(before))
+                .map_err(|error| StateError::from_replacement(path, error))?;
         }
         for path in &held.copies {
             match std::fs::remove_file(path) {
@@ -106,37 +130,7 @@ impl Purge<'_> {
                 _ => {}
             }
         }
-        Ok(held)
-    }
-
-    /// A text that names the subject and belongs to jobs of others in flight: the task list of an array, which compute
-    /// nodes check, or the script of a local job, which it has still to read.
-    ///
-    /// # Errors
-    /// A text that cannot be read.
-    pub fn in_use(&self, store: &Store, state: &State) -> Result<Option<PathBuf>, StateError> {
-        let in_flight: Vec<&TaskRow> = state
-            .rows()
-            .iter()
-            .filter(|row| row.is_in_flight())
-            .collect();
-        let is_used = |path: &PathBuf| {
-            let (dir, stem) = (path.parent(), path.file_stem().and_then(OsStr::to_str));
-            in_flight.iter().any(|row| {
-                let array = row
-                    .submission_id
-                    .as_deref()
-                    .and_then(|id| id.split('.').next());
-                let local = row
-                    .job_id
-                    .as_ref()
-                    .and_then(|id| id.as_str().strip_prefix("local-"));
-                array.is_some_and(|id| dir == Some(&store.paths.arrays.join(id)))
-                    || local.is_some() && local == stem && dir == Some(&store.paths.local)
-            })
-        };
-        let mut texts = self.texts(store)?.into_iter().map(|(path, ..)| path);
-        Ok(texts.find(is_used))
+        Ok(())
     }
 
     /// The texts beside the state that name the subject.

@@ -15,7 +15,7 @@ use super::schema;
 use super::schema::{Contents, FORMAT_VERSION};
 use crate::base::durable;
 use crate::base::durable::{ReplaceError, Replacement};
-use crate::base::regular::open_regular;
+use crate::base::regular::{FileError, open_regular};
 use crate::model::state::table::{Identity, Metadata, Origin};
 use crate::model::state::{State, TaskRow};
 
@@ -170,11 +170,8 @@ impl Store {
 
     /// Waits for the lock. The directory of the state is made if need be.
     pub fn lock(self, command: &str, timeout: Duration) -> Result<LockedStore, LockError> {
-        durable::make_directory_of(&self.paths.lock).map_err(|source| LockError::Io {
-            action: "make the directory of",
-            path: self.paths.lock.clone(),
-            source,
-        })?;
+        durable::make_directory_of(&self.paths.lock)
+            .map_err(FileError::of("make the directory of", &self.paths.lock))?;
         let lock = Lock::acquire(&self.paths.lock, command, timeout)?;
         Ok(self.locked_by(lock))
     }

@@ -21,7 +21,6 @@ pub fn verify(sources: &Sources) -> Vec<Finding> {
             .read()
             .map_or(&[][..], |contents| &contents.rows);
         rows::rows(contents, attempts, &mut out);
-        rows::attempts_of_tasks(&contents.rows, attempts, &mut out);
         rows::missing_rows(&rebuilt, &mut out);
     }
     files::leftovers(sources, &mut out);

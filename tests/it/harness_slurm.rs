@@ -315,8 +315,7 @@ impl Cluster {
         );
         SlurmSettings {
             bin_dir: None,
-            script_dir: None,
-            config_dir: None,
+            script_dirs: Vec::new(),
             env,
             accounting: true,
             owner: snbb_scheduler::base::sys::effective_uid(),

@@ -78,7 +78,7 @@ fn child() {
             }
         }
         "lock-error" => match place.acquire(Duration::ZERO) {
-            Err(error @ LockError::Io { .. }) => say(&format!("{error} | {}", error.hint())),
+            Err(error @ LockError::Io(_)) => say(&format!("{error} | {}", error.hint())),
             other => panic!("{other:?}"),
         },
         "journal" => place.append_until_error(number),

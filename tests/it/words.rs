@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use snbb_scheduler::executor::slurm::End;
+use snbb_scheduler::base::run::End;
 use snbb_scheduler::executor::slurm::parse;
 use snbb_scheduler::executor::slurm::parse::{Parsed, SEPARATOR};
 use snbb_scheduler::executor::slurm::sbatch_answer::judge;

@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use crate::base::regular::FileError;
 use chrono::{DateTime, Utc};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 
@@ -29,12 +30,8 @@ pub enum LogsError {
         root: &'static str,
         path: PathBuf,
     },
-    #[error("cannot {action} {}: {source}", .path.display())]
-    Io {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] FileError),
 }
 
 /// Finds logs by name that were not written since a point in time. A directory that is not there, or is
@@ -138,9 +135,5 @@ fn old_of(
 }
 
 fn failed(action: &'static str, path: &Path, source: io::Error) -> LogsError {
-    LogsError::Io {
-        action,
-        path: path.to_owned(),
-        source,
-    }
+    FileError::of(action, path)(source).into()
 }

@@ -111,9 +111,6 @@ pub struct CheckArgs {
     pub cron: bool,
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
-    /// Take this file for /proc/self/mountinfo
-    #[arg(long, hide = true, value_name = "FILE")]
-    pub mountinfo_for_tests: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

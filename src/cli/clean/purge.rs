@@ -19,20 +19,17 @@ pub fn run(context: &Context, args: &CleanArgs, printer: &mut Printer) -> Result
         log: &context.config.log_file,
         subject: &subject,
     };
-    if args.dry_run {
-        let state = context.read_state(printer)?;
-        may_go(context, &purge, &state, printer)?;
-        let held = purge.look(&context.store, &state)?;
-        tell(&subject, &held, true, printer);
-        return Ok(Exit::Done);
+    let (locked, mut state) =
+        context.lock_or_read_state("clean", args.dry_run, &args.write, printer)?;
+    let held = purge.look(&context.store, &state)?;
+    may_go(context, &subject, &held, &state, printer)?;
+    if let Some(locked) = locked {
+        purge.carry_out(&locked, &mut state, &held)?;
+        if !held.is_nothing() {
+            super::append(context, &[event(&held)])?;
+        }
     }
-    let (locked, mut state) = context.lock_state("clean", &args.write, printer)?;
-    may_go(context, &purge, &state, printer)?;
-    let held = purge.carry_out(&locked, &mut state)?;
-    if !held.is_nothing() {
-        super::append(context, &[event(&held)])?;
-    }
-    tell(&subject, &held, false, printer);
+    tell(&subject, &held, args.dry_run, printer);
     Ok(Exit::Done)
 }
 
@@ -51,11 +48,11 @@ fn label(text: &str) -> Result<SubjectLabel, Failure> {
 /// Refuses while the subject would come back, or while its jobs need what is known of them.
 fn may_go(
     context: &Context,
-    purge: &Purge<'_>,
+    subject: &SubjectLabel,
+    held: &Held,
     state: &State,
     printer: &mut Printer,
 ) -> Result<(), Failure> {
-    let subject = purge.subject;
     if !state.is_stored() {
         return Err(Failure::Usage {
             message: format!(
@@ -79,7 +76,7 @@ fn may_go(
             ),
         });
     }
-    if let Some(file) = purge.in_use(&context.store, state)? {
+    if let Some(file) = held.in_use(&context.store, state) {
         return Err(Failure::Usage {
             message: format!(
                 "{subject} stands in {}, which jobs of others in flight need (an array's task list, or a job's script)",
@@ -119,26 +116,20 @@ fn tell(subject: &SubjectLabel, held: &Held, is_dry_run: bool, printer: &mut Pri
         printer.talk(&format!("no file of the state names {subject}"));
         return;
     }
+    let (removed, wrote) = match is_dry_run {
+        true => ("would remove", "would write"),
+        false => ("removed", "wrote"),
+    };
     printer.talk(&format!(
-        "{} {}, {}, {} of {subject}; {} it out of {}; {} {}",
-        if is_dry_run {
-            "would remove"
-        } else {
-            "removed"
-        },
+        "{removed} {}, {}, {} of {subject}; {wrote} it out of {}; {removed} {}",
         plural(held.rows, "row"),
         plural(held.attempts, "earlier attempt"),
         plural(held.events, "event"),
-        if is_dry_run { "would write" } else { "wrote" },
         plural(held.texts.len(), "other file"),
-        if is_dry_run {
-            "would remove"
-        } else {
-            "removed"
-        },
         plural(held.copies.len(), "left-over file"),
     ));
-    for path in held.texts.iter().chain(&held.copies) {
+    let texts = held.texts.iter().map(|(path, ..)| path);
+    for path in texts.chain(&held.copies) {
         printer.data_detail(&path.display().to_string());
     }
     printer.hint(

@@ -72,16 +72,6 @@ fn cron_line(command: &str) -> String {
     format!("*/15 * * * * {}", command.replace('%', "\\%"))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_percent_sign_is_no_line_break_for_cron() {
-        assert_eq!(cron_line("run '/a%b'"), "*/15 * * * * run '/a\\%b'");
-    }
-}
-
 /// Tells what results are there already.
 pub fn existing(existing: &Existing, printer: &mut Printer) {
     for note in &existing.notes {
@@ -89,5 +79,15 @@ pub fn existing(existing: &Existing, printer: &mut Printer) {
     }
     for found in &existing.found {
         printer.talk(&format!("found results: {}", found.text));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percent_sign_is_no_line_break_for_cron() {
+        assert_eq!(cron_line("run '/a%b'"), "*/15 * * * * run '/a\\%b'");
     }
 }

@@ -2,7 +2,8 @@
 
 use super::super::keys::{Fallback, Kind, Section};
 use super::super::problem::Position;
-use super::super::tree::{Entry, NodeValue, Remark};
+use super::super::problem::Problem;
+use super::super::tree::{Entry, NodeValue};
 use super::{Context, Value};
 
 /// A mapping whose keys are all known ones.
@@ -174,11 +175,10 @@ impl<'a> Fields<'a> {
                 None
             }
             None => {
-                self.context.problem(Remark {
-                    at: self.at,
+                self.context.problem(Problem {
                     key: self.key.clone(),
-                    message: format!("the key '{name}' is missing"),
                     hint: Some(hint.to_owned()),
+                    ..Problem::at(self.at, format!("the key '{name}' is missing"))
                 });
                 None
             }

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 
-use super::super::problem::Position;
-use super::{DEEPEST, HEAVIEST, Node, Pair, Remark, Tree, position, remark, settle};
+use super::super::problem::{Position, Problem};
+use super::{DEEPEST, HEAVIEST, Node, Pair, Tree, position, settle};
 use crate::config::problem::quote;
 
 /// Is a collection that is still open.
@@ -34,7 +34,7 @@ struct Builder {
     documents: usize,
 }
 
-pub(super) fn build(text: &str) -> Result<Tree, Remark> {
+pub(super) fn build(text: &str) -> Result<Tree, Problem> {
     let mut builder = Builder::default();
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| explain(&error, text))?;
@@ -44,15 +44,15 @@ pub(super) fn build(text: &str) -> Result<Tree, Remark> {
 }
 
 impl Builder {
-    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Remark> {
+    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Problem> {
         let at = place(&span);
         match event {
             Event::DocumentStart(_) => {
                 self.documents += 1;
                 if self.documents > 1 {
-                    return Err(Remark {
+                    return Err(Problem {
                         hint: Some("remove the '---' line".to_owned()),
-                        ..remark(at, "a second YAML document begins here, there must be one")
+                        ..Problem::at(at, "a second YAML document begins here, there must be one")
                     });
                 }
             }
@@ -94,22 +94,30 @@ impl Builder {
                     let node = Rc::clone(node);
                     self.attach(node, at)?;
                 }
-                None => return Err(remark(at, "the alias stands inside of what it refers to")),
+                None => {
+                    return Err(Problem::at(
+                        at,
+                        "the alias stands inside of what it refers to",
+                    ));
+                }
             },
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
         }
         Ok(())
     }
 
-    fn push(&mut self, frame: Frame, at: Position) -> Result<(), Remark> {
+    fn push(&mut self, frame: Frame, at: Position) -> Result<(), Problem> {
         if self.open.len() >= DEEPEST {
-            return Err(remark(at, format!("more than {DEEPEST} levels of nesting")));
+            return Err(Problem::at(
+                at,
+                format!("more than {DEEPEST} levels of nesting"),
+            ));
         }
         self.open.push(frame);
         Ok(())
     }
 
-    fn add(&mut self, node: Node, anchor: usize) -> Result<(), Remark> {
+    fn add(&mut self, node: Node, anchor: usize) -> Result<(), Problem> {
         let at = node.at;
         let node = Rc::new(node);
         if anchor > 0 {
@@ -120,9 +128,9 @@ impl Builder {
 
     /// Puts a finished node where it belongs. `at`: where it is used, which is not where it stands
     /// if it is an alias.
-    fn attach(&mut self, node: Rc<Node>, at: Position) -> Result<(), Remark> {
+    fn attach(&mut self, node: Rc<Node>, at: Position) -> Result<(), Problem> {
         if node.weight > HEAVIEST {
-            return Err(remark(at, format!("more than {HEAVIEST} values")));
+            return Err(Problem::at(at, format!("more than {HEAVIEST} values")));
         }
         match self.open.last_mut() {
             None => self.tree.root = Some(node),
@@ -147,7 +155,7 @@ impl Builder {
             return false;
         }
         let message = format!("the tag {} is not allowed here", quote(&tag.to_string()));
-        self.tree.problems.push(remark(at, message));
+        self.tree.problems.push(Problem::at(at, message));
         true
     }
 }
@@ -157,7 +165,7 @@ fn place(span: &Span) -> Position {
 }
 
 /// Turns the parser's words into a sentence about the file.
-fn explain(error: &ScanError, text: &str) -> Remark {
+fn explain(error: &ScanError, text: &str) -> Problem {
     let at = position(error.marker().line().max(1), error.marker().col() + 1);
     let has_tab = |line: &str| {
         let rest = line.trim_start_matches([' ', '\t']);
@@ -171,20 +179,20 @@ fn explain(error: &ScanError, text: &str) -> Remark {
     let has = |words: &str| info.contains(words);
     if has("tab") && !has("quoted") && !has("expected") || tab.is_some() {
         let line = before + 1 + tab.unwrap_or(0);
-        return Remark {
+        return Problem {
             hint: Some("YAML is indented with spaces".to_owned()),
-            ..remark(position(line, 1), "a tab stands in the indentation")
+            ..Problem::at(position(line, 1), "a tab stands in the indentation")
         };
     }
     let known = SENTENCES
         .iter()
         .find(|(words, ..)| words.iter().all(|words| has(words)));
     let Some((_, message, hint)) = known else {
-        return remark(at, format!("not valid YAML: {info}"));
+        return Problem::at(at, format!("not valid YAML: {info}"));
     };
-    Remark {
+    Problem {
         hint: hint.map(str::to_owned),
-        ..remark(at, *message)
+        ..Problem::at(at, *message)
     }
 }
 

@@ -138,9 +138,9 @@ fn the_last_of_doubled_keys_counts_and_is_warned_about() {
     assert_eq!(show(&tree.root.unwrap()), "{a=3 b=2}");
     assert_eq!(
         tree.warnings,
-        [Remark {
+        [Problem {
             key: "a".to_owned(),
-            ..remark(
+            ..Problem::at(
                 Position { line: 3, column: 1 },
                 "this key stands twice, the one of line 1 is not used"
             )
@@ -179,12 +179,16 @@ fn what_is_no_yaml_is_told_in_a_sentence() {
     ];
     let mut told = String::new();
     for text in texts {
-        let Remark {
-            at, message, hint, ..
+        let Problem {
+            line,
+            column,
+            message,
+            hint,
+            ..
         } = Tree::parse(text).unwrap_err();
         let shown = text.escape_ascii();
         let hint = hint.unwrap_or_default();
-        told += &format!("{shown}\n  {}:{} {message} ({hint})\n", at.line, at.column);
+        told += &format!("{shown}\n  {line}:{column} {message} ({hint})\n");
     }
     insta::assert_snapshot!(told);
 }
@@ -272,10 +276,10 @@ fn d10_a_tab_is_named_with_its_own_line() {
         "procedures:\n{}  - name: a\n\tscript: a.sh\n",
         "# x\n".repeat(5)
     );
-    let Err(remark) = Tree::parse(text.as_bytes()) else {
+    let Err(problem) = Tree::parse(text.as_bytes()) else {
         panic!("it was taken")
     };
-    assert_eq!(remark.at.line, 8, "{remark:?}");
+    assert_eq!(problem.line, 8, "{problem:?}");
     for before in [
         "a:\n  - b\n",
         "a: 1\n",
@@ -284,8 +288,8 @@ fn d10_a_tab_is_named_with_its_own_line() {
     ] {
         let text = format!("{before}\tc: 1\n");
         let line = u32::try_from(before.lines().count()).unwrap() + 1;
-        if let Err(remark) = Tree::parse(text.as_bytes()) {
-            assert_eq!(remark.at.line, line, "{text:?} {remark:?}");
+        if let Err(problem) = Tree::parse(text.as_bytes()) {
+            assert_eq!(problem.line, line, "{text:?} {problem:?}");
         }
     }
 }

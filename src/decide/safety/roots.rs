@@ -84,7 +84,7 @@ pub fn settle(
     look: impl Fn(&Path) -> Root,
     accepts: bool,
 ) {
-    for (name, path) in named(config) {
+    for (name, path) in config.roots() {
         if !accepts && !baselines.contains_key(&accepted(name)) {
             continue;
         }
@@ -104,14 +104,6 @@ fn accepted(name: &str) -> String {
     format!("accepted/root/{name}")
 }
 
-fn named(config: &Config) -> [(&'static str, &Path); 3] {
-    [
-        ("dicom_root", &config.dicom_root),
-        ("bids_root", &config.bids_root),
-        ("derivatives_root", &config.derivatives_root),
-    ]
-}
-
 /// Adds to each root the number of tasks whose rows say that something lies there.
 fn known<'a>(config: &'a Config, state: &State) -> [(&'static str, &'a Path, usize); 3] {
     let complete_in = |is_below_bids: bool| {
@@ -128,7 +120,7 @@ fn known<'a>(config: &'a Config, state: &State) -> [(&'static str, &'a Path, usi
         true => state.len(),
         false => 0,
     };
-    let [dicom, bids, derivatives] = named(config);
+    let [dicom, bids, derivatives] = config.roots();
     let in_bids = sessions_in(&SessionSource::Bids).max(complete_in(true));
     [
         (dicom.0, dicom.1, sessions_in(&SessionSource::Dicom)),

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::list;
 use super::wrapper::{self, File};
 use crate::base::durable::{create, make_directory_of, sync_directory_of};
+use crate::base::regular::FileError;
 use crate::model::job::array::is_array_id;
 use crate::model::state::TaskKey;
 
@@ -20,12 +21,8 @@ pub const KEPT_FOR: Duration = Duration::from_secs(14 * 24 * 3600);
 /// Says why an array cannot be written, or its list not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
-    #[error("cannot {action} {}: {source}", .path.display())]
-    Io {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] FileError),
     #[error("{} is there already, with another content", .path.display())]
     Taken { path: PathBuf },
     #[error("the task list {} cannot be understood: {problem}", .path.display())]
@@ -35,31 +32,23 @@ pub enum FilesError {
 /// Writes the files of an array and syncs them and their directories. Doing it again with the same content
 /// changes nothing; files with another content are an error.
 pub fn write(dir: &Path, files: &[File]) -> Result<(), FilesError> {
-    let failed = |action, path: &Path| {
-        let path = path.to_owned();
-        move |source| FilesError::Io {
-            action,
-            path,
-            source,
-        }
-    };
     // The directory above may be new as well.
-    make_directory_of(dir).map_err(failed("make the directory of", dir))?;
+    make_directory_of(dir).map_err(FileError::of("make the directory of", dir))?;
     match fs::create_dir(dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(failed("make", dir)(error));
+            return Err(FileError::of("make", dir)(error).into());
         }
         _ => {}
     }
     for file in files {
         let path = dir.join(file.name);
-        let is_new = create(&path, &file.bytes, 0o444).map_err(failed("write", &path))?;
-        if !is_new && fs::read(&path).map_err(failed("read", &path))? != file.bytes {
+        let is_new = create(&path, &file.bytes, 0o444).map_err(FileError::of("write", &path))?;
+        if !is_new && fs::read(&path).map_err(FileError::of("read", &path))? != file.bytes {
             return Err(FilesError::Taken { path });
         }
     }
-    sync_directory_of(&dir.join(wrapper::WRAPPER)).map_err(failed("sync", dir))?;
-    sync_directory_of(dir).map_err(failed("sync the directory of", dir))
+    sync_directory_of(&dir.join(wrapper::WRAPPER)).map_err(FileError::of("sync", dir))?;
+    Ok(sync_directory_of(dir).map_err(FileError::of("sync the directory of", dir))?)
 }
 
 /// Removes the files of an array that was certainly not accepted.
@@ -78,13 +67,7 @@ pub fn read(arrays: &Path, submission_id: &str) -> Result<Option<Vec<TaskKey>>, 
     let text = match fs::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => {
-            return Err(FilesError::Io {
-                action: "read",
-                path,
-                source,
-            });
-        }
+        Err(error) => return Err(FileError::of("read", &path)(error).into()),
     };
     list::parse(&text, submission_id)
         .map(Some)

@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use crate::base::durable::{self, sync_directory_of};
-use crate::base::regular::open_for_appending;
+use crate::base::regular::{FileError, open_for_appending};
 use crate::executor::ExecutorError;
 
 /// Says how far the writing of a file came.
@@ -45,16 +45,9 @@ pub(super) fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_directory_of(path)
 }
 
-pub(super) fn io_error(
-    action: &'static str,
-    path: &Path,
-) -> impl FnOnce(io::Error) -> ExecutorError {
-    let path = path.to_owned();
-    move |source| ExecutorError::Io {
-        action,
-        path,
-        source,
-    }
+pub(super) fn io_error(action: &'static str, path: &Path) -> impl Fn(io::Error) -> ExecutorError {
+    let failed = FileError::of(action, path);
+    move |source| failed(source).into()
 }
 
 pub(super) fn damaged(path: &Path, what: &str) -> ExecutorError {

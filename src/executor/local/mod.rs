@@ -90,12 +90,7 @@ impl LocalSettings {
         Self {
             records: records.to_owned(),
             local_jobs: config.local_jobs,
-            script_dirs: config
-                .script_dir
-                .iter()
-                .cloned()
-                .chain(config.base_dir().map(Path::to_owned))
-                .collect(),
+            script_dirs: config.script_dirs(),
             search_path: sys::env("PATH"),
             environment: std::env::vars_os().collect(),
             // Not its path: that may lead to a newer build, or nowhere, by now.
@@ -111,11 +106,7 @@ impl LocalExecutor {
         Ok(Self {
             records: Records::at(&settings.records),
             settings,
-            host: Host::current().map_err(|source| ExecutorError::Io {
-                action: "read",
-                path: PathBuf::from("/proc"),
-                source,
-            })?,
+            host: Host::current().map_err(proc_error)?,
             loaded: false,
             children: Vec::new(),
             warnings: Vec::new(),
@@ -365,9 +356,5 @@ fn followers(process: ProcessId) -> Result<Vec<ProcessId>, ExecutorError> {
 }
 
 fn proc_error(source: std::io::Error) -> ExecutorError {
-    ExecutorError::Io {
-        action: "read",
-        path: PathBuf::from("/proc"),
-        source,
-    }
+    files::io_error("read", Path::new("/proc"))(source)
 }

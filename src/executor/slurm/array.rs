@@ -54,10 +54,7 @@ impl SlurmExecutor {
         let Some(first) = tasks.first() else {
             return Err("an array without tasks".to_owned());
         };
-        let told = |error: ExecutorError| match error.hint() {
-            Some(hint) => format!("{error} ({hint})"),
-            None => error.to_string(),
-        };
+        let told = |error: ExecutorError| error.with_hint();
         self.commands.find("sbatch").map_err(told)?;
         let path = self.look_for_script(&first.script).map_err(told)?;
         let script = Script::read(&path).map_err(|error| error.to_string())?;

@@ -10,14 +10,15 @@ pub mod query;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::command::{Commands, Ended};
+use super::command::Commands;
 use super::sbatch_line::Line;
 use super::time_left::TimeLeft;
 use super::{identity, parse, sbatch_answer};
+use crate::base::run::Ended;
 use crate::base::sys;
 use crate::executor::script::{check_header, find_script, header_of};
 use crate::executor::slurm::client::home::Home;
@@ -35,9 +36,8 @@ use crate::model::state::table::Metadata;
 pub struct SlurmSettings {
     /// Where sbatch and its kin are; none: `PATH` of `env`.
     pub bin_dir: Option<PathBuf>,
-    pub script_dir: Option<PathBuf>,
-    /// The configuration file's directory: scripts may lie beside it.
-    pub config_dir: Option<PathBuf>,
+    /// Where scripts are looked for before `PATH`.
+    pub script_dirs: Vec<PathBuf>,
     /// The environment of the calling process; what steers Slurm's commands is taken out here.
     pub env: Vec<(OsString, OsString)>,
     /// False: sacct is never asked.
@@ -59,6 +59,25 @@ pub struct SlurmSettings {
 impl SlurmSettings {
     pub const SUBMIT_TIMEOUT: Duration = Duration::from_secs(180);
     pub const QUERY_TIMEOUT: Duration = Duration::from_secs(60);
+
+    /// Takes what the configuration, the state and the calling process say.
+    pub fn from_config(config: &Config, state: &Metadata) -> Self {
+        let caller = sys::effective_uid();
+        let owner = state.owner_uid.unwrap_or(caller);
+        Self {
+            bin_dir: config.slurm.bin_dir.clone(),
+            script_dirs: config.script_dirs(),
+            env: std::env::vars_os().collect(),
+            accounting: config.slurm.accounting,
+            owner,
+            caller,
+            project: state.project.clone(),
+            home: Home::of(config, state),
+            separator: parse::separator(&(owner, &config.state_file)),
+            submit_timeout: Self::SUBMIT_TIMEOUT,
+            query_timeout: Self::QUERY_TIMEOUT,
+        }
+    }
 }
 
 /// Runs jobs on Slurm.
@@ -93,11 +112,7 @@ impl SlurmExecutor {
                 .find(|(name, _)| name == "PATH")
                 .map(|(_, value)| value.clone()),
             commands: Commands::new(settings.bin_dir, settings.env),
-            script_dirs: settings
-                .script_dir
-                .into_iter()
-                .chain(settings.config_dir)
-                .collect(),
+            script_dirs: settings.script_dirs,
             accounting: settings.accounting,
             owner: settings.owner,
             caller: settings.caller,
@@ -112,22 +127,7 @@ impl SlurmExecutor {
 
     /// Takes what the configuration, the state and the calling process say.
     pub fn from_config(config: &Config, state: &Metadata) -> Self {
-        let caller = sys::effective_uid();
-        let owner = state.owner_uid.unwrap_or(caller);
-        Self::new(SlurmSettings {
-            bin_dir: config.slurm.bin_dir.clone(),
-            script_dir: config.script_dir.clone(),
-            config_dir: config.base_dir().map(Path::to_owned),
-            env: std::env::vars_os().collect(),
-            accounting: config.slurm.accounting,
-            owner,
-            caller,
-            project: state.project.clone(),
-            home: Home::of(config, state),
-            separator: parse::separator(&(owner, &config.state_file)),
-            submit_timeout: SlurmSettings::SUBMIT_TIMEOUT,
-            query_timeout: SlurmSettings::QUERY_TIMEOUT,
-        })
+        Self::new(SlurmSettings::from_config(config, state))
     }
 
     /// Returns an error for the first of Slurm's commands that cannot be found. Starts nothing.
@@ -152,10 +152,7 @@ impl SlurmExecutor {
     }
 
     fn try_submit(&self, request: &JobRequest) -> Result<Submission, String> {
-        let told = |error: ExecutorError| match error.hint() {
-            Some(hint) => format!("{error} ({hint})"),
-            None => error.to_string(),
-        };
+        let told = |error: ExecutorError| error.with_hint();
         let sbatch = self.commands.find("sbatch").map_err(told)?;
         let script = self.find_script(&request.script).map_err(told)?;
         make_log_dir(request)?;

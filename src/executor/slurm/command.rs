@@ -7,21 +7,16 @@
     reason = "this is the leaf that starts Slurm's commands"
 )]
 
-mod pipes;
-
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
-
+use crate::base::regular::FileError;
+use crate::base::run::{Ended, run};
 use crate::executor::ExecutorError;
-use pipes::{Pipe, listen};
 
 /// Beginnings of inherited variables that change what Slurm's commands do or answer, without a word, or that make a
 /// job take itself for a process of the MPI job that the caller's shell runs in.
@@ -57,12 +52,6 @@ const QUERY_ENV: [(&str, &str); 3] = [
     ("SLURM_BITSTR_LEN", "0"),
 ];
 
-/// How long an ended command gets to go after a TERM, and again after a KILL.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// How long we listen on for the output of a command that has ended while a child of its own keeps the pipe.
-const LAST_WORDS: Duration = Duration::from_millis(500);
-
 /// The most bytes that an answer of Slurm's may have: some hundred thousand jobs.
 pub const LARGEST_ANSWER: usize = 128 << 20;
 
@@ -71,31 +60,6 @@ const LARGEST_RECEIPT: usize = 1 << 20;
 
 /// So many letters of what a command wrote are told.
 const LONGEST_MESSAGE: usize = 500;
-
-/// Says how a started command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    Exit(i32),
-    Signal(i32),
-    /// We ended it.
-    TimedOut {
-        seconds: u64,
-    },
-    /// It printed more than the limit, and we ended it.
-    TooLong {
-        bytes: usize,
-    },
-    /// The operating system kept its status from us (a parent that ignores SIGCHLD).
-    Unseen,
-}
-
-/// Holds how a command ended and what it wrote.
-#[derive(Debug)]
-pub struct Ended {
-    pub end: End,
-    pub stdout: String,
-    pub stderr: String,
-}
 
 /// Knows where Slurm's commands are and in which environment they run.
 #[derive(Debug, Clone)]
@@ -171,17 +135,14 @@ impl Commands {
         let path = self.find(program)?;
         let mut command = self.command(path.as_os_str(), arguments);
         command.envs(QUERY_ENV);
-        run(command, limit, LARGEST_ANSWER).map_err(|source| ExecutorError::Io {
-            action: "start",
-            path,
-            source,
-        })
+        Ok(run(command, limit, LARGEST_ANSWER).map_err(FileError::of("start", &path))?)
     }
 
     fn command(&self, program: &OsStr, arguments: &[impl AsRef<OsStr>]) -> Command {
         let mut command = Command::new(program);
         command
             .args(arguments)
+            .stdin(Stdio::null())
             .env_clear()
             .envs(self.env.iter().map(|(name, value)| (name, value)));
         command
@@ -200,101 +161,6 @@ fn steers(name: &OsStr) -> bool {
 fn is_executable(path: &Path) -> bool {
     std::fs::metadata(path)
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
-}
-
-/// Runs a command to its end, or ends it when its time is over or it has printed more than `most` bytes. Never waits
-/// for longer than that and a few seconds.
-fn run(mut command: Command, limit: Duration, most: usize) -> std::io::Result<Ended> {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()?;
-    let mut stdout = Pipe::new(child.stdout.take());
-    let mut stderr = Pipe::new(child.stderr.take());
-    let deadline = Instant::now().checked_add(limit);
-    let left = |deadline: Option<Instant>| match deadline {
-        Some(deadline) => deadline.saturating_duration_since(Instant::now()),
-        None => Duration::MAX,
-    };
-    let mut ended: Option<(End, Instant)> = None;
-    let mut pause = Duration::from_millis(1);
-    // From here on the command may have done its work: no error may pass for "never started".
-    loop {
-        if ended.is_none() {
-            ended = status(&mut child).map(|end| (end, Instant::now()));
-        }
-        if stdout.bytes.len().max(stderr.bytes.len()) > most {
-            finish(&mut child);
-            ended = Some((End::TooLong { bytes: most }, Instant::now()));
-            break;
-        }
-        let silent = stdout.is_closed() && stderr.is_closed();
-        match ended {
-            Some((_, since)) if silent || since.elapsed() >= LAST_WORDS => break,
-            None if left(deadline).is_zero() => break,
-            _ => {}
-        }
-        if silent {
-            // Closed pipes: the end is near, and nothing else tells of it on older kernels.
-            sleep(pause.min(left(deadline)));
-            pause = (pause * 2).min(Duration::from_millis(50));
-        } else {
-            listen(&mut [&mut stdout, &mut stderr], left(deadline));
-        }
-    }
-    let end = match ended {
-        Some((end, _)) => end,
-        None => {
-            finish(&mut child);
-            // What was written before the end may help a person.
-            listen(&mut [&mut stdout, &mut stderr], Duration::ZERO);
-            End::TimedOut {
-                seconds: limit.as_secs(),
-            }
-        }
-    };
-    Ok(Ended {
-        end,
-        stdout: stdout.text(),
-        stderr: stderr.text(),
-    })
-}
-
-/// Returns how a command ended; none while it runs.
-fn status(child: &mut Child) -> Option<End> {
-    match child.try_wait() {
-        Ok(status) => status.map(|status| match (status.code(), status.signal()) {
-            (Some(code), _) => End::Exit(code),
-            (None, signal) => End::Signal(signal.unwrap_or_default()),
-        }),
-        Err(_) => Some(End::Unseen),
-    }
-}
-
-/// Ends a command and all of its group, and reaps it.
-fn finish(child: &mut Child) {
-    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    for signal in [Signal::TERM, Signal::KILL] {
-        if let Some(group) = group {
-            // An error means that nobody is left.
-            let _ = kill_process_group(group, signal);
-        }
-        let since = Instant::now();
-        while since.elapsed() < PATIENCE {
-            match child.try_wait() {
-                Ok(None) => sleep(Duration::from_millis(10)),
-                Ok(Some(_)) | Err(_) => {
-                    // Children that ignore a TERM.
-                    if let Some(group) = group {
-                        let _ = kill_process_group(group, Signal::KILL);
-                    }
-                    return;
-                }
-            }
-        }
-    }
 }
 
 /// Makes one line of what a command of Slurm's wrote to stderr, without its own name before each part.

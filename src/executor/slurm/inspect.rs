@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use chrono::{DateTime, Utc};
 
 use super::client::SlurmExecutor;
-use super::command::{End, one_line};
+use super::command::one_line;
 use super::sbatch_answer;
 use super::sbatch_line::Line;
+use crate::base::run::End;
 use crate::base::sys;
 use crate::executor::script::header_of;
 use crate::executor::slurm::client::home::Home;
@@ -30,8 +31,6 @@ pub struct Questions {
     /// Whose associations are looked at.
     pub user: String,
     pub home: Home,
-    /// True: only what may differ between two environments.
-    pub in_short: bool,
 }
 
 /// Holds what Slurm said. None: it was not asked, since something before it failed.
@@ -94,7 +93,7 @@ impl SlurmExecutor {
                 .map(|word| (*word).to_owned())
                 .collect::<Vec<_>>()
         };
-        if has(&report, "sbatch") && !questions.in_short {
+        if has(&report, "sbatch") {
             report.version = Some(self.ask("sbatch", &words(&["--version"])));
         }
         if has(&report, "squeue") {
@@ -116,7 +115,7 @@ impl SlurmExecutor {
         if !answers {
             return report;
         }
-        if has(&report, "scontrol") && !questions.in_short {
+        if has(&report, "scontrol") {
             let before = sys::now();
             report.config = Some(self.ask("scontrol", &words(&["show", "config"])));
             report.asked_at = Some((before, sys::now()));
@@ -125,7 +124,7 @@ impl SlurmExecutor {
                 &words(&["--all", "--oneliner", "show", "partition"]),
             ));
         }
-        if has(&report, "sacctmgr") && self.accounting && !questions.in_short {
+        if has(&report, "sacctmgr") && self.accounting {
             let mut arguments = words(&["-n", "-P", "show", "assoc", "where"]);
             arguments.push(format!("user={}", questions.user));
             arguments.push("format=account,partition,maxwall".to_owned());

@@ -21,4 +21,4 @@ mod usage;
 
 pub use crate::executor::slurm::client::home::Home;
 pub use client::{SlurmExecutor, SlurmSettings};
-pub use command::{End, KEPT};
+pub use command::KEPT;

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::command::{Commands, End};
+use super::command::Commands;
+use crate::base::run::End;
 
 /// Nobody waits longer than this for a list of choices.
 const LIMIT: Duration = Duration::from_secs(10);

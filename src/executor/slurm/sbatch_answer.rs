@@ -7,7 +7,8 @@
 
 use std::sync::Arc;
 
-use super::command::{End, one_line};
+use super::command::one_line;
+use crate::base::run::End;
 use crate::executor::{Refusal, Submission};
 use crate::model::job::JobId;
 

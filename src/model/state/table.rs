@@ -13,7 +13,7 @@ use chrono::{DateTime, Utc};
 
 use arrow::record_batch::RecordBatch;
 
-use super::{TaskKey, TaskRow};
+use super::{TaskKey, TaskRow, TaskStatus};
 
 /// Holds the rows of the state file, what left them since they were read, and the metadata.
 #[derive(Debug, Clone, Default)]
@@ -78,6 +78,12 @@ pub struct Metadata {
 }
 
 impl State {
+    /// Counts the rows of a status.
+    pub fn count(&self, status: TaskStatus) -> usize {
+        let rows = self.rows().iter();
+        rows.filter(|row| row.status == status).count()
+    }
+
     /// Makes a table of rows as they were read. Of several rows of a task a live one wins, else the
     /// newest (the later one, if equally new); the others go to the attempts file.
     pub fn from_rows(

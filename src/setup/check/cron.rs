@@ -1,129 +1,92 @@
 //! The same with the surroundings that cron gives: what works in a shell and not there, and what to write into the
-//! crontab.
+//! crontab. The program calls itself as cron would, and what is worse then is told.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "calls the program itself as cron would"
+)]
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process::{Command, Stdio};
 
-use super::site::roots;
-use super::slurm::Inquiry;
-use super::{Finding, Findings, Level, Site, few};
+use serde::Deserialize;
+
+use super::{Finding, Findings, Level, few};
 use crate::base::sys;
+use crate::executor::script::find_script;
 use crate::executor::slurm::KEPT;
-use crate::executor::slurm::inspect::Report;
-use crate::model::config::Config;
 use crate::setup::place::CRON_PATH;
 
 const TOPIC: &str = "cron";
+/// Topics of which a finding is about a path that the configuration names.
+const PATHS: [&str; 6] = [
+    "dicom_root",
+    "bids_root",
+    "derivatives_root",
+    "state_file",
+    "log_file",
+    "log_dir",
+];
 
-/// What the configuration says under cron.
-pub struct UnderCron {
-    env: Vec<(OsString, OsString)>,
-    /// The file was named by `SNBB_CONFIG`, which cron does not have.
-    by_variable: bool,
-    config: Result<Config, String>,
+/// One finding of the call.
+#[derive(Debug, Clone, Deserialize)]
+struct There {
+    level: String,
+    topic: String,
+    about: String,
+    #[serde(rename = "finding")]
+    text: String,
+    advice: Option<String>,
 }
 
-impl UnderCron {
-    /// `read`: reads the configuration with the variables that it is given.
-    pub fn new(
-        config: &Config,
-        by_variable: bool,
-        read: impl FnOnce(&dyn Fn(&str) -> Option<OsString>) -> Result<Config, String>,
-    ) -> Self {
-        let env = environment(sys::env("HOME"), &sys::user_name());
-        let file = config.file.clone();
-        let get = |name: &str| {
-            let set = env.iter().find(|(known, _)| known == name);
-            let value = set.map(|(_, value)| value.clone());
-            // A crontab names the file by --config.
-            let file = || file.clone().filter(|_| name == "SNBB_CONFIG");
-            value.or_else(|| file().map(Into::into))
-        };
-        let config = read(&get);
-        Self {
-            env,
-            by_variable: by_variable && file.is_some(),
-            config,
-        }
+/// What is set here and helps Slurm's commands.
+#[derive(Default)]
+struct Help {
+    sbatch: Option<PathBuf>,
+    /// Variables that lead to the cluster and to libraries, with their values.
+    variables: Vec<(&'static str, String)>,
+}
+
+/// Looks at what cron changes. `by_variable`: the file was named by `SNBB_CONFIG`, which cron does not have.
+pub fn check(config: Option<&Path>, by_variable: bool, findings: &mut Findings) {
+    let here = findings.list.clone();
+    if let Some(file) = config.filter(|_| by_variable) {
+        let file = file.display();
+        findings.about(TOPIC, "SNBB_CONFIG").warning(
+            "the configuration is named by a variable that cron does not have",
+            format!("write `snbb-scheduler --config {file} -q run` into the crontab"),
+        );
+    }
+    let variables = KEPT.into_iter().chain(["LD_LIBRARY_PATH", "TZ"]);
+    let set = |name| Some((name, sys::env(name)?.to_string_lossy().into_owned()));
+    let help = Help {
+        sbatch: find_script("sbatch", &[], sys::env("PATH").as_deref()).ok(),
+        variables: variables.filter_map(set).collect(),
+    };
+    match call(config) {
+        Ok(there) => judge(&here, &there, &help, findings),
+        Err(error) => findings.about(TOPIC, "").error(
+            format!("the program could not be called as cron would: {error}"),
+            "try it by hand: env -i PATH=/usr/bin:/bin HOME=\"$HOME\" snbb-scheduler check",
+        ),
     }
 }
 
-/// What Slurm was asked here, what it said, and what that was found to mean.
-pub type Here<'a> = (&'a Inquiry, &'a Report, &'a [Finding]);
-
-/// Looks at what cron changes. `here`: none without Slurm. `limit`: for Slurm's answers.
-pub fn check(
-    site: &Site,
-    cron: &UnderCron,
-    here: Option<Here<'_>>,
-    limit: Duration,
-    findings: &mut Findings,
-) {
-    let config_problems = match &cron.config {
-        Err(error) => vec![error.clone()],
-        Ok(there) => differences(&site.config, there),
-    };
-    let search_path = cron.env.iter().find(|(name, _)| name == "PATH");
-    let search_path = search_path.map(|(_, value)| value);
-    let own_path = sys::env("PATH");
-    let scripts = site.procedures().filter_map(|procedure| {
-        // What is not found here either was told.
-        site.find_script(&procedure.script, own_path.as_ref())
-            .ok()?;
-        let error = site.find_script(&procedure.script, search_path).err()?;
-        Some((procedure.name.to_string(), error.to_string()))
-    });
-    let mut facts = Differences {
-        config_file: site.config.file.as_deref().filter(|_| cron.by_variable),
-        config_problems,
-        scripts: scripts.collect(),
-        ..Differences::default()
-    };
-    if let Some((inquiry, report, here)) = here {
-        let config = cron.config.as_ref().unwrap_or(&site.config);
-        let there = inquiry.ask(config, cron.env.clone(), limit, true);
-        facts.sbatch = sbatch(report).filter(|_| sbatch(&there).is_none());
-        let mut under_cron = Findings::default();
-        inquiry.judge(&site.config, &there, &mut under_cron);
-        (facts.here, facts.there) = (here, under_cron.list);
-        facts.variables = helpers()
-            .filter_map(|name| Some((name, sys::env(name)?.to_string_lossy().into_owned())))
-            .collect();
-    }
-    judge(&facts, findings);
-}
-
-/// Names the paths that come out differently, and what is warned about only there (a password that is not set).
-fn differences(here: &Config, there: &Config) -> Vec<String> {
-    let differing = paths(here)
-        .zip(paths(there))
-        .filter(|(here, there)| here != there);
-    let paths = differing.map(|((key, here), (_, there))| {
-        format!("{key} is {}, not {}", there.display(), here.display())
-    });
-    let warnings = there.warnings.iter().cloned();
-    let new = warnings.filter(|warning| !here.warnings.contains(warning));
-    paths.chain(new).collect()
-}
-
-fn paths(config: &Config) -> impl Iterator<Item = (&'static str, &PathBuf)> {
-    let own = [
-        ("state_file", &config.state_file),
-        ("log_file", &config.log_file),
-    ];
-    roots(config).into_iter().chain(own)
-}
-
-fn sbatch(report: &Report) -> Option<PathBuf> {
-    let mut programs = report.programs.iter();
-    let (_, place) = programs.find(|(name, _)| *name == "sbatch")?;
-    place.as_ref().ok().cloned()
-}
-
-/// Returns the variables that help Slurm's commands to their cluster and libraries.
-fn helpers() -> impl Iterator<Item = &'static str> {
-    KEPT.into_iter().chain(["LD_LIBRARY_PATH", "TZ"])
+/// Calls the program as cron would.
+fn call(config: Option<&Path>) -> Result<Vec<There>, String> {
+    let file = config
+        .into_iter()
+        .flat_map(|file| ["--config".as_ref(), file]);
+    let output = Command::new("/proc/self/exe")
+        .args(["check", "--format", "json"])
+        .args(file)
+        .env_clear()
+        .envs(environment(sys::env("HOME"), &sys::user_name()))
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| error.to_string())?;
+    let words = || String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    serde_json::from_slice(&output.stdout).map_err(|_| words())
 }
 
 /// Returns the environment that cron gives (crontab(5)).
@@ -134,93 +97,83 @@ fn environment(home: Option<OsString>, user: &str) -> Vec<(OsString, OsString)> 
     set.into_iter().chain(home).collect()
 }
 
-/// What differs between this shell and cron.
-#[derive(Default)]
-struct Differences<'a> {
-    /// The file that only a variable names.
-    config_file: Option<&'a Path>,
-    /// Why the configuration cannot be used there, or what it then says differently.
-    config_problems: Vec<String>,
-    /// Scripts that are not found there: procedure and message.
-    scripts: Vec<(String, String)>,
-    /// What Slurm's part found here, and there.
-    here: &'a [Finding],
-    there: Vec<Finding>,
-    /// Where sbatch is here, if it is nowhere there.
-    sbatch: Option<PathBuf>,
-    /// Of [`helpers`], those that are set here, with their values.
-    variables: Vec<(&'static str, String)>,
-}
-
-fn judge(facts: &Differences<'_>, findings: &mut Findings) {
+fn judge(here: &[Finding], there: &[There], help: &Help, findings: &mut Findings) {
     let before = findings.list.len();
-    if let Some(file) = facts.config_file {
-        let file = file.display();
-        findings.about(TOPIC, "SNBB_CONFIG").warning(
-            "the configuration is named by a variable that cron does not have",
-            format!("write `snbb-scheduler --config {file} -q run` into the crontab"),
-        );
+    for topic in PATHS {
+        let is_known = |there: &&There| {
+            here.iter()
+                .any(|here| here.topic == topic && here.about == there.about)
+        };
+        let mut of_topic = there.iter().filter(|there| there.topic == topic);
+        if let Some(other) = of_topic.find(|there| !is_known(there)) {
+            findings.about(TOPIC, topic).error(
+                format!("under cron: {topic} is {}", other.about),
+                IN_CRONTAB,
+            );
+        }
     }
-    for problem in &facts.config_problems {
-        findings.about(TOPIC, "config").error(
-            format!("under cron: {problem}"),
-            "set the variable in the crontab (a line NAME=value above the others), or write the value itself into the configuration",
-        );
-    }
-    for (procedure, message) in &facts.scripts {
-        findings.about(TOPIC, procedure).error(
-            format!("under cron: {message}"),
-            "set script_dir, or give the script's absolute path",
-        );
-    }
-    let advice = crontab(facts);
-    let news = facts.there.iter();
-    for news in news.filter(|finding| is_news(finding, facts.here)) {
-        let about = match news.about.as_str() {
-            "" => news.topic,
+    let advice = crontab(help, there);
+    let mut ok: Vec<&str> = Vec::new();
+    for finding in there {
+        let level = match finding.level.parse() {
+            Ok(Level::Ok) | Err(_) => {
+                ok.extend(Some(&*finding.topic).filter(|topic| !ok.contains(topic)));
+                continue;
+            }
+            Ok(level) => level,
+        };
+        if !is_news(finding, level, here) {
+            continue;
+        }
+        let about = match finding.about.as_str() {
+            "" => &finding.topic,
             about => about,
         };
-        let text = format!("under cron: {}", news.text);
-        let advice = advice.as_ref().or(news.advice.as_ref());
-        let out = findings.about(TOPIC, about);
-        out.add(news.level, text, advice.cloned().unwrap_or_default());
+        let advice = match finding.topic.as_str() {
+            "config" => Some(IN_CRONTAB.to_owned()),
+            "slurm" | "queue" | "accounting" | "partition" | "submission" => advice.clone(),
+            _ => None,
+        };
+        let advice = advice.or_else(|| finding.advice.clone());
+        let text = format!("under cron: {}", finding.text);
+        findings.about(TOPIC, about);
+        findings.add(level, text, advice.unwrap_or_default());
     }
-    if findings.list.len() > before {
-        return;
-    }
-    let works = facts
-        .there
-        .iter()
-        .filter(|finding| finding.level == Level::Ok);
-    let mut topics: Vec<&str> = works.map(|finding| finding.topic).collect();
-    topics.dedup();
-    findings.about(TOPIC, "").ok(match topics.as_slice() {
-        [] => "nothing is worse under cron".to_owned(),
-        topics => format!(
+    if findings.list.len() == before {
+        findings.about(TOPIC, "").ok(format!(
             "works with the surroundings of cron too: {}",
-            topics.join(", ")
-        ),
-    });
+            ok.join(", ")
+        ));
+    }
 }
+
+const IN_CRONTAB: &str = "set the variable in the crontab (a line NAME=value above the others), or write the value itself into the configuration";
 
 /// True if a finding is worse than what is said of the same thing here.
-fn is_news(finding: &Finding, here: &[Finding]) -> bool {
-    let known = here.iter();
-    let known =
-        known.filter(|known| (known.topic, &known.about) == (finding.topic, &finding.about));
-    finding.level > known.map(|known| known.level).max().unwrap_or(Level::Ok)
+fn is_news(finding: &There, level: Level, here: &[Finding]) -> bool {
+    let known = here
+        .iter()
+        .filter(|known| known.topic == finding.topic && known.about == finding.about);
+    match finding.topic.as_str() {
+        "config" => !here.iter().any(|known| known.text == finding.text),
+        _ => level > known.map(|known| known.level).max().unwrap_or(Level::Ok),
+    }
 }
 
-/// Returns what helps, as far as it can be told from what is set here.
-fn crontab(facts: &Differences<'_>) -> Option<String> {
+/// Returns what helps Slurm's commands, as far as it can be told from what is set here.
+fn crontab(help: &Help, there: &[There]) -> Option<String> {
     let mut lines = Vec::new();
-    if let Some(dir) = facts.sbatch.as_deref().and_then(Path::parent) {
+    let is_missing = there
+        .iter()
+        .any(|there| there.topic == "slurm" && there.about == "sbatch");
+    let sbatch = help.sbatch.as_deref().filter(|_| is_missing);
+    if let Some(dir) = sbatch.and_then(Path::parent) {
         let dir = dir.display();
         lines.push(format!(
             "set slurm_bin_dir: {dir} in the configuration, or write the line PATH={dir}:{CRON_PATH} into the crontab"
         ));
     }
-    let variables = facts.variables.iter().map(|(name, value)| match *name {
+    let variables = help.variables.iter().map(|(name, value)| match *name {
         // A token is a secret, and ends.
         "SLURM_JWT" => "SLURM_JWT=... (a token that is still valid then)".to_owned(),
         name => format!("{name}={value}"),
@@ -240,29 +193,39 @@ mod tests {
     use super::super::testing;
     use super::*;
 
-    fn facts<'a>(here: &'a [Finding], there: Vec<Finding>) -> Differences<'a> {
-        Differences {
-            here,
-            there,
-            ..Differences::default()
+    fn there(level: &str, topic: &str, about: &str, text: &str) -> There {
+        There {
+            level: level.into(),
+            topic: topic.into(),
+            about: about.into(),
+            text: text.into(),
+            advice: (level != "ok").then(|| "x".to_owned()),
         }
     }
 
-    fn judged(facts: &Differences<'_>) -> Vec<Finding> {
-        testing::judged(|out| judge(facts, out))
+    fn judged(here: &[Finding], there: &[There], help: &Help) -> Vec<Finding> {
+        testing::judged(|out| judge(here, there, help, out))
     }
 
     #[test]
     fn what_is_the_same_in_both_is_no_news() {
         let here = [
             testing::ok("queue", "", "answers"),
+            testing::ok("bids_root", "/b", "is there"),
             testing::error("submission", "prep", "refused", "x"),
         ];
-        let there = here.to_vec();
-        let findings = judged(&facts(&here, there));
+        let there = [
+            there("ok", "queue", "", "answers"),
+            there("ok", "bids_root", "/b", "is there"),
+            there("error", "submission", "prep", "refused"),
+        ];
+        let findings = judged(&here, &there, &Help::default());
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].level, Level::Ok);
-        assert!(findings[0].text.ends_with("too: queue"), "{findings:?}");
+        assert!(
+            findings[0].text.ends_with("too: queue, bids_root"),
+            "{findings:?}"
+        );
     }
 
     #[test]
@@ -271,11 +234,11 @@ mod tests {
             testing::ok("slurm", "", "commands"),
             testing::ok("queue", "", "answers"),
         ];
-        let there = vec![
-            testing::error("slurm", "sbatch", "sbatch was not found", "x"),
-            testing::error("queue", "", "does not answer", "see whether it runs"),
+        let there = [
+            there("error", "slurm", "sbatch", "sbatch was not found"),
+            there("error", "queue", "", "does not answer"),
         ];
-        let plain = judged(&facts(&here, there.clone()));
+        let plain = judged(&here, &there, &Help::default());
         assert_eq!(plain.len(), 2);
         assert!(
             plain
@@ -283,15 +246,15 @@ mod tests {
                 .all(|f| f.topic == "cron" && f.level == Level::Error)
         );
         assert_eq!(plain[1].about, "queue");
-        assert_eq!(plain[1].advice.as_deref(), Some("see whether it runs"));
-        let known = judged(&Differences {
+        assert_eq!(plain[1].advice.as_deref(), Some("x"));
+        let help = Help {
             sbatch: Some("/opt/slurm/bin/sbatch".into()),
             variables: vec![
                 ("SLURM_CONF_SERVER", "ctl:6817".to_owned()),
                 ("SLURM_JWT", "secret".to_owned()),
             ],
-            ..facts(&here, there)
-        });
+        };
+        let known = judged(&here, &there, &help);
         let advice = known[0].advice.as_ref().unwrap();
         assert!(advice.contains("slurm_bin_dir: /opt/slurm/bin"), "{advice}");
         assert!(
@@ -304,12 +267,18 @@ mod tests {
 
     #[test]
     fn configuration_and_scripts_that_need_a_shell_are_told() {
-        let findings = judged(&Differences {
-            config_file: Some(Path::new("/s/config.yaml")),
-            config_problems: vec!["${STUDY} is not set".to_owned()],
-            scripts: vec![("prep".to_owned(), "script 'a.sh' was not found".to_owned())],
-            ..facts(&[], Vec::new())
-        });
+        let here = [
+            testing::warning("config", "", "known", "x"),
+            testing::ok("script", "prep", "is a job script"),
+            testing::ok("bids_root", "/a", "is there"),
+        ];
+        let there = [
+            there("warning", "config", "", "known"),
+            there("warning", "config", "", "the password is not set"),
+            there("error", "script", "prep", "script 'a.sh' was not found"),
+            there("ok", "bids_root", "/b", "is there"),
+        ];
+        let findings = judged(&here, &there, &Help::default());
         let told: Vec<(Level, &str)> = findings
             .iter()
             .map(|f| (f.level, f.about.as_str()))
@@ -317,17 +286,10 @@ mod tests {
         assert_eq!(
             told,
             [
-                (Level::Warning, "SNBB_CONFIG"),
-                (Level::Error, "config"),
+                (Level::Error, "bids_root"),
+                (Level::Warning, "config"),
                 (Level::Error, "prep")
             ]
-        );
-        assert!(
-            findings[0]
-                .advice
-                .as_ref()
-                .unwrap()
-                .contains("--config /s/config.yaml")
         );
     }
 

@@ -1,10 +1,9 @@
 //! Where the program itself and the logs of its jobs are written.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::file_system::{self, Use};
-use super::site::roots;
 use super::{Findings, Level, Site, clock, trial};
+use crate::config::root_above;
 use crate::decide::safety::space;
 use crate::decide::safety::space::Room;
 use crate::setup::place::{self, Place};
@@ -38,28 +37,27 @@ pub fn check(site: &Site, findings: &mut Findings) {
     let state_dir = place::parent(&state_file);
     let log_file_dir = place::parent(&config.log_file);
     let log_dir = config.slurm.log_dir.clone();
-    let mut dirs = vec![("state_file", "state_file", state_dir.clone(), Use::State)];
+    let mut dirs = vec![("state_file", "state_file", state_dir.clone())];
     if log_file_dir != state_dir {
-        dirs.push(("log_file", "log_file", log_file_dir, Use::Log));
+        dirs.push(("log_file", "log_file", log_file_dir));
     }
-    dirs.extend(log_dir.map(|dir| ("log_dir", "slurm_log_dir", dir, Use::Log)));
-    let roots = roots(config).map(|(key, root)| (key, place::resolved(root)));
-    for (topic, key, dir, purpose) in &dirs {
+    dirs.extend(log_dir.map(|dir| ("log_dir", "slurm_log_dir", dir)));
+    for (topic, key, dir) in &dirs {
+        let is_state = *topic == "state_file";
         let written = Written {
             topic,
             key,
             dir,
             place: place::look(dir),
             is_writable: place::is_writable(&place::existing(dir)),
-            mode: place::mode(dir).filter(|_| *purpose == Use::State),
-            below: root_above(&place::resolved(dir), &roots),
+            mode: place::mode(dir).filter(|_| is_state),
+            below: root_above(config, dir).map(|(key, _)| key),
         };
         let before = findings.list.len();
         judge(&written, findings);
         let mut found = findings.list.iter().skip(before);
         let is_usable = found.all(|finding| finding.level != Level::Error);
-        file_system::check(site, topic, *purpose, dir, findings);
-        if *purpose == Use::State && is_usable {
+        if is_state && is_usable {
             try_out(&place::existing(dir), findings);
         }
         if *topic == "log_dir" {
@@ -161,12 +159,6 @@ fn judge_room(room: Option<Room>, needed: u64, advice: &str, findings: &mut Find
     }
 }
 
-/// Returns the key of the root that a path lies below.
-fn root_above(path: &Path, roots: &[(&'static str, PathBuf)]) -> Option<&'static str> {
-    let (key, _) = roots.iter().find(|(_, root)| path.starts_with(root))?;
-    Some(*key)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::{Finding, Level, testing};
@@ -240,13 +232,5 @@ mod tests {
             };
             assert_eq!(judged(&open).len(), count, "{mode:o}");
         }
-        let roots = [
-            ("bids_root", PathBuf::from("/d/bids")),
-            ("dicom_root", "/d/dicom".into()),
-        ];
-        let above = |path: &str| root_above(Path::new(path), &roots);
-        assert_eq!(above("/d/dicom/x"), Some("dicom_root"));
-        assert_eq!(above("/d/bids"), Some("bids_root"));
-        assert_eq!(above("/d/bids2"), None);
     }
 }

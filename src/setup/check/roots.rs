@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::file_system::{self, Use};
 use super::{Findings, Site, few};
 use crate::base::regular::words;
 use crate::base::shell;
@@ -80,7 +79,6 @@ pub fn check(site: &Site, key: &'static str, findings: &mut Findings) {
             .collect(),
     };
     judge(&root, findings);
-    file_system::check(site, key, Use::Data, path, findings);
 }
 
 /// Returns the output directories, or their root, in which this user may make nothing.

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::slurm::Inquiry;
 use super::{
-    Finding, Findings, Site, UnderCron, cron, environment, markers, notify, places, roots, scripts,
-    sessions, settings, state,
+    Finding, Findings, Site, environment, notify, places, roots, scripts, sessions, settings,
+    slurm, state,
 };
 use crate::base::sys;
 
@@ -70,8 +69,8 @@ impl Part {
     }
 }
 
-/// Looks at everything. `cron`: what differs under cron is asked for, too.
-pub fn run(site: Site, cron: Option<UnderCron>, findings: &mut Findings) {
+/// Looks at everything.
+pub fn run(site: Site, findings: &mut Findings) {
     let env = |name: &str| Some(sys::env(name)?.to_string_lossy().into_owned());
     settings::judge(&site.config, findings);
     environment::judge(&site.config, &env, findings);
@@ -98,35 +97,18 @@ pub fn run(site: Site, cron: Option<UnderCron>, findings: &mut Findings) {
             roots::check(site, "derivatives_root", out)
         }),
         ("sessions", sessions::check),
-        ("markers", markers::check),
+        ("markers", settings::markers),
         ("state", state::check),
     ];
     let topics = topics.into_iter();
     let start = |(topic, check)| Part::start(&site, topic, LIMIT, check);
     let mut parts: Vec<Part> = topics.map(start).collect();
-    // Twice under cron, and each may take its time.
-    let limit = SLURM_LIMIT * (1 + u32::from(cron.is_some()));
-    parts.push(Part::start(&site, "slurm", limit, move |site, out| {
-        slurm_and_cron(site, cron.as_ref(), out);
-    }));
+    if site.is_slurm() {
+        parts.push(Part::start(&site, "slurm", SLURM_LIMIT, |site, out| {
+            slurm::check(site, SLURM_LIMIT, out);
+        }));
+    }
     findings
         .list
         .extend(parts.into_iter().flat_map(Part::finish));
-}
-
-fn slurm_and_cron(site: &Site, under_cron: Option<&UnderCron>, findings: &mut Findings) {
-    let check = |here, findings: &mut Findings| {
-        if let Some(under_cron) = under_cron {
-            cron::check(site, under_cron, here, SLURM_LIMIT, findings);
-        }
-    };
-    if !site.is_slurm() {
-        return check(None, findings);
-    }
-    let inquiry = Inquiry::new(site);
-    let own = std::env::vars_os().collect();
-    let report = inquiry.ask(&site.config, own, SLURM_LIMIT, false);
-    inquiry.judge(&site.config, &report, findings);
-    let here = findings.list.clone();
-    check(Some((&inquiry, &report, &here)), findings);
 }

@@ -2,7 +2,6 @@
 //! configuration says.
 
 mod header;
-mod imports;
 mod needs;
 
 use std::ffi::OsString;
@@ -25,15 +24,11 @@ pub struct Facts<'a> {
     pub procedure: &'a str,
     /// Where it is, or why it was not found and the way out.
     place: Result<PathBuf, (String, String)>,
-    /// It was found on `PATH` only, in a directory that cron's `PATH` does not have.
-    by_path_only: bool,
     /// What stands in it; an error says why it cannot be read or is no script.
     text: Option<Result<Vec<u8>, ScriptError>>,
     /// Permission bits.
     mode: Option<u32>,
-    /// Python files that it names, and what is in them.
-    helpers: Vec<(PathBuf, Vec<u8>)>,
-    /// What it needs and this machine does not have: its interpreter, runtimes of containers, images, licences.
+    /// What it needs and this machine does not have: its interpreter, images, licences.
     missing: Vec<String>,
     /// The interpreter is among them.
     has_no_interpreter: bool,
@@ -51,16 +46,13 @@ pub fn check(site: &Site, findings: &mut Findings) {
 }
 
 fn gather<'a>(site: &Site, procedure: &'a Procedure, path: Option<&OsString>) -> Facts<'a> {
-    let cron = OsString::from(place::CRON_PATH);
-    let place = site.find_script(&procedure.script, path);
+    let place = site.find_script(&procedure.script);
     let place = place.map_err(|error| (error.to_string(), error.hint().unwrap_or_default()));
     let mut facts = Facts {
         procedure: &procedure.name,
-        by_path_only: place.is_ok() && site.find_script(&procedure.script, Some(&cron)).is_err(),
         mode: place.as_ref().ok().and_then(|file| place::mode(file)),
         place,
         text: None,
-        helpers: Vec::new(),
         missing: Vec::new(),
         has_no_interpreter: false,
         executor: site.config.executor,
@@ -83,20 +75,10 @@ fn gather<'a>(site: &Site, procedure: &'a Procedure, path: Option<&OsString>) ->
         let interpreter = program.or_else(|| Some(format!("env {}", started.filter(is_missing)?)));
         facts.has_no_interpreter = interpreter.is_some();
         let interpreter = interpreter.map(|name| format!("interpreter {name}"));
-        let needs = needs::needs(&String::from_utf8_lossy(&script.text), &seen);
-        let runtime = needs.runtime.filter(is_missing);
-        let runtime = runtime.map(|name| format!("{name} (not on PATH)"));
-        let files = needs
-            .files
-            .iter()
-            .filter(|file| !place::is_there(&file.path));
-        let files = files.map(|file| format!("{} ({})", file.path.display(), file.variable));
-        facts.missing = interpreter
-            .into_iter()
-            .chain(runtime)
-            .chain(files)
-            .collect();
-        facts.helpers = imports::helpers(file, &script.text);
+        let files = needs::files(&String::from_utf8_lossy(&script.text), &seen).into_iter();
+        let files = files.filter(|(_, path)| !place::is_there(path));
+        let files = files.map(|(variable, path)| format!("{} ({variable})", path.display()));
+        facts.missing = interpreter.into_iter().chain(files).collect();
     }
     facts.text = Some(read.map(|script| script.text));
     facts
@@ -121,12 +103,6 @@ fn judge(facts: &Facts<'_>, findings: &mut Findings) {
         }
     };
     let shown = path.display();
-    if facts.by_path_only {
-        findings.warning(
-            format!("{shown} is found by PATH only, and cron's PATH is shorter"),
-            "set script_dir to its directory, or give the script's absolute path",
-        );
-    }
     if facts.mode.is_some_and(|mode| mode & 0o002 != 0) {
         findings.warning(
             format!("{shown} can be changed by every user of the machine, and runs as this one"),
@@ -175,10 +151,6 @@ fn content(facts: &Facts<'_>, path: &Path, text: &[u8], findings: &mut Findings)
                 "{otherwise} correct the script, or set its variables in the procedure's `env`"
             ),
         );
-    }
-    let files = facts.helpers.iter().map(|(path, text)| (&**path, &**text));
-    for (path, text) in std::iter::once((path, text)).chain(files) {
-        imports::judge(path, text, findings);
     }
     if !is_slurm {
         return;
@@ -235,10 +207,8 @@ mod tests {
         Facts {
             procedure: "prep",
             place: Ok("/s/prep.sh".into()),
-            by_path_only: false,
             text: Some(text.map(<[u8]>::to_vec)),
             mode: Some(0o644),
-            helpers: Vec::new(),
             missing: Vec::new(),
             has_no_interpreter: false,
             executor: ExecutorKind::Slurm,
@@ -326,15 +296,10 @@ mod tests {
             one(&zsh, level, "/bin/zsh");
         }
         let needy = Facts {
-            missing: vec!["apptainer (not on PATH)".to_owned()],
+            missing: vec!["/x.sif (IMAGE)".to_owned()],
             ..facts(Ok(good))
         };
-        one(&needy, Level::Warning, "apptainer (not on PATH)");
-        let by_path = Facts {
-            by_path_only: true,
-            ..facts(Ok(good))
-        };
-        one(&by_path, Level::Warning, "by PATH only");
+        one(&needy, Level::Warning, "/x.sif (IMAGE)");
         let open = Facts {
             mode: Some(0o777),
             ..facts(Ok(good))

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use super::{Findings, few};
+use super::{Findings, Site, few};
+use crate::gather::completion::probe::Probe;
 use crate::model::config::Config;
 use crate::model::job::ExecutorKind;
 use crate::model::procedure::marker::Required;
@@ -15,7 +16,6 @@ const SHORT_GRACE: Duration = Duration::from_secs(600);
 /// Judges the settings that need no look at the world.
 pub fn judge(config: &Config, findings: &mut Findings) {
     safety(config, findings);
-    without_markers(config, findings);
     executor(config, findings);
 }
 
@@ -79,8 +79,13 @@ fn names_of(config: &Config, is_one: impl Fn(&Procedure) -> bool) -> Vec<&str> {
     chosen.map(|procedure| &*procedure.name).collect()
 }
 
-/// Names procedures of which any file is taken for the whole result.
-fn without_markers(config: &Config, findings: &mut Findings) {
+/// Names procedures of which any file is taken for the whole result, and reads the specification of QSIRecon.
+pub fn markers(site: &Site, findings: &mut Findings) {
+    let config = &site.config;
+    if let Err(error) = Probe::new(config) {
+        let out = findings.about("markers", "qsirecon");
+        out.error(error.to_string(), error.hint());
+    }
     let takes_anything = |procedure: &Procedure| {
         procedure.check == Check::Markers
             && matches!(procedure.completion.required, Required::NonEmptyDirectory)

@@ -1,9 +1,9 @@
 //! What all topics look at: the configuration, and what is read of the study once.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use crate::base::sys;
 use crate::executor::ExecutorError;
 use crate::executor::script::find_script;
 use crate::gather::disk::reader::Reader;
@@ -19,8 +19,6 @@ use crate::store::verify;
 pub struct Site {
     pub config: Config,
     pub reader: Reader,
-    /// Instead of `/proc/self/mountinfo`.
-    pub mountinfo: Option<PathBuf>,
     /// What the search for sessions gave. Empty: it did not end in time.
     pub found: OnceLock<Result<Discovery, DiscoverError>>,
     /// Empty: it cannot be read, or not in time.
@@ -34,15 +32,13 @@ pub struct Study {
     pub attempts: Vec<TaskRow>,
     /// What `state verify` finds.
     pub verified: Vec<verify::Finding>,
-    pub journal_entries: usize,
 }
 
 impl Site {
-    pub fn new(config: Config, mountinfo: Option<PathBuf>) -> Self {
+    pub fn new(config: Config) -> Self {
         Self {
             reader: Reader::default().counting(config.annex),
             config,
-            mountinfo,
             found: OnceLock::new(),
             study: OnceLock::new(),
         }
@@ -68,25 +64,9 @@ impl Site {
         self.study.get().map(|study| &study.state)
     }
 
-    /// Looks for a script as the executor does, with another `PATH`.
-    pub fn find_script(
-        &self,
-        script: &str,
-        path: Option<&OsString>,
-    ) -> Result<PathBuf, ExecutorError> {
-        let dirs = self.config.script_dir.iter().cloned();
-        let dirs: Vec<PathBuf> = dirs
-            .chain(self.config.base_dir().map(Path::to_owned))
-            .collect();
-        find_script(script, &dirs, path.map(OsString::as_os_str))
+    /// Looks for a script as the executor does.
+    pub fn find_script(&self, script: &str) -> Result<PathBuf, ExecutorError> {
+        let path = sys::env("PATH");
+        find_script(script, &self.config.script_dirs(), path.as_deref())
     }
-}
-
-/// The three data roots and their keys.
-pub fn roots(config: &Config) -> [(&'static str, &PathBuf); 3] {
-    [
-        ("dicom_root", &config.dicom_root),
-        ("bids_root", &config.bids_root),
-        ("derivatives_root", &config.derivatives_root),
-    ]
 }

@@ -4,8 +4,6 @@ mod limits;
 mod site;
 mod submission;
 
-use std::ffi::OsString;
-use std::path::Path;
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -26,6 +24,7 @@ use crate::model::job::{JobId, JobTag, is_same_study, name_of_study};
 use crate::model::procedure::options::{self, Arguments};
 use crate::model::procedure::{ProcedureId, Scope, TimeLimit};
 use crate::model::state::State;
+use crate::model::state::table::Metadata;
 
 pub use submission::way_out;
 
@@ -39,7 +38,7 @@ const USUAL_INTERVAL: u64 = 15 * 60;
 
 /// What Slurm is asked about the site.
 #[derive(Default)]
-pub struct Inquiry {
+struct Inquiry {
     /// The word that tells this study's jobs from those of others.
     study: String,
     wanted: Vec<Wanted>,
@@ -57,9 +56,16 @@ struct Wanted {
     time: Option<u64>,
 }
 
+/// Asks Slurm, and judges what it says. `limit`: for all its answers.
+pub fn check(site: &Site, limit: Duration, findings: &mut Findings) {
+    let inquiry = Inquiry::new(site);
+    let report = inquiry.ask(&site.config, limit);
+    inquiry.judge(&site.config, &report, findings);
+}
+
 impl Inquiry {
     /// Makes the requests that a run would make.
-    pub fn new(site: &Site) -> Self {
+    fn new(site: &Site) -> Self {
         let (config, study, found) = (&site.config, site.study.get(), site.discovery());
         let procedures = config.procedures.iter();
         let requests: Vec<JobRequest> = procedures
@@ -86,42 +92,23 @@ impl Inquiry {
                         is_never_meant: true,
                     },
                 },
-                in_short: false,
             },
         }
     }
 
-    /// Asks Slurm, in an environment. `in_short`: only what may differ between two of them.
-    pub fn ask(
-        &self,
-        config: &Config,
-        env: Vec<(OsString, OsString)>,
-        limit: Duration,
-        in_short: bool,
-    ) -> Report {
+    fn ask(&self, config: &Config, limit: Duration) -> Report {
         let mut executor = SlurmExecutor::new(SlurmSettings {
-            bin_dir: config.slurm.bin_dir.clone(),
-            script_dir: config.script_dir.clone(),
-            config_dir: config.base_dir().map(Path::to_owned),
-            env,
-            accounting: config.slurm.accounting,
-            owner: sys::effective_uid(),
-            caller: sys::effective_uid(),
-            project: None,
             home: self.questions.home.clone(),
-            separator: parse::separator(&config.state_file),
             submit_timeout: ANSWER_LIMIT,
             query_timeout: ANSWER_LIMIT,
+            ..SlurmSettings::from_config(config, &Metadata::default())
         });
         executor.set_deadline(limit);
-        executor.inspect(&Questions {
-            in_short,
-            ..self.questions.clone()
-        })
+        executor.inspect(&self.questions)
     }
 
     /// Judges what Slurm said.
-    pub fn judge(&self, config: &Config, report: &Report, findings: &mut Findings) {
+    fn judge(&self, config: &Config, report: &Report, findings: &mut Findings) {
         let settings = match &report.config {
             Some(Ok(text)) => site::config(text),
             _ => site::Settings::default(),
@@ -169,7 +156,7 @@ fn example(config: &Config, id: ProcedureId, found: Option<&Discovery>) -> Optio
 }
 
 fn wanted(site: &Site, request: &JobRequest) -> Wanted {
-    let path = site.find_script(&request.script, sys::env("PATH").as_ref());
+    let path = site.find_script(&request.script);
     let asked = path
         .map(|path| script::header_of(&path))
         .unwrap_or_default();

@@ -11,11 +11,9 @@ use crate::executor::OtherExecutor;
 use crate::model::config::Config;
 use crate::model::state::{Reason, TaskRow, TaskStatus};
 use crate::setup::place;
-use crate::store::lock::{Lock, LockStanding};
-use crate::store::sources::{Found, Sources};
+use crate::store::sources::Sources;
 use crate::store::state_file::{StateError, Store, check_owner};
 use crate::store::verify;
-use crate::store::verify::Level as Verified;
 
 const TOPIC: &str = "state";
 /// Jobs that ended well without outputs, before anything is said of a procedure.
@@ -38,10 +36,6 @@ pub fn read(site: &Site, findings: &mut Findings) {
         state: store.read().unwrap_or_default(),
         attempts: store.read_attempts().unwrap_or_default(),
         verified: verify::verify(&sources),
-        journal_entries: match &sources.journal {
-            Found::Read(salvaged) => salvaged.entries.len(),
-            _ => 0,
-        },
         store,
     };
     let _ = site.study.set(study);
@@ -68,7 +62,6 @@ pub fn check(site: &Site, findings: &mut Findings) {
             place::mode(&paths.state),
             place::mode(&place::parent(&paths.state)),
         ),
-        lock: Lock::standing(&paths.lock, sys::now()).ok(),
         sessions: found.map(|found| {
             let sessions = found.sessions.iter();
             sessions
@@ -87,8 +80,6 @@ struct Seen<'a> {
     other_owner: Option<(String, String)>,
     /// Permission bits of the file, if there is one, and of its directory.
     modes: (Option<u32>, Option<u32>),
-    /// None: it cannot be looked at; the trial of the lock tells.
-    lock: Option<LockStanding>,
     /// Subject and session of all sessions; none: not known.
     sessions: Option<HashSet<(&'a str, &'a str)>>,
 }
@@ -107,7 +98,6 @@ fn judge(seen: &Seen<'_>, findings: &mut Findings) {
             "`snbb-scheduler run --dry-run` says why; `run --accept-drop` goes on if the numbers are right",
         );
     }
-    left_over(seen, findings);
     of_other_executor(seen, findings);
     unknown_rows(seen, findings);
     never_complete(seen, findings);
@@ -116,14 +106,16 @@ fn judge(seen: &Seen<'_>, findings: &mut Findings) {
 /// Reports what `state verify` finds.
 fn verified(seen: &Seen<'_>, findings: &mut Findings) {
     for found in &seen.study.verified {
-        let level = match found.level {
-            Verified::Ok => continue,
-            Verified::Warning => Level::Warning,
-            Verified::Error => Level::Error,
-        };
+        if found.level == Level::Ok {
+            continue;
+        }
         let todo = found.todo.as_deref();
         let advice = todo.unwrap_or("`snbb-scheduler state verify` tells more");
-        findings.add(level, format!("{}: {}", found.part, found.text), advice);
+        findings.add(
+            found.level,
+            format!("{}: {}", found.part, found.text),
+            advice,
+        );
     }
     if findings.list.len() == findings.before {
         let mut parts = seen.study.verified.iter();
@@ -152,28 +144,6 @@ fn access(seen: &Seen<'_>, findings: &mut Findings) {
     if file & 0o002 != 0 {
         let advice = format!("chmod o-w {about}");
         findings.warning("every user of the machine can change it", advice);
-    }
-}
-
-fn left_over(seen: &Seen<'_>, findings: &mut Findings) {
-    findings.about("lock", "");
-    match &seen.lock {
-        // Its journal is at work, too.
-        Some(LockStanding::Held(holder)) => {
-            return findings.ok(format!("is held at this moment: {holder}"));
-        }
-        Some(LockStanding::LeftOver(holder)) => findings.warning(
-            format!("a call that has died has left its lock: {holder}"),
-            "nothing: the next call takes it over by itself",
-        ),
-        Some(LockStanding::Free) | None => {}
-    }
-    let entries = seen.study.journal_entries;
-    if entries > 0 {
-        findings.about(TOPIC, "journal").warning(
-            format!("a call was broken off in its work and has left {entries} entries"),
-            "nothing: the next run or monitor finishes it",
-        );
     }
 }
 

@@ -96,10 +96,7 @@ pub(super) fn of(
             .map(ToString::to_string)
             .collect(),
         command: shell::join(&line),
-        script_problem: script.err().map(|error| match error.hint() {
-            Some(hint) => format!("{error} ({hint})"),
-            None => error.to_string(),
-        }),
+        script_problem: script.err().map(|error| error.with_hint()),
     })
 }
 

@@ -88,14 +88,7 @@ fn text(digest: &Digest<'_>) -> String {
         let _ = writeln!(out, "\nTold before and still so: {}", digest.standing);
     }
     if let Some(state) = digest.state {
-        let count = |status| {
-            let rows = state.rows().iter();
-            rows.filter(|row| row.status == status).count()
-        };
-        let counts: Vec<String> = TaskStatus::ALL
-            .iter()
-            .map(|status| format!("{} {status}", count(*status)))
-            .collect();
+        let counts = TaskStatus::ALL.map(|status| format!("{} {status}", state.count(status)));
         let _ = writeln!(out, "\nTasks on record: {}", counts.join(", "));
     }
     out.push('\n');

@@ -5,15 +5,16 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest as _, Sha256};
 
-use super::{Call, Command, Memory};
+use super::{Call, Memory};
 use crate::base::exit::Exit;
+use crate::base::hex::hex_of_first;
 use crate::base::sys::local_time;
 use crate::base::text::{maybe, plural};
 use crate::decide::manifest::retry;
 use crate::decide::safety;
 use crate::model::config::Config;
 use crate::model::config::notify::Occasion;
-use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
+use crate::model::state::{Reason, State, TaskRow, TaskStatus};
 use crate::show::tables::failure_text;
 use crate::store::control::{Control, PauseCause};
 
@@ -83,7 +84,7 @@ fn is_seen(world: &World<'_>, name: &str) -> bool {
     }
     let word = name.split(':').next().unwrap_or_default();
     match word.parse().ok() {
-        Some(Occasion::Error) => name.starts_with(&error_prefix(call.command)),
+        Some(Occasion::Error) => name.starts_with(&format!("error:{}:", call.command)),
         Some(Occasion::Unreachable) => true,
         Some(Occasion::Paused) => world.control.is_some(),
         Some(Occasion::Refused) => call.figures.as_ref().is_some_and(|figures| figures.whole),
@@ -102,13 +103,6 @@ fn is_seen(world: &World<'_>, name: &str) -> bool {
 fn of_call(world: &World<'_>, list: &mut Vec<Matter>) {
     let call = world.call;
     let says = |otherwise: &str| call.error.clone().unwrap_or_else(|| otherwise.to_owned());
-    let one = |occasion: Occasion, name: String, text: String| Matter {
-        occasion,
-        name: format!("{occasion}:{name}"),
-        procedure: String::new(),
-        reason: "",
-        text,
-    };
     match call.exit {
         Exit::Done => {}
         Exit::Locked => {
@@ -119,7 +113,7 @@ fn of_call(world: &World<'_>, list: &mut Vec<Matter>) {
                     says("it holds the lock")
                 );
                 let name = format!("{}:locked", call.command);
-                list.push(one(Occasion::Error, name, text));
+                list.push(matter(Occasion::Error, name, text));
             }
         }
         Exit::Unreachable => {
@@ -129,7 +123,7 @@ fn of_call(world: &World<'_>, list: &mut Vec<Matter>) {
                     "Slurm did not answer in {count} calls in a row: {}",
                     says("its queue or accounting is silent")
                 );
-                list.push(one(Occasion::Unreachable, "slurm".to_owned(), text));
+                list.push(matter(Occasion::Unreachable, "slurm".to_owned(), text));
             }
         }
         // The state tells which one; see below.
@@ -146,12 +140,12 @@ fn of_call(world: &World<'_>, list: &mut Vec<Matter>) {
                 _ => Occasion::Error,
             };
             let name = format!("{}:{}", call.command, short(&without_numbers(&text)));
-            list.push(one(occasion, name, text));
+            list.push(matter(occasion, name, text));
         }
     }
     for (cause, count) in call.figures.iter().flat_map(|figures| &figures.refused) {
         let tasks = plural(*count, "task");
-        list.push(one(
+        list.push(matter(
             Occasion::Refused,
             short(&without_numbers(cause)),
             format!("{tasks}: {cause}"),
@@ -180,13 +174,8 @@ fn of_safety(world: &World<'_>, list: &mut Vec<Matter>) {
             names.join(", ")
         ),
     };
-    list.push(Matter {
-        occasion: Occasion::SafetyStop,
-        name: format!("safety_stop:{}", short(&names.join("\n"))),
-        procedure: String::new(),
-        reason: "",
-        text,
-    });
+    let name = short(&names.join("\n"));
+    list.push(matter(Occasion::SafetyStop, name, text));
 }
 
 fn of_state(world: &World<'_>, list: &mut Vec<Matter>) {
@@ -195,15 +184,12 @@ fn of_state(world: &World<'_>, list: &mut Vec<Matter>) {
             // A person knows what that person did.
             continue;
         };
+        let name = format!("{procedure}:{}", pause.since.timestamp());
+        let since = local_time(pause.since);
+        let text = format!("{procedure} is paused since {since}: {count} jobs in a row failed");
         list.push(Matter {
-            occasion: Occasion::Paused,
-            name: format!("paused:{procedure}:{}", pause.since.timestamp()),
             procedure: procedure.to_string(),
-            reason: "",
-            text: format!(
-                "{procedure} is paused since {}: {count} jobs in a row failed",
-                local_time(pause.since)
-            ),
+            ..matter(Occasion::Paused, name, text)
         });
     }
     let Some(state) = world.state else {
@@ -249,16 +235,15 @@ fn of_row(
         format!("{:?} {:?} {:?}", row.submission_id, row.attempt, row.job_id)
     };
     let job = maybe(" (job ", row.job_id.as_ref(), ")");
+    let name = short(&format!("{:?} {attempt}", row.key));
     Some(Matter {
-        occasion,
-        name: format!(
-            "{}:{}",
-            occasion,
-            short(&format!("{:?} {attempt}", row.key))
-        ),
         procedure: row.key.procedure.to_string(),
         reason: row.reason.map_or("", Reason::as_str),
-        text: format!("{}: {text}{job}", place(&row.key)),
+        ..matter(
+            occasion,
+            name,
+            format!("{}: {text}{job}", row.key.labels_text()),
+        )
     })
 }
 
@@ -292,15 +277,15 @@ fn is_nobodys_concern(
             .is_some_and(|(by, owner)| by == i64::from(owner))
 }
 
-fn place(key: &TaskKey) -> String {
-    match &*key.session {
-        "" => key.subject.to_string(),
-        session => format!("{} {session}", key.subject),
+/// A matter of the whole study.
+fn matter(occasion: Occasion, name: String, text: String) -> Matter {
+    Matter {
+        occasion,
+        name: format!("{occasion}:{name}"),
+        procedure: String::new(),
+        reason: "",
+        text,
     }
-}
-
-fn error_prefix(command: Command) -> String {
-    format!("error:{}:", command)
 }
 
 /// Takes numbers out: the same error with another count is the same matter.
@@ -310,12 +295,7 @@ fn without_numbers(text: &str) -> String {
 
 /// Returns a short name for a long one.
 fn short(text: &str) -> String {
-    let digest = Sha256::digest(text.as_bytes());
-    digest
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hex_of_first(8, &Sha256::digest(text.as_bytes()))
 }
 
 #[cfg(test)]

@@ -5,15 +5,15 @@
 )]
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::io::{self, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::fs::{MemfdFlags, memfd_create};
 
+use crate::base::run::{End, run};
+use crate::base::text::maybe;
 use crate::show::mail::Message;
 
 /// Says why the program did not take the digest.
@@ -45,11 +45,10 @@ impl MessengerError {
     }
 }
 
-/// How much of the program's own words is repeated.
-const SAID: u64 = 300;
-
-/// How much of them is kept in memory.
-const KEPT: u64 = 1 << 20;
+/// How many letters of the program's own words are repeated.
+const SAID: usize = 300;
+/// How many bytes the program may print.
+const MOST: usize = 64 << 20;
 
 /// Runs a program with a digest on its standard input and the subject as `SNBB_MESSAGE_SUBJECT`.
 ///
@@ -60,88 +59,42 @@ pub fn tell(path: &Path, message: &Message, limit: Duration) -> Result<(), Messe
         path: path.to_owned(),
         source,
     };
-    // Files in memory, not pipes: neither side can then wait for the other, and a full disk is one of
-    // the things that a digest tells of.
-    let stdin = filled(message.text.as_bytes()).map_err(start)?;
-    let mut stderr = bounded_file().map_err(start)?;
     let subject = message.subject.replace('\0', " ");
-    let mut child = Command::new(path)
+    let mut command = Command::new(path);
+    command
         .env("SNBB_MESSAGE_SUBJECT", &subject)
         // The old name, for one release: elsewhere it is the participant.
         .env("SNBB_SUBJECT", &subject)
         .current_dir("/")
-        .stdin(Stdio::from(stdin))
-        .stdout(Stdio::null())
-        .stderr(Stdio::from(stderr.try_clone().map_err(start)?))
-        .process_group(0)
-        .spawn()
-        .map_err(start)?;
-    let since = Instant::now();
-    let mut pause = Duration::from_millis(1);
-    let status = loop {
-        match child.try_wait().map_err(start)? {
-            Some(status) => break status,
-            None if since.elapsed() >= limit => {
-                if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-                    // An error means that nobody is left.
-                    let _ = kill_process_group(group, Signal::KILL);
-                }
-                let _ = child.wait();
-                return Err(MessengerError::TimedOut {
-                    path: path.to_owned(),
-                    seconds: limit.as_secs(),
-                });
-            }
-            None => std::thread::sleep(pause),
+        .stdin(in_memory(message.text.as_bytes()).map_err(start)?);
+    let ended = run(command, limit, MOST).map_err(start)?;
+    let how = match ended.end {
+        End::Exit(0) => return Ok(()),
+        End::TimedOut { seconds } => {
+            return Err(MessengerError::TimedOut {
+                path: path.to_owned(),
+                seconds,
+            });
         }
-        pause = (pause * 2).min(Duration::from_millis(100));
+        End::Exit(code) => format!("exit code {code}"),
+        End::Signal(signal) => format!("signal {signal}"),
+        End::TooLong { bytes } => format!("more than {bytes} bytes of output"),
+        End::Unseen => "an unknown status".to_owned(),
     };
-    if status.success() {
-        return Ok(());
-    }
-    let how = match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exit code {code}"),
-        (None, Some(signal)) => format!("signal {signal}"),
-        (None, None) => "an unknown status".to_owned(),
-    };
+    let said: String = ended.stderr.chars().take(SAID).collect();
+    let said = Some(said.trim()).filter(|said| !said.is_empty());
     Err(MessengerError::Failed {
         path: path.to_owned(),
         how,
-        said: last_words(&mut stderr),
+        said: maybe(": ", said.map(|said| said.replace('\n', " ")), ""),
     })
 }
 
-fn filled(bytes: &[u8]) -> io::Result<File> {
-    let mut file = memory_file()?;
+/// A file in memory, not a pipe: neither side can then wait for the other, and a full disk is one of the things that
+/// a digest tells of.
+fn in_memory(bytes: &[u8]) -> io::Result<File> {
+    let mut file = File::from(memfd_create("snbb-scheduler", MemfdFlags::CLOEXEC)?);
     file.write_all(bytes)?;
     file.rewind()?;
     Ok(file)
-}
-
-/// Makes a file that takes no more than [`KEPT`] bytes.
-fn bounded_file() -> io::Result<File> {
-    let file = memory_file()?;
-    file.set_len(KEPT)?;
-    fcntl_add_seals(&file, SealFlags::GROW)?;
-    Ok(file)
-}
-
-fn memory_file() -> io::Result<File> {
-    Ok(memfd_create(
-        "snbb-scheduler",
-        MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
-    )?
-    .into())
-}
-
-fn last_words(file: &mut File) -> String {
-    let mut bytes = Vec::new();
-    let read = file
-        .rewind()
-        .and_then(|()| file.take(SAID).read_to_end(&mut bytes));
-    let text = String::from_utf8_lossy(&bytes);
-    match (read, text.trim_matches(['\0', ' ', '\n', '\r', '\t'])) {
-        (Ok(_), words) if !words.is_empty() => format!(": {}", words.replace('\n', " ")),
-        _ => String::new(),
-    }
 }

@@ -7,24 +7,9 @@ use super::error::{JournalError, io_error};
 use super::{Entry, Salvaged, line, require_file};
 use crate::base::durable;
 
-/// Holds what a journal file says.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Contents {
-    pub entries: Vec<Entry>,
-    /// Bytes of the file as it was read.
-    pub size: u64,
-    /// Bytes at the end that a crash cut and that count for nothing.
-    pub cut: u64,
-}
-
 /// Reads all entries. A missing file has none; a cut end is left out; any other line that
 /// cannot be read is an error.
 pub fn read(path: &Path) -> Result<Vec<Entry>, JournalError> {
-    Ok(read_contents(path)?.entries)
-}
-
-/// Reads all entries and how much was read, so that exactly that can be removed later.
-pub fn read_contents(path: &Path) -> Result<Contents, JournalError> {
     let mut tries = 3;
     let bytes = loop {
         match read_file(path) {
@@ -33,17 +18,13 @@ pub fn read_contents(path: &Path) -> Result<Contents, JournalError> {
                 tries -= 1
             }
             Err(JournalError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                return Ok(Contents::default());
+                return Ok(Vec::new());
             }
             other => break other?,
         }
     };
     let found = line::scan(&bytes).map_err(|damage| damage.at(path))?;
-    Ok(Contents {
-        entries: found.entries,
-        size: bytes.len() as u64,
-        cut: (bytes.len() - found.whole) as u64,
-    })
+    Ok(found.entries)
 }
 
 /// Reads all entries that can be read, whatever is between them. None: there is no file.

@@ -3,6 +3,7 @@
 mod takeover;
 
 use std::fs::{self, File, FileTimes};
+use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 
 use super::attempt::Verdict;
@@ -110,12 +111,9 @@ fn is_exclusive_and_leaves_nothing() {
         "{holder}"
     );
     assert!(holder.contains(" UTC (heartbeat "), "{holder}");
-    let standing = || Lock::standing(&place.lock, crate::base::sys::now()).unwrap();
-    assert!(matches!(standing(), LockStanding::Held(_)));
     assert_eq!(place.names(), ["state.lock"]);
     drop(lock);
     assert!(place.names().is_empty());
-    assert_eq!(standing(), LockStanding::Free);
     place.try_acquire().unwrap().check().unwrap();
 }
 
@@ -218,7 +216,7 @@ fn e9_a_file_that_is_no_lock_is_never_taken_over() {
         b"{\"name\": 1}",
     ] {
         let path = place.write("state.lock", text, Age::Past(100_000_000));
-        assert!(matches!(place.try_acquire(), Err(LockError::Io { .. })));
+        assert!(matches!(place.try_acquire(), Err(LockError::Io(_))));
         assert_eq!(fs::read(path).unwrap(), text);
     }
 }
@@ -290,7 +288,7 @@ fn what_is_no_file_is_an_error_that_names_it() {
     let place = Place::new();
     let check = |what: &str| {
         let error = place.try_acquire().unwrap_err();
-        assert!(matches!(error, LockError::Io { .. }), "{what}: {error}");
+        assert!(matches!(error, LockError::Io(_)), "{what}: {error}");
         assert!(error.to_string().contains("state.lock"), "{what}: {error}");
         assert!(!error.hint().is_empty());
     };

@@ -3,8 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::base::durable::ReplaceError;
-use crate::base::{durable, sys};
+use crate::base::durable::{self, ReplaceError};
+use crate::base::regular::FileError;
+use crate::base::sys;
 use crate::store::journal::JournalError;
 use crate::store::lock::LockError;
 use crate::store::schema::{FORMAT_VERSION, ReadError};
@@ -12,12 +13,8 @@ use crate::store::schema::{FORMAT_VERSION, ReadError};
 /// Says what is wrong with the state. Each names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    #[error("cannot {action} {}: {source}", .path.display())]
-    Io {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] FileError),
     #[error("{} is damaged: {error}", .path.display())]
     Damaged { path: PathBuf, error: ReadError },
     #[error("{} is not a state file that can be read: {error}", .path.display())]
@@ -60,20 +57,17 @@ pub enum StateError {
 
 impl StateError {
     pub(crate) fn io(action: &'static str, path: &Path) -> impl Fn(io::Error) -> Self {
-        move |source| Self::Io {
-            action,
-            path: path.to_owned(),
-            source,
-        }
+        let failed = FileError::of(action, path);
+        move |source| failed(source).into()
     }
 
     /// Says what to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::IsADirectory => {
+            Self::Io(FileError { source, .. }) if source.kind() == io::ErrorKind::IsADirectory => {
                 Some("state_file must be a file".to_owned())
             }
-            Self::Io { source, .. } => durable::hint(source).map(str::to_owned),
+            Self::Io(FileError { source, .. }) => durable::hint(source).map(str::to_owned),
             Self::Damaged { .. } => Some(DAMAGE_HINT.to_owned()),
             Self::NotUnderstood { path, .. } => Some(format!(
                 "correct {} with the program that wrote it (for example pandas); it was not changed",
@@ -122,11 +116,11 @@ impl StateError {
                 path,
                 source,
                 ..
-            } => Self::Io {
+            } => Self::Io(FileError {
                 action,
                 path,
                 source,
-            },
+            }),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The rules that rows keep. Pure.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
-use crate::model::state::{CLOCK_SLACK, TaskKey, TaskRow};
+use crate::model::state::{TaskKey, TaskRow};
 use crate::store::findings::{Findings, Level, REPAIR};
 use crate::store::repair;
 use crate::store::repair::{Origin, Rebuilt};
@@ -72,14 +72,6 @@ pub(super) fn rows(contents: &Contents, attempts: &[TaskRow], out: &mut Findings
         "in flight without a job and without a submission in doubt",
         REPAIR,
         &jobless,
-    );
-    let disordered: Vec<String> = rows.iter().filter_map(disorder).collect();
-    out.rule(
-        (Level::Warning, "times"),
-        "submitted, started and ended stand in this order",
-        "times that are not in order",
-        "nothing: they are shown as they are, and nothing is decided by their order",
-        &disordered,
     );
 }
 
@@ -161,73 +153,4 @@ fn doubled_submissions<'a>(rows: impl Iterator<Item = &'a TaskRow>) -> Vec<Strin
 fn joined(keys: &[&TaskKey]) -> String {
     let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
     keys.join(", ")
-}
-
-fn disorder(row: &TaskRow) -> Option<String> {
-    let slack = CLOCK_SLACK;
-    let times = [
-        ("submitted", row.submitted_at),
-        ("started", row.facts.started_at),
-        ("ended", row.facts.ended_at),
-    ];
-    let known: Vec<_> = times
-        .into_iter()
-        .filter_map(|(name, time)| Some((name, time?)))
-        .collect();
-    known.windows(2).find_map(|pair| match pair {
-        [(first, a), (second, b)] if *b + slack < *a => {
-            Some(format!("{} {second} before it was {first}", row.key))
-        }
-        _ => None,
-    })
-}
-
-/// Judges the earlier attempts of each task.
-pub(super) fn attempts_of_tasks(rows: &[TaskRow], attempts: &[TaskRow], out: &mut Findings) {
-    let mut by_task: HashMap<&TaskKey, Vec<&TaskRow>> = HashMap::new();
-    for attempt in attempts {
-        by_task.entry(&attempt.key).or_default().push(attempt);
-    }
-    let newest: HashMap<&TaskKey, &TaskRow> = rows.iter().map(|row| (&row.key, row)).collect();
-    let (mut broken, mut in_both) = (Vec::new(), Vec::new());
-    for (key, earlier) in by_task {
-        let mut numbers = HashSet::new();
-        let doubled = earlier
-            .iter()
-            .filter(|row| row.submission_id.is_some())
-            .filter_map(|row| row.attempt)
-            .find(|number| !numbers.insert(*number));
-        if let Some(number) = doubled {
-            broken.push(format!("{key} has two attempts {number}"));
-        }
-        let Some(row) = newest.get(key) else {
-            continue;
-        };
-        if earlier.iter().any(|attempt| repair::is_same(attempt, row)) {
-            in_both.push(key.to_string());
-        } else if let (Some(number), Some(last)) =
-            (row.attempt, earlier.iter().filter_map(|a| a.attempt).max())
-            && last >= number
-        {
-            broken.push(format!(
-                "{key} is at attempt {number} and has an earlier attempt {last}"
-            ));
-        }
-    }
-    broken.sort();
-    in_both.sort();
-    out.rule(
-        (Level::Warning, "attempts"),
-        "each task's are in order",
-        "attempts that are not in order",
-        "nothing: the row of the state file counts",
-        &broken,
-    );
-    out.broken(
-        Level::Warning,
-        "attempts",
-        "the newest attempt stands in both files",
-        "nothing: a call was broken off between two saves; submission_id tells",
-        &in_both,
-    );
 }

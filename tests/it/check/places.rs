@@ -7,7 +7,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
-use std::time::Duration;
 
 use snbb_scheduler::setup::place::{self, Place};
 
@@ -174,95 +173,6 @@ fn places_of_the_programs_own_files() {
 }
 
 #[test]
-fn file_systems_have_their_meaning() {
-    let (study, _slurm) = site();
-    let here = study.dir.path().canonicalize().unwrap();
-    let mounted = |kind: &str, options: &str| {
-        let table = format!(
-            "27 1 254:0 / / rw - ext4 /dev/vda rw\n30 27 0:40 / {} rw - {kind} srv:/x {options}\n",
-            here.display()
-        );
-        study.write("mounts", &table);
-        trouble(
-            &study,
-            &[
-                "--mountinfo-for-tests",
-                study.at("mounts").to_str().unwrap(),
-            ],
-        )
-    };
-    for (kind, options) in [
-        ("nfs4", "rw,hard,local_lock=none"),
-        ("lustre", "rw,flock"),
-        ("xfs", "rw"),
-    ] {
-        let found = mounted(kind, options);
-        assert_eq!(found.len(), 0, "{kind}: {found:#?}");
-    }
-    for (kind, options, part) in [
-        ("nfs", "rw,nolock", "is on nfs, nolock"),
-        ("nfs", "rw,local_lock=all", "is on nfs, local_lock=all"),
-        ("lustre", "rw,localflock", "is on lustre, localflock"),
-        ("lustre", "rw", "is on lustre, without flock"),
-    ] {
-        let found = mounted(kind, options);
-        assert_eq!(found.len(), 1, "{kind}: {found:#?}");
-        assert_eq!(
-            (found[0].level.as_str(), found[0].topic.as_str()),
-            ("warning", "state_file")
-        );
-        assert!(found[0].text.contains(part), "{found:?}");
-    }
-    // All of it in memory: the roots too.
-    let found = mounted("tmpfs", "rw");
-    assert!(
-        found.len() == 5 && found.iter().all(|f| f.text.contains("is on tmpfs")),
-        "{found:#?}"
-    );
-}
-
-#[test]
-fn a_real_file_system_in_memory_is_seen() {
-    let (study, _slurm) = site();
-    fs::create_dir(study.at("mem")).unwrap();
-    let config = study
-        .read("config.yaml")
-        .replace("state_file: ", "state_file: mem/");
-    study.write("config.yaml", &config);
-    let program = study.program();
-    let mut command = Command::new("unshare");
-    command
-        .args([
-            "-m",
-            "sh",
-            "-c",
-            "mount -t tmpfs tmpfs \"$1\" && shift && exec \"$@\"",
-            "sh",
-        ])
-        .arg(study.at("mem"))
-        .arg(program.get_program())
-        .args(["check", "--format", "csv"])
-        .env_clear();
-    let envs = program
-        .get_envs()
-        .filter_map(|(name, value)| Some((name, value?)));
-    let output = command.envs(envs).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    if text.is_empty() {
-        eprintln!(
-            "SKIPPED: no mount namespace: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        return;
-    }
-    assert!(
-        text.contains("is on tmpfs, which is empty after a restart"),
-        "{text}"
-    );
-    assert!(text.contains("ok,lock,"), "{text}");
-}
-
-#[test]
 fn a_lock_that_does_not_work_is_an_error() {
     if !strace::works("a_lock_that_does_not_work_is_an_error") {
         return;
@@ -329,44 +239,6 @@ fn what_calls_and_programs_left_behind_is_told() {
         "state",
         "1 row(s) of sessions that are not found: bids sub-02 ses-01",
     );
-}
-
-#[test]
-fn a_call_that_was_killed_has_left_lock_and_journal() {
-    let (mut study, _slurm) = site();
-    study.ok(&["run", "--max-jobs", "1"]);
-    let gate = study.at("gate");
-    study.write("gate", "");
-    study.env.push(("FAKE_WAIT".into(), "sbatch".into()));
-    study
-        .env
-        .push(("FAKE_WAIT_FILE".into(), gate.display().to_string()));
-    let program = study.program();
-    let mut command = Command::new(program.get_program());
-    command.arg("run").env_clear();
-    let envs = program
-        .get_envs()
-        .filter_map(|(name, value)| Some((name, value?)));
-    let mut run = command.envs(envs).spawn().unwrap();
-    let reached = study.at("gate.reached");
-    while !reached.exists() {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    // At work: nothing is wrong.
-    study.env.clear();
-    let found = trouble(&study, &[]);
-    assert_eq!(found.len(), 0, "{found:#?}");
-    run.kill().unwrap();
-    run.wait().unwrap();
-    among(&study, &[], "warning", "lock", "has left its lock: run by");
-    among(
-        &study,
-        &[],
-        "warning",
-        "state",
-        "was broken off in its work and has left",
-    );
-    fs::remove_file(gate).unwrap();
 }
 
 #[test]

@@ -205,26 +205,10 @@ fn sessions_and_names_that_were_meant_to_be_some() {
 }
 
 #[test]
-fn markers_that_can_never_match() {
+fn a_specification_of_qsirecon_that_cannot_be_read_is_told() {
     let (study, _slurm) = site();
     study.configure(
-        "procedures:\n  - name: bids\n    output_dir: ''\n    script: job.sh\n    completion_marker:\n      - anat/*_T1w.nii.gz\n      - dwi/*_dwi.nii.gz\n      - {glob: perf/*_asl.nii.gz, when: perf/*}\n      - '*/x'\n",
+        "qsirecon_spec: spec.yaml\nprocedures:\n  - {name: qsirecon, output_dir: qsirecon, script: job.sh}\n",
     );
-    for number in 1..=2 {
-        study.write(&format!("bids/sub-0{number}/ses-01/anat/a_T1w.nii.gz"), "x");
-    }
-    assert_eq!(
-        trouble(&study, &[]).len(),
-        0,
-        "two sessions are too few to tell"
-    );
-    study.scan(&["sub-03/ses-01"]);
-    study.write("bids/sub-03/ses-01/anat/a_T1w.nii.gz", "x");
-    let found = only(&study, "warning", "markers", "dwi/*_dwi.nii.gz; none of 3");
-    assert!(
-        !found.text.contains("perf") && found.about == "bids",
-        "{found:?}"
-    );
-    study.write("bids/sub-02/ses-01/dwi/a_dwi.nii.gz", "x");
-    assert_eq!(trouble(&study, &[]).len(), 0);
+    only(&study, "error", "markers", "spec.yaml");
 }

@@ -179,7 +179,6 @@ fn cron_has_another_path_and_no_variables() {
     ));
     study.script("bin/elsewhere.sh", "true");
     study.path.push(study.at("bin"));
-    among(&study, &[], "warning", "script", "is found by PATH only");
     among(
         &study,
         &["--cron"],

@@ -248,23 +248,3 @@ fn c3_job_scripts_find_the_module_that_they_import() {
     assert!(run().unwrap().status.success());
     assert_eq!(study.read("seen").lines().count(), 5);
 }
-
-#[test]
-fn c3_check_names_scripts_that_import_what_is_gone() {
-    let (study, _) = study(STEPS, ONE);
-    study.script("job.sh", "python3 $HOME/x/helper.py");
-    study.write(
-        "helper.py",
-        "import sys\nfrom snbb_scheduler.config import SchedulerConfig\n",
-    );
-    let said = study.call(&["check", "--format", "json"]);
-    let findings: serde_json::Value = serde_json::from_str(&said.out).unwrap();
-    let found = findings.as_array().unwrap().iter().filter(|finding| {
-        let text = finding["finding"].as_str().unwrap_or_default();
-        text.contains("helper.py imports snbb_scheduler.config in line 2")
-    });
-    assert_eq!(
-        found.map(|finding| &finding["level"]).collect::<Vec<_>>(),
-        ["warning", "warning"]
-    );
-}

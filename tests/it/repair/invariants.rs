@@ -77,25 +77,3 @@ fn each_broken_rule_is_found_and_what_can_be_mended_is() {
     study.ok(&["run"]);
     assert_eq!(slurm.calls("sbatch"), calls);
 }
-
-#[test]
-fn times_and_attempts_out_of_order_are_told() {
-    let (study, _slurm) = eventful();
-    rewrite(&study, |rows| {
-        let failed = row(rows, "convert", "sub-03", "ses-01");
-        failed.facts.ended_at = failed
-            .submitted_at
-            .map(|at| at - chrono::Duration::minutes(6));
-        row(rows, "convert", "sub-01", "ses-02").attempt = Some(1);
-    });
-    let said = study.ok(&["state", "verify", "--format", "json"]);
-    let findings: serde_json::Value = serde_json::from_str(&said.out).unwrap();
-    let warned: Vec<&str> = findings
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|finding| finding["level"] == "warning")
-        .map(|finding| finding["part"].as_str().unwrap())
-        .collect();
-    assert_eq!(warned, ["times", "attempts"], "{}", said.out);
-}

@@ -283,7 +283,7 @@ fn a_full_file_system_leaves_the_old_state_and_no_temporary_file() {
     let error = locked(&path).save(&mut state).unwrap_err();
     let (text, hint) = (error.to_string(), error.hint().unwrap());
     assert!(
-        matches!(&error, StateError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull),
+        matches!(&error, StateError::Io(error) if error.source.kind() == io::ErrorKind::StorageFull),
         "{text}"
     );
     assert!(

@@ -3,6 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use snbb_scheduler::base::regular::FileError;
 use snbb_scheduler::model::state::{State, TaskKey, TaskStatus};
 use snbb_scheduler::store::schema::file;
 use snbb_scheduler::store::state_file::{StateError, StatePaths, Store, check_owner};
@@ -89,10 +90,10 @@ fn a_loop_of_links_is_an_error() {
     assert!(
         matches!(
             error,
-            StateError::Io {
+            StateError::Io(FileError {
                 action: "follow",
                 ..
-            }
+            })
         ),
         "{error}"
     );

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use chrono::{DateTime, Days, Local, Utc};
 
 use super::home::setting;
+use crate::base::run::End;
 use crate::base::sys;
 use crate::executor::slurm::client::SlurmExecutor;
-use crate::executor::slurm::command::{End, one_line};
+use crate::executor::slurm::command::one_line;
 use crate::executor::slurm::job_state::is_revoked;
 use crate::executor::slurm::parse::Parsed;
 use crate::executor::slurm::{identity, parse};

@@ -62,8 +62,7 @@ impl Fakes {
     fn settings(&self) -> SlurmSettings {
         SlurmSettings {
             bin_dir: Some(self.dir.path().to_owned()),
-            script_dir: Some(self.dir.path().to_owned()),
-            config_dir: None,
+            script_dirs: vec![self.dir.path().to_owned()],
             env: vec![("PATH".into(), "/usr/bin:/bin".into())],
             accounting: true,
             owner: 1000,
@@ -355,8 +354,7 @@ fn scripts_are_looked_for_in_order() {
         fs::write(fakes.path(file), "").unwrap();
     }
     let mut settings = fakes.settings();
-    settings.script_dir = Some(fakes.path("own"));
-    settings.config_dir = Some(fakes.path("config"));
+    settings.script_dirs = ["own", "config"].map(|dir| fakes.path(dir)).to_vec();
     // Relative entries and empty ones mean the working directory.
     let path = format!("src::{}", fakes.path("path").display());
     settings.env = vec![("PATH".into(), path.into())];

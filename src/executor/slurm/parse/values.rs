@@ -49,19 +49,22 @@ pub(super) fn time(text: &str, twice: Twice) -> Option<Option<DateTime<Utc>>> {
 
 /// Reads squeue's time limit (`1:00`, `4:00:00`, `3-00:00:00`) in seconds; none: no limit, or not known.
 pub(super) fn clock(text: &str) -> Option<i64> {
-    let (days, rest) = match text.trim().split_once('-') {
-        Some((days, rest)) => (days.parse::<i64>().ok()?, rest),
-        None => (0, text.trim()),
-    };
+    // A lone number is minutes.
+    seconds(text.trim(), 60)
+}
+
+/// Reads `[days-][[hours:]minutes:]seconds`. `lone`: how many seconds a number without a colon counts.
+fn seconds(text: &str, lone: i64) -> Option<i64> {
+    let (days, rest) = text.split_once('-').unwrap_or(("0", text));
     let mut seconds: i64 = 0;
     for part in rest.split(':') {
         let part: u32 = part.parse().ok()?;
         seconds = seconds.checked_mul(60)?.checked_add(i64::from(part))?;
     }
-    // A lone number is minutes.
     if !rest.contains(':') {
-        seconds = seconds.checked_mul(60)?;
+        seconds = seconds.checked_mul(lone)?;
     }
+    let days: i64 = days.parse().ok()?;
     days.checked_mul(86_400)?.checked_add(seconds)
 }
 
@@ -106,28 +109,13 @@ fn megabytes(text: &str, bare: char) -> Option<f64> {
 
 /// Reads CPU time in milliseconds: `00:00.108`, `01:02:03`, `1-02:03:04`.
 pub(super) fn cpu_time_ms(text: &str) -> Option<i64> {
-    let text = text.trim();
-    let (days, rest) = match text.split_once('-') {
-        Some((days, rest)) => (i64::from(days.parse::<u32>().ok()?), rest),
-        None => (0, text),
-    };
-    let (rest, thousandths) = match rest.split_once('.') {
-        Some((rest, fraction)) => {
-            let digits: String = fraction.chars().chain("000".chars()).take(3).collect();
-            (rest, i64::from(digits.parse::<u16>().ok()?))
-        }
-        None => (rest, 0),
-    };
-    if rest.split(':').count() > 3 {
+    let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), "0"));
+    let digits: String = fraction.chars().chain("000".chars()).take(3).collect();
+    if whole.split(':').count() > 3 || whole.starts_with('-') {
         return None;
     }
-    let mut seconds: i64 = 0;
-    for part in rest.split(':') {
-        let part: u32 = part.parse().ok()?;
-        seconds = seconds.checked_mul(60)?.checked_add(i64::from(part))?;
-    }
-    days.checked_mul(86_400)?
-        .checked_add(seconds)?
+    let thousandths = i64::from(digits.parse::<u16>().ok()?);
+    seconds(whole, 1)?
         .checked_mul(1000)?
         .checked_add(thousandths)
 }

@@ -1,9 +1,6 @@
-//! What a script needs of a machine: a container runtime, and files such as images and licences. Pure.
+//! Files that a script needs of a machine, such as images and licences. Pure.
 
 use std::path::PathBuf;
-
-/// Starters of containers and pipelines, each with the words that follow when it starts one.
-const RUNTIMES: [&str; 5] = ["apptainer", "singularity", "docker", "podman", "nextflow"];
 
 /// How the names of shell variables end whose values are files.
 const FILES: [&str; 7] = [
@@ -16,26 +13,10 @@ const FILES: [&str; 7] = [
     "CONFIG",
 ];
 
-/// What a script needs, as far as its text shows it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Needs {
-    /// None as well if the script loads modules, which may bring it.
-    pub runtime: Option<&'static str>,
-    pub files: Vec<NeededFile>,
-}
-
-/// A file that a variable of the script names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NeededFile {
-    /// The variable that a site sets: that of the environment, or else the script's own.
-    pub variable: String,
-    pub path: PathBuf,
-}
-
-/// Reads what a script needs. `env`: the variables that the job will see.
-pub fn needs(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Needs {
-    let mut needs = Needs::default();
-    let mut is_without_image = false;
+/// Returns the files that a script needs, each with the variable that a site sets: that of the environment, or else the
+/// script's own. `env`: the variables that the job will see.
+pub fn files(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Vec<(String, PathBuf)> {
+    let mut files = Vec::new();
     for line in text.lines() {
         let line = line.strip_prefix("export ").unwrap_or(line);
         let Some((name, value)) = line.split_once('=') else {
@@ -46,33 +27,12 @@ pub fn needs(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Needs {
             continue;
         }
         let (variable, value) = assigned(name, value, env);
-        is_without_image |= value.is_empty() && name.ends_with("IMAGE");
         // What is made of other variables, or is no path (docker://...), cannot be looked at here.
         if value.starts_with('/') && !value.contains('$') {
-            needs.files.push(NeededFile {
-                variable: variable.to_owned(),
-                path: value.into(),
-            });
+            files.push((variable.to_owned(), value.into()));
         }
     }
-    let is_command = |line: &&str| !line.trim_start().starts_with('#');
-    let mut commands = text.lines().filter(is_command);
-    if !is_without_image && !text.contains("module load") {
-        needs.runtime = commands.find_map(runtime);
-    }
-    needs
-}
-
-/// The runtime that a line starts.
-fn runtime(line: &str) -> Option<&'static str> {
-    let mut words = line
-        .split(|c: char| c.is_whitespace() || c == '(')
-        .skip_while(|word| !RUNTIMES.contains(word));
-    let name = words.next()?;
-    let is_start = matches!(words.next(), Some("exec" | "run" | "shell"));
-    RUNTIMES
-        .into_iter()
-        .find(|known| is_start && *known == name)
+    files
 }
 
 /// The variable that decides about an assignment, and the value that it will have.
@@ -120,52 +80,35 @@ mod tests {
             set.find(|(known, _)| *known == name)
                 .map(|(_, value)| (*value).to_owned())
         };
-        let needs = needs(text, &env);
-        let files = needs.files.iter();
-        let files: Vec<String> = files
-            .map(|file| format!("{}={}", file.variable, file.path.display()))
-            .collect();
-        format!("{} {}", needs.runtime.unwrap_or("-"), files.join(" "))
+        let files = files(text, &env).into_iter();
+        let files = files.map(|(variable, path)| format!("{variable}={}", path.display()));
+        files.collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn d8_the_catalogue_shows_its_images_and_licences() {
         for app in apps() {
             let found = shown(app.script, &[]);
-            let starter = match app.name {
-                "tractoflow" => "nextflow",
-                _ => "apptainer",
-            };
-            assert!(found.starts_with(starter), "{}: {found}", app.name);
             assert!(found.contains("_IMAGE=/opt/containers/"), "{found}");
         }
         assert_eq!(
             shown(app("fmriprep").unwrap().script, &[]),
-            "apptainer SNBB_FMRIPREP_IMAGE=/opt/containers/fmriprep.sif SNBB_FS_LICENSE=/opt/freesurfer/license.txt"
+            "SNBB_FMRIPREP_IMAGE=/opt/containers/fmriprep.sif SNBB_FS_LICENSE=/opt/freesurfer/license.txt"
         );
         let set = [("SNBB_HEUDICONV_IMAGE", "/i.sif"), ("SNBB_HEURISTIC", "")];
         assert_eq!(
             shown(app("heudiconv").unwrap().script, &set),
-            "apptainer SNBB_HEUDICONV_IMAGE=/i.sif SNBB_HEURISTIC=/opt/snbb/heuristic.py"
+            "SNBB_HEUDICONV_IMAGE=/i.sif SNBB_HEURISTIC=/opt/snbb/heuristic.py"
         );
-        // Without an image dcm2niix is the nodes' own.
-        let set = [("SNBB_DCM2NIIX_IMAGE", "")];
-        assert_eq!(shown(app("dcm2niix").unwrap().script, &set), "- ");
     }
 
     #[test]
     fn d8_other_scripts_are_read_as_far_as_they_can_be() {
         for (text, expected) in [
-            ("export FS_LICENSE=\"/l x.txt\"\n", "- FS_LICENSE=/l x.txt"),
-            ("X_CONFIG=${A:-'/it'\\''s'}\n", "- A=/it's"),
-            (
-                "IMAGE=docker://x/y\nsingularity run $IMAGE\n",
-                "singularity ",
-            ),
-            ("IMAGE=$HOME/x.sif\nOTHER=/x\n", "- "),
-            ("# docker run x\necho apptainer\n", "- "),
-            ("module load apptainer\napptainer exec x\n", "- "),
-            ("if ! docker run x; then exit 1; fi\n", "docker "),
+            ("export FS_LICENSE=\"/l x.txt\"\n", "FS_LICENSE=/l x.txt"),
+            ("X_CONFIG=${A:-'/it'\\''s'}\n", "A=/it's"),
+            ("IMAGE=docker://x/y\nsingularity run $IMAGE\n", ""),
+            ("IMAGE=$HOME/x.sif\nOTHER=/x\n", ""),
         ] {
             assert_eq!(shown(text, &[]), expected, "{text}");
         }

@@ -21,12 +21,11 @@ fn study(rows: &[TaskRow]) -> Study {
         store: Store::at(Path::new("/s/state.parquet")).unwrap(),
         attempts: Vec::new(),
         verified: vec![verify::Finding {
-            level: Verified::Ok,
+            level: Level::Ok,
             part: "state file",
             text: "rows: 3".to_owned(),
             todo: None,
         }],
-        journal_entries: 0,
     }
 }
 
@@ -36,7 +35,6 @@ fn seen<'a>(config: &'a Config, study: &'a Study) -> Seen<'a> {
         study,
         other_owner: None,
         modes: (Some(0o640), Some(0o2770)),
-        lock: Some(LockStanding::Free),
         sessions: Some(HashSet::from([("sub-01", "ses-01")])),
     }
 }
@@ -61,7 +59,7 @@ fn one(seen: &Seen<'_>, level: Level, part: &str) {
 
 #[test]
 fn a_sound_state_is_one_line() {
-    let (config, mut study) = (config(), study(&[complete("bids")]));
+    let (config, study) = (config(), study(&[complete("bids")]));
     let findings = judged(&seen(&config, &study));
     assert_eq!(findings.len(), 1, "{findings:#?}");
     assert!(findings[0].text.contains("rows: 3"));
@@ -70,23 +68,14 @@ fn a_sound_state_is_one_line() {
         ..seen(&config, &study)
     };
     assert_eq!(judged(&private).len(), 1);
-    study.journal_entries = 3;
-    let held = Seen {
-        lock: Some(LockStanding::Held("run by alice".to_owned())),
-        ..seen(&config, &study)
-    };
-    assert!(judged(&held).iter().all(|f| f.level == Level::Ok));
 }
 
 #[test]
 fn each_trouble_is_a_finding() {
     let (config, sound) = (config(), study(&[complete("bids")]));
-    for (verified, level) in [
-        (Verified::Warning, Level::Warning),
-        (Verified::Error, Level::Error),
-    ] {
+    for level in [Level::Warning, Level::Error] {
         let mut study = study(&[complete("bids")]);
-        study.verified[0].level = verified;
+        study.verified[0].level = level;
         one(&seen(&config, &study), level, "state file: rows: 3");
     }
     let other = Some((
@@ -108,14 +97,6 @@ fn each_trouble_is_a_finding() {
         };
         one(&open, Level::Warning, part);
     }
-    let lock = Seen {
-        lock: Some(LockStanding::LeftOver("run by alice".to_owned())),
-        ..seen(&config, &sound)
-    };
-    one(&lock, Level::Warning, "run by alice");
-    let mut journal = study(&[complete("bids")]);
-    journal.journal_entries = 2;
-    one(&seen(&config, &journal), Level::Warning, "left 2 entries");
     let mut stopped = study(&[complete("bids")]);
     let baselines = &mut stopped.state.meta.baselines;
     baselines.insert("stopped/sessions".to_owned(), 3);

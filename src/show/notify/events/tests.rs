@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use super::super::Command;
 use super::*;
 use crate::config::{Overrides, load};
 use crate::model::job::JobId;

@@ -1,0 +1,198 @@
+//! A command that is run to its end within a time, with all that it prints.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// How long an ended command gets to go after a TERM, and again after a KILL.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long we listen on for the output of a command that has ended while a child of its own keeps the pipe.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Says how a started command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Exit(i32),
+    Signal(i32),
+    /// We ended it.
+    TimedOut {
+        seconds: u64,
+    },
+    /// It printed more than the limit, and we ended it.
+    TooLong {
+        bytes: usize,
+    },
+    /// The operating system kept its status from us (a parent that ignores SIGCHLD).
+    Unseen,
+}
+
+/// Holds how a command ended and what it wrote.
+#[derive(Debug)]
+pub struct Ended {
+    pub end: End,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs a command in a process group of its own to its end, or ends it when its time is over or it has printed more than `most` bytes. Never waits
+/// for longer than that and a few seconds.
+pub fn run(mut command: Command, limit: Duration, most: usize) -> std::io::Result<Ended> {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()?;
+    let mut stdout = Pipe::new(child.stdout.take().map(OwnedFd::from));
+    let mut stderr = Pipe::new(child.stderr.take().map(OwnedFd::from));
+    let deadline = Instant::now().checked_add(limit);
+    let left = |deadline: Option<Instant>| match deadline {
+        Some(deadline) => deadline.saturating_duration_since(Instant::now()),
+        None => Duration::MAX,
+    };
+    let mut ended: Option<(End, Instant)> = None;
+    let mut pause = Duration::from_millis(1);
+    // From here on the command may have done its work: no error may pass for "never started".
+    loop {
+        if ended.is_none() {
+            ended = status(&mut child).map(|end| (end, Instant::now()));
+        }
+        if stdout.bytes.len().max(stderr.bytes.len()) > most {
+            finish(&mut child);
+            ended = Some((End::TooLong { bytes: most }, Instant::now()));
+            break;
+        }
+        let silent = stdout.is_closed() && stderr.is_closed();
+        match ended {
+            Some((_, since)) if silent || since.elapsed() >= LAST_WORDS => break,
+            None if left(deadline).is_zero() => break,
+            _ => {}
+        }
+        if silent {
+            // Closed pipes: the end is near, and nothing else tells of it on older kernels.
+            sleep(pause.min(left(deadline)));
+            pause = (pause * 2).min(Duration::from_millis(50));
+        } else {
+            listen(&mut [&mut stdout, &mut stderr], left(deadline));
+        }
+    }
+    let end = match ended {
+        Some((end, _)) => end,
+        None => {
+            finish(&mut child);
+            // What was written before the end may help a person.
+            listen(&mut [&mut stdout, &mut stderr], Duration::ZERO);
+            End::TimedOut {
+                seconds: limit.as_secs(),
+            }
+        }
+    };
+    Ok(Ended {
+        end,
+        stdout: stdout.text(),
+        stderr: stderr.text(),
+    })
+}
+
+/// Returns how a command ended; none while it runs.
+fn status(child: &mut Child) -> Option<End> {
+    match child.try_wait() {
+        Ok(status) => status.map(|status| match (status.code(), status.signal()) {
+            (Some(code), _) => End::Exit(code),
+            (None, signal) => End::Signal(signal.unwrap_or_default()),
+        }),
+        Err(_) => Some(End::Unseen),
+    }
+}
+
+/// Ends a command and all of its group, and reaps it.
+fn finish(child: &mut Child) {
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    for signal in [Signal::TERM, Signal::KILL] {
+        if let Some(group) = group {
+            // An error means that nobody is left.
+            let _ = kill_process_group(group, signal);
+        }
+        let since = Instant::now();
+        while since.elapsed() < PATIENCE {
+            match child.try_wait() {
+                Ok(None) => sleep(Duration::from_millis(10)),
+                Ok(Some(_)) | Err(_) => {
+                    // Children that ignore a TERM.
+                    if let Some(group) = group {
+                        let _ = kill_process_group(group, Signal::KILL);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// One end of a pipe, and what came through it.
+struct Pipe {
+    /// None: it is closed.
+    source: Option<File>,
+    bytes: Vec<u8>,
+}
+
+impl Pipe {
+    fn new(source: Option<OwnedFd>) -> Self {
+        Self {
+            source: source.map(File::from),
+            bytes: Vec::new(),
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.source.is_none()
+    }
+
+    fn text(self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+
+    /// Reads what there is. Waits if there is nothing yet.
+    fn take_some(&mut self) {
+        let mut buffer = [0; 65536];
+        let Some(source) = &mut self.source else {
+            return;
+        };
+        match source.read(&mut buffer) {
+            Ok(count @ 1..) => self
+                .bytes
+                .extend_from_slice(buffer.get(..count).unwrap_or_default()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => self.source = None,
+        }
+    }
+}
+
+/// Waits for something to read, for a tenth of a second at most, and reads it.
+fn listen(pipes: &mut [&mut Pipe], most: Duration) {
+    let timeout = Timespec {
+        tv_sec: 0,
+        tv_nsec: most.min(Duration::from_millis(100)).subsec_nanos().into(),
+    };
+    let mut open: Vec<&mut Pipe> = Vec::new();
+    open.extend(pipes.iter_mut().map(|pipe| &mut **pipe));
+    open.retain(|pipe| !pipe.is_closed());
+    let fds = open.iter().filter_map(|pipe| pipe.source.as_ref());
+    let mut fds: Vec<PollFd<'_>> = fds
+        .map(|source| PollFd::from_borrowed_fd(source.as_fd(), PollFlags::IN))
+        .collect();
+    if poll(&mut fds, Some(&timeout)).is_err() {
+        return;
+    }
+    let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+    for (pipe, _) in open.into_iter().zip(ready).filter(|(_, ready)| *ready) {
+        pipe.take_some();
+    }
+}
