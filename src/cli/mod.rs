@@ -22,6 +22,7 @@ mod check;
 mod clean;
 mod complete;
 mod completions;
+mod efficiency;
 mod explain;
 mod failed;
 mod graph;
@@ -151,6 +152,7 @@ fn carry_out(
         Command::SessionStatus(args) => session_status::run(context, args, printer),
         Command::Graph(args) => graph::run(context, args, printer),
         Command::Audit(args) => audit::run(context, args, printer),
+        Command::Efficiency(args) => efficiency::run(context, args, printer),
         Command::Metrics(args) => metrics::run(context, args, printer),
         Command::Explain(args) => explain::run(context, args, printer),
         Command::Logs(args) => logs::run(context, args, printer),

@@ -6,6 +6,7 @@
 use super::args::{RetryArgs, RetryStatus};
 use super::context::{Access, Context};
 use super::error::Failure;
+use super::failed::keep_alike;
 use super::monitor;
 use super::output::{Printer, Verbosity};
 use super::pause::tell_what_is_paused;
@@ -105,7 +106,11 @@ fn chosen(context: &Context, args: &RetryArgs, state: &State) -> Result<Vec<Task
             && (args.reasons.is_empty() || has_reason(row))
             && selection.contains(&row.key.subject, &row.key.session, &row.key.procedure)
     });
-    Ok(rows.cloned().collect())
+    let mut rows: Vec<TaskRow> = rows.cloned().collect();
+    if !args.like.is_empty() {
+        keep_alike(context, &args.like, state, &mut rows)?;
+    }
+    Ok(rows)
 }
 
 /// Tells what became of the chosen rows.

@@ -1,7 +1,9 @@
 //! What people and other programs get to see.
 
 pub mod audit;
+pub mod efficiency;
 pub mod explain;
+pub mod failures;
 pub mod graph;
 pub mod history;
 pub mod mail;

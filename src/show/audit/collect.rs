@@ -8,8 +8,6 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::details::Details;
-use super::efficiency::efficiency;
-use super::patterns::Patterns;
 use super::progress::progress;
 use super::report::{FORMAT, Logs, Orphans, Report, Study, TaskDetail, UnreadableItem};
 use super::summary::{self, Selected};
@@ -23,6 +21,8 @@ use crate::gather::sessions::discover::Discovery;
 use crate::model::config::Config;
 use crate::model::job::{ExecutorKind, name_of_study};
 use crate::model::state::{State, TaskRow};
+use crate::show::efficiency::efficiency;
+use crate::show::failures::patterns::Patterns;
 use crate::store::audit_log;
 
 /// Holds what a report is made of.

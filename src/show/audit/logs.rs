@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::details::log_files;
-use super::patterns::{Found, Patterns, read_tail};
 use super::report::{LogFinding, Logs, PatternCount, UnreadableItem};
 use crate::base::parallel;
 use crate::model::state::{TaskKey, TaskRow, TaskStatus};
+use crate::show::failures::patterns::{Found, Patterns, read_tail};
 
 /// Lines and bytes of a log that stand in the report.
 const TAIL_LINES: usize = 20;

@@ -18,9 +18,9 @@ use super::Part;
 use crate::base::words::words;
 use crate::show::tables::{Group, Standing, utc_time};
 
+pub use crate::show::efficiency::{CpuUse, Efficiency, Percentiles, Usage, Verdict};
 pub use figures::{
-    Backlog, CpuUse, Day, Efficiency, MatterTrend, Percentiles, ProcedureProgress, ProcedureTrend,
-    Progress, Rate, Trend, Usage, Verdict,
+    Backlog, Day, MatterTrend, ProcedureProgress, ProcedureTrend, Progress, Rate, Trend,
 };
 pub use findings::{
     Dicom, DicomFinding, DicomProblem, Failures, JobDetail, LiveJob, LogFinding, Logs,

@@ -281,7 +281,12 @@ pub fn report() -> Report {
                 alloc_cpus: 8,
                 busy_p50: 0.42,
                 busy_p90: 0.77,
+                busy_p95: 0.8,
+                busy_max: 0.9,
+                verdict: Verdict::Fits,
+                suggested: Some(8),
             }),
+            waste_h: 120.5,
         }],
         progress: Some(Progress {
             procedures: vec![ProcedureProgress {

@@ -241,7 +241,12 @@ pub fn efficiency() -> Vec<Efficiency> {
                 alloc_cpus: 8,
                 busy_p50: 0.61,
                 busy_p90: 0.88,
+                busy_p95: 0.91,
+                busy_max: 0.97,
+                verdict: Verdict::Fits,
+                suggested: Some(8),
             }),
+            waste_h: 1240.0,
         },
     );
     all.collect()
