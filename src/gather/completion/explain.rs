@@ -255,19 +255,18 @@ fn nearest(
     rule: &Rule<'_>,
     name: &str,
 ) -> Option<Nearest> {
-    let listings = &subject.listings;
     match rule {
-        Rule::Anything => nearest::of_directory(listings, &task.output),
+        Rule::Anything => nearest::of_directory(subject, &task.output),
         Rule::Marker(marker) => {
             let session = task.session.as_str();
             let pattern = marker.pattern.filled(subject.subject.as_str(), session);
             let base = subject.base(task, marker.base);
-            nearest::of(listings, base.as_deref().unwrap_or(&task.output), &pattern)
+            nearest::of(subject, base.as_deref().unwrap_or(&task.output), &pattern)
         }
         Rule::Images(_) | Rule::Forbidden(_) => None,
         Rule::Run(_) | Rule::TimePoints { .. } | Rule::Report(_) => {
             let pattern = Pattern::parse(name).ok()?;
-            nearest::of(listings, &subject.top(task), &pattern)
+            nearest::of(subject, &subject.top(task), &pattern)
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::model::job::{ExecutorKind, name_of_study};
 use crate::model::state::{State, TaskRow};
 use crate::show::efficiency::efficiency;
 use crate::show::failures::patterns::Patterns;
+use crate::show::graph::Graph;
 use crate::store::audit_log;
 
 /// Holds what a report is made of.
@@ -109,7 +110,6 @@ pub fn collect(input: Input<'_>) -> Report {
         procedures: summary::procedures(&selected),
         health: health::summary(matrix.sessions.iter().map(|row| row.health)),
         matrix,
-        tasks,
         dicom,
         logs,
         stale: matters::stale(rows(Part::Tasks), stale_after, input.now),
@@ -120,7 +120,9 @@ pub fn collect(input: Input<'_>) -> Report {
                 .map(|queue| matters::orphan_jobs(queue, input.state.rows(), input.project)),
         },
         scripts: inputs::scripts(chosen, input.find_script, has_directives),
-        failures: matters::failures(rows(Part::Tasks), attempts(Part::Tasks), dag),
+        failures: matters::failures(&tasks, rows(Part::Tasks), attempts(Part::Tasks), dag),
+        pipeline: Graph::new(selected.tasks.iter().copied(), dag),
+        tasks,
         efficiency: efficiency(attempts(Part::Efficiency), dag),
         progress,
         trend: None,
@@ -169,6 +171,7 @@ fn hand_out(
             (job.output, job.error) = (None, None);
         }
         task.log_tail = read.tails.remove(key).unwrap_or_default();
+        task.log_line = read.excerpts.remove(key);
     }
     unreadable.append(&mut read.unreadable);
     read.logs

@@ -67,13 +67,13 @@ fn body(report: &Report) -> Markup {
                 }
             },
         ),
-        ("procedures", "Procedures", figures::procedures(report)),
+        ("pipeline", "Pipeline", figures::pipeline(report)),
+        ("failures", "Failures", figures::failures(report)),
         (
             "matrix",
             "Sessions and procedures",
             overview::matrix(report, all(&[tasks::stuck, tasks::incomplete])),
         ),
-        ("failures", "Failures", figures::failures(report)),
         ("progress", "Progress", figures::progress(report)),
         (
             "efficiency",
@@ -116,6 +116,7 @@ fn body(report: &Report) -> Markup {
         dialog #details aria-labelledby="details-title" {
             div.head {
                 h2 #details-title tabindex="-1" {}
+                a #link href="#summary" { "Link" }
                 button #close type="button" aria-label="Close details" { "✕" }
             }
             div #details-body {}
@@ -154,7 +155,8 @@ fn table(list: &List) -> Markup {
                         @for (title, kind) in &list.columns { th scope="col" class=(class(title, *kind)) { (title) } }
                     } }
                     tbody { @for (at, row) in list.rows.iter().take(ROWS).enumerate() {
-                        tr data-detail=[list.details.get(at)] {
+                        @let detail = list.details.get(at);
+                        tr data-detail=[detail.map(|(number, _)| number)] id=[detail.map(|(_, id)| safe(id))] {
                             @for (column, (text, (_, kind))) in row.iter().zip(&list.columns).enumerate() {
                                 @if column == 0 {
                                     th scope="row" class=(class(text, *kind)) { (cell(text, *kind)) }

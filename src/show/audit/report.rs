@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::Part;
 use crate::base::words::words;
+use crate::show::graph::Graph;
 use crate::show::tables::{Group, Standing, utc_time};
 
 pub use crate::show::efficiency::{CpuUse, Efficiency, Percentiles, Usage, Verdict};
@@ -23,8 +24,8 @@ pub use figures::{
     Backlog, Day, MatterTrend, ProcedureProgress, ProcedureTrend, Progress, Rate, Trend,
 };
 pub use findings::{
-    Dicom, DicomFinding, DicomProblem, Failures, JobDetail, LiveJob, LogFinding, Logs,
-    NodeFailures, OrphanCause, OrphanRow, Orphans, PatternCount, ReasonCount, ScriptFinding,
+    Dicom, DicomFinding, DicomProblem, FailureGroup, Failures, JobDetail, LiveJob, LogFinding,
+    Logs, NodeFailures, OrphanCause, OrphanRow, Orphans, PatternCount, ReasonCount, ScriptFinding,
     ScriptLine, ScriptProblem, StaleJob, TaskDetail, UnreadableItem,
 };
 
@@ -44,6 +45,9 @@ pub struct Report {
     pub procedures: Vec<ProcedureCounts>,
     pub health: HealthSummary,
     pub matrix: Matrix,
+    /// The JSON has the counts in `procedures`.
+    #[serde(skip)]
+    pub pipeline: Graph,
     /// Tasks that deserve a look, see [`TaskDetail`]. Cells of the matrix point to them by number.
     pub tasks: Vec<TaskDetail>,
     pub dicom: Option<Dicom>,

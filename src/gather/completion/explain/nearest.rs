@@ -1,10 +1,12 @@
 //! How far a pattern that matches nothing gets: the last directory that is there, and what it holds.
 
-use std::cmp::Reverse;
+use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::path::Path;
 
 use serde::Serialize;
 
+use crate::gather::completion::probe::SubjectProbe;
 use crate::gather::disk::cached::Listings;
 use crate::gather::disk::listing::{Dir, Kind, Listing};
 use crate::model::procedure::marker::{Component, Pattern};
@@ -32,31 +34,38 @@ pub struct Nearest {
 }
 
 /// Finds how far `pattern` gets below `output`.
-pub(super) fn of(listings: &Listings<'_>, output: &Path, pattern: &Pattern) -> Option<Nearest> {
+pub(super) fn of(subject: &SubjectProbe<'_>, output: &Path, pattern: &Pattern) -> Option<Nearest> {
     let parts = parts(pattern);
+    let listings = &subject.listings;
     match &*listings.get(output) {
         Dir::There(_) => {
             deepest(listings, output, pattern.components(), &parts).map(|(_, found)| found)
         }
-        Dir::Absent => above(listings, output),
+        Dir::Absent => above(subject, output),
         Dir::Failed(_) => None,
     }
 }
 
 /// Describes a directory that must not be empty.
-pub(super) fn of_directory(listings: &Listings<'_>, output: &Path) -> Option<Nearest> {
-    match &*listings.get(output) {
+pub(super) fn of_directory(subject: &SubjectProbe<'_>, output: &Path) -> Option<Nearest> {
+    match &*subject.listings.get(output) {
         Dir::There(listing) => Some(describe(output, listing, "")),
-        Dir::Absent => above(listings, output),
+        Dir::Absent => above(subject, output),
         Dir::Failed(_) => None,
     }
 }
 
-/// Finds the first directory above one that is not there.
-fn above(listings: &Listings<'_>, missing: &Path) -> Option<Nearest> {
+/// Finds the first directory above one that is not there. What is above all subjects is read once for all.
+fn above(subject: &SubjectProbe<'_>, missing: &Path) -> Option<Nearest> {
+    let label = subject.subject.as_str();
     let mut below = missing;
     for dir in missing.ancestors().skip(1).take(ABOVE) {
-        match &*listings.get(dir) {
+        let is_own = dir.to_string_lossy().contains(label);
+        let found = match is_own {
+            true => subject.listings.get(dir),
+            false => subject.probe.shared().get(subject.reader(), dir),
+        };
+        match &*found {
             Dir::There(listing) => {
                 let name = below.file_name()?.to_string_lossy();
                 return Some(describe(dir, listing, &name));
@@ -107,19 +116,23 @@ fn describe(dir: &Path, listing: &Listing, wanted: &str) -> Nearest {
         .chars()
         .filter(|c| !matches!(c, '*' | '?' | '[' | ']'))
         .collect();
-    let mut names: Vec<String> = listing
-        .iter()
-        .take(COMPARED)
-        .map(|entry| entry.name.to_string_lossy().into_owned())
-        .collect();
-    // Stable: names that are equally like it stay in their order.
-    names.sort_by_cached_key(|name| Reverse(common_end(name, &plain)));
-    names.truncate(NAMES);
+    // Only the best are kept: there may be thousands, for each of many tasks.
+    let mut best: Vec<(usize, &OsStr)> = Vec::with_capacity(NAMES + 1);
+    for entry in listing.iter().take(COMPARED) {
+        let likeness = common_end(&entry.name.to_string_lossy(), &plain);
+        // Names that are equally like it stay in their order.
+        let place = best.partition_point(|(other, _)| *other >= likeness);
+        if place < NAMES {
+            best.insert(place, (likeness, entry.name));
+            best.truncate(NAMES);
+        }
+    }
+    let names = best.iter().map(|(_, name)| name.to_string_lossy());
     Nearest {
         directory: dir.to_string_lossy().into_owned(),
         fails_at: wanted.to_owned(),
         entries: listing.len(),
-        names,
+        names: names.map(Cow::into_owned).collect(),
     }
 }
 

@@ -10,7 +10,9 @@ use super::safe::{plural, safe, spaced, thousands};
 use super::table;
 use crate::show::audit::Part;
 use crate::show::audit::health::percent;
-use crate::show::audit::report::{Efficiency, Progress, Report, Usage, count_of, count_of_group};
+use crate::show::audit::report::{
+    Efficiency, FailureGroup, Progress, Report, Usage, count_of, count_of_group,
+};
 use crate::show::audit::text::sections::figures::{self as lists, so_far};
 use crate::show::audit::text::sections::{List, tasks};
 use crate::show::tables::{Group, utc_time};
@@ -25,13 +27,22 @@ fn figure(chart: Markup, list: &List) -> Markup {
     html! {
         @if !list.rows.is_empty() {
             figure { figcaption.hidden { (list.title) } (chart) }
-            details.data { summary { "As a table" } (table(list)) }
+            (folded("As a table", list))
         }
     }
 }
 
-/// Renders the counts of each procedure.
-pub fn procedures(report: &Report) -> Markup {
+fn folded(title: &str, list: &List) -> Markup {
+    html! { details.data { summary { (title) } (table(list)) } }
+}
+
+/// A drawing that scrolls where it does not fit.
+fn wide(label: &str, drawing: Markup) -> Markup {
+    html! { div.drawing role="region" tabindex="0" aria-label=(safe(label)) { (drawing) } }
+}
+
+/// Renders the pipeline, and how far each procedure is.
+pub fn pipeline(report: &Report) -> Markup {
     let bars = report.procedures.iter().filter(|p| p.tasks > 0).map(|p| {
         let parts = Group::ALL.into_iter();
         let parts = parts.map(|group| (group.as_str(), count_of_group(&p.decisions, group)));
@@ -45,17 +56,13 @@ pub fn procedures(report: &Report) -> Markup {
     let bars: Vec<Bar<'_>> = bars.collect();
     let list = tasks::procedures(report);
     html! {
-        @if !bars.is_empty() {
-            figure {
-                figcaption.hidden { "Share of complete tasks by procedure" }
-                (charts::bars(&bars, "Tasks by procedure and decision"))
-            }
-        }
-        (table(&list))
+        @if !report.pipeline.nodes.is_empty() { (wide("Picture of the pipeline", report.pipeline.picture())) }
+        @if !bars.is_empty() { (charts::bars(&bars, "Share of complete tasks by procedure")) }
+        @if !list.rows.is_empty() { (folded("As a table", &list)) }
     }
 }
 
-/// Renders failures: by reason, by node, by what the logs say, one by one.
+/// Renders failures: by cause, by reason, by node, by what the logs say.
 pub fn failures(report: &Report) -> Markup {
     let failures = &report.failures;
     let reasons: Vec<String> = failures
@@ -73,15 +80,9 @@ pub fn failures(report: &Report) -> Markup {
     let by_node = nodes.take(BARS).map(|node| Bar {
         name: &node.node,
         parts: vec![("failed", node.failed)],
-        text: format!(
-            "{} of {} ({})",
-            thousands(node.failed),
-            thousands(node.jobs),
-            percent(node.share)
-        ),
+        text: format!("{} of {}", thousands(node.failed), thousands(node.jobs)),
     });
     let (by_reason, by_node): (Vec<_>, Vec<_>) = (by_reason.collect(), by_node.collect());
-    let failed = tasks::failed(report);
     let chart = |title: &str, bars: &[Bar<'_>], list: &List| {
         html! {
             @if !bars.is_empty() { div { h3 { (title) } (figure(charts::bars(bars, &list.title), list)) } }
@@ -89,16 +90,48 @@ pub fn failures(report: &Report) -> Markup {
     };
     let charts = html! {
         (chart("By reason", &by_reason, &tasks::by_reason(report)))
-        (chart("By node", &by_node, &tasks::by_node(report)))
+        (chart("By node, all attempts", &by_node, &tasks::by_node(report)))
     };
+    let groups = &failures.groups;
     html! {
+        @for group in groups.iter().take(super::ROWS) { (alike(report, group)) }
+        @if groups.is_empty() && report.study.has(Part::Tasks) { p { "No failed task." } }
+        @if groups.len() > super::ROWS {
+            p.hint { "The sessions below show all of them: choose the status “failed”." }
+        }
         @if !charts.0.is_empty() { div.pair { (charts) } }
         (table(&tasks::by_pattern(report)))
         (table(&tasks::findings(report)))
-        (table(&failed))
-        @if failed.rows.is_empty() && report.study.has(Part::Tasks) { p { "No failed task." } }
-        @if failed.rows.len() > super::ROWS {
-            p.hint { "The sessions above show all of them: choose the status “failed”." }
+    }
+}
+
+/// Renders tasks that failed alike: what happened once, and the tasks folded.
+fn alike(report: &Report, group: &FailureGroup) -> Markup {
+    let list = tasks::failed_alike(report, group);
+    let first = group
+        .tasks
+        .first()
+        .and_then(|number| report.tasks.get(*number));
+    let findings = report.logs.iter().flat_map(|logs| &logs.findings);
+    let mut telling =
+        findings.filter(|one| one.telling && Some(&one.key) == first.map(|task| &task.key));
+    let known = telling.next().and_then(|one| {
+        let mut patterns = report.logs.iter().flat_map(|logs| &logs.by_pattern);
+        patterns.find(|known| known.pattern == one.pattern)
+    });
+    html! {
+        article.alike {
+            p.count { strong { (thousands(group.tasks.len())) } " " @if group.tasks.len() == 1 { "task" } @else { "tasks" } }
+            div {
+                h3 { (safe(&group.procedure)) " · " span.reason { (spaced(group.reason)) } }
+                @if let Some(failure) = &group.failure { p { (safe(failure)) } }
+                @if let Some(line) = &group.log_line { pre { (safe(line)) } }
+                @if let Some(known) = known { p.hint { (safe(&known.meaning)) ": " (safe(&known.hint)) } }
+                (folded(&list.title, &list))
+                @if let Some(first) = first {
+                    p.hint { "Once the cause is fixed: " code { "snbb-scheduler retry --like " (safe(&first.key.words())) } }
+                }
+            }
         }
     }
 }
@@ -172,7 +205,10 @@ fn throughput(progress: &Progress, to: NaiveDate) -> Markup {
     });
     let days: Vec<(NaiveDate, usize, usize)> = days.collect();
     let list = lists::by_day(sums.into_iter().rev());
-    figure(charts::throughput(&days, &list.title), &list)
+    figure(
+        wide(&list.title, charts::throughput(&days, &list.title)),
+        &list,
+    )
 }
 
 /// Renders what was asked for against what was used.
@@ -185,7 +221,7 @@ pub fn efficiency(report: &Report) -> Markup {
         html! {
             @if !rows.is_empty() {
                 h3 { (title) }
-                figure { figcaption.hidden { (label) } (charts::usage(&rows, unit, axis, &label)) }
+                (wide(&label, charts::usage(&rows, unit, axis, &label)))
             }
         }
     };

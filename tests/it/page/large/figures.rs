@@ -1,11 +1,13 @@
 //! The figures of the made-up study: failures, progress, trend, efficiency.
 
 use chrono::Days;
+use snbb_scheduler::show::audit::matters::groups;
 use snbb_scheduler::show::audit::report::*;
+use snbb_scheduler::show::graph::{Edge, Graph, Node};
 
 use super::{Dice, PROCEDURES, REASONS, count, now};
 
-pub fn failures(failed: &[&TaskDetail]) -> Failures {
+pub fn failures(tasks: &[TaskDetail], failed: &[&TaskDetail]) -> Failures {
     let by_reason = REASONS.iter().map(|reason| {
         let of = failed.iter().filter(|task| task.reason == Some(reason));
         let procedures = PROCEDURES.iter().map(|name| {
@@ -32,8 +34,31 @@ pub fn failures(failed: &[&TaskDetail]) -> Failures {
         reasons: vec![count("out_of_memory", 96 / node)],
     });
     Failures {
+        groups: groups(tasks),
         by_reason,
         by_node: by_node.collect(),
+    }
+}
+
+pub fn pipeline(procedures: &[ProcedureCounts]) -> Graph {
+    let nodes = procedures.iter().map(|procedure| Node {
+        name: procedure.name.clone(),
+        counts: procedure
+            .decisions
+            .iter()
+            .map(|count| (count.word.parse().unwrap(), count.count))
+            .collect(),
+    });
+    let edge = |(from, to)| Edge {
+        from,
+        to,
+        any_session: to == 5,
+    };
+    Graph {
+        nodes: nodes.collect(),
+        edges: [(0, 1), (0, 2), (1, 3), (1, 4), (3, 5), (4, 5)]
+            .map(edge)
+            .to_vec(),
     }
 }
 
