@@ -3,10 +3,15 @@
 use maud::{Markup, html};
 
 use super::{Graph, Node, paint};
+use crate::show::tables::Group;
 
-const LETTER: f64 = 7.2;
+/// About the width of a letter of a line and of a name.
+const LETTER: f64 = 6.5;
+const NAME_LETTER: f64 = 8.0;
 const LINE: f64 = 17.0;
-const PADDING: f64 = 10.0;
+const PADDING: f64 = 11.0;
+/// Room for the name and the bar.
+const TOP: f64 = 35.0;
 /// Room between boxes: beside each other for the arrows, and one above the other.
 const ACROSS: f64 = 46.0;
 const DOWN: f64 = 16.0;
@@ -44,21 +49,61 @@ pub fn draw(graph: &Graph, namespace: Option<&str>) -> Markup {
     }
 }
 
+/// A box with the name, a bar of all tasks, and counts.
 fn labelled(node: &Node, place: Place) -> Markup {
+    let Place {
+        x,
+        y,
+        width,
+        height,
+    } = place;
     let (fill, line) = paint(node.color());
-    let group = node
-        .worst()
-        .map_or("out", |worst| worst.look().group.as_str());
-    let lines = node.lines();
+    let group = node.worst().map_or(Group::Out, |worst| worst.look().group);
+    let left = x + PADDING;
     html! {
         g class={ "g-" (group) } {
-            rect x=(place.x) y=(place.y) width=(place.width) height=(place.height) rx="6" fill=(fill) stroke=(line) {}
-            @for (number, text) in lines.iter().enumerate() {
-                text x=(place.x + PADDING) y=(place.y + PADDING - 4.0 + LINE * (number as f64 + 1.0)) fill="#111"
-                    font-weight=[(number == 0).then_some("600")] { (text) }
+            rect.card x=(x) y=(y) width=(width) height=(height) rx="6" fill=(fill) stroke=(line) {}
+            text x=(left) y=(y + 20.0) fill="#111" font-weight="600" { (node.name) }
+            @for (color, group, from, share) in bar(node) {
+                @let whole = width - 2.0 * PADDING;
+                rect class={ "g-" (group) } fill=(color) x=(px(left + from * whole)) y=(y + 27.0) width=(px(share * whole)) height="5" {}
+            }
+            @for (number, text) in lines(node).iter().enumerate() {
+                text x=(left) y=(y + TOP + LINE * (number as f64 + 1.0) - 4.0) fill="#111" font-size="12" { (text) }
             }
         }
     }
+}
+
+/// Colour, group, begin and share of each part of a bar.
+fn bar(node: &Node) -> Vec<(&'static str, Group, f64, f64)> {
+    let all: usize = node.counts.iter().map(|(_, count)| count).sum();
+    let mut from = 0.0;
+    let parts = node.counts.iter().map(|(standing, count)| {
+        let look = standing.look();
+        let share = *count as f64 / all.max(1) as f64;
+        from += share;
+        (paint(look.color).1, look.group, from - share, share)
+    });
+    parts.collect()
+}
+
+/// The counts by group, two in a line.
+fn lines(node: &Node) -> Vec<String> {
+    let groups = Group::ALL.into_iter().filter_map(|group| {
+        let own = node
+            .counts
+            .iter()
+            .filter(|(one, _)| one.look().group == group);
+        let count: usize = own.map(|(_, count)| count).sum();
+        (count > 0).then(|| format!("{count} {}", group.title().to_lowercase()))
+    });
+    let groups: Vec<String> = groups.collect();
+    groups.chunks(2).map(|two| two.join(" · ")).collect()
+}
+
+fn px(place: f64) -> f64 {
+    (place * 10.0).round() / 10.0
 }
 
 /// A curve from the right side of a box to the left side of another.
@@ -77,10 +122,13 @@ fn arrow(from: Place, to: Place, any_session: bool) -> Markup {
 fn places(graph: &Graph) -> (Vec<Place>, f64, f64) {
     let layers = layers(graph);
     let size = |node: &Node| {
-        let lines = node.lines();
-        let longest = lines.iter().map(|line| line.chars().count()).max();
-        let width = longest.unwrap_or(0) as f64 * LETTER + 2.0 * PADDING;
-        (width.round(), lines.len() as f64 * LINE + PADDING)
+        let lines = lines(node);
+        let letters = lines
+            .iter()
+            .map(|line| line.chars().count() as f64 * LETTER);
+        let name = node.name.chars().count() as f64 * NAME_LETTER;
+        let width = letters.fold(name, f64::max) + 2.0 * PADDING;
+        (width.round(), TOP + lines.len() as f64 * LINE + 6.0)
     };
     let nothing = Place {
         x: 0.0,

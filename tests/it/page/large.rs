@@ -126,12 +126,7 @@ pub fn report(sessions: usize) -> Report {
         tasks: findings.len(),
         without_log: 0,
         without_finding: 0,
-        by_pattern: vec![PatternCount {
-            pattern: "out_of_memory".into(),
-            meaning: "memory was too small".into(),
-            hint: "ask for more memory (mem:) or fewer threads".into(),
-            tasks: findings.len(),
-        }],
+        by_pattern: figures::patterns(&findings),
         findings,
     });
     report
@@ -342,7 +337,7 @@ fn finding(
     LogFinding {
         key: TaskKey::new(subject, session, procedure),
         job_id: Some(job.clone()),
-        pattern: "out_of_memory".into(),
+        pattern: reason.unwrap_or_default().into(),
         telling: true,
         line: match reason {
             Some("out_of_memory") => {

@@ -8,6 +8,7 @@ use maud::{Markup, html};
 use super::charts::{self, Bar};
 use super::safe::{plural, safe, spaced, thousands};
 use super::table;
+use crate::base::text::few;
 use crate::show::audit::Part;
 use crate::show::audit::health::percent;
 use crate::show::audit::report::{
@@ -19,6 +20,10 @@ use crate::show::tables::{Group, utc_time};
 
 /// So many days are in the chart of the throughput.
 const DAYS: u64 = 60;
+/// So many groups of failures are not folded.
+const GROUPS: usize = 6;
+/// So many tasks of a group are named before it is unfolded.
+const NAMED: usize = 4;
 /// So many bars are in a chart; the table has all.
 const BARS: usize = 15;
 
@@ -27,13 +32,13 @@ fn figure(chart: Markup, list: &List) -> Markup {
     html! {
         @if !list.rows.is_empty() {
             figure { figcaption.hidden { (list.title) } (chart) }
-            (folded("As a table", list))
+            (folded("As a table", table(list)))
         }
     }
 }
 
-fn folded(title: &str, list: &List) -> Markup {
-    html! { details.data { summary { (title) } (table(list)) } }
+fn folded(title: &str, content: Markup) -> Markup {
+    html! { details.data { summary { (title) } (content) } }
 }
 
 /// A drawing that scrolls where it does not fit.
@@ -56,9 +61,13 @@ pub fn pipeline(report: &Report) -> Markup {
     let bars: Vec<Bar<'_>> = bars.collect();
     let list = tasks::procedures(report);
     html! {
-        @if !report.pipeline.nodes.is_empty() { (wide("Picture of the pipeline", report.pipeline.picture())) }
-        @if !bars.is_empty() { (charts::bars(&bars, "Share of complete tasks by procedure")) }
-        @if !list.rows.is_empty() { (folded("As a table", &list)) }
+        @if !bars.is_empty() {
+            div.flow {
+                (wide("Picture of the pipeline", report.pipeline.picture()))
+                (charts::bars(&bars, "Share of complete tasks by procedure"))
+            }
+        }
+        @if !list.rows.is_empty() { (folded("As a table", table(&list))) }
     }
 }
 
@@ -93,8 +102,13 @@ pub fn failures(report: &Report) -> Markup {
         (chart("By node, all attempts", &by_node, &tasks::by_node(report)))
     };
     let groups = &failures.groups;
+    let shown = groups.get(..super::ROWS).unwrap_or(groups);
+    let (first, others) = shown.split_at(shown.len().min(GROUPS));
     html! {
-        @for group in groups.iter().take(super::ROWS) { (alike(report, group)) }
+        @for group in first { (alike(report, group)) }
+        @if !others.is_empty() {
+            (folded(&plural(others.len(), "more group"), html! { @for group in others { (alike(report, group)) } }))
+        }
         @if groups.is_empty() && report.study.has(Part::Tasks) { p { "No failed task." } }
         @if groups.len() > super::ROWS {
             p.hint { "The sessions below show all of them: choose the status “failed”." }
@@ -112,6 +126,12 @@ fn alike(report: &Report, group: &FailureGroup) -> Markup {
         .tasks
         .first()
         .and_then(|number| report.tasks.get(*number));
+    let names: Vec<String> = list
+        .rows
+        .iter()
+        .filter_map(|row| row.first())
+        .map(|name| safe(name))
+        .collect();
     let findings = report.logs.iter().flat_map(|logs| &logs.findings);
     let mut telling =
         findings.filter(|one| one.telling && Some(&one.key) == first.map(|task| &task.key));
@@ -127,10 +147,12 @@ fn alike(report: &Report, group: &FailureGroup) -> Markup {
                 @if let Some(failure) = &group.failure { p { (safe(failure)) } }
                 @if let Some(line) = &group.log_line { pre { (safe(line)) } }
                 @if let Some(known) = known { p.hint { (safe(&known.meaning)) ": " (safe(&known.hint)) } }
-                (folded(&list.title, &list))
-                @if let Some(first) = first {
-                    p.hint { "Once the cause is fixed: " code { "snbb-scheduler retry --like " (safe(&first.key.words())) } }
-                }
+                (folded(&few(&names, NAMED), html! {
+                    (table(&list))
+                    @if let Some(first) = first {
+                        p.hint { "Once the cause is fixed: " code { "snbb-scheduler retry --like " (safe(&first.key.words())) } }
+                    }
+                }))
             }
         }
     }
@@ -220,8 +242,7 @@ pub fn efficiency(report: &Report) -> Markup {
         let label = format!("{title} asked for, used and suggested, by procedure");
         html! {
             @if !rows.is_empty() {
-                h3 { (title) }
-                (wide(&label, charts::usage(&rows, unit, axis, &label)))
+                div { h3 { (title) } (wide(&label, charts::usage(&rows, unit, axis, &label))) }
             }
         }
     };
@@ -233,8 +254,10 @@ pub fn efficiency(report: &Report) -> Markup {
                 li { span.diamond aria-hidden="true" {} "suggested" }
             }
         }
-        (chart("Memory", 1024.0, "GB", |found| found.memory.as_ref()))
-        (chart("Time", 3600.0, "hours", |found| found.time.as_ref()))
+        div.pair {
+            (chart("Memory", 1024.0, "GB", |found| found.memory.as_ref()))
+            (chart("Time", 3600.0, "hours", |found| found.time.as_ref()))
+        }
         (table(&lists::efficiency(report)))
     }
 }

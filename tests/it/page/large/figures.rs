@@ -40,6 +40,41 @@ pub fn failures(tasks: &[TaskDetail], failed: &[&TaskDetail]) -> Failures {
     }
 }
 
+pub fn patterns(findings: &[LogFinding]) -> Vec<PatternCount> {
+    let all = [
+        (
+            "out_of_memory",
+            "the memory was too small",
+            "ask for more memory (mem:) or fewer threads",
+        ),
+        (
+            "time_limit",
+            "the job ran into its time limit",
+            "ask for more time (time:)",
+        ),
+        (
+            "exit_code",
+            "a path is not there",
+            "see that the inputs of the step are complete",
+        ),
+        (
+            "node_failure",
+            "the node or its file system failed",
+            "tell the administrator the node's name",
+        ),
+    ];
+    let counts = all.map(|(pattern, meaning, hint)| PatternCount {
+        pattern: pattern.into(),
+        meaning: meaning.into(),
+        hint: hint.into(),
+        tasks: findings
+            .iter()
+            .filter(|found| &*found.pattern == pattern)
+            .count(),
+    });
+    counts.into_iter().filter(|count| count.tasks > 0).collect()
+}
+
 pub fn pipeline(procedures: &[ProcedureCounts]) -> Graph {
     let nodes = procedures.iter().map(|procedure| Node {
         name: procedure.name.clone(),
