@@ -10,7 +10,6 @@ pub mod html;
 pub mod inputs;
 pub mod logs;
 pub mod matters;
-pub mod progress;
 pub mod report;
 pub mod saved_reports;
 pub mod summary;

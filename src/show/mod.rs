@@ -9,4 +9,5 @@ pub mod history;
 pub mod mail;
 pub mod notify;
 pub mod outputs;
+pub mod progress;
 pub mod tables;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::details::Details;
-use super::progress::progress;
 use super::report::{FORMAT, Logs, Orphans, Report, Study, TaskDetail, UnreadableItem};
 use super::summary::{self, Selected};
 use super::{Part, health, inputs, logs, matters};
@@ -24,6 +23,7 @@ use crate::model::state::{State, TaskRow};
 use crate::show::efficiency::efficiency;
 use crate::show::failures::patterns::Patterns;
 use crate::show::graph::Graph;
+use crate::show::progress::{Progress, progress};
 use crate::store::audit_log;
 
 /// Holds what a report is made of.
@@ -199,7 +199,7 @@ fn progress_of(
     input: &Input<'_>,
     selected: &Selected<'_>,
     unreadable: &mut Vec<UnreadableItem>,
-) -> Option<super::report::Progress> {
+) -> Option<Progress> {
     let log = &input.config.log_file;
     let contents = match audit_log::read(log) {
         Ok(contents) => {

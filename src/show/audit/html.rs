@@ -61,11 +61,7 @@ fn body(report: &Report) -> Markup {
         (
             "trend",
             "Since the last report",
-            html! {
-                @if report.trend.is_some() {
-                    div.pair { @for list in [lists::trend, lists::trend_by_procedure] { div { (table(&list(report))) } } }
-                }
-            },
+            figures::pair(report, [lists::trend, lists::trend_by_procedure]),
         ),
         ("pipeline", "Pipeline", figures::pipeline(report)),
         ("failures", "Failures", figures::failures(report)),

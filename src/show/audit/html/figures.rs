@@ -24,8 +24,6 @@ const DAYS: u64 = 60;
 const GROUPS: usize = 6;
 /// So many tasks of a group are named before it is unfolded.
 const NAMED: usize = 4;
-/// So many bars are in a chart; the table has all.
-const BARS: usize = 15;
 
 /// Puts a chart and its list together. Nothing if the list has no rows.
 fn figure(chart: Markup, list: &List) -> Markup {
@@ -33,6 +31,16 @@ fn figure(chart: Markup, list: &List) -> Markup {
         @if !list.rows.is_empty() {
             figure { figcaption.hidden { (list.title) } (chart) }
             (folded("As a table", table(list)))
+        }
+    }
+}
+
+/// Two lists beside each other where there is room.
+pub fn pair(report: &Report, lists: [fn(&Report) -> List; 2]) -> Markup {
+    let lists = lists.map(|list| list(report));
+    html! {
+        @if lists.iter().any(|list| !list.is_empty()) {
+            div.pair { @for list in &lists { div { (table(list)) } } }
         }
     }
 }
@@ -73,35 +81,7 @@ pub fn pipeline(report: &Report) -> Markup {
 
 /// Renders failures: by cause, by reason, by node, by what the logs say.
 pub fn failures(report: &Report) -> Markup {
-    let failures = &report.failures;
-    let reasons: Vec<String> = failures
-        .by_reason
-        .iter()
-        .map(|r| spaced(r.reason))
-        .collect();
-    let by_reason = failures.by_reason.iter().zip(&reasons).take(BARS);
-    let by_reason = by_reason.map(|(group, name)| Bar {
-        name,
-        parts: vec![("failed", group.count)],
-        text: thousands(group.count),
-    });
-    let nodes = failures.by_node.iter().filter(|node| node.failed > 0);
-    let by_node = nodes.take(BARS).map(|node| Bar {
-        name: &node.node,
-        parts: vec![("failed", node.failed)],
-        text: format!("{} of {}", thousands(node.failed), thousands(node.jobs)),
-    });
-    let (by_reason, by_node): (Vec<_>, Vec<_>) = (by_reason.collect(), by_node.collect());
-    let chart = |title: &str, bars: &[Bar<'_>], list: &List| {
-        html! {
-            @if !bars.is_empty() { div { h3 { (title) } (figure(charts::bars(bars, &list.title), list)) } }
-        }
-    };
-    let charts = html! {
-        (chart("By reason", &by_reason, &tasks::by_reason(report)))
-        (chart("By node, all attempts", &by_node, &tasks::by_node(report)))
-    };
-    let groups = &failures.groups;
+    let groups = &report.failures.groups;
     let shown = groups.get(..super::ROWS).unwrap_or(groups);
     let (first, others) = shown.split_at(shown.len().min(GROUPS));
     html! {
@@ -113,7 +93,7 @@ pub fn failures(report: &Report) -> Markup {
         @if groups.len() > super::ROWS {
             p.hint { "The sessions below show all of them: choose the status “failed”." }
         }
-        @if !charts.0.is_empty() { div.pair { (charts) } }
+        (pair(report, [tasks::by_reason, tasks::by_node]))
         (table(&tasks::by_pattern(report)))
         (table(&tasks::findings(report)))
     }

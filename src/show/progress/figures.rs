@@ -1,11 +1,11 @@
-//! Figures over attempts and over time: efficiency, progress, trend.
+//! How the work goes on, as the JSON of `audit` has it.
 
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::{maybe_time, time};
+use crate::show::tables::utc_time;
 
 /// Tells how the work goes on, from the audit log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -61,36 +61,9 @@ pub struct Backlog {
     pub expected_end: Option<DateTime<Utc>>,
 }
 
-/// Compares with an earlier report of the same selection.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Trend {
-    /// The earlier report's file and time.
-    pub file: String,
-    #[serde(serialize_with = "time")]
-    pub created_at: DateTime<Utc>,
-    /// Sums of the whole study, one per matter.
-    pub matters: Vec<MatterTrend>,
-    pub procedures: Vec<ProcedureTrend>,
-    /// True if a matter of which less is better has grown.
-    pub worse: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct MatterTrend {
-    /// `sessions`, `complete`, `failed`, `poor`, ...
-    pub matter: &'static str,
-    pub before: usize,
-    pub now: usize,
-    /// True if less is better.
-    pub bad: bool,
-}
-
-/// Counts tasks by decision. A procedure that one of the two reports lacks counts 0 there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ProcedureTrend {
-    pub procedure: Arc<str>,
-    pub complete_before: usize,
-    pub complete_now: usize,
-    pub failed_before: usize,
-    pub failed_now: usize,
+fn maybe_time<S: Serializer>(at: &Option<DateTime<Utc>>, serializer: S) -> Result<S::Ok, S::Error> {
+    match at {
+        Some(at) => serializer.serialize_str(&utc_time(*at)),
+        None => serializer.serialize_none(),
+    }
 }
