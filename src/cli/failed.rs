@@ -98,7 +98,7 @@ fn missing(context: &Context, probe: &Probe, row: &TaskRow) -> Vec<String> {
     let (Some(id), Some((subject, session))) = (id, row.key.labels()) else {
         return Vec::new();
     };
-    let found = probe.brief_explainer(&subject).findings(id, &session);
+    let found = probe.explainer(&subject).findings(id, &session);
     let mut texts = troubles(&found);
     if texts.is_empty() && found.verdict == Verdict::Complete {
         texts
