@@ -1,6 +1,7 @@
 //! What people and other programs get to see.
 
 pub mod audit;
+pub mod charts;
 pub mod efficiency;
 pub mod explain;
 pub mod failures;

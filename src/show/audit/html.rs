@@ -3,11 +3,9 @@
 //! Everything is in the one file: style, script, data, charts. A policy forbids the browser to load or
 //! send anything. All but the heat map is there without the script. Pure.
 
-mod charts;
 mod data;
 mod figures;
 mod overview;
-mod safe;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,9 +13,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
 use super::report::Report;
-use super::text::sections::{Kind, List, figures as lists, tasks, upkeep};
+use super::text::sections::{Kind, List, figures as lists, tasks};
 use crate::base::text::capital;
-use safe::{plural, safe, thousands};
+use crate::show::charts::safe::{plural, safe, thousands};
 
 /// So many rows of a list are in the page; the JSON report has all.
 const ROWS: usize = 200;
@@ -42,7 +40,7 @@ pub fn render(report: &Report) -> String {
                 meta name="color-scheme" content="light dark";
                 meta name="referrer" content="no-referrer";
                 meta name="generator" content={ "snbb-scheduler " (report.study.version) };
-                title { "Audit of " (safe::safe(&report.study.name())) }
+                title { "Audit of " (safe(&report.study.name())) }
                 link rel="icon" href="data:,";
                 style { (PreEscaped(STYLE)) }
             }
@@ -76,21 +74,7 @@ fn body(report: &Report) -> Markup {
             "Asked for and used",
             figures::efficiency(report),
         ),
-        (
-            "upkeep",
-            "Upkeep",
-            overview::upkeep(
-                report,
-                &[
-                    upkeep::unreadable,
-                    upkeep::stale,
-                    upkeep::dicom,
-                    upkeep::scripts,
-                    upkeep::orphans,
-                    upkeep::unknown_jobs,
-                ],
-            ),
-        ),
+        ("upkeep", "Upkeep", overview::upkeep(report)),
     ];
     let there = || sections.iter().filter(|(.., markup)| !markup.0.is_empty());
     html! {

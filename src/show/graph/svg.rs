@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::{Graph, Node, paint};
+use crate::show::charts::px;
 use crate::show::tables::Group;
 
 /// About the width of a letter of a line and of a name.
@@ -100,10 +101,6 @@ fn lines(node: &Node) -> Vec<String> {
     });
     let groups: Vec<String> = groups.collect();
     groups.chunks(2).map(|two| two.join(" · ")).collect()
-}
-
-fn px(place: f64) -> f64 {
-    (place * 10.0).round() / 10.0
 }
 
 /// A curve from the right side of a box to the left side of another.

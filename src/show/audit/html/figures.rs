@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use chrono::{Days, NaiveDate};
 use maud::{Markup, html};
 
-use super::charts::{self, Bar};
-use super::safe::{plural, safe, spaced, thousands};
 use super::table;
 use crate::base::text::few;
 use crate::show::audit::Part;
@@ -16,6 +14,8 @@ use crate::show::audit::report::{
 };
 use crate::show::audit::text::sections::figures::{self as lists, so_far};
 use crate::show::audit::text::sections::{List, tasks};
+use crate::show::charts::safe::{plural, safe, spaced, thousands};
+use crate::show::charts::{self, Bar};
 use crate::show::tables::{Group, utc_time};
 
 /// So many days are in the chart of the throughput.

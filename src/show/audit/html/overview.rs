@@ -2,14 +2,14 @@
 
 use maud::{Markup, html};
 
-use super::charts::stack;
-use super::safe::{plural, safe, spaced, thousands};
 use super::table;
 use crate::base::sys::local_time;
 use crate::show::audit::Part;
 use crate::show::audit::health::percent;
 use crate::show::audit::report::{Count, Report, count_of, count_of_group};
-use crate::show::audit::text::sections::{List, head};
+use crate::show::audit::text::sections::{head, upkeep};
+use crate::show::charts::safe::{plural, safe, spaced, thousands};
+use crate::show::charts::stack;
 use crate::show::tables::{Group, Standing, utc_time};
 
 /// Renders the banner with what was looked at, and when.
@@ -205,8 +205,8 @@ pub fn matrix(report: &Report, lists: Markup) -> Markup {
 }
 
 /// Renders what a person should put in order.
-pub fn upkeep(report: &Report, lists: &[fn(&Report) -> List]) -> Markup {
-    let lists: Vec<List> = lists.iter().map(|list| list(report)).collect();
+pub fn upkeep(report: &Report) -> Markup {
+    let lists = upkeep::LISTS.map(|list| list(report));
     html! {
         @if lists.iter().all(|list| list.rows.is_empty()) { p { "Nothing to put in order." } }
         @for list in &lists { (table(list)) }

@@ -1,10 +1,13 @@
-//! Charts as SVG, in the colours of the page. Each has a table beside it that says the same: see `figures`.
+//! Charts as SVG for pages, in the colours of their style sheet. Pure.
+
+pub mod safe;
 
 use chrono::NaiveDate;
 use maud::{Markup, html};
 
-use super::safe::safe;
-use crate::show::audit::report::{Day, Usage};
+use crate::show::efficiency::Usage;
+use crate::show::progress::Day;
+use safe::safe;
 
 const WIDTH: f64 = 640.0;
 /// The room for what stands beside an axis.
@@ -37,7 +40,7 @@ fn ticks(most: f64, count: f64, least: f64) -> Vec<f64> {
 }
 
 /// Rounds a place to what an eye can see.
-fn px(place: f64) -> f64 {
+pub fn px(place: f64) -> f64 {
     (place * 10.0).round() / 10.0
 }
 
