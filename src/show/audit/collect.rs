@@ -78,19 +78,13 @@ pub fn collect(input: Input<'_>) -> Report {
     });
     let (mut tasks, numbers) = details(&input, &selected);
     let logs = read_logs.map(|read| hand_out(read, &mut tasks, &mut unreadable));
-    let job = |task: &Planned| {
-        let row = input.state.get(&task.key)?;
-        row.job_id.clone()
-    };
+    let job = |task: &Planned| input.state.get(&task.key)?.job_id.clone();
     let matrix = summary::matrix(&selected, &|number| numbers.get(&number).copied(), &job);
     let dicom = has(Part::Dicom).then(|| {
         let (least, threads) = (config.audit.dicom_min_files, config.scan_threads);
         inputs::dicom(&selected.sessions, least, threads, input.tick)
     });
-    let progress = match has(Part::Tasks) {
-        true => progress_of(&input, &selected, &mut unreadable),
-        false => None,
-    };
+    let progress = has(Part::Tasks).then(|| progress_of(&input, &selected, &mut unreadable));
     unreadable.sort();
     unreadable.dedup();
     // The selected rows, and what was tried before them.
@@ -124,7 +118,7 @@ pub fn collect(input: Input<'_>) -> Report {
         pipeline: Graph::new(selected.tasks.iter().copied(), dag),
         tasks,
         efficiency: efficiency(attempts(Part::Efficiency), dag),
-        progress,
+        progress: progress.flatten(),
         trend: None,
         unreadable,
     }

@@ -51,9 +51,6 @@ pub fn render(report: &Report) -> String {
 }
 
 fn body(report: &Report) -> Markup {
-    let all = |all: &[fn(&Report) -> List]| {
-        html! { @for list in all { (table(&list(report))) } }
-    };
     let sections = [
         ("summary", "Summary", overview::tiles(report)),
         (
@@ -66,7 +63,10 @@ fn body(report: &Report) -> Markup {
         (
             "matrix",
             "Sessions and procedures",
-            overview::matrix(report, all(&[tasks::stuck, tasks::incomplete])),
+            overview::matrix(
+                report,
+                html! { (table(&tasks::stuck(report))) (table(&tasks::incomplete(report))) },
+            ),
         ),
         ("progress", "Progress", figures::progress(report)),
         (

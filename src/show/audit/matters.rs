@@ -157,8 +157,7 @@ pub fn failures<'a>(
 /// Groups the failed tasks that are alike.
 pub fn groups(tasks: &[TaskDetail]) -> Vec<FailureGroup> {
     let failed = tasks.iter().enumerate();
-    let failed = failed.filter(|(_, task)| task.has_failed());
-    let failed = failed.filter_map(|(number, task)| Some((number, task, task.job.as_ref()?)));
+    let failed = failed.filter_map(|(number, task)| Some((number, task, task.failed()?)));
     let failed: Vec<(usize, &TaskDetail, &JobDetail)> = failed.collect();
     let groups = alike(&failed, |(_, task, job)| {
         Likeness::new(&job.row, task.log_line.as_deref())

@@ -200,10 +200,10 @@ pub struct ScriptLine {
 }
 
 impl TaskDetail {
-    /// True if the newest attempt failed, also of a task that is to be tried again.
-    pub fn has_failed(&self) -> bool {
-        let status = self.job.as_ref().map(|job| job.row.status);
-        status == Some(TaskStatus::Failed)
+    /// The newest attempt if it failed, also of a task that is to be tried again.
+    pub fn failed(&self) -> Option<&JobDetail> {
+        let job = self.job.as_ref();
+        job.filter(|job| job.row.status == TaskStatus::Failed)
     }
 }
 

@@ -194,14 +194,8 @@ pub fn by_reason(report: &Report) -> List {
 pub fn by_node(report: &Report) -> List {
     let nodes = report.failures.by_node.iter();
     let rows = nodes.filter(|node| node.failed > 0).map(|node| {
-        let reasons = counts(&node.reasons);
-        row![
-            node.node,
-            node.failed,
-            node.jobs,
-            percent(node.share),
-            reasons
-        ]
+        let (share, reasons) = (percent(node.share), counts(&node.reasons));
+        row![node.node, node.failed, node.jobs, share, reasons]
     });
     let columns = "node | >failed | >jobs | >share | reasons";
     List::new("failures by node, all attempts", columns, rows)
