@@ -112,6 +112,8 @@ pub enum Command {
     ///
     /// Exit codes: 0, or 7 if something could not be read
     Audit(AuditArgs),
+    /// Show what jobs used of what they asked for, the most wasteful first; reads only
+    Efficiency(EfficiencyArgs),
     /// Print figures for Prometheus: tasks, failures, pauses, the last run
     ///
     /// With the key `metrics_file`, `run`, `monitor` and `retry` write them to a file by themselves.

@@ -16,10 +16,10 @@ use crate::executor::{Answer, Question};
 use crate::gather::sessions::discover::Discovery;
 use crate::model::state::TaskRow;
 use crate::show::audit::collect::{Input, collect};
-use crate::show::audit::patterns::Patterns;
 use crate::show::audit::report::{Report, UnreadableItem};
 use crate::show::audit::trend::{Snapshot, trend};
 use crate::show::audit::{Part, html, saved_reports, text};
+use crate::show::failures::patterns::Patterns;
 use crate::show::mail;
 use crate::show::mail::Message;
 
@@ -94,12 +94,6 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
         _ => &Part::ALL,
     };
     let config = &context.config;
-    let patterns = Patterns::new(&config.audit.log_patterns).map_err(|error| {
-        Failure::usage(
-            error.to_string(),
-            "correct 'log_patterns' in the 'audit' section of the configuration",
-        )
-    })?;
     // Only `--markers` and `--queue` need these; the tasks do anyway.
     let state = context.read_state(printer)?;
     let selection = context.selection_among(&args.select, Some(&state))?;
@@ -142,7 +136,7 @@ fn gather(context: &Context, args: &AuditArgs, printer: &mut Printer) -> Result<
         manifest: &manifest,
         probe: probe.as_ref(),
         queue: queue.as_deref(),
-        patterns: &patterns,
+        patterns: &Patterns::of(config),
         find_script: &|script| executor.find_script(script),
         unreadable,
         tick: &|| progress.inc(1),

@@ -112,6 +112,7 @@ fn completer(arg: &Arg, study: &Arc<Study>) -> Option<ArgValueCompleter> {
         // The words that name a task may stand in any order.
         "session" => study(&[Session, Procedure]),
         "procedure" => study(&[Procedure, Session]),
+        "like" => study(&[Subject, Session, Procedure]),
         _ => None,
     }
 }

@@ -1,7 +1,5 @@
 //! `status --failed`: what is known of each failure, with the line of its log that tells most.
 
-use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::path::Path;
 
 use super::blocks::Block;
@@ -17,8 +15,9 @@ use crate::gather::completion::explain::Verdict;
 use crate::gather::completion::probe::Probe;
 use crate::gather::logs;
 use crate::model::state::{Reason, State, TaskRow, TaskStatus};
-use crate::show::audit::patterns::Patterns;
-use crate::show::explain::{remedy, silence, telling};
+use crate::show::explain::remedy;
+use crate::show::failures::patterns::Patterns;
+use crate::show::failures::{Likeness, alike, excerpt, shared, silence};
 use crate::show::tables::tasks::FailureNote;
 use crate::show::tables::words::outlook_text;
 use crate::show::tables::{failure_text_with_log, failures_frame, used_text};
@@ -39,8 +38,7 @@ pub fn print(
     printer: &mut Printer,
 ) -> Result<(), Failure> {
     let dag = &context.config.procedures;
-    let patterns = Patterns::new(&context.config.audit.log_patterns)
-        .unwrap_or_else(|_| Patterns::builtin().clone());
+    let patterns = Patterns::of(&context.config);
     let is_text = view.format == Format::Table;
     if is_text && rows.is_empty() {
         printer.note("no task has failed");
@@ -63,7 +61,9 @@ pub fn print(
     if is_text {
         let probe = context.probe()?;
         let groups = if is_grouped {
-            alike(&noted)
+            alike(&noted, |(row, note)| {
+                Likeness::new(row, note.line.as_deref())
+            })
         } else {
             noted.iter().map(|failed| vec![failed]).collect()
         };
@@ -98,7 +98,7 @@ fn missing(context: &Context, probe: &Probe, row: &TaskRow) -> Vec<String> {
     let (Some(id), Some((subject, session))) = (id, row.key.labels()) else {
         return Vec::new();
     };
-    let found = probe.brief_explainer(&subject).findings(id, &session);
+    let found = probe.explainer(&subject).findings(id, &session);
     let mut texts = troubles(&found);
     if texts.is_empty() && found.verdict == Verdict::Complete {
         texts
@@ -111,29 +111,51 @@ fn missing(context: &Context, probe: &Probe, row: &TaskRow) -> Vec<String> {
     texts
 }
 
-/// Puts together what failed for one reason and left the same line in its log, whatever numbers and labels are in it;
-/// the largest group first.
-fn alike(noted: &[Failed]) -> Vec<Vec<&Failed>> {
-    let mut groups: Vec<Vec<&Failed>> = Vec::new();
-    let mut places = HashMap::new();
-    for failed in noted {
-        let (row, note) = failed;
-        let mut line = note.line.clone().unwrap_or_default();
-        for label in [&row.key.subject, &row.key.session] {
-            if let Some((_, label)) = label.split_once('-') {
-                line = line.replace(label, "");
-            }
-        }
-        line.retain(|c| !c.is_ascii_digit());
-        let key = (&row.key.procedure, row.reason, &row.facts.exit_code, line);
-        let place = *places.entry(key).or_insert(groups.len());
-        match groups.get_mut(place) {
-            Some(group) => group.push(failed),
-            None => groups.push(vec![failed]),
-        }
-    }
-    groups.sort_by_key(|group| Reverse(group.len()));
-    groups
+/// Groups failed rows that are alike.
+pub fn groups<'a>(context: &Context, rows: &'a [TaskRow]) -> Vec<Vec<&'a TaskRow>> {
+    let patterns = Patterns::of(&context.config);
+    alike(rows, |row| {
+        Likeness::of(row, &context.config, &context.store, &patterns)
+    })
+}
+
+/// Leaves the failed rows that are alike the one that the words name.
+pub fn keep_alike(
+    context: &Context,
+    words: &[String],
+    state: &State,
+    rows: &mut Vec<TaskRow>,
+) -> Result<(), Failure> {
+    let named = context.named(words.iter().map(String::as_str), state)?;
+    let is_named = |row: &&TaskRow| named.contains(&row.key);
+    context.refuse_unknown_words(state.rows().iter().map(|row| &row.key), &named)?;
+    let failed = state
+        .rows()
+        .iter()
+        .filter(|row| row.status == TaskStatus::Failed);
+    let found: Vec<&TaskRow> = failed.filter(is_named).collect();
+    let [one] = found[..] else {
+        let keys: Vec<String> = found.iter().map(|row| row.key.words()).collect();
+        return Err(match keys.first() {
+            None => Failure::not_found(
+                format!("{named}: no such task has failed"),
+                "`snbb-scheduler status --failed` lists those that have".to_owned(),
+            ),
+            Some(first) => Failure::usage(
+                format!("{named} has {} failed tasks", keys.len()),
+                format!("name one of them: --like {first}"),
+            ),
+        });
+    };
+    let Context { config, store, .. } = context;
+    let patterns = Patterns::of(config);
+    let wanted = Likeness::of(one, config, store, &patterns);
+    // Logs are read of those only that may be meant.
+    rows.retain(|row| {
+        let may_be = row.key.procedure == one.key.procedure && row.reason == one.reason;
+        may_be && Likeness::of(row, config, store, &patterns) == wanted
+    });
+    Ok(())
 }
 
 /// Shows failures that are alike by the first of them; what the others do not share is left out.
@@ -141,13 +163,7 @@ fn tell(block: &mut Block, group: &[&Failed], missing: &[String]) {
     let Some((row, note)) = group.first() else {
         return;
     };
-    let shared = |get: &dyn Fn(&Failed) -> Option<String>| {
-        let mut texts = group.iter().map(|failed| get(failed));
-        let first = texts.next().flatten()?;
-        texts
-            .all(|text| text.as_ref() == Some(&first))
-            .then_some(first)
-    };
+    let shared = |get: &dyn Fn(&Failed) -> Option<String>| shared(group, |failed| get(failed));
     let reason = row.reason_word();
     if group.len() > 1 {
         block.title(
@@ -222,7 +238,7 @@ fn note(context: &Context, row: &TaskRow, state: &State, patterns: &Patterns) ->
         return note;
     };
     let path = |path: &Path| Some(path.to_string_lossy().into_owned());
-    match telling(&files, patterns) {
+    match excerpt(&files, patterns) {
         Some((file, found)) => FailureNote {
             line_path: path(file),
             pattern: found.meaning.map(|meaning| meaning.name.to_string()),

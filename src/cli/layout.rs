@@ -10,6 +10,7 @@ use comfy_table::{
 use polars::prelude::{AnyValue, DataFrame};
 
 use crate::base::printable::printable;
+use crate::show::efficiency;
 use crate::show::tables::Standing;
 
 /// Stands for a missing value and for an empty text, so that every field of a line is there.
@@ -70,6 +71,7 @@ pub fn render(frame: &DataFrame, layout: Layout<'_>) -> String {
                 (true, _) => color_of(column.name),
                 (false, _) => color_of(word_of(text)),
             };
+            let color = color.or_else(|| efficiency::color(column.name, text).map(on_terminal));
             match color {
                 Some(color) => cell.fg(color),
                 None => cell,
@@ -250,7 +252,11 @@ fn fit<'a>(mut columns: Vec<Column<'a>>, layout: Layout<'_>) -> Vec<Column<'a>> 
     columns
 }
 fn color_of(text: &str) -> Option<Color> {
-    Some(match Standing::of_cell(text)?.look().color {
+    Some(on_terminal(Standing::of_cell(text)?.look().color))
+}
+
+fn on_terminal(color: AnsiColor) -> Color {
+    match color {
         AnsiColor::Green => Color::Green,
         AnsiColor::Cyan => Color::Cyan,
         AnsiColor::Blue => Color::Blue,
@@ -258,7 +264,7 @@ fn color_of(text: &str) -> Option<Color> {
         AnsiColor::Red => Color::Red,
         AnsiColor::Magenta => Color::Magenta,
         _ => Color::DarkGrey,
-    })
+    }
 }
 
 fn symbol_of(text: &str) -> Option<char> {

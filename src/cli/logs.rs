@@ -6,11 +6,12 @@ use std::time::Duration;
 use super::args::LogsArgs;
 use super::context::{Access, Context};
 use super::error::Failure;
+use super::failed;
 use super::naming::Named;
-use super::output::Printer;
+use super::output::{Printer, Verbosity};
 use crate::act::pass::queue_question;
 use crate::base::exit::Exit;
-use crate::base::text::size;
+use crate::base::text::{few, plural, size};
 use crate::executor::{Answer, Executor, Question};
 use crate::gather::logs;
 use crate::gather::logs::{Follower, LogFiles};
@@ -22,18 +23,88 @@ use crate::show::tables::row_text;
 const LOOK: Duration = Duration::from_millis(500);
 /// So many looks after each other the job is asked for.
 const LOOKS_PER_QUESTION: u32 = 20;
+/// So many tasks of a group are named.
+const TASKS_SHOWN: usize = 10;
 
 pub fn run(context: &Context, args: &LogsArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     let state = context.read_state(printer)?;
-    let named = context.named(args.task.words(), &state)?;
-    let row = choose(context, &named, args.attempt, &state)?;
+    let named = args.subject.is_some() || !args.failed;
+    let named = named
+        .then(|| context.named(args.words(), &state))
+        .transpose()?;
+    match named {
+        Some(named) if !args.failed => {
+            let row = choose(context, &named, args.attempt, &state)?;
+            show_one(context, &row, args, printer)
+        }
+        named => show_failed(context, named.as_ref(), &state, args, printer),
+    }
+}
+
+/// Shows the logs of failed tasks: of those that are alike the first one's, unless each is asked for.
+fn show_failed(
+    context: &Context,
+    named: Option<&Named>,
+    state: &State,
+    args: &LogsArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
+    let rows = state.rows().iter();
+    let rows = rows.filter(|row| row.status == TaskStatus::Failed);
+    let rows = rows.filter(|row| named.is_none_or(|named| named.contains(&row.key)));
+    let rows: Vec<TaskRow> = rows.cloned().collect();
+    if rows.is_empty() {
+        if let Some(named) = named {
+            context.refuse_unknown_words(state.rows().iter().map(|row| &row.key), named)?;
+        }
+        printer.note("no task has failed");
+        return Ok(Exit::Done);
+    }
+    let groups = match printer.verbosity() >= Verbosity::Verbose {
+        true => rows.iter().map(|row| vec![row]).collect(),
+        false => failed::groups(context, &rows),
+    };
+    let mut exit = Exit::Done;
+    for group in &groups {
+        let Some(first) = group.first() else { continue };
+        if group.len() > 1 {
+            let labels: Vec<String> = group.iter().map(|row| row.key.labels_text()).collect();
+            printer.note(&format!(
+                "{} of {} failed alike: {}; these are the logs of the first",
+                plural(group.len(), "task"),
+                first.key.procedure,
+                few(&labels, TASKS_SHOWN)
+            ));
+        }
+        match show_one(context, first, args, printer) {
+            Ok(Exit::Done) => {}
+            Ok(other) => exit = other,
+            // The logs of the others may be there.
+            Err(failure) => {
+                printer.warning(&failure.sentence());
+                exit = Exit::Error;
+            }
+        }
+    }
+    if groups.len() < rows.len() {
+        printer.hint("-v shows the logs of each task");
+    }
+    Ok(exit)
+}
+
+fn show_one(
+    context: &Context,
+    row: &TaskRow,
+    args: &LogsArgs,
+    printer: &mut Printer,
+) -> Result<Exit, Failure> {
     let Some(job) = row.job_id.clone() else {
         return Err(Failure::not_found(
             format!("{}: nobody knows yet whether its job was accepted", row.key),
             "the next `run` or `monitor` finds out".to_owned(),
         ));
     };
-    let Some(files) = logs::of(&context.config, &context.store, &row) else {
+    let Some(files) = logs::of(&context.config, &context.store, row) else {
         return Err(Failure::not_found(
             format!(
                 "{}: where the logs of job {job} are is not known, slurm_log_dir is not set",
@@ -52,8 +123,8 @@ pub fn run(context: &Context, args: &LogsArgs, printer: &mut Printer) -> Result<
         }
         return Ok(Exit::Done);
     }
-    printer.note(&about(&row, &job));
-    let followers = show(&files, &row, args, printer)?;
+    printer.note(&about(row, &job));
+    let followers = show(&files, row, args, printer)?;
     if args.follow {
         return follow(context, &job, followers, row.is_in_flight(), printer);
     }

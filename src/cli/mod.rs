@@ -23,6 +23,7 @@ mod clean;
 mod complete;
 mod completions;
 mod config;
+mod efficiency;
 mod explain;
 mod failed;
 mod graph;
@@ -168,6 +169,7 @@ fn carry_out(
         Command::SessionStatus(args) => session_status::run(context, args, printer),
         Command::Graph(args) => graph::run(context, args, printer),
         Command::Audit(args) => audit::run(context, args, printer),
+        Command::Efficiency(args) => efficiency::run(context, args, printer),
         Command::Metrics(args) => metrics::run(context, args, printer),
         Command::Explain(args) => explain::run(context, args, printer),
         Command::Logs(args) => logs::run(context, args, printer),

@@ -6,6 +6,7 @@
 use super::args::{RetryArgs, RetryStatus};
 use super::context::{Access, Context};
 use super::error::Failure;
+use super::failed::keep_alike;
 use super::monitor;
 use super::output::{Printer, Verbosity};
 use super::pause::tell_what_is_paused;
@@ -86,26 +87,23 @@ pub fn run(context: &Context, args: &RetryArgs, printer: &mut Printer) -> Result
     if cleared > 0 {
         tell_what_is_paused(context, &state, printer);
     }
-    Ok(if done.kept.is_empty() {
-        Exit::Done
-    } else {
-        Exit::Error
-    })
+    Ok(Exit::Done.unless(!done.kept.is_empty(), Exit::Error))
 }
 
 /// Finds the rows that are meant.
 fn chosen(context: &Context, args: &RetryArgs, state: &State) -> Result<Vec<TaskRow>, Failure> {
     let selection = context.selection_among(&args.select, Some(state))?;
-    let has_reason = |row: &TaskRow| {
-        row.reason
-            .is_some_and(|reason| args.reasons.contains(&reason))
-    };
+    let is_meant = |reason: Option<Reason>| args.reasons.iter().any(|one| reason == Some(*one));
     let rows = state.rows().iter().filter(|row| {
         wanted(args.status, row.status)
-            && (args.reasons.is_empty() || has_reason(row))
-            && selection.contains(&row.key.subject, &row.key.session, &row.key.procedure)
+            && (args.reasons.is_empty() || is_meant(row.reason))
+            && selection.contains_key(&row.key)
     });
-    Ok(rows.cloned().collect())
+    let mut rows: Vec<TaskRow> = rows.cloned().collect();
+    if !args.like.is_empty() {
+        keep_alike(context, &args.like, state, &mut rows)?;
+    }
+    Ok(rows)
 }
 
 /// Tells what became of the chosen rows.

@@ -158,7 +158,7 @@ fn put_instead_of_submitted<'a>(name: &'a str, columns: &mut Vec<&'a str>) {
 /// Says how many of the rows of a long list are shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Cut {
-    shown: usize,
+    pub shown: usize,
     all: usize,
     /// The number was asked for.
     asked: bool,
@@ -166,7 +166,7 @@ pub struct Cut {
 
 impl Cut {
     /// None: all are shown.
-    fn of(all: usize, limit: Option<usize>, format: Format, printer: &Printer) -> Option<Self> {
+    pub fn of(all: usize, limit: Option<usize>, format: Format, printer: &Printer) -> Option<Self> {
         let is_on_terminal = printer.is_terminal() && format == Format::Table;
         let shown = match limit {
             Some(0) => None,
@@ -190,7 +190,7 @@ impl Cut {
         self.tell(printer, "rows", first, others);
     }
 
-    fn tell(self, printer: &mut Printer, what: &str, first: &str, others: &str) {
+    pub fn tell(self, printer: &mut Printer, what: &str, first: &str, others: &str) {
         let Self { shown, all, .. } = self;
         printer.note(&format!(
             "{shown} of {all} {what}{first}: '--limit 0' shows all, {others}"

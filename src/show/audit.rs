@@ -5,14 +5,11 @@
 
 pub mod collect;
 pub mod details;
-pub mod efficiency;
 pub mod health;
 pub mod html;
 pub mod inputs;
 pub mod logs;
 pub mod matters;
-pub mod patterns;
-pub mod progress;
 pub mod report;
 pub mod saved_reports;
 pub mod summary;

@@ -11,7 +11,6 @@ mod gone;
 mod held;
 mod next;
 mod remedy;
-mod telling;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -32,6 +31,7 @@ use crate::model::config::Config;
 use crate::model::job::JobId;
 use crate::model::procedure::{ProcedureId, Scope, SessionsRule};
 use crate::model::state::{State, TaskKey, TaskRow};
+use crate::show::failures::silence;
 use crate::show::tables::words::outlook_text;
 use crate::show::tables::{Standing, decision_cell, decision_text, failure_text_for};
 use crate::store::control::Control;
@@ -41,7 +41,6 @@ pub use attempts::{Attempt, Retry};
 pub use awaiting::{all_awaiting, awaiting};
 pub use next::{Next, asks};
 pub use remedy::remedy;
-pub use telling::{silence, telling};
 
 /// Holds what was found out about one subject, after a look at the queue.
 pub struct View<'a> {

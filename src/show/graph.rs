@@ -1,12 +1,18 @@
 //! The pipeline as a picture: a box per procedure with its counts, an arrow per dependency. Pure.
+//!
+//! One model, three renderers: Mermaid, DOT and [`svg`].
+
+mod svg;
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use anstyle::AnsiColor;
+use maud::Markup;
 
 use super::tables::Standing;
 use crate::base::words::words;
-use crate::decide::manifest::Manifest;
+use crate::decide::manifest::Planned;
 use crate::model::procedure::{ProcedureDag, SessionsRule};
 
 words! {
@@ -16,108 +22,153 @@ words! {
         Mermaid = "mermaid",
         /// Of Graphviz. <https://graphviz.org/doc/info/lang.html>
         Dot = "dot",
+        /// Of browsers.
+        Svg = "svg",
     }
 }
 
 /// A procedure and how many of its tasks stand where, in the order of [`Standing`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    pub name: String,
+    pub name: Arc<str>,
     pub counts: Vec<(Standing, usize)>,
 }
 
-/// Counts the tasks of each procedure, in the order of the configuration.
-pub fn nodes(manifest: &Manifest, dag: &ProcedureDag) -> Vec<Node> {
-    let mut nodes: Vec<(String, [usize; Standing::ALL.len()])> = dag
-        .iter()
-        .map(|(_, procedure)| (procedure.name.to_string(), [0; Standing::ALL.len()]))
-        .collect();
-    for task in &manifest.tasks {
-        let standing = Standing::of(&task.decision);
-        if let Some((_, counts)) = nodes.get_mut(task.procedure.index())
-            && let Some(count) = counts.get_mut(standing as usize)
-        {
-            *count += 1;
+/// What comes first, and what builds on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edge {
+    pub from: usize,
+    pub to: usize,
+    pub any_session: bool,
+}
+
+/// The pipeline in the order of the configuration; edges name nodes by number.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Graph {
+    pub nodes: Vec<Node>,
+    pub edges: Vec<Edge>,
+}
+
+impl Graph {
+    /// Counts the tasks of each procedure.
+    pub fn new<'a>(tasks: impl Iterator<Item = &'a Planned>, dag: &ProcedureDag) -> Self {
+        let mut counts = vec![[0; Standing::ALL.len()]; dag.iter().count()];
+        for task in tasks {
+            let standing = Standing::of(&task.decision);
+            let counts = counts.get_mut(task.procedure.index());
+            if let Some(count) = counts.and_then(|counts| counts.get_mut(standing as usize)) {
+                *count += 1;
+            }
+        }
+        let nodes = dag.iter().zip(counts).map(|((_, procedure), counts)| {
+            let counts = Standing::ALL.into_iter().zip(counts);
+            let told = counts.filter(|(standing, _)| *standing != Standing::NotSelected);
+            Node {
+                name: Arc::clone(&procedure.name),
+                counts: told.filter(|(_, count)| *count > 0).collect(),
+            }
+        });
+        let edges = dag.iter().flat_map(|(id, _)| {
+            let all = dag.dependencies(id).iter();
+            all.map(move |(first, rule)| Edge {
+                from: first.index(),
+                to: id.index(),
+                any_session: *rule == SessionsRule::Any,
+            })
+        });
+        Self {
+            nodes: nodes.collect(),
+            edges: edges.collect(),
         }
     }
-    let present = |counts: [usize; Standing::ALL.len()]| {
-        let counts = Standing::ALL.into_iter().zip(counts);
-        let told = counts.filter(|(standing, _)| *standing != Standing::NotSelected);
-        told.filter(|(_, count)| *count > 0).collect()
-    };
-    nodes
-        .into_iter()
-        .map(|(name, counts)| Node {
-            name,
-            counts: present(counts),
-        })
-        .collect()
+
+    /// Draws the pipeline. Arrows go from what comes first to what builds on it.
+    pub fn draw(&self, language: Language) -> String {
+        match language {
+            Language::Mermaid => self.mermaid(),
+            Language::Dot => self.dot(),
+            Language::Svg => svg::draw(self, Some("http://www.w3.org/2000/svg")).into_string(),
+        }
+    }
+
+    /// The picture as a part of a page.
+    pub fn picture(&self) -> Markup {
+        svg::draw(self, None)
+    }
+
+    // Writing to a text cannot fail.
+    fn mermaid(&self) -> String {
+        let mut text = "flowchart LR\n".to_owned();
+        for (at, node) in self.nodes.iter().enumerate() {
+            let (fill, line) = paint(node.color());
+            let lines = node.lines().join("<br/>");
+            let _ = writeln!(
+                text,
+                "  p{at}[\"{lines}\"]\n  style p{at} fill:{fill},stroke:{line},color:#111"
+            );
+        }
+        for Edge {
+            from,
+            to,
+            any_session,
+        } in &self.edges
+        {
+            let arrow = if *any_session {
+                "-- any session -->"
+            } else {
+                "-->"
+            };
+            let _ = writeln!(text, "  p{from} {arrow} p{to}");
+        }
+        text
+    }
+
+    fn dot(&self) -> String {
+        let mut text = "digraph pipeline {\n  rankdir=LR;\n  node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\"];\n".to_owned();
+        for (at, node) in self.nodes.iter().enumerate() {
+            let (fill, line) = paint(node.color());
+            let lines = node.lines().join("\\n");
+            let _ = writeln!(
+                text,
+                "  p{at} [label=\"{lines}\", fillcolor=\"{fill}\", color=\"{line}\"];"
+            );
+        }
+        for Edge {
+            from,
+            to,
+            any_session,
+        } in &self.edges
+        {
+            let label = if *any_session {
+                " [label=\"any session\"]"
+            } else {
+                ""
+            };
+            let _ = writeln!(text, "  p{from} -> p{to}{label};");
+        }
+        text + "}\n"
+    }
 }
 
 impl Node {
     /// What needs a person most colours the box.
+    fn worst(&self) -> Option<Standing> {
+        let standings = self.counts.iter().map(|(standing, _)| *standing);
+        standings.min_by_key(|standing| standing.look().urgency)
+    }
+
     fn color(&self) -> AnsiColor {
-        let worst = self.counts.iter().map(|(standing, _)| standing.look());
-        worst
-            .min_by_key(|look| look.urgency)
-            .map_or(AnsiColor::BrightBlack, |look| look.color)
+        let worst = self.worst();
+        worst.map_or(AnsiColor::BrightBlack, |worst| worst.look().color)
     }
 
     fn lines(&self) -> Vec<String> {
         let counts = self.counts.iter();
-        let mut lines = vec![self.name.clone()];
+        let mut lines = vec![self.name.to_string()];
         lines.extend(counts.map(|(standing, count)| format!("{count} {}", standing.as_str())));
         lines
     }
 }
-
-/// Draws the pipeline. Arrows go from what comes first to what builds on it.
-pub fn draw(language: Language, nodes: &[Node], dag: &ProcedureDag) -> String {
-    let (open, close) = match language {
-        Language::Mermaid => ("flowchart LR\n", ""),
-        Language::Dot => (
-            "digraph pipeline {\n  rankdir=LR;\n  node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\"];\n",
-            "}\n",
-        ),
-    };
-    let mut text = open.to_owned();
-    // Writing to a text cannot fail.
-    for (at, node) in nodes.iter().enumerate() {
-        let (fill, line) = paint(node.color());
-        let _ = match language {
-            Language::Mermaid => {
-                let lines = node.lines().join("<br/>");
-                writeln!(
-                    text,
-                    "  p{at}[\"{lines}\"]\n  style p{at} fill:{fill},stroke:{line},color:#111"
-                )
-            }
-            Language::Dot => {
-                let lines = node.lines().join("\\n");
-                writeln!(
-                    text,
-                    "  p{at} [label=\"{lines}\", fillcolor=\"{fill}\", color=\"{line}\"];"
-                )
-            }
-        };
-    }
-    for (id, _) in dag.iter() {
-        for (first, rule) in dag.dependencies(id) {
-            let (from, to) = (first.index(), id.index());
-            let any = *rule == SessionsRule::Any;
-            let _ = match (language, any) {
-                (Language::Mermaid, false) => writeln!(text, "  p{from} --> p{to}"),
-                (Language::Mermaid, true) => writeln!(text, "  p{from} -- any session --> p{to}"),
-                (Language::Dot, false) => writeln!(text, "  p{from} -> p{to};"),
-                (Language::Dot, true) => {
-                    writeln!(text, "  p{from} -> p{to} [label=\"any session\"];")
-                }
-            };
-        }
-    }
-    text + close
-}
-
 /// Light fill and dark line of a terminal's colour.
 fn paint(color: AnsiColor) -> (&'static str, &'static str) {
     match color {
@@ -135,7 +186,7 @@ fn paint(color: AnsiColor) -> (&'static str, &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decide::manifest::{Decision, Due, Planned, Skip};
+    use crate::decide::manifest::{Decision, Due, Manifest, Skip};
     use crate::model::bids::{SessionLabel, SubjectLabel};
     use crate::model::procedure::testing::procedure;
     use crate::model::procedure::{Scope, SessionsRule};
@@ -159,10 +210,11 @@ mod tests {
                 task("qc", "sub-2", Decision::Skip(Skip::NotSelected)),
             ],
         };
-        let nodes = nodes(&manifest, &dag);
+        let graph = Graph::new(manifest.tasks.iter(), &dag);
+        let nodes = &graph.nodes;
         assert_eq!(nodes[0].counts, [(Standing::Complete, 2)]);
         assert_eq!(nodes[1].counts, [(Standing::Due, 1)]);
-        insta::assert_snapshot!(draw(Language::Mermaid, &nodes, &dag), @r##"
+        insta::assert_snapshot!(graph.draw(Language::Mermaid), @r##"
         flowchart LR
           p0["bids<br/>2 complete"]
           style p0 fill:#dcf5e0,stroke:#1a7f37,color:#111
@@ -170,7 +222,7 @@ mod tests {
           style p1 fill:#fff3cd,stroke:#8a6100,color:#111
           p0 --> p1
         "##);
-        insta::assert_snapshot!(draw(Language::Dot, &nodes, &dag), @r##"
+        insta::assert_snapshot!(graph.draw(Language::Dot), @r##"
         digraph pipeline {
           rankdir=LR;
           node [shape=box, style="rounded,filled", fontname="sans-serif"];
@@ -179,5 +231,34 @@ mod tests {
           p0 -> p1;
         }
         "##);
+    }
+
+    #[test]
+    fn the_svg_puts_what_builds_on_something_to_the_right_of_it() {
+        let dag = ProcedureDag::new(vec![
+            procedure("a", Scope::Session, &[]),
+            procedure("b", Scope::Session, &[("a", SessionsRule::Same)]),
+            procedure("c", Scope::Session, &[("a", SessionsRule::Same)]),
+            procedure(
+                "d<",
+                Scope::Subject,
+                &[("b", SessionsRule::All), ("c", SessionsRule::Any)],
+            ),
+        ])
+        .unwrap();
+        let svg = Graph::new([].into_iter(), &dag).draw(Language::Svg);
+        let numbers = |name: &str| -> Vec<f64> {
+            let boxes = svg.split("<rect ").skip(1);
+            let values = boxes
+                .filter_map(|text| text.split_once(&format!("{name}=\""))?.1.split('"').next());
+            values.map(|value| value.parse().unwrap()).collect()
+        };
+        let (x, y) = (numbers("x"), numbers("y"));
+        assert_eq!((x.len(), y.len()), (4, 4));
+        assert!(x[0] < x[1] && x[1] == x[2] && x[2] < x[3], "{x:?}");
+        assert!(y[1] < y[2], "{y:?}");
+        assert_eq!(svg.matches("class=\"edge\"").count(), 4);
+        assert_eq!(svg.matches("stroke-dasharray").count(), 1);
+        assert!(svg.contains("d&lt;"), "{svg}");
     }
 }

@@ -1,10 +1,14 @@
 //! What people and other programs get to see.
 
 pub mod audit;
+pub mod charts;
+pub mod efficiency;
 pub mod explain;
+pub mod failures;
 pub mod graph;
 pub mod history;
 pub mod mail;
 pub mod notify;
 pub mod outputs;
+pub mod progress;
 pub mod tables;

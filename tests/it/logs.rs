@@ -352,8 +352,8 @@ fn d21_people_read_their_own_time_and_scripts_utc() {
     }
 }
 
-#[test]
-fn d16_failures_that_are_alike_are_one_group() {
+/// Three failures that are alike, and another one.
+fn alike() -> (Study, FakeSlurm) {
     let (study, slurm) = study();
     study.scan(&["sub-03/ses-01", "sub-04/ses-01"]);
     study.ok(&["run", "-q"]);
@@ -367,6 +367,12 @@ fn d16_failures_that_are_alike_are_one_group() {
     }
     slurm.set("1004", "TIMEOUT 0:0");
     study.ok(&["monitor", "-q"]);
+    (study, slurm)
+}
+
+#[test]
+fn d16_failures_that_are_alike_are_one_group() {
+    let (study, _slurm) = alike();
     let titles = |out: &str| -> Vec<String> {
         let lines = out.lines().filter(|line| line.contains(": failed ("));
         lines.map(str::to_owned).collect()
@@ -394,6 +400,55 @@ fn d16_failures_that_are_alike_are_one_group() {
         titles(&study.ok(&["status", "--failed", "-v"]).out).len(),
         4
     );
+}
+
+#[test]
+fn the_logs_of_failed_tasks_are_shown_once_per_group() {
+    let (study, _slurm) = alike();
+    let logs = |args: &[&str]| -> Vec<String> {
+        let said = study.call(&[&["logs", "--failed"], args].concat());
+        let lines = said
+            .out
+            .lines()
+            .filter(|line| line.starts_with("cannot open"));
+        lines.map(str::to_owned).collect()
+    };
+    assert_eq!(logs(&[]), ["cannot open /data/sub-01: attempt 1001"]);
+    assert_eq!(logs(&["-v"]).len(), 3);
+    assert_eq!(logs(&["03"]), ["cannot open /data/sub-03: attempt 1003"]);
+    let said = study.call(&["logs", "--failed"]);
+    // The job that timed out left no logs: that is said, and the exit code tells.
+    assert_eq!(said.code, 1);
+    assert!(
+        said.err
+            .contains("sub-01 ses-01, sub-02 ses-01, sub-03 ses-01"),
+        "{}",
+        said.err
+    );
+    assert_eq!(study.call(&["logs", "--failed", "sub-09"]).code, 2);
+    assert_eq!(study.call(&["logs"]).code, 2);
+}
+
+#[test]
+fn a_group_of_failures_is_retried_by_one_of_its_tasks() {
+    let (study, _slurm) = alike();
+    let failed = || -> usize {
+        let csv = study
+            .ok(&["status", "--status", "failed", "--format", "csv"])
+            .out;
+        csv.lines().count() - 1
+    };
+    let dry = study.ok(&["retry", "--like", "sub-02", "ses-01", "bids", "--dry-run"]);
+    assert_eq!(dry.out.lines().count(), 3, "{}", dry.out);
+    assert_eq!(failed(), 4);
+    // Other selections narrow the group; the named task need not be among them.
+    study.ok(&["retry", "--like", "bids", "02", "--subject", "03", "-q"]);
+    assert_eq!(failed(), 3);
+    study.ok(&["retry", "--like", "01", "01", "bids", "-q"]);
+    assert_eq!(failed(), 1);
+    assert_eq!(study.call(&["retry", "--like", "01", "bids"]).code, 1);
+    let all = study.call(&["retry", "--like", "04", "--status", "all"]);
+    assert_eq!(all.code, 2);
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod completions;
 mod config;
 mod crash;
 mod doubt;
+mod efficiency;
 mod elsewhere;
 mod errors;
 mod existing;

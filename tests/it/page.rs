@@ -70,7 +70,7 @@ fn people_use_it_in_a_browser() {
 }
 
 #[test]
-fn d11_the_page_fits_a_phone() {
+fn d11_the_page_fits_a_phone_a_tablet_and_a_laptop() {
     let Some((python, chromium)) = browser() else {
         eprintln!("SKIPPED: no Chromium, or no Python with Playwright (scripts/python-env page)");
         return;
@@ -84,7 +84,7 @@ fn d11_the_page_fits_a_phone() {
     let page = dir.path().join("page.html");
     std::fs::write(&page, render(&report)).unwrap();
     let output = Command::new(python)
-        .arg("tests/it/page/phone.py")
+        .arg("tests/it/page/widths.py")
         .args([&chromium, &page])
         .args(std::env::var_os("SNBB_TEST_PAGE_OUT"))
         .output()

@@ -118,6 +118,9 @@ pub struct RetryArgs {
     /// Only rows with this reason, such as timeout; repeatable
     #[arg(long = "reason", value_name = "REASON", value_parser = reason())]
     pub reasons: Vec<Reason>,
+    /// Only failed tasks that are alike this one: same procedure, reason, exit code and log excerpt, as in `status --failed`
+    #[arg(long, num_args = 1..=3, value_names = ["SUBJECT", "SESSION", "PROCEDURE"], conflicts_with = "status")]
+    pub like: Vec<String>,
     /// Tell what would be cleared and change nothing
     #[arg(long)]
     pub dry_run: bool,

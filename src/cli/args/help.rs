@@ -15,6 +15,7 @@ cancel --procedure qsiprep --dry-run
 wait --procedure qsiprep --timeout 12h
 retry --reason timeout
 retry --subject 0001 --dry-run
+retry --like sub-0001 ses-01 qsiprep
 pause --procedure qsiprep --note 'licence server is down'
 resume --procedure qsiprep
 manifest --procedure 'fmri*'
@@ -27,10 +28,13 @@ graph
 graph --format dot | dot -Tsvg > pipeline.svg
 audit --format html --output report.html
 audit --subject 0001
+efficiency
+efficiency --by job --procedure fmriprep --format csv
 metrics | grep tasks_failed
 metrics --output /var/lib/node_exporter/snbb_scheduler.prom
 explain sub-0001 ses-01 qsiprep
 logs sub-0001 ses-01 qsiprep --follow
+logs --failed
 history sub-0001 ses-01 qsiprep
 outputs --procedure freesurfer --root derivatives --null
 clean --older-than 90d --dry-run -v

@@ -62,8 +62,18 @@ pub struct ExplainArgs {
 
 #[derive(Debug, Args)]
 pub struct LogsArgs {
-    #[command(flatten)]
-    pub task: TaskArgs,
+    /// Subject, with or without `sub-`
+    #[arg(value_name = "SUBJECT", required_unless_present = "failed")]
+    pub subject: Option<String>,
+    /// Session, with or without `ses-`
+    #[arg(value_name = "SESSION")]
+    pub session: Option<String>,
+    /// Procedure
+    #[arg(value_name = "PROCEDURE")]
+    pub procedure: Option<String>,
+    /// The logs of failed tasks: of tasks that failed alike those of one, with -v of each
+    #[arg(long, conflicts_with_all = ["attempt", "follow"])]
+    pub failed: bool,
     /// How many lines of each log to show
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub lines: usize,
@@ -76,6 +86,14 @@ pub struct LogsArgs {
     /// Print the paths only, output first
     #[arg(long)]
     pub path: bool,
+}
+
+impl LogsArgs {
+    /// Returns the words that name a task, as they were given.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        let all = [&self.subject, &self.session, &self.procedure];
+        all.into_iter().flatten().map(String::as_str)
+    }
 }
 
 #[derive(Debug, Args)]
@@ -170,6 +188,26 @@ pub enum AuditFormat {
     Html,
     /// Everything, for scripts
     Json,
+}
+
+#[derive(Debug, Args)]
+pub struct EfficiencyArgs {
+    #[command(flatten)]
+    pub select: SelectArgs,
+    /// A row per procedure and resource with a suggestion, or a row per job
+    #[arg(long, value_enum, default_value_t = By::Procedure, value_name = "WHAT")]
+    pub by: By,
+    #[command(flatten)]
+    pub length: LengthArgs,
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+/// What a row of `efficiency` is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum By {
+    Procedure,
+    Job,
 }
 
 #[derive(Debug, Args)]

@@ -32,6 +32,8 @@ pub const ANYTHING: &str = "<not empty>";
 const MOST: usize = 100;
 /// So many of them are kept.
 const KEPT: usize = 5;
+/// So many names of a directory are shown.
+const NAMES: usize = 4;
 
 /// Holds what the rules of one task found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -102,6 +104,8 @@ pub struct Explainer<'a> {
     subject: SubjectProbe<'a>,
     /// So many matches of one rule are looked for.
     most: usize,
+    /// So many names in the directory of one that is not met are.
+    names: usize,
 }
 
 impl Probe {
@@ -110,14 +114,16 @@ impl Probe {
         Explainer {
             subject: self.subject(subject, false),
             most: MOST,
+            names: NAMES,
         }
     }
 
-    /// Returns what explains a subject's tasks for a report on many: one match of a rule will do.
+    /// Returns what explains a subject's tasks for a report on many: one match of a rule will do, and no names.
     pub fn brief_explainer<'a>(&'a self, subject: &'a SubjectLabel) -> Explainer<'a> {
         Explainer {
             subject: self.subject(subject, false),
             most: 1,
+            names: 0,
         }
     }
 }
@@ -128,6 +134,7 @@ impl Explainer<'_> {
         let task = self.subject.task(procedure, session);
         let mut collector = Collector {
             most: self.most,
+            names: self.names,
             required: Vec::new(),
             forbidden: Vec::new(),
             finding: Finding::new(String::new()),
@@ -151,6 +158,7 @@ impl Explainer<'_> {
 /// Writes down what each rule finds.
 struct Collector {
     most: usize,
+    names: usize,
     required: Vec<Finding>,
     forbidden: Vec<Finding>,
     /// Of the rule that is being looked at.
@@ -215,7 +223,7 @@ impl Observer for Collector {
             finding.matches.append(&mut self.misses);
             finding.matches.truncate(KEPT);
             if finding.matches.is_empty() {
-                finding.nearest = nearest(subject, task, rule, &finding.rule);
+                finding.nearest = nearest(subject, task, rule, &finding.rule, self.names);
             }
         }
         match is_forbidden {
@@ -254,20 +262,25 @@ fn nearest(
     task: &Task<'_>,
     rule: &Rule<'_>,
     name: &str,
+    names: usize,
 ) -> Option<Nearest> {
-    let listings = &subject.listings;
     match rule {
-        Rule::Anything => nearest::of_directory(listings, &task.output),
+        Rule::Anything => nearest::of_directory(subject, &task.output, names),
         Rule::Marker(marker) => {
             let session = task.session.as_str();
             let pattern = marker.pattern.filled(subject.subject.as_str(), session);
             let base = subject.base(task, marker.base);
-            nearest::of(listings, base.as_deref().unwrap_or(&task.output), &pattern)
+            nearest::of(
+                subject,
+                base.as_deref().unwrap_or(&task.output),
+                &pattern,
+                names,
+            )
         }
         Rule::Images(_) | Rule::Forbidden(_) => None,
         Rule::Run(_) | Rule::TimePoints { .. } | Rule::Report(_) => {
             let pattern = Pattern::parse(name).ok()?;
-            nearest::of(listings, &subject.top(task), &pattern)
+            nearest::of(subject, &subject.top(task), &pattern, names)
         }
     }
 }

@@ -8,9 +8,6 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::details::Details;
-use super::efficiency::efficiency;
-use super::patterns::Patterns;
-use super::progress::progress;
 use super::report::{FORMAT, Logs, Orphans, Report, Study, TaskDetail, UnreadableItem};
 use super::summary::{self, Selected};
 use super::{Part, health, inputs, logs, matters};
@@ -23,6 +20,10 @@ use crate::gather::sessions::discover::Discovery;
 use crate::model::config::Config;
 use crate::model::job::{ExecutorKind, name_of_study};
 use crate::model::state::{State, TaskRow};
+use crate::show::efficiency::efficiency;
+use crate::show::failures::patterns::Patterns;
+use crate::show::graph::Graph;
+use crate::show::progress::{Progress, progress};
 use crate::store::audit_log;
 
 /// Holds what a report is made of.
@@ -77,19 +78,13 @@ pub fn collect(input: Input<'_>) -> Report {
     });
     let (mut tasks, numbers) = details(&input, &selected);
     let logs = read_logs.map(|read| hand_out(read, &mut tasks, &mut unreadable));
-    let job = |task: &Planned| {
-        let row = input.state.get(&task.key)?;
-        row.job_id.clone()
-    };
+    let job = |task: &Planned| input.state.get(&task.key)?.job_id.clone();
     let matrix = summary::matrix(&selected, &|number| numbers.get(&number).copied(), &job);
     let dicom = has(Part::Dicom).then(|| {
         let (least, threads) = (config.audit.dicom_min_files, config.scan_threads);
         inputs::dicom(&selected.sessions, least, threads, input.tick)
     });
-    let progress = match has(Part::Tasks) {
-        true => progress_of(&input, &selected, &mut unreadable),
-        false => None,
-    };
+    let progress = has(Part::Tasks).then(|| progress_of(&input, &selected, &mut unreadable));
     unreadable.sort();
     unreadable.dedup();
     // The selected rows, and what was tried before them.
@@ -109,7 +104,6 @@ pub fn collect(input: Input<'_>) -> Report {
         procedures: summary::procedures(&selected),
         health: health::summary(matrix.sessions.iter().map(|row| row.health)),
         matrix,
-        tasks,
         dicom,
         logs,
         stale: matters::stale(rows(Part::Tasks), stale_after, input.now),
@@ -120,9 +114,11 @@ pub fn collect(input: Input<'_>) -> Report {
                 .map(|queue| matters::orphan_jobs(queue, input.state.rows(), input.project)),
         },
         scripts: inputs::scripts(chosen, input.find_script, has_directives),
-        failures: matters::failures(rows(Part::Tasks), attempts(Part::Tasks), dag),
+        failures: matters::failures(&tasks, rows(Part::Tasks), attempts(Part::Tasks), dag),
+        pipeline: Graph::new(selected.tasks.iter().copied(), dag),
+        tasks,
         efficiency: efficiency(attempts(Part::Efficiency), dag),
-        progress,
+        progress: progress.flatten(),
         trend: None,
         unreadable,
     }
@@ -169,6 +165,7 @@ fn hand_out(
             (job.output, job.error) = (None, None);
         }
         task.log_tail = read.tails.remove(key).unwrap_or_default();
+        task.log_line = read.excerpts.remove(key);
     }
     unreadable.append(&mut read.unreadable);
     read.logs
@@ -196,7 +193,7 @@ fn progress_of(
     input: &Input<'_>,
     selected: &Selected<'_>,
     unreadable: &mut Vec<UnreadableItem>,
-) -> Option<super::report::Progress> {
+) -> Option<Progress> {
     let log = &input.config.log_file;
     let contents = match audit_log::read(log) {
         Ok(contents) => {

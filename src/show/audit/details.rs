@@ -72,7 +72,12 @@ impl Details<'_> {
         match &task.decision {
             _ if self.of_all => Some(true),
             Decision::Skip(
-                Skip::Complete | Skip::NotApplicable | Skip::NotSelected | Skip::Excluded,
+                Skip::Complete
+                | Skip::Stale(_)
+                | Skip::LateInput
+                | Skip::NotApplicable
+                | Skip::NotSelected
+                | Skip::Excluded,
             ) => None,
             Decision::Skip(Skip::Failed { .. } | Skip::InFlight { .. } | Skip::Unreadable(_))
             | Decision::Submit(Due::OutputsGone | Due::NeverVerified) => Some(true),
@@ -98,6 +103,7 @@ impl Details<'_> {
             output_dir: output.to_string_lossy().into_owned(),
             markers,
             job: self.row(task).map(|row| job_detail(row, self.log_dir)),
+            log_line: None,
             log_tail: Vec::new(),
         }
     }

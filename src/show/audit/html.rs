@@ -3,11 +3,9 @@
 //! Everything is in the one file: style, script, data, charts. A policy forbids the browser to load or
 //! send anything. All but the heat map is there without the script. Pure.
 
-mod charts;
 mod data;
 mod figures;
 mod overview;
-mod safe;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,9 +13,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
 use super::report::Report;
-use super::text::sections::{Kind, List, figures as lists, tasks, upkeep};
+use super::text::sections::{Kind, List, figures as lists, tasks};
 use crate::base::text::capital;
-use safe::{plural, safe, thousands};
+use crate::show::charts::safe::{plural, safe, thousands};
 
 /// So many rows of a list are in the page; the JSON report has all.
 const ROWS: usize = 200;
@@ -42,7 +40,7 @@ pub fn render(report: &Report) -> String {
                 meta name="color-scheme" content="light dark";
                 meta name="referrer" content="no-referrer";
                 meta name="generator" content={ "snbb-scheduler " (report.study.version) };
-                title { "Audit of " (safe::safe(&report.study.name())) }
+                title { "Audit of " (safe(&report.study.name())) }
                 link rel="icon" href="data:,";
                 style { (PreEscaped(STYLE)) }
             }
@@ -53,48 +51,30 @@ pub fn render(report: &Report) -> String {
 }
 
 fn body(report: &Report) -> Markup {
-    let all = |all: &[fn(&Report) -> List]| {
-        html! { @for list in all { (table(&list(report))) } }
-    };
     let sections = [
         ("summary", "Summary", overview::tiles(report)),
         (
             "trend",
             "Since the last report",
-            html! {
-                @if report.trend.is_some() {
-                    div.pair { @for list in [lists::trend, lists::trend_by_procedure] { div { (table(&list(report))) } } }
-                }
-            },
+            figures::pair(report, [lists::trend, lists::trend_by_procedure]),
         ),
-        ("procedures", "Procedures", figures::procedures(report)),
+        ("pipeline", "Pipeline", figures::pipeline(report)),
+        ("failures", "Failures", figures::failures(report)),
         (
             "matrix",
             "Sessions and procedures",
-            overview::matrix(report, all(&[tasks::stuck, tasks::incomplete])),
+            overview::matrix(
+                report,
+                html! { (table(&tasks::stuck(report))) (table(&tasks::incomplete(report))) },
+            ),
         ),
-        ("failures", "Failures", figures::failures(report)),
         ("progress", "Progress", figures::progress(report)),
         (
             "efficiency",
             "Asked for and used",
             figures::efficiency(report),
         ),
-        (
-            "upkeep",
-            "Upkeep",
-            overview::upkeep(
-                report,
-                &[
-                    upkeep::unreadable,
-                    upkeep::stale,
-                    upkeep::dicom,
-                    upkeep::scripts,
-                    upkeep::orphans,
-                    upkeep::unknown_jobs,
-                ],
-            ),
-        ),
+        ("upkeep", "Upkeep", overview::upkeep(report)),
     ];
     let there = || sections.iter().filter(|(.., markup)| !markup.0.is_empty());
     html! {
@@ -116,6 +96,7 @@ fn body(report: &Report) -> Markup {
         dialog #details aria-labelledby="details-title" {
             div.head {
                 h2 #details-title tabindex="-1" {}
+                a #link href="#summary" { "Link" }
                 button #close type="button" aria-label="Close details" { "✕" }
             }
             div #details-body {}
@@ -154,7 +135,8 @@ fn table(list: &List) -> Markup {
                         @for (title, kind) in &list.columns { th scope="col" class=(class(title, *kind)) { (title) } }
                     } }
                     tbody { @for (at, row) in list.rows.iter().take(ROWS).enumerate() {
-                        tr data-detail=[list.details.get(at)] {
+                        @let detail = list.details.get(at);
+                        tr data-detail=[detail.map(|(number, _)| number)] id=[detail.map(|(_, id)| safe(id))] {
                             @for (column, (text, (_, kind))) in row.iter().zip(&list.columns).enumerate() {
                                 @if column == 0 {
                                     th scope="row" class=(class(text, *kind)) { (cell(text, *kind)) }

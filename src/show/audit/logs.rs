@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::details::log_files;
-use super::patterns::{Found, Patterns, read_tail};
 use super::report::{LogFinding, Logs, PatternCount, UnreadableItem};
 use crate::base::parallel;
 use crate::model::state::{TaskKey, TaskRow, TaskStatus};
+use crate::show::failures::patterns::{Found, Patterns, read_tail};
 
 /// Lines and bytes of a log that stand in the report.
 const TAIL_LINES: usize = 20;
@@ -24,6 +24,8 @@ const TAILS: usize = 1000;
 pub struct Read {
     pub logs: Logs,
     pub tails: HashMap<TaskKey, Vec<String>>,
+    /// The log excerpts of failed tasks.
+    pub excerpts: HashMap<TaskKey, String>,
     /// Failed tasks that have no log.
     pub silent: HashSet<TaskKey>,
     pub unreadable: Vec<UnreadableItem>,
@@ -71,6 +73,13 @@ pub fn read(
         for finding in one.findings.iter().filter(|finding| finding.telling) {
             *counts.entry(Arc::clone(&finding.pattern)).or_default() += 1;
         }
+        let telling = one.findings.iter().find(|finding| finding.telling);
+        let excerpt = telling
+            .map(|finding| finding.line.clone())
+            .or(one.last_line);
+        if let Some(excerpt) = excerpt.filter(|_| row.status == TaskStatus::Failed) {
+            read.excerpts.insert(row.key.clone(), excerpt);
+        }
         read.logs.findings.extend(one.findings);
         read.unreadable.extend(one.unreadable);
         if !one.tail.is_empty() {
@@ -103,6 +112,8 @@ fn by_pattern(patterns: &Patterns, counts: &HashMap<Arc<str>, usize>) -> Vec<Pat
 struct Looked {
     has_log: bool,
     findings: Vec<LogFinding>,
+    /// The last line with text.
+    last_line: Option<String>,
     tail: Vec<String>,
     unreadable: Vec<UnreadableItem>,
 }
@@ -124,6 +135,7 @@ fn look(row: &TaskRow, files: &[String; 2], patterns: &Patterns, wants_tail: boo
         };
         looked.has_log = true;
         found.extend(patterns.scan(&tail).into_iter().map(|one| (one, file)));
+        looked.last_line = tail.last_lines(1, TAIL_BYTES).pop().or(looked.last_line);
         if wants_tail {
             let lines = tail.last_lines(TAIL_LINES, TAIL_BYTES);
             if !lines.is_empty() {

@@ -8,13 +8,15 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::report::{
-    Count, Failures, LiveJob, NodeFailures, OrphanCause, OrphanRow, ReasonCount, StaleJob,
+    Count, FailureGroup, Failures, JobDetail, LiveJob, NodeFailures, OrphanCause, OrphanRow,
+    ReasonCount, StaleJob, TaskDetail,
 };
 use crate::executor::JobReport;
 use crate::gather::sessions::discover::Discovery;
 use crate::model::job::{JobId, is_same_study};
 use crate::model::procedure::{ProcedureDag, Scope};
 use crate::model::state::{Reason, TaskRow, TaskStatus};
+use crate::show::failures::{Likeness, alike, shared};
 
 /// Finds jobs that have been in flight for longer than `limit`, the oldest first.
 pub fn stale<'a>(
@@ -118,8 +120,9 @@ pub fn orphan_jobs(queue: &[JobReport], rows: &[TaskRow], project: &str) -> Vec<
     jobs.collect()
 }
 
-/// Counts failures: the failed rows by reason, and all ended attempts by node.
+/// Groups failures: the failed tasks that are alike, the failed rows by reason, all ended attempts by node.
 pub fn failures<'a>(
+    tasks: &[TaskDetail],
     rows: impl Iterator<Item = &'a TaskRow>,
     attempts: impl Iterator<Item = &'a TaskRow>,
     dag: &ProcedureDag,
@@ -145,9 +148,31 @@ pub fn failures<'a>(
     let mut by_reason: Vec<ReasonCount> = by_reason.collect();
     by_reason.sort_by_key(|group| (Reverse(group.count), group.reason));
     Failures {
+        groups: groups(tasks),
         by_reason,
         by_node: by_node(attempts),
     }
+}
+
+/// Groups the failed tasks that are alike.
+pub fn groups(tasks: &[TaskDetail]) -> Vec<FailureGroup> {
+    let failed = tasks.iter().enumerate();
+    let failed = failed.filter_map(|(number, task)| Some((number, task, task.failed()?)));
+    let failed: Vec<(usize, &TaskDetail, &JobDetail)> = failed.collect();
+    let groups = alike(&failed, |(_, task, job)| {
+        Likeness::new(&job.row, task.log_line.as_deref())
+    });
+    let groups = groups.iter().filter_map(|group| {
+        let (_, first, job) = group.first()?;
+        Some(FailureGroup {
+            procedure: Arc::clone(&first.key.procedure),
+            reason: job.row.reason_word(),
+            failure: shared(group, |(.., job)| job.failure.clone()),
+            log_line: first.log_line.clone(),
+            tasks: group.iter().map(|(number, ..)| *number).collect(),
+        })
+    });
+    groups.collect()
 }
 
 fn by_node<'a>(attempts: impl Iterator<Item = &'a TaskRow>) -> Vec<NodeFailures> {
@@ -322,7 +347,7 @@ mod tests {
             on("n1", TaskStatus::Failed, Reason::NodeFail),
             on("None assigned", TaskStatus::Failed, Reason::Cancelled),
         ];
-        let found = failures(rows.iter(), rows.iter(), &dag());
+        let found = failures(&[], rows.iter(), rows.iter(), &dag());
         let reasons: Vec<_> = found
             .by_reason
             .iter()

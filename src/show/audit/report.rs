@@ -4,9 +4,9 @@
 //! Serializes to exactly the documented JSON (`docs/output.md`, `docs/schema/audit.schema.json`).
 //! Holds no logic beyond looking things up; how the values come about stands in the modules beside it.
 
-mod figures;
 mod findings;
 mod markers;
+mod trend;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,17 +16,18 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::Part;
 use crate::base::words::words;
+use crate::show::graph::Graph;
 use crate::show::tables::{Group, Standing, utc_time};
 
-pub use figures::{
-    Backlog, CpuUse, Day, Efficiency, MatterTrend, Percentiles, ProcedureProgress, ProcedureTrend,
-    Progress, Rate, Trend, Usage, Verdict,
-};
+pub use crate::show::efficiency::{CpuUse, Efficiency, Percentiles, Usage, Verdict};
 pub use findings::{
-    Dicom, DicomFinding, DicomProblem, Failures, JobDetail, LiveJob, LogFinding, Logs,
-    NodeFailures, OrphanCause, OrphanRow, Orphans, PatternCount, ReasonCount, ScriptFinding,
+    Dicom, DicomFinding, DicomProblem, FailureGroup, Failures, JobDetail, LiveJob, LogFinding,
+    Logs, NodeFailures, OrphanCause, OrphanRow, Orphans, PatternCount, ReasonCount, ScriptFinding,
     ScriptLine, ScriptProblem, StaleJob, TaskDetail, UnreadableItem,
 };
+
+pub use crate::show::progress::{Backlog, Day, ProcedureProgress, Progress, Rate};
+pub use trend::{MatterTrend, ProcedureTrend, Trend};
 
 pub use markers::{MarkerResult, MarkerState, marker_results};
 
@@ -44,6 +45,9 @@ pub struct Report {
     pub procedures: Vec<ProcedureCounts>,
     pub health: HealthSummary,
     pub matrix: Matrix,
+    /// The JSON has the counts in `procedures`.
+    #[serde(skip)]
+    pub pipeline: Graph,
     /// Tasks that deserve a look, see [`TaskDetail`]. Cells of the matrix point to them by number.
     pub tasks: Vec<TaskDetail>,
     pub dicom: Option<Dicom>,
@@ -264,13 +268,6 @@ pub fn signed(change: i128) -> String {
 
 fn time<S: Serializer>(at: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&utc_time(*at))
-}
-
-fn maybe_time<S: Serializer>(at: &Option<DateTime<Utc>>, serializer: S) -> Result<S::Ok, S::Error> {
-    match at {
-        Some(at) => time(at, serializer),
-        None => serializer.serialize_none(),
-    }
 }
 
 #[cfg(test)]

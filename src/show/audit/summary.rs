@@ -101,13 +101,7 @@ pub fn procedures(selected: &Selected<'_>) -> Vec<ProcedureCounts> {
     let known = selected.dag.iter();
     let known = known.filter(|(_, p)| selected.selection.contains_procedure(&p.name));
     let mut names: Vec<(&Arc<str>, Option<&'static str>)> = known
-        .map(|(_, procedure)| {
-            let scope = match procedure.scope {
-                Scope::Session => "session",
-                Scope::Subject => "subject",
-            };
-            (&procedure.name, Some(scope))
-        })
+        .map(|(_, procedure)| (&procedure.name, Some(procedure.scope.as_str())))
         .collect();
     let left: BTreeSet<&Arc<str>> = selected.rows.iter().map(|row| &row.key.procedure).collect();
     let left = left
@@ -208,23 +202,19 @@ fn decisions<'a>(tasks: impl Iterator<Item = &'a Planned>) -> Vec<Count> {
         *counts.entry(Standing::of(&task.decision)).or_default() += 1;
     }
     let counts = counts.into_iter();
-    counts
-        .map(|(standing, count)| Count::new(standing.as_str(), count))
-        .collect()
+    let counts = counts.map(|(standing, count)| Count::new(standing.as_str(), count));
+    counts.collect()
 }
 
-fn statuses<'a>(rows: impl Iterator<Item = &'a TaskRow>) -> StatusCounts {
-    let mut counts = StatusCounts::default();
-    for row in rows {
-        counts.total += 1;
-        match row.status {
-            TaskStatus::Pending => counts.pending += 1,
-            TaskStatus::Running => counts.running += 1,
-            TaskStatus::Complete => counts.complete += 1,
-            TaskStatus::Failed => counts.failed += 1,
-        }
+fn statuses<'a>(rows: impl Iterator<Item = &'a TaskRow> + Clone) -> StatusCounts {
+    let count = |status| rows.clone().filter(|row| row.status == status).count();
+    StatusCounts {
+        pending: count(TaskStatus::Pending),
+        running: count(TaskStatus::Running),
+        complete: count(TaskStatus::Complete),
+        failed: count(TaskStatus::Failed),
+        total: rows.clone().count(),
     }
-    counts
 }
 
 #[cfg(test)]

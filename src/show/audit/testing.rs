@@ -10,6 +10,7 @@ use super::report::*;
 use crate::model::job::JobId;
 use crate::model::state::testing::at;
 use crate::model::state::{JobFacts, TaskKey, TaskRow, TaskStatus};
+use crate::show::graph::{Edge, Graph, Node};
 use crate::show::tables::Standing;
 
 /// Returns a report of two sessions with something in every part.
@@ -153,6 +154,7 @@ pub fn report() -> Report {
                 row("sub-0002", vec![failed, waiting], 0),
             ],
         },
+        pipeline: pipeline(),
         tasks: vec![TaskDetail {
             key: TaskKey::new(&subject, &session, "bids"),
             decision: Standing::Failed,
@@ -179,6 +181,7 @@ pub fn report() -> Report {
                 output: Some("/study/logs/bids/bids_sub-0002_ses-01_4812.out".to_owned()),
                 error: Some("/study/logs/bids/bids_sub-0002_ses-01_4812.err".to_owned()),
             }),
+            log_line: Some("Killed".to_owned()),
             log_tail: vec!["converting <3 files>".to_owned(), "Killed".to_owned()],
         }],
         dicom: Some(Dicom {
@@ -245,6 +248,13 @@ pub fn report() -> Report {
             }],
         }],
         failures: Failures {
+            groups: vec![FailureGroup {
+                procedure: "bids".into(),
+                reason: "out_of_memory",
+                failure: Some("needed more memory than it asked for".to_owned()),
+                log_line: Some("Killed".to_owned()),
+                tasks: vec![0],
+            }],
             by_reason: vec![ReasonCount {
                 reason: "out_of_memory",
                 count: 1,
@@ -281,7 +291,12 @@ pub fn report() -> Report {
                 alloc_cpus: 8,
                 busy_p50: 0.42,
                 busy_p90: 0.77,
+                busy_p95: 0.8,
+                busy_max: 0.9,
+                verdict: Verdict::Fits,
+                suggested: Some(8),
             }),
+            waste_h: 120.5,
         }],
         progress: Some(Progress {
             procedures: vec![ProcedureProgress {
@@ -340,6 +355,7 @@ pub fn bare(report: &Report) -> Report {
             procedures: Vec::new(),
             sessions: Vec::new(),
         },
+        pipeline: Graph::default(),
         tasks: Vec::new(),
         dicom: None,
         logs: None,
@@ -351,6 +367,27 @@ pub fn bare(report: &Report) -> Report {
         progress: None,
         trend: None,
         unreadable: Vec::new(),
+    }
+}
+
+fn pipeline() -> Graph {
+    let node = |name: &str, counts: &[(Standing, usize)]| Node {
+        name: name.into(),
+        counts: counts.to_vec(),
+    };
+    Graph {
+        nodes: vec![
+            node("bids", &[(Standing::Complete, 1), (Standing::Failed, 1)]),
+            node(
+                "qsiprep",
+                &[(Standing::Complete, 1), (Standing::Blocked, 1)],
+            ),
+        ],
+        edges: vec![Edge {
+            from: 0,
+            to: 1,
+            any_session: false,
+        }],
     }
 }
 

@@ -53,16 +53,16 @@ pub fn markdown(report: &Report) -> String {
     let mut out = format!("# {}\n\n", escaped(&title));
     out.extend(lines.iter().map(|line| escaped(line) + "  \n"));
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let rule = |kind| if kind == Kind::Number { "---:" } else { "---" };
     for list in lists(report) {
         out.push_str(&format!("\n## {}\n\n", escaped(&capital(&list.title))));
         if !list.rows.is_empty() {
-            let columns = list.columns.iter();
-            out.push_str(&line(columns.map(|(title, _)| escaped(title)).collect()));
-            let rule = |kind| if kind == Kind::Number { "---:" } else { "---" };
-            let columns = list.columns.iter();
-            out.push_str(&line(
-                columns.map(|(_, kind)| rule(*kind).to_owned()).collect(),
-            ));
+            let (titles, rules): (Vec<String>, Vec<String>) = list
+                .columns
+                .iter()
+                .map(|(title, kind)| (escaped(title), rule(*kind).to_owned()))
+                .unzip();
+            out.push_str(&(line(titles) + &line(rules)));
         }
         for row in list.rows.iter().take(MARKDOWN_ROWS) {
             out.push_str(&line(row.iter().map(|cell| escaped(cell)).collect()));
@@ -70,11 +70,8 @@ pub fn markdown(report: &Report) -> String {
         if let Some(more) = list.rows.len().checked_sub(MARKDOWN_ROWS + 1) {
             out.push_str(&format!("\n... and {} more\n", more + 1));
         }
-        out.extend(
-            list.notes
-                .iter()
-                .map(|note| format!("\n{}\n", escaped(note))),
-        );
+        let notes = list.notes.iter();
+        out.extend(notes.map(|note| format!("\n{}\n", escaped(note))));
     }
     out
 }
@@ -83,12 +80,11 @@ pub fn markdown(report: &Report) -> String {
 fn aligned(list: &List, width: Option<u16>) -> Vec<String> {
     let mut table = Table::new();
     table.force_no_tty().load_style(TableStyle::new());
-    match width {
-        None => table.set_content_arrangement(ContentArrangement::Disabled),
-        Some(width) => table
-            .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_width(width.max(1)),
-    };
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    if let Some(width) = width {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(width.max(1));
+    }
     let cell = |text: &str, kind: Kind| {
         Cell::new(clean(text)).set_alignment(match kind {
             Kind::Number => CellAlignment::Right,

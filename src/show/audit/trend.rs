@@ -97,13 +97,8 @@ impl Snapshot {
         let word = |word| count_of(&self.totals.decisions, word);
         let dicom = |word: &str| {
             let findings = listed(&self.dicom, "findings").iter();
-            findings
-                .filter(|finding| {
-                    finding
-                        .get("problem")
-                        .is_some_and(|problem| problem == word)
-                })
-                .count()
+            let problems = findings.filter_map(|finding| finding.get("problem"));
+            problems.filter(|problem| *problem == word).count()
         };
         [
             ("sessions", self.totals.sessions, false),

@@ -3,12 +3,13 @@
 use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
 
-use super::{View, telling};
+use super::View;
 use crate::decide::manifest::{Outlook, retry};
 use crate::gather::logs;
 use crate::model::procedure::ProcedureId;
 use crate::model::state::{TaskKey, TaskRow, TaskStatus};
-use crate::show::audit::patterns::Patterns;
+use crate::show::failures::excerpt;
+use crate::show::failures::patterns::Patterns;
 use crate::show::tables::words::outlook_text;
 use crate::show::tables::{row_json, row_text, used_text};
 
@@ -79,9 +80,8 @@ impl View<'_> {
             return attempt;
         }
         if let Some(files) = logs::of(self.config, self.store, row) {
-            let patterns = Patterns::new(&self.config.audit.log_patterns);
-            let patterns = patterns.unwrap_or_else(|_| Patterns::builtin().clone());
-            let path = telling(&files, &patterns).map_or(&*files.error, |(path, _)| path);
+            let path =
+                excerpt(&files, &Patterns::of(self.config)).map_or(&*files.error, |(path, _)| path);
             attempt.log_path = Some(path.to_string_lossy().into_owned());
         }
         attempt

@@ -3,11 +3,12 @@
 
 use serde::Serializer;
 
-use super::{Explanation, View, silence};
+use super::{Explanation, View};
 use crate::gather::completion::explain::{Findings, Verdict};
 use crate::gather::logs;
 use crate::model::procedure::Scope;
 use crate::model::state::{TaskKey, TaskRow};
+use crate::show::failures::silence;
 use crate::show::tables::Standing;
 
 /// Stands where tasks have a word of `session-status`.

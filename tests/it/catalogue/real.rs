@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 
 use snbb_scheduler::gather::completion::Completion;
 use snbb_scheduler::setup::catalogue::app;
-use snbb_scheduler::show::audit::patterns::{Patterns, Tail};
+use snbb_scheduler::show::failures::patterns::{Patterns, Tail};
 use tempfile::TempDir;
 
 use super::site::{ROOT, Site, text};

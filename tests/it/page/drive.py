@@ -102,7 +102,8 @@ def details_by_mouse(page):
     shot(page, "details")
     page.keyboard.press("Escape")
     assert not page.is_visible("#details")
-    page.click("[data-detail] button >> nth=0")
+    page.click(".alike summary >> nth=0")
+    page.click(".alike [data-detail] button >> nth=0")
     details(page)
     page.click("#close")
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use snbb_scheduler::model::job::JobId;
-use snbb_scheduler::model::state::{JobFacts, TaskKey, TaskRow, TaskStatus};
+use snbb_scheduler::model::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
 use snbb_scheduler::show::audit::Part;
 use snbb_scheduler::show::audit::report::*;
 use snbb_scheduler::show::tables::Standing;
@@ -126,12 +126,7 @@ pub fn report(sessions: usize) -> Report {
         tasks: findings.len(),
         without_log: 0,
         without_finding: 0,
-        by_pattern: vec![PatternCount {
-            pattern: "out_of_memory".into(),
-            meaning: "memory was too small".into(),
-            hint: "ask for more memory (mem:) or fewer threads".into(),
-            tasks: findings.len(),
-        }],
+        by_pattern: figures::patterns(&findings),
         findings,
     });
     report
@@ -255,6 +250,14 @@ fn task(
     let mut row = TaskRow::new(key, decision.parse().unwrap());
     row.job_id = Some(JobId::new(job.as_ref()));
     row.attempt = Some(1);
+    row.reason = reason.map(|reason| match reason {
+        "out_of_memory" => Reason::OutOfMemory,
+        "time_limit" => Reason::Timeout,
+        "exit_code" => Reason::ExitCode,
+        "no_output" => Reason::NoOutput,
+        "node_failure" => Reason::NodeFail,
+        _ => Reason::Running,
+    });
     row.submitted_at = Some(now() - TimeDelta::hours(30));
     let state = match is_failed {
         true => "OUT_OF_MEMORY",
@@ -308,6 +311,18 @@ fn task(
             output: Some(format!("{log}.out")),
             error: Some(format!("{log}.err")),
         }),
+        log_line: is_failed.then(|| match reason {
+            Some("out_of_memory") => {
+                "slurmstepd: error: Detected 1 oom_kill event in StepId=4812.batch".to_owned()
+            }
+            Some("time_limit") => {
+                "slurmstepd: error: *** JOB 4812 CANCELLED DUE TO TIME LIMIT ***".to_owned()
+            }
+            Some("node_failure") => "slurmstepd: error: Node failure on node007".to_owned(),
+            _ => format!(
+                "FileNotFoundError: no such file: /data/study/bids/{subject}/{session}/anat"
+            ),
+        }),
         log_tail: if is_failed { log_tail } else { Vec::new() },
     }
 }
@@ -322,7 +337,7 @@ fn finding(
     LogFinding {
         key: TaskKey::new(subject, session, procedure),
         job_id: Some(job.clone()),
-        pattern: "out_of_memory".into(),
+        pattern: reason.unwrap_or_default().into(),
         telling: true,
         line: match reason {
             Some("out_of_memory") => {
@@ -434,16 +449,17 @@ fn summed(sessions: Vec<MatrixRow>, tasks: Vec<TaskDetail>) -> Report {
             none: 0,
             mean: Some(shares / sessions.len() as f64),
         },
-        failures: figures::failures(&failed),
+        failures: figures::failures(&tasks, &failed),
         progress: Some(figures::progress(&procedures)),
         trend: Some(figures::trend(&procedures)),
         efficiency: figures::efficiency(),
-        procedures,
         matrix: Matrix {
             procedures: PROCEDURES.iter().map(|name| (*name).into()).collect(),
             sessions,
         },
+        pipeline: figures::pipeline(&procedures),
         tasks,
+        procedures,
         dicom: Some(Dicom {
             min_files: 10,
             checked: 5000,

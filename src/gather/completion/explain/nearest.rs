@@ -1,16 +1,16 @@
 //! How far a pattern that matches nothing gets: the last directory that is there, and what it holds.
 
-use std::cmp::Reverse;
+use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::path::Path;
 
 use serde::Serialize;
 
+use crate::gather::completion::probe::SubjectProbe;
 use crate::gather::disk::cached::Listings;
 use crate::gather::disk::listing::{Dir, Kind, Listing};
 use crate::model::procedure::marker::{Component, Pattern};
 
-/// So many names of a directory are shown.
-const NAMES: usize = 4;
 /// So many names are compared with what is looked for.
 const COMPARED: usize = 2000;
 /// So many directories that match one component are followed.
@@ -32,34 +32,50 @@ pub struct Nearest {
 }
 
 /// Finds how far `pattern` gets below `output`.
-pub(super) fn of(listings: &Listings<'_>, output: &Path, pattern: &Pattern) -> Option<Nearest> {
+pub(super) fn of(
+    subject: &SubjectProbe<'_>,
+    output: &Path,
+    pattern: &Pattern,
+    names: usize,
+) -> Option<Nearest> {
     let parts = parts(pattern);
+    let listings = &subject.listings;
     match &*listings.get(output) {
         Dir::There(_) => {
-            deepest(listings, output, pattern.components(), &parts).map(|(_, found)| found)
+            deepest(listings, output, pattern.components(), &parts, names).map(|(_, found)| found)
         }
-        Dir::Absent => above(listings, output),
+        Dir::Absent => above(subject, output, names),
         Dir::Failed(_) => None,
     }
 }
 
 /// Describes a directory that must not be empty.
-pub(super) fn of_directory(listings: &Listings<'_>, output: &Path) -> Option<Nearest> {
-    match &*listings.get(output) {
-        Dir::There(listing) => Some(describe(output, listing, "")),
-        Dir::Absent => above(listings, output),
+pub(super) fn of_directory(
+    subject: &SubjectProbe<'_>,
+    output: &Path,
+    names: usize,
+) -> Option<Nearest> {
+    match &*subject.listings.get(output) {
+        Dir::There(listing) => Some(describe(output, listing, "", names)),
+        Dir::Absent => above(subject, output, names),
         Dir::Failed(_) => None,
     }
 }
 
-/// Finds the first directory above one that is not there.
-fn above(listings: &Listings<'_>, missing: &Path) -> Option<Nearest> {
+/// Finds the first directory above one that is not there. What is above all subjects is read once for all.
+fn above(subject: &SubjectProbe<'_>, missing: &Path, names: usize) -> Option<Nearest> {
+    let label = subject.subject.as_str();
     let mut below = missing;
     for dir in missing.ancestors().skip(1).take(ABOVE) {
-        match &*listings.get(dir) {
+        let is_own = dir.to_string_lossy().contains(label);
+        let found = match is_own {
+            true => subject.listings.get(dir),
+            false => subject.probe.shared().get(subject.reader(), dir),
+        };
+        match &*found {
             Dir::There(listing) => {
                 let name = below.file_name()?.to_string_lossy();
-                return Some(describe(dir, listing, &name));
+                return Some(describe(dir, listing, &name, names));
             }
             Dir::Absent => below = dir,
             Dir::Failed(_) => return None,
@@ -74,6 +90,7 @@ fn deepest(
     dir: &Path,
     components: &[Component],
     parts: &[&str],
+    names: usize,
 ) -> Option<(usize, Nearest)> {
     let dir_there = listings.get(dir);
     let Dir::There(listing) = &*dir_there else {
@@ -85,41 +102,47 @@ fn deepest(
         _ if rest.is_empty() => None,
         Component::AnyDepth => {
             let wanted = parts_below.join("/");
-            return Some((0, describe(dir, listing, &wanted)));
+            return Some((0, describe(dir, listing, &wanted, names)));
         }
-        Component::Literal(name) => deepest(listings, &dir.join(name), rest, parts_below),
+        Component::Literal(name) => deepest(listings, &dir.join(name), rest, parts_below, names),
         Component::Glob(glob) => listing
             .iter()
             .filter(|entry| matches!(entry.kind, Kind::Directory | Kind::Link))
             .filter(|entry| glob.matches(entry.name))
             .take(FOLLOWED)
-            .filter_map(|entry| deepest(listings, &dir.join(entry.name), rest, parts_below))
+            .filter_map(|entry| deepest(listings, &dir.join(entry.name), rest, parts_below, names))
             .max_by_key(|(depth, _)| *depth),
     };
     Some(match below {
         Some((depth, found)) => (depth + 1, found),
-        None => (0, describe(dir, listing, part)),
+        None => (0, describe(dir, listing, part, names)),
     })
 }
 
-fn describe(dir: &Path, listing: &Listing, wanted: &str) -> Nearest {
+/// At most so many `names` are looked for: it takes a look at each entry.
+fn describe(dir: &Path, listing: &Listing, wanted: &str, names: usize) -> Nearest {
     let plain: String = wanted
         .chars()
         .filter(|c| !matches!(c, '*' | '?' | '[' | ']'))
         .collect();
-    let mut names: Vec<String> = listing
-        .iter()
-        .take(COMPARED)
-        .map(|entry| entry.name.to_string_lossy().into_owned())
-        .collect();
-    // Stable: names that are equally like it stay in their order.
-    names.sort_by_cached_key(|name| Reverse(common_end(name, &plain)));
-    names.truncate(NAMES);
+    // Only the best are kept: there may be thousands, for each of many tasks.
+    let mut best: Vec<(usize, &OsStr)> = Vec::new();
+    let compared = if names > 0 { COMPARED } else { 0 };
+    for entry in listing.iter().take(compared) {
+        let likeness = common_end(&entry.name.to_string_lossy(), &plain);
+        // Names that are equally like it stay in their order.
+        let place = best.partition_point(|(other, _)| *other >= likeness);
+        if place < names {
+            best.insert(place, (likeness, entry.name));
+            best.truncate(names);
+        }
+    }
+    let names = best.iter().map(|(_, name)| name.to_string_lossy());
     Nearest {
         directory: dir.to_string_lossy().into_owned(),
         fails_at: wanted.to_owned(),
         entries: listing.len(),
-        names,
+        names: names.map(Cow::into_owned).collect(),
     }
 }
 

@@ -10,9 +10,12 @@ use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::base::parallel;
 use crate::model::state::TaskKey;
 use crate::show::audit::report::{LogFinding, Matrix, Report, TaskDetail};
 use crate::show::tables::Standing;
+
+const THREADS: usize = 4;
 
 /// So many tasks are unpacked together, when one of them is looked at; `page.js` has the same number.
 const TOGETHER: usize = 1000;
@@ -44,12 +47,13 @@ pub fn grid(report: &Report) -> String {
 }
 
 /// Returns what is told of single tasks, in the order of [`Report::tasks`].
-pub fn details(report: &Report) -> impl Iterator<Item = String> {
+pub fn details(report: &Report) -> Vec<String> {
     let mut findings: HashMap<&TaskKey, Vec<&LogFinding>> = HashMap::new();
     for finding in report.logs.iter().flat_map(|logs| &logs.findings) {
         findings.entry(&finding.key).or_default().push(finding);
     }
-    report.tasks.chunks(TOGETHER).map(move |tasks| {
+    let parts: Vec<&[TaskDetail]> = report.tasks.chunks(TOGETHER).collect();
+    parallel::map(&parts, THREADS, |tasks| {
         let details = tasks.iter().map(|task| {
             let findings = findings.get(&task.key).map_or(&[][..], Vec::as_slice);
             Detail { task, findings }

@@ -5,33 +5,57 @@ use std::collections::BTreeMap;
 use chrono::{Days, NaiveDate};
 use maud::{Markup, html};
 
-use super::charts::{self, Bar};
-use super::safe::{plural, safe, spaced, thousands};
 use super::table;
+use crate::base::text::few;
 use crate::show::audit::Part;
 use crate::show::audit::health::percent;
-use crate::show::audit::report::{Efficiency, Progress, Report, Usage, count_of, count_of_group};
+use crate::show::audit::report::{
+    Efficiency, FailureGroup, Progress, Report, Usage, count_of, count_of_group,
+};
 use crate::show::audit::text::sections::figures::{self as lists, so_far};
 use crate::show::audit::text::sections::{List, tasks};
+use crate::show::charts::safe::{plural, safe, spaced, thousands};
+use crate::show::charts::{self, Bar};
 use crate::show::tables::{Group, utc_time};
 
 /// So many days are in the chart of the throughput.
 const DAYS: u64 = 60;
-/// So many bars are in a chart; the table has all.
-const BARS: usize = 15;
+/// So many groups of failures are not folded.
+const GROUPS: usize = 6;
+/// So many tasks of a group are named before it is unfolded.
+const NAMED: usize = 4;
 
 /// Puts a chart and its list together. Nothing if the list has no rows.
 fn figure(chart: Markup, list: &List) -> Markup {
     html! {
         @if !list.rows.is_empty() {
             figure { figcaption.hidden { (list.title) } (chart) }
-            details.data { summary { "As a table" } (table(list)) }
+            (folded("As a table", table(list)))
         }
     }
 }
 
-/// Renders the counts of each procedure.
-pub fn procedures(report: &Report) -> Markup {
+/// Two lists beside each other where there is room.
+pub fn pair(report: &Report, lists: [fn(&Report) -> List; 2]) -> Markup {
+    let lists = lists.map(|list| list(report));
+    html! {
+        @if lists.iter().any(|list| !list.is_empty()) {
+            div.pair { @for list in &lists { div { (table(list)) } } }
+        }
+    }
+}
+
+fn folded(title: &str, content: Markup) -> Markup {
+    html! { details.data { summary { (title) } (content) } }
+}
+
+/// A drawing that scrolls where it does not fit.
+fn wide(label: &str, drawing: Markup) -> Markup {
+    html! { div.drawing role="region" tabindex="0" aria-label=(safe(label)) { (drawing) } }
+}
+
+/// Renders the pipeline, and how far each procedure is.
+pub fn pipeline(report: &Report) -> Markup {
     let bars = report.procedures.iter().filter(|p| p.tasks > 0).map(|p| {
         let parts = Group::ALL.into_iter();
         let parts = parts.map(|group| (group.as_str(), count_of_group(&p.decisions, group)));
@@ -46,59 +70,70 @@ pub fn procedures(report: &Report) -> Markup {
     let list = tasks::procedures(report);
     html! {
         @if !bars.is_empty() {
-            figure {
-                figcaption.hidden { "Share of complete tasks by procedure" }
-                (charts::bars(&bars, "Tasks by procedure and decision"))
+            div.flow {
+                (wide("Picture of the pipeline", report.pipeline.picture()))
+                (charts::bars(&bars, "Share of complete tasks by procedure"))
             }
         }
-        (table(&list))
+        @if !list.rows.is_empty() { (folded("As a table", table(&list))) }
     }
 }
 
-/// Renders failures: by reason, by node, by what the logs say, one by one.
+/// Renders failures: by cause, by reason, by node, by what the logs say.
 pub fn failures(report: &Report) -> Markup {
-    let failures = &report.failures;
-    let reasons: Vec<String> = failures
-        .by_reason
-        .iter()
-        .map(|r| spaced(r.reason))
-        .collect();
-    let by_reason = failures.by_reason.iter().zip(&reasons).take(BARS);
-    let by_reason = by_reason.map(|(group, name)| Bar {
-        name,
-        parts: vec![("failed", group.count)],
-        text: thousands(group.count),
-    });
-    let nodes = failures.by_node.iter().filter(|node| node.failed > 0);
-    let by_node = nodes.take(BARS).map(|node| Bar {
-        name: &node.node,
-        parts: vec![("failed", node.failed)],
-        text: format!(
-            "{} of {} ({})",
-            thousands(node.failed),
-            thousands(node.jobs),
-            percent(node.share)
-        ),
-    });
-    let (by_reason, by_node): (Vec<_>, Vec<_>) = (by_reason.collect(), by_node.collect());
-    let failed = tasks::failed(report);
-    let chart = |title: &str, bars: &[Bar<'_>], list: &List| {
-        html! {
-            @if !bars.is_empty() { div { h3 { (title) } (figure(charts::bars(bars, &list.title), list)) } }
-        }
-    };
-    let charts = html! {
-        (chart("By reason", &by_reason, &tasks::by_reason(report)))
-        (chart("By node", &by_node, &tasks::by_node(report)))
-    };
+    let groups = &report.failures.groups;
+    let shown = groups.get(..super::ROWS).unwrap_or(groups);
+    let (first, others) = shown.split_at(shown.len().min(GROUPS));
     html! {
-        @if !charts.0.is_empty() { div.pair { (charts) } }
+        @for group in first { (alike(report, group)) }
+        @if !others.is_empty() {
+            (folded(&plural(others.len(), "more group"), html! { @for group in others { (alike(report, group)) } }))
+        }
+        @if groups.is_empty() && report.study.has(Part::Tasks) { p { "No failed task." } }
+        @if groups.len() > super::ROWS {
+            p.hint { "The sessions below show all of them: choose the status “failed”." }
+        }
+        (pair(report, [tasks::by_reason, tasks::by_node]))
         (table(&tasks::by_pattern(report)))
         (table(&tasks::findings(report)))
-        (table(&failed))
-        @if failed.rows.is_empty() && report.study.has(Part::Tasks) { p { "No failed task." } }
-        @if failed.rows.len() > super::ROWS {
-            p.hint { "The sessions above show all of them: choose the status “failed”." }
+    }
+}
+
+/// Renders tasks that failed alike: what happened once, and the tasks folded.
+fn alike(report: &Report, group: &FailureGroup) -> Markup {
+    let list = tasks::failed_alike(report, group);
+    let first = group
+        .tasks
+        .first()
+        .and_then(|number| report.tasks.get(*number));
+    let names: Vec<String> = list
+        .rows
+        .iter()
+        .filter_map(|row| row.first())
+        .map(|name| safe(name))
+        .collect();
+    let findings = report.logs.iter().flat_map(|logs| &logs.findings);
+    let mut telling =
+        findings.filter(|one| one.telling && Some(&one.key) == first.map(|task| &task.key));
+    let known = telling.next().and_then(|one| {
+        let mut patterns = report.logs.iter().flat_map(|logs| &logs.by_pattern);
+        patterns.find(|known| known.pattern == one.pattern)
+    });
+    html! {
+        article.alike {
+            p.count { strong { (thousands(group.tasks.len())) } " " @if group.tasks.len() == 1 { "task" } @else { "tasks" } }
+            div {
+                h3 { (safe(&group.procedure)) " · " span.reason { (spaced(group.reason)) } }
+                @if let Some(failure) = &group.failure { p { (safe(failure)) } }
+                @if let Some(line) = &group.log_line { pre { (safe(line)) } }
+                @if let Some(known) = known { p.hint { (safe(&known.meaning)) ": " (safe(&known.hint)) } }
+                (folded(&few(&names, NAMED), html! {
+                    (table(&list))
+                    @if let Some(first) = first {
+                        p.hint { "Once the cause is fixed: " code { "snbb-scheduler retry --like " (safe(&first.key.words())) } }
+                    }
+                }))
+            }
         }
     }
 }
@@ -172,7 +207,10 @@ fn throughput(progress: &Progress, to: NaiveDate) -> Markup {
     });
     let days: Vec<(NaiveDate, usize, usize)> = days.collect();
     let list = lists::by_day(sums.into_iter().rev());
-    figure(charts::throughput(&days, &list.title), &list)
+    figure(
+        wide(&list.title, charts::throughput(&days, &list.title)),
+        &list,
+    )
 }
 
 /// Renders what was asked for against what was used.
@@ -184,8 +222,7 @@ pub fn efficiency(report: &Report) -> Markup {
         let label = format!("{title} asked for, used and suggested, by procedure");
         html! {
             @if !rows.is_empty() {
-                h3 { (title) }
-                figure { figcaption.hidden { (label) } (charts::usage(&rows, unit, axis, &label)) }
+                div { h3 { (title) } (wide(&label, charts::usage(&rows, unit, axis, &label))) }
             }
         }
     };
@@ -197,8 +234,10 @@ pub fn efficiency(report: &Report) -> Markup {
                 li { span.diamond aria-hidden="true" {} "suggested" }
             }
         }
-        (chart("Memory", 1024.0, "GB", |found| found.memory.as_ref()))
-        (chart("Time", 3600.0, "hours", |found| found.time.as_ref()))
+        div.pair {
+            (chart("Memory", 1024.0, "GB", |found| found.memory.as_ref()))
+            (chart("Time", 3600.0, "hours", |found| found.time.as_ref()))
+        }
         (table(&lists::efficiency(report)))
     }
 }

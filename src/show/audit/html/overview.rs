@@ -2,14 +2,14 @@
 
 use maud::{Markup, html};
 
-use super::charts::parts_of;
-use super::safe::{plural, safe, spaced, thousands};
 use super::table;
 use crate::base::sys::local_time;
 use crate::show::audit::Part;
 use crate::show::audit::health::percent;
 use crate::show::audit::report::{Count, Report, count_of, count_of_group};
-use crate::show::audit::text::sections::{List, head};
+use crate::show::audit::text::sections::{head, upkeep};
+use crate::show::charts::safe::{plural, safe, spaced, thousands};
+use crate::show::charts::stack;
 use crate::show::tables::{Group, Standing, utc_time};
 
 /// Renders the banner with what was looked at, and when.
@@ -118,27 +118,19 @@ fn health(report: &Report) -> Markup {
         ("fair", "◐", health.fair, "from 40 %"),
         ("poor", "○", health.poor, "below 40 %"),
     ];
-    let shares = [
-        ("b-good", health.good),
-        ("b-fair", health.fair),
-        ("b-poor", health.poor),
-    ];
+    let shares = bands.map(|(band, _, count, _)| (band, count));
     let total = health.good + health.fair + health.poor;
     html! {
         li.tile.wide data-group="health" {
             span.label { "Health of sessions" }
             span.bands {
                 @for (band, symbol, count, share) in bands {
-                    span class={ "band b-" (band) } data-count=(count) data-band=(band) title=(share) {
+                    span class={ "band g-" (band) } data-count=(count) data-band=(band) title=(share) {
                         span.symbol aria-hidden="true" { (symbol) } strong { (thousands(count)) } " " (band)
                     }
                 }
             }
-            svg.stack viewBox={ "0 0 " (total.max(1)) " 1" } preserveAspectRatio="none" aria-hidden="true" focusable="false" {
-                @for (class, from, count) in parts_of(&shares) {
-                    rect class=(class) x=(from) y="0" width=(count) height="1" {}
-                }
-            }
+            (stack(&shares, total))
             span.sub {
                 @if let Some(mean) = health.mean { "mean share complete " (percent(mean)) }
                 @if health.none > 0 { " · " (thousands(health.none)) " not rated" }
@@ -213,8 +205,8 @@ pub fn matrix(report: &Report, lists: Markup) -> Markup {
 }
 
 /// Renders what a person should put in order.
-pub fn upkeep(report: &Report, lists: &[fn(&Report) -> List]) -> Markup {
-    let lists: Vec<List> = lists.iter().map(|list| list(report)).collect();
+pub fn upkeep(report: &Report) -> Markup {
+    let lists = upkeep::LISTS.map(|list| list(report));
     html! {
         @if lists.iter().all(|list| list.rows.is_empty()) { p { "Nothing to put in order." } }
         @for list in &lists { (table(list)) }

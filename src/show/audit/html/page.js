@@ -38,6 +38,7 @@
   const symbolOf = (word) => words[word][0];
   const groupOf = (word) => words[word][1];
   const nameOf = ({ subject, session }) => `${subject} ${session}`.trim();
+  const anchorOf = ({ subject, session, procedure }) => [subject, session, procedure].filter(Boolean).join("_");
   const wordsOf = (cell) => (cell.reason ? `${spaced(cell.decision)} (${spaced(cell.reason)})` : spaced(cell.decision));
 
   const showDetails = dialog();
@@ -49,6 +50,25 @@
     name.replaceChildren(button);
   }
   if ($("grid")) grid();
+  addEventListener("hashchange", follow);
+  follow();
+
+  // A link names a task: #sub-01_ses-01_fmriprep. It opens what the task is folded in, and its details.
+  function follow() {
+    let id = location.hash.slice(1);
+    try { id = decodeURIComponent(id); } catch { /* then it is none of ours */ }
+    const place = $(id);
+    if (place?.matches("#close, #link, dialog *")) return;
+    for (let fold = place?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    place?.scrollIntoView({ block: "center" });
+    if (!id || (place && !place.dataset.detail)) return;
+    if (place) return showDetails.task(Number(place.dataset.detail));
+    for (const row of matrix.sessions) {
+      const at = matrix.procedures.findIndex((name) => id === anchorOf({ ...row, procedure: name })
+        || id === anchorOf({ subject: row.subject, procedure: name }));
+      if (at >= 0 && row.cells[at]) return showDetails.cell(row, at);
+    }
+  }
 
   function theme() {
     const button = $("theme");
@@ -334,8 +354,13 @@
     };
     const symbols = { found: "✓", missing: "✕", excused: "–", forbidden: "⊘", unreadable: "?" };
 
-    function show(title, ...content) {
+    function show(title, anchor, ...content) {
       $("details-title").textContent = safe(title);
+      $("link").hidden = !anchor;
+      if (anchor) {
+        $("link").href = `#${encodeURIComponent(anchor)}`;
+        history.replaceState(null, "", $("link").href);
+      }
       $("details-body").replaceChildren(...content.flat().filter(Boolean));
       if (!box.open) box.showModal();
       box.scrollTop = 0;
@@ -346,7 +371,8 @@
     function cell(row, procedure) {
       const it = row.cells[procedure];
       if (it.detail !== undefined) return task(it.detail);
-      show(`${matrix.procedures[procedure]} · ${nameOf(row)}`, facts([
+      const anchor = anchorOf({ ...row, procedure: matrix.procedures[procedure] });
+      show(`${matrix.procedures[procedure]} · ${nameOf(row)}`, anchor, facts([
         ["Status", chip(it)], ["Why", it.text], ["Job", it.job_id],
       ]));
     }
@@ -382,7 +408,7 @@
             make("td", { class: `marker-${state}` }, `${symbols[state] || ""} ${state}`),
             make("td", { class: "c" }, path, note && ` (${note})`)))));
       }
-      show(`${it.procedure} · ${nameOf(it)}`, parts);
+      show(`${it.procedure} · ${nameOf(it)}`, anchorOf(it), parts);
     }
 
     const table = (caption, titles, rows) => make("table", null,
@@ -398,11 +424,13 @@
         return make("tr", null, make("th", { scope: "row" }, button), make("td", null, chip(it)), make("td", null, it.text));
       });
       const { complete, of } = row.health ?? { complete: 0, of: 0 };
-      show(nameOf(row), make("p", null, `${complete} of ${of} procedures complete.`),
+      show(nameOf(row), null, make("p", null, `${complete} of ${of} procedures complete.`),
         table("Procedures of this session", ["Procedure", "Status", "Why"], list));
     }
 
     $("close").addEventListener("click", () => box.close());
+    // Without a hash the page is the whole report again.
+    box.addEventListener("close", () => history.replaceState(null, "", location.pathname + location.search));
     box.addEventListener("click", (event) => { if (event.target === box) box.close(); });
     return { cell, task, session };
   }

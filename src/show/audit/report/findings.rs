@@ -25,6 +25,8 @@ pub struct TaskDetail {
     pub markers: Vec<MarkerResult>,
     /// The newest attempt.
     pub job: Option<JobDetail>,
+    /// The log excerpt of a failed task.
+    pub log_line: Option<String>,
     /// The last lines of the log of a failed task, the newest last; at most 4 KiB.
     pub log_tail: Vec<String>,
 }
@@ -197,9 +199,32 @@ pub struct ScriptLine {
     pub text: String,
 }
 
+impl TaskDetail {
+    /// The newest attempt if it failed, also of a task that is to be tried again.
+    pub fn failed(&self) -> Option<&JobDetail> {
+        let job = self.job.as_ref();
+        job.filter(|job| job.row.status == TaskStatus::Failed)
+    }
+}
+
+/// Tasks that failed for one reason and left the same line in their logs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FailureGroup {
+    pub procedure: Arc<str>,
+    pub reason: &'static str,
+    /// What happened, if it is the same for all.
+    pub failure: Option<String>,
+    /// The log excerpt of the first.
+    pub log_line: Option<String>,
+    /// Numbers in [`super::Report::tasks`].
+    pub tasks: Vec<usize>,
+}
+
 /// Groups failures.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Failures {
+    /// Failed tasks that are alike, the largest group first.
+    pub groups: Vec<FailureGroup>,
     /// Failed rows by reason, most frequent first; the sum is the number of failed rows.
     pub by_reason: Vec<ReasonCount>,
     /// All attempts that ended, earlier ones included, by node; the worst first.

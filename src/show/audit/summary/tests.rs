@@ -193,7 +193,7 @@ proptest! {
 
         // Failures by reason are the failed rows; by node all of the ended attempts with a node.
         let rows = || selected.rows.iter().copied();
-        let failures = failures(rows(), rows(), &dag);
+        let failures = failures(&[], rows(), rows(), &dag);
         prop_assert_eq!(totals.rows.failed, failures.by_reason.iter().map(|r| r.count).sum::<usize>());
         for reason in &failures.by_reason {
             prop_assert_eq!(reason.count, sum(&reason.procedures));

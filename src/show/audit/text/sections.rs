@@ -31,8 +31,8 @@ pub struct List {
     /// The first cell names the row.
     pub rows: Vec<Vec<String>>,
     pub notes: Vec<String>,
-    /// For each row its number in [`Report::tasks`], or nothing at all.
-    pub details: Vec<usize>,
+    /// For each row the number of its task in [`Report::tasks`] and its anchor, or nothing at all.
+    pub details: Vec<(usize, String)>,
 }
 
 /// All lists, in the order of the text.

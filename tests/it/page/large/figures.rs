@@ -1,11 +1,13 @@
 //! The figures of the made-up study: failures, progress, trend, efficiency.
 
 use chrono::Days;
+use snbb_scheduler::show::audit::matters::groups;
 use snbb_scheduler::show::audit::report::*;
+use snbb_scheduler::show::graph::{Edge, Graph, Node};
 
 use super::{Dice, PROCEDURES, REASONS, count, now};
 
-pub fn failures(failed: &[&TaskDetail]) -> Failures {
+pub fn failures(tasks: &[TaskDetail], failed: &[&TaskDetail]) -> Failures {
     let by_reason = REASONS.iter().map(|reason| {
         let of = failed.iter().filter(|task| task.reason == Some(reason));
         let procedures = PROCEDURES.iter().map(|name| {
@@ -32,8 +34,66 @@ pub fn failures(failed: &[&TaskDetail]) -> Failures {
         reasons: vec![count("out_of_memory", 96 / node)],
     });
     Failures {
+        groups: groups(tasks),
         by_reason,
         by_node: by_node.collect(),
+    }
+}
+
+pub fn patterns(findings: &[LogFinding]) -> Vec<PatternCount> {
+    let all = [
+        (
+            "out_of_memory",
+            "the memory was too small",
+            "ask for more memory (mem:) or fewer threads",
+        ),
+        (
+            "time_limit",
+            "the job ran into its time limit",
+            "ask for more time (time:)",
+        ),
+        (
+            "exit_code",
+            "a path is not there",
+            "see that the inputs of the step are complete",
+        ),
+        (
+            "node_failure",
+            "the node or its file system failed",
+            "tell the administrator the node's name",
+        ),
+    ];
+    let counts = all.map(|(pattern, meaning, hint)| PatternCount {
+        pattern: pattern.into(),
+        meaning: meaning.into(),
+        hint: hint.into(),
+        tasks: findings
+            .iter()
+            .filter(|found| &*found.pattern == pattern)
+            .count(),
+    });
+    counts.into_iter().filter(|count| count.tasks > 0).collect()
+}
+
+pub fn pipeline(procedures: &[ProcedureCounts]) -> Graph {
+    let nodes = procedures.iter().map(|procedure| Node {
+        name: procedure.name.clone(),
+        counts: procedure
+            .decisions
+            .iter()
+            .map(|count| (count.word.parse().unwrap(), count.count))
+            .collect(),
+    });
+    let edge = |(from, to)| Edge {
+        from,
+        to,
+        any_session: to == 5,
+    };
+    Graph {
+        nodes: nodes.collect(),
+        edges: [(0, 1), (0, 2), (1, 3), (1, 4), (3, 5), (4, 5)]
+            .map(edge)
+            .to_vec(),
     }
 }
 
@@ -241,7 +301,12 @@ pub fn efficiency() -> Vec<Efficiency> {
                 alloc_cpus: 8,
                 busy_p50: 0.61,
                 busy_p90: 0.88,
+                busy_p95: 0.91,
+                busy_max: 0.97,
+                verdict: Verdict::Fits,
+                suggested: Some(8),
             }),
+            waste_h: 1240.0,
         },
     );
     all.collect()

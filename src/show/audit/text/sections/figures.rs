@@ -5,11 +5,8 @@ use chrono::{DateTime, NaiveDate, Utc};
 use super::{List, plural, row};
 use crate::base::sys::local_time;
 use crate::show::audit::Part;
-use crate::show::audit::health::percent;
-use crate::show::audit::report::{
-    Backlog, Efficiency, Percentiles, ProcedureProgress, Rate, Report, Usage, Verdict, signed,
-};
-use crate::show::tables::exit::{clock, size};
+use crate::show::audit::report::{Backlog, ProcedureProgress, Rate, Report, signed};
+use crate::show::efficiency::{TITLES, resources};
 
 /// What changed in the whole study.
 pub fn trend(report: &Report) -> List {
@@ -104,26 +101,8 @@ pub fn by_day(days: impl Iterator<Item = (NaiveDate, (usize, usize))>) -> List {
 }
 
 pub fn efficiency(report: &Report) -> List {
-    let rows = report.efficiency.iter().flat_map(|found: &Efficiency| {
-        let memory = found.memory.as_ref();
-        let time = found.time.as_ref();
-        let cpu = found.cpu.as_ref().map(|cpu| {
-            let cpus = plural(cpu.alloc_cpus.max(0) as usize, "CPU");
-            let (p50, p90) = (percent(cpu.busy_p50), percent(cpu.busy_p90));
-            let mut row = row![found.procedure, "CPU", cpu.n, p50, p90, "", "", cpus];
-            row.resize(12, String::new());
-            row
-        });
-        let name = &*found.procedure;
-        let rows = [
-            memory.map(|usage| usage_row(name, "memory", "mem", usage, size)),
-            time.map(|usage| usage_row(name, "time", "time", usage, clock)),
-            cpu,
-        ];
-        rows.into_iter().flatten()
-    });
-    let columns = "procedure | used | >n | >p50 | >p90 | >p95 | >max | >asked | >over | >short | suggested | !verdict";
-    let list = List::new("efficiency of completed jobs", columns, rows);
+    let rows = resources(&report.efficiency).map(|row| row.cells());
+    let list = List::new("efficiency of completed jobs", TITLES, rows);
     let note = match list.rows.is_empty() {
         false => {
             "over: completed jobs that used less than half of what they asked for; short: jobs that failed for want of it"
@@ -134,38 +113,4 @@ pub fn efficiency(report: &Report) -> List {
         true => return list,
     };
     list.note(note.to_owned())
-}
-
-fn usage_row(
-    procedure: &str,
-    what: &str,
-    key: &str,
-    usage: &Usage,
-    text: fn(i64) -> String,
-) -> Vec<String> {
-    let used = |get: fn(&Percentiles) -> i64| {
-        let used = usage.used.as_ref();
-        used.map_or(String::new(), |used| text(get(used)))
-    };
-    let suggested = usage.suggested_text.as_ref();
-    let verdict = match usage.verdict {
-        Verdict::OverAsked => "over-asked",
-        Verdict::UnderAsked => "under-asked",
-        Verdict::Fits => "fits",
-        Verdict::Unknown => "",
-    };
-    row![
-        procedure,
-        what,
-        usage.n,
-        used(|p| p.p50),
-        used(|p| p.p90),
-        used(|p| p.p95),
-        used(|p| p.max),
-        usage.asked.map_or(String::new(), text),
-        usage.over_asked,
-        usage.under_asked,
-        suggested.map_or(String::new(), |value| format!("{key}: {value}")),
-        verdict,
-    ]
 }

@@ -1,15 +1,18 @@
 //! The lists about tasks: counts, what is stuck, what failed and why.
 
-use std::collections::HashMap;
-
 use super::{List, counts, of, of_task, plural, row};
-use crate::model::job::JobId;
-use crate::model::state::{TaskKey, TaskStatus};
+use crate::base::text::{few, maybe};
 use crate::show::audit::Part;
 use crate::show::audit::health::percent;
-use crate::show::audit::report::{MarkerResult, MarkerState, Report, TaskDetail};
+use crate::show::audit::report::{
+    FailureGroup, JobDetail, MarkerResult, MarkerState, Report, TaskDetail,
+};
+use crate::show::failures::shared;
 use crate::show::tables::Standing;
 use crate::show::tables::exit::{clock, size};
+
+/// So many tasks of a group are named.
+const LABELS: usize = 3;
 
 pub fn procedures(report: &Report) -> List {
     let all = report
@@ -56,62 +59,81 @@ pub fn stuck(report: &Report) -> List {
     List::new("sessions that do not go on", columns, rows)
 }
 
-/// True if a task failed, or the last attempt of one that is to be tried again.
-fn is_failed(task: &TaskDetail) -> bool {
-    task.decision == Standing::Failed
-        || task
-            .job
-            .as_ref()
-            .is_some_and(|job| job.row.status == TaskStatus::Failed)
+/// Failed tasks, a row for those that are alike.
+pub fn failed(report: &Report) -> List {
+    let rows = report.failures.groups.iter().map(|group| {
+        let tasks = members(report, group);
+        let all = |get: fn(&JobDetail) -> String| {
+            let value = shared(&tasks, |task| task.job.as_ref().map(get));
+            value.unwrap_or_default()
+        };
+        let labels = tasks.iter().map(|task| task.key.labels_text());
+        let labels: Vec<String> = labels.collect();
+        let why = group.failure.as_deref().unwrap_or(group.reason);
+        let now = shared(&tasks, |task| Some(task.decision));
+        let now = now.filter(|now| *now != Standing::Failed);
+        row![
+            group.procedure,
+            tasks.len(),
+            why.to_owned() + &maybe("; now ", now, ""),
+            all(node),
+            all(time_used),
+            all(memory_used),
+            group.log_line.as_deref().unwrap_or_default(),
+            few(&labels, LABELS)
+                + &maybe(", job ", Some(all(job_id)).filter(|id| !id.is_empty()), ""),
+        ]
+    });
+    let columns = "procedure | >tasks | why | node | time | memory | $log | which";
+    List::new("failed tasks", columns, rows)
 }
 
-pub fn failed(report: &Report) -> List {
-    let logs = report.logs.iter().flat_map(|logs| &logs.findings);
-    let telling: HashMap<&TaskKey, &str> = logs
-        .filter(|finding| finding.telling)
-        .map(|f| (&f.key, f.line.as_str()))
-        .collect();
-    let tasks = report.tasks.iter().enumerate();
-    let failed: Vec<(usize, &TaskDetail)> = tasks.filter(|(_, task)| is_failed(task)).collect();
-    let rows = failed.iter().map(|(_, task)| {
-        let last = || task.log_tail.last().map(String::as_str);
-        let job = task.job.as_ref();
-        let failure = job.map_or(&*task.text, |job| {
-            job.failure.as_deref().unwrap_or("unknown")
-        });
-        let facts = job.map(|job| &job.row.facts);
-        let time = facts.map(|facts| [facts.elapsed_s, facts.time_limit_s]);
-        let memory = facts.map(|facts| [facts.max_rss_mb, facts.req_mem_mb]);
-        let used = |values: Option<[Option<i64>; 2]>, text: fn(i64) -> String| {
-            let [used, asked] = values.unwrap_or_default();
-            of(used.map(text), asked.map(text))
-        };
-        of_task(
-            &task.key,
-            row![
-                match task.decision {
-                    Standing::Failed => failure.to_owned(),
-                    now => format!("{failure}; now {now}"),
-                },
-                job.and_then(|job| job.row.job_id.as_ref())
-                    .map_or("", JobId::as_str),
-                facts
-                    .and_then(|facts| facts.node_list.as_deref())
-                    .unwrap_or_default(),
-                used(time, clock),
-                used(memory, size),
-                telling
-                    .get(&task.key)
-                    .copied()
-                    .or_else(last)
-                    .unwrap_or_default(),
-            ],
-        )
+/// The tasks of one group, a row each.
+pub fn failed_alike(report: &Report, group: &FailureGroup) -> List {
+    let tasks = members(report, group);
+    let rows = tasks.iter().map(|task| {
+        let of = |get: fn(&JobDetail) -> String| task.job.as_ref().map_or(String::new(), get);
+        row![
+            task.key.labels_text(),
+            of(job_id),
+            of(node),
+            of(time_used),
+            of(memory_used),
+            task.decision,
+        ]
     });
-    let columns = "procedure | subject | session | why | job | node | time | memory | $log";
-    let mut list = List::new("failed tasks", columns, rows);
-    list.details = failed.into_iter().map(|(number, _)| number).collect();
+    let columns = "task | job | node | time | memory | now";
+    let mut list = List::new(plural(tasks.len(), "task"), columns, rows);
+    let ids = tasks.iter().map(|task| task.key.words().replace(' ', "_"));
+    list.details = group.tasks.iter().copied().zip(ids).collect();
     list
+}
+
+fn members<'a>(report: &'a Report, group: &FailureGroup) -> Vec<&'a TaskDetail> {
+    let tasks = group.tasks.iter();
+    tasks
+        .filter_map(|number| report.tasks.get(*number))
+        .collect()
+}
+
+fn job_id(job: &JobDetail) -> String {
+    let id = job.row.job_id.as_ref();
+    id.map_or(String::new(), |id| id.as_str().to_owned())
+}
+
+fn node(job: &JobDetail) -> String {
+    let facts = &job.row.facts;
+    facts.node_list.as_deref().unwrap_or_default().to_owned()
+}
+
+fn time_used(job: &JobDetail) -> String {
+    let facts = &job.row.facts;
+    of(facts.elapsed_s.map(clock), facts.time_limit_s.map(clock))
+}
+
+fn memory_used(job: &JobDetail) -> String {
+    let facts = &job.row.facts;
+    of(facts.max_rss_mb.map(size), facts.req_mem_mb.map(size))
 }
 
 /// Without tasks the findings stand alone.
@@ -172,14 +194,8 @@ pub fn by_reason(report: &Report) -> List {
 pub fn by_node(report: &Report) -> List {
     let nodes = report.failures.by_node.iter();
     let rows = nodes.filter(|node| node.failed > 0).map(|node| {
-        let reasons = counts(&node.reasons);
-        row![
-            node.node,
-            node.failed,
-            node.jobs,
-            percent(node.share),
-            reasons
-        ]
+        let (share, reasons) = (percent(node.share), counts(&node.reasons));
+        row![node.node, node.failed, node.jobs, share, reasons]
     });
     let columns = "node | >failed | >jobs | >share | reasons";
     List::new("failures by node, all attempts", columns, rows)

@@ -4,6 +4,10 @@ use super::{List, of_task, plural, row};
 use crate::base::sys::local_time;
 use crate::show::audit::report::{DicomProblem, OrphanCause, Report};
 
+/// All of them, what is most urgent first.
+pub const LISTS: [fn(&Report) -> List; 6] =
+    [unreadable, stale, dicom, scripts, orphans, unknown_jobs];
+
 pub fn unreadable(report: &Report) -> List {
     let items = report.unreadable.iter();
     let rows = items.map(|item| row![item.part, item.path, item.error]);

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use super::patterns::{Found, Patterns, read_tail, tells_more};
 use crate::gather::logs::LogFiles;
 use crate::model::state::{Reason, TaskRow, TaskStatus};
-use crate::show::audit::patterns::{Found, Patterns, read_tail, tells_more};
 
 /// Finds the line of both logs that tells most; of two that say as much that of the error log. None:
 /// there are no logs, or they are empty or cannot be read.
-pub fn telling<'f, 'p>(
+pub fn excerpt<'f, 'p>(
     files: &'f LogFiles,
     patterns: &'p Patterns,
 ) -> Option<(&'f Path, Found<'p>)> {

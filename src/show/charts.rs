@@ -1,10 +1,13 @@
-//! Charts as SVG, in the colours of the page. Each has a table beside it that says the same: see `figures`.
+//! Charts as SVG for pages, in the colours of their style sheet. Pure.
+
+pub mod safe;
 
 use chrono::NaiveDate;
 use maud::{Markup, html};
 
-use super::safe::safe;
-use crate::show::audit::report::{Day, Usage};
+use crate::show::efficiency::Usage;
+use crate::show::progress::Day;
+use safe::safe;
 
 const WIDTH: f64 = 640.0;
 /// The room for what stands beside an axis.
@@ -37,7 +40,7 @@ fn ticks(most: f64, count: f64, least: f64) -> Vec<f64> {
 }
 
 /// Rounds a place to what an eye can see.
-fn px(place: f64) -> f64 {
+pub fn px(place: f64) -> f64 {
     (place * 10.0).round() / 10.0
 }
 
@@ -119,7 +122,7 @@ pub struct Bar<'a> {
 }
 
 /// Returns the parts of a whole that are not nothing, with the place where each begins.
-pub fn parts_of<'a>(
+fn parts_of<'a>(
     parts: &'a [(&'static str, usize)],
 ) -> impl Iterator<Item = (&'static str, usize, usize)> + 'a {
     let mut at = 0;
@@ -130,29 +133,28 @@ pub fn parts_of<'a>(
     })
 }
 
-/// Draws lying bars, the first at the top.
+/// Draws lying bars, the first at the top. They are a list, so that they fit any width.
 pub fn bars(bars: &[Bar<'_>], label: &str) -> Markup {
     let size = |bar: &Bar<'_>| bar.parts.iter().map(|(_, size)| *size).sum::<usize>();
-    let most = bars.iter().map(size).max().unwrap_or(0).max(1) as f64;
-    let ends = bars.iter().map(|bar| bar.text.chars().count()).max();
-    let names = names_width(bars.iter().map(|bar| bar.name));
-    let ends = ends.unwrap_or(0) as f64 * LETTER + 12.0;
-    let scale = (WIDTH - names - ends) / most;
-    svg(
-        WIDTH,
-        bars.len() as f64 * 24.0 + 8.0,
-        label,
-        html! {
-            @for (row, bar) in bars.iter().enumerate() {
-                @let y = row as f64 * 24.0 + 8.0;
-                (name(bar.name, names, y + 8.0))
-                @for (class, from, size) in parts_of(&bar.parts) {
-                    rect class={ "g-" (class) } x=(px(names + from as f64 * scale)) y=(y) width=(px(size as f64 * scale)) height="15" {}
-                }
-                text x=(px(names + size(bar) as f64 * scale + 6.0)) y=(y + 12.0) { (bar.text) }
+    let most = bars.iter().map(size).max().unwrap_or(0).max(1);
+    html! {
+        ul.bars aria-label=(safe(label)) {
+            @for bar in bars {
+                li { span.name { (safe(bar.name)) } (stack(&bar.parts, most)) span { (bar.text) } }
             }
-        },
-    )
+        }
+    }
+}
+
+/// Draws the parts of a whole beside each other, over the width that is there.
+pub fn stack(parts: &[(&'static str, usize)], whole: usize) -> Markup {
+    html! {
+        svg.stack viewBox={ "0 0 " (whole.max(1)) " 1" } preserveAspectRatio="none" aria-hidden="true" focusable="false" {
+            @for (class, from, size) in parts_of(parts) {
+                rect class={ "g-" (class) } x=(from) y="0" width=(size) height="1" {}
+            }
+        }
+    }
 }
 
 /// Draws per procedure what was used (median to maximum, up to the 95th percentile thick), asked for and

@@ -1,14 +1,17 @@
 //! How the work goes on, day by day, and when it may be done. Pure: from the events of the audit log.
 
+mod figures;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Duration, NaiveDate, Utc};
 
-use super::report::{Backlog, Day, ProcedureProgress, Progress, Rate};
 use crate::model::procedure::ProcedureDag;
 use crate::model::state::TaskStatus;
 use crate::store::audit_log::{EventKind, Record};
+
+pub use figures::{Backlog, Day, ProcedureProgress, Progress, Rate};
 
 /// An end that is further away is no forecast.
 const FARTHEST_DAYS: f64 = 36_500.0;

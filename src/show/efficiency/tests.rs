@@ -161,9 +161,68 @@ fn cpu_use_is_the_share_of_all_cpus() {
     row.facts.alloc_cpus = Some(8);
     let cpu = one(&[row]).cpu.unwrap();
     assert_eq!((cpu.n, cpu.alloc_cpus, cpu.busy_p50), (1, 8, 0.25));
+    assert_eq!((cpu.suggested, cpu.verdict), (None, Verdict::Unknown));
+}
+
+#[test]
+fn fewer_cpus_are_suggested_with_room_and_never_more() {
+    let cpus = |used: i64, held: i64| {
+        let job = |number| {
+            let mut row = attempt(number, GOOD, (1, 1), (3600, 100));
+            row.facts.cpu_time_s = Some(used);
+            row.facts.alloc_cpus = Some(held);
+            row
+        };
+        let cpu = one(&(1..=5).map(job).collect::<Vec<_>>()).cpu.unwrap();
+        (cpu.suggested.unwrap(), cpu.verdict)
+    };
+    // Two of eight were busy: two and a half are three.
+    assert_eq!(cpus(200, 8), (3, Verdict::OverAsked));
+    assert_eq!(cpus(790, 8), (8, Verdict::Fits));
+    assert_eq!(cpus(0, 4), (1, Verdict::OverAsked));
+    assert_eq!(cpus(100, 1), (1, Verdict::Fits));
+}
+
+#[test]
+fn waste_is_what_was_held_and_not_used() {
+    let mut row = attempt(1, GOOD, (8 * 1024, 4 * 1024), (7200, 3600));
+    let waste = |row: &TaskRow| Job::new(row).unwrap().waste_h;
+    assert_eq!(waste(&row), Some(1.0), "4 GB-hours count as one CPU-hour");
+    row.facts.alloc_cpus = Some(8);
+    row.facts.cpu_time_s = Some(2 * 3600);
+    assert_eq!(waste(&row), Some(7.0));
+    row.facts.cpu_time_s = Some(9 * 3600);
+    assert_eq!(waste(&row), Some(1.0));
+    row.facts.elapsed_s = None;
+    assert_eq!(waste(&row), None);
+    row.status = TaskStatus::Running;
+    assert!(Job::new(&row).is_none());
+    let mut all = [None, Some(1.0), Some(2.0)];
+    by_waste(&mut all, |waste| *waste);
+    assert_eq!(all, [Some(2.0), Some(1.0), None]);
+}
+
+#[test]
+fn cells_have_the_colours_of_reportseff() {
+    use anstyle::AnsiColor::{Green, Red};
+    let colors = |column| ["19", "20", "61", "81", "91", "-"].map(|cell| color(column, cell));
+    let (red, green) = (Some(Red), Some(Green));
+    assert_eq!(colors("mem_pct"), [red, None, green, green, red, None]);
+    assert_eq!(colors("cpu_pct"), [red, None, None, green, green, None]);
+    assert_eq!(colors("attempt"), [None; 6]);
 }
 
 proptest! {
+    #[test]
+    fn nobody_waits_less_than_no_time(submitted in -1_000_000i64..1_000_000, started in -1_000_000i64..1_000_000) {
+        let mut row = attempt(1, GOOD, (1, 1), (1, 1));
+        row.submitted_at = Some(at(submitted));
+        row.facts.started_at = Some(at(started));
+        let wait = Job::new(&row).unwrap().queue_wait_s().unwrap();
+        prop_assert!(wait >= 0);
+        prop_assert!(wait == 0 || wait == (started - submitted) * 60);
+    }
+
     #[test]
     fn percentiles_are_values_that_occur_in_order(mut values in prop::collection::vec(0i64..1000, 0..60)) {
         let n = values.len();

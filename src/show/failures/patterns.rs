@@ -14,7 +14,7 @@ use regex::bytes::{Regex, RegexSet};
 use crate::base::printable::printable;
 use crate::config::log_patterns;
 use crate::gather::logs::without_colors;
-use crate::model::config::LogPattern;
+use crate::model::config::{Config, LogPattern};
 
 pub use tail::{Tail, read_tail};
 
@@ -84,14 +84,6 @@ impl Found<'_> {
     }
 }
 
-/// Says why a pattern of the configuration cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{regex}' is not a regular expression: {error}")]
-pub struct PatternError {
-    pub regex: String,
-    pub error: String,
-}
-
 impl Patterns {
     /// Returns the built-in patterns.
     pub fn builtin() -> &'static Self {
@@ -100,8 +92,13 @@ impl Patterns {
         &BUILTIN
     }
 
-    /// Returns the patterns of the configuration and the built-in ones.
-    pub fn new(of_site: &[LogPattern]) -> Result<Self, PatternError> {
+    /// Patterns of the configuration, each of which compiles, and the built-in ones.
+    pub fn of(config: &Config) -> Self {
+        let all = Self::new(&config.audit.log_patterns);
+        all.unwrap_or_else(|_| Self::builtin().clone())
+    }
+
+    fn new(of_site: &[LogPattern]) -> Result<Self, String> {
         let site = of_site.iter().map(|pattern| {
             let meaning = Meaning {
                 name: pattern.name.as_str().into(),
@@ -113,16 +110,8 @@ impl Patterns {
         });
         let (expressions, meanings): (Vec<&str>, Vec<Meaning>) =
             site.chain(table::patterns()).unzip();
-        let set = log_patterns::compile(&expressions).map_err(|error| {
-            let mut each = expressions.iter();
-            let culprit = each.find(|text| log_patterns::compile(&[text]).is_err());
-            PatternError {
-                regex: culprit.map_or_else(String::new, |text| (*text).to_owned()),
-                error,
-            }
-        })?;
         Ok(Self {
-            set,
+            set: log_patterns::compile(&expressions)?,
             success: Regex::new(table::SUCCESS).ok(),
             meanings,
         })

@@ -253,8 +253,7 @@ fn patterns_of_the_site_come_first_and_bad_ones_are_named() {
         "é"
     );
     let error = Patterns::new(&[pattern("a", "ok"), pattern("b", "(x")]).unwrap_err();
-    assert_eq!(error.regex, "(x");
-    assert!(!error.error.contains('\n'), "{error}");
+    assert!(!error.contains('\n'), "{error}");
 }
 
 #[test]

@@ -3,20 +3,30 @@
 //! Slurm samples memory (`JobAcctGatherFrequency`, 30 s by default): a short peak can be missed, so
 //! suggestions leave room above what was seen.
 
+mod figures;
+mod jobs;
+mod resources;
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::report::{CpuUse, Efficiency, Percentiles, Usage, Verdict};
 use crate::model::procedure::ProcedureDag;
 use crate::model::state::{Reason, TaskRow, TaskStatus};
 use crate::show::tables::exit::{clock, size};
+
+pub use figures::{CpuUse, Efficiency, Percentiles, Usage, Verdict};
+pub use jobs::{Job, by_waste, color, jobs_frame};
+pub use resources::{Resource, TITLES, resources, resources_frame, resources_table};
 
 /// Fewer attempts say nothing about the next one.
 const ENOUGH: usize = 5;
 
 /// If fewer of 100 attempts fail for want of a resource, a retry with more is cheaper than more for all.
 const RARE_PERCENT: usize = 2;
+
+/// Room above the CPUs that were busy on average: steps in parallel need more than the average of a job.
+const CPU_ROOM_PERCENT: i64 = 25;
 
 /// Whoever used this part of what it asked for was close to being killed for it.
 const NEAR_PERCENT: i64 = 90;
@@ -45,6 +55,10 @@ pub fn efficiency<'a>(
                 memory: usage(&attempts, &MEMORY),
                 time: usage(&attempts, &TIME),
                 cpu: cpu(&attempts),
+                waste_h: attempts
+                    .iter()
+                    .filter_map(|row| Job::new(row)?.waste_h)
+                    .sum(),
             };
             let measured = result.memory.is_some() || result.time.is_some() || result.cpu.is_some();
             measured.then_some(result)
@@ -68,7 +82,7 @@ pub fn percentiles(values: &mut [i64]) -> Option<Percentiles> {
 }
 
 /// Says how a resource is read and rounded.
-struct Resource {
+struct Measure {
     used: fn(&TaskRow) -> Option<i64>,
     asked: fn(&TaskRow) -> Option<i64>,
     /// The reason of attempts that had too little.
@@ -80,7 +94,7 @@ struct Resource {
     text: fn(i64) -> String,
 }
 
-const MEMORY: Resource = Resource {
+const MEMORY: Measure = Measure {
     used: |row| row.facts.max_rss_mb.filter(|mb| *mb > 0),
     asked: |row| row.facts.req_mem_mb.filter(|mb| *mb > 0),
     want: Reason::OutOfMemory,
@@ -95,7 +109,7 @@ const MEMORY: Resource = Resource {
     text: size,
 };
 
-const TIME: Resource = Resource {
+const TIME: Measure = Measure {
     used: |row| row.facts.elapsed_s.filter(|s| *s > 0),
     asked: |row| row.facts.time_limit_s.filter(|s| *s > 0),
     want: Reason::Timeout,
@@ -110,7 +124,7 @@ const TIME: Resource = Resource {
     text: clock,
 };
 
-fn usage(newest_first: &[&TaskRow], resource: &Resource) -> Option<Usage> {
+fn usage(newest_first: &[&TaskRow], resource: &Measure) -> Option<Usage> {
     let complete = newest_first
         .iter()
         .filter(|row| row.status == TaskStatus::Complete);
@@ -212,11 +226,24 @@ fn cpu(newest_first: &[&TaskRow]) -> Option<CpuUse> {
         .map(|(busy, _)| (busy * 1e6) as i64)
         .collect();
     let shares = percentiles(&mut shares)?;
+    let mut busy: Vec<i64> = measured
+        .iter()
+        .map(|(share, cpus)| (share * *cpus as f64 * 1e6) as i64)
+        .collect();
+    let busy = percentiles(&mut busy).filter(|_| measured.len() >= ENOUGH);
+    let wanted = busy.map(|busy| up_to(more(busy.p95, CPU_ROOM_PERCENT), 1_000_000) / 1_000_000);
+    // That jobs keep all their CPUs busy does not say that they would keep more busy.
+    let suggested = wanted.map(|cpus| cpus.clamp(1, (*alloc_cpus).max(1)));
+    let share = |millionths: i64| millionths as f64 / 1e6;
     Some(CpuUse {
         n: measured.len(),
         alloc_cpus: *alloc_cpus,
-        busy_p50: shares.p50 as f64 / 1e6,
-        busy_p90: shares.p90 as f64 / 1e6,
+        busy_p50: share(shares.p50),
+        busy_p90: share(shares.p90),
+        busy_p95: share(shares.p95),
+        busy_max: share(shares.max),
+        verdict: verdict(Some(*alloc_cpus), suggested),
+        suggested,
     })
 }
 

@@ -1,0 +1,183 @@
+//! The picture as SVG, laid out in layers. Colours are attributes, which a page may overrule by its classes.
+
+use maud::{Markup, html};
+
+use super::{Graph, Node, paint};
+use crate::show::charts::px;
+use crate::show::tables::Group;
+
+/// About the width of a letter of a line and of a name.
+const LETTER: f64 = 6.5;
+const NAME_LETTER: f64 = 8.0;
+const LINE: f64 = 17.0;
+const PADDING: f64 = 11.0;
+/// Room for the name and the bar.
+const TOP: f64 = 35.0;
+/// Room between boxes: beside each other for the arrows, and one above the other.
+const ACROSS: f64 = 46.0;
+const DOWN: f64 = 16.0;
+
+/// Where a box stands.
+#[derive(Clone, Copy)]
+struct Place {
+    x: f64,
+    y: f64,
+    width: f64,
+    height: f64,
+}
+
+/// Draws the pipeline. A file of its own needs the `namespace`.
+pub fn draw(graph: &Graph, namespace: Option<&str>) -> Markup {
+    let (places, width, height) = places(graph);
+    let at = |number: usize| places.get(number).copied();
+    let boxes = graph.nodes.iter().zip(&places);
+    let summary: Vec<String> = graph
+        .nodes
+        .iter()
+        .map(|node| node.lines().join(", "))
+        .collect();
+    html! {
+        svg.pipeline xmlns=[namespace] role="img" aria-label={ "Pipeline: " (summary.join("; ")) }
+            viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height)
+            font-family="system-ui, sans-serif" font-size="13" {
+            @for edge in &graph.edges {
+                @if let (Some(from), Some(to)) = (at(edge.from), at(edge.to)) {
+                    (arrow(from, to, edge.any_session))
+                }
+            }
+            @for (node, place) in boxes { (labelled(node, *place)) }
+        }
+    }
+}
+
+/// A box with the name, a bar of all tasks, and counts.
+fn labelled(node: &Node, place: Place) -> Markup {
+    let Place {
+        x,
+        y,
+        width,
+        height,
+    } = place;
+    let (fill, line) = paint(node.color());
+    let group = node.worst().map_or(Group::Out, |worst| worst.look().group);
+    let left = x + PADDING;
+    html! {
+        g class={ "g-" (group) } {
+            rect.card x=(x) y=(y) width=(width) height=(height) rx="6" fill=(fill) stroke=(line) {}
+            text x=(left) y=(y + 20.0) fill="#111" font-weight="600" { (node.name) }
+            @for (color, group, from, share) in bar(node) {
+                @let whole = width - 2.0 * PADDING;
+                rect class={ "g-" (group) } fill=(color) x=(px(left + from * whole)) y=(y + 27.0) width=(px(share * whole)) height="5" {}
+            }
+            @for (number, text) in lines(node).iter().enumerate() {
+                text x=(left) y=(y + TOP + LINE * (number as f64 + 1.0) - 4.0) fill="#111" font-size="12" { (text) }
+            }
+        }
+    }
+}
+
+/// Colour, group, begin and share of each part of a bar.
+fn bar(node: &Node) -> Vec<(&'static str, Group, f64, f64)> {
+    let all: usize = node.counts.iter().map(|(_, count)| count).sum();
+    let mut from = 0.0;
+    let parts = node.counts.iter().map(|(standing, count)| {
+        let look = standing.look();
+        let share = *count as f64 / all.max(1) as f64;
+        from += share;
+        (paint(look.color).1, look.group, from - share, share)
+    });
+    parts.collect()
+}
+
+/// The counts by group, two in a line.
+fn lines(node: &Node) -> Vec<String> {
+    let groups = Group::ALL.into_iter().filter_map(|group| {
+        let own = node
+            .counts
+            .iter()
+            .filter(|(one, _)| one.look().group == group);
+        let count: usize = own.map(|(_, count)| count).sum();
+        (count > 0).then(|| format!("{count} {}", group.title().to_lowercase()))
+    });
+    let groups: Vec<String> = groups.collect();
+    groups.chunks(2).map(|two| two.join(" · ")).collect()
+}
+
+/// A curve from the right side of a box to the left side of another.
+fn arrow(from: Place, to: Place, any_session: bool) -> Markup {
+    let (x1, y1) = (from.x + from.width, from.y + from.height / 2.0);
+    let (x2, y2) = (to.x - 1.0, to.y + to.height / 2.0);
+    let bend = ACROSS / 2.0;
+    html! {
+        path.edge fill="none" stroke="#777" stroke-width="1.5" stroke-dasharray=[any_session.then_some("5 4")]
+            d={ "M" (x1) " " (y1) "C" (x1 + bend) " " (y1) " " (x2 - bend) " " (y2) " " (x2 - 6.0) " " (y2) } {}
+        path.head fill="#777" d={ "M" (x2) " " (y2) "l-7-4v8z" } {}
+    }
+}
+
+/// The place of each box, and the size of the picture.
+fn places(graph: &Graph) -> (Vec<Place>, f64, f64) {
+    let layers = layers(graph);
+    let size = |node: &Node| {
+        let lines = lines(node);
+        let letters = lines
+            .iter()
+            .map(|line| line.chars().count() as f64 * LETTER);
+        let name = node.name.chars().count() as f64 * NAME_LETTER;
+        let width = letters.fold(name, f64::max) + 2.0 * PADDING;
+        (width.round(), TOP + lines.len() as f64 * LINE + 6.0)
+    };
+    let nothing = Place {
+        x: 0.0,
+        y: 0.0,
+        width: 0.0,
+        height: 0.0,
+    };
+    let mut places = vec![nothing; graph.nodes.len()];
+    let (mut x, mut height) = (2.0, 0.0_f64);
+    for layer in 0..=layers.iter().copied().max().unwrap_or(0) {
+        let (mut y, mut widest) = (2.0, 0.0_f64);
+        let members = layers.iter().zip(&graph.nodes).zip(&mut places);
+        for ((_, node), place) in members.filter(|((own, _), _)| **own == layer) {
+            let (width, height) = size(node);
+            *place = Place {
+                x,
+                y,
+                width,
+                height,
+            };
+            y += height + DOWN;
+            widest = widest.max(width);
+        }
+        height = height.max(y - DOWN + 2.0);
+        x += widest + ACROSS;
+    }
+    // Each layer is in the middle.
+    let bottom = |layer: usize| {
+        let own = layers.iter().zip(&places).filter(|(own, _)| **own == layer);
+        own.map(|(_, place)| place.y + place.height)
+            .fold(0.0, f64::max)
+    };
+    let offsets: Vec<f64> = layers
+        .iter()
+        .map(|layer| ((height - bottom(*layer)) / 2.0).floor())
+        .collect();
+    for (place, offset) in places.iter_mut().zip(offsets) {
+        place.y += offset;
+    }
+    (places, x - ACROSS + 2.0, height + 2.0)
+}
+
+/// The layer of each node: one after the last of those that it builds on.
+fn layers(graph: &Graph) -> Vec<usize> {
+    let mut layers = vec![0; graph.nodes.len()];
+    for _ in 0..graph.nodes.len() {
+        for edge in &graph.edges {
+            let after = layers.get(edge.from).map_or(0, |layer| layer + 1);
+            if let Some(layer) = layers.get_mut(edge.to) {
+                *layer = after.max(*layer);
+            }
+        }
+    }
+    layers
+}
