@@ -107,7 +107,7 @@ impl Lines {
         let all = MultiProgress::with_draw_target(target);
         let style = style_of("{spinner} watching for {elapsed}; Ctrl-C stops it, jobs go on");
         let last = all.add(ProgressBar::new_spinner().with_style(style));
-        last.enable_steady_tick(Duration::from_millis(250));
+        last.enable_steady_tick(Duration::from_secs(1));
         let bars = Vec::new();
         Self { all, bars, last }
     }
@@ -142,8 +142,12 @@ impl Lines {
         }
     }
 
-    /// Ends them; those of the procedures stay on the screen.
-    pub fn finish(&self) {
+    /// Ends them; those of the procedures stay on the screen. After Ctrl-C nothing is drawn any more, because the
+    /// terminal has written `^C` and the cursor is not where it was.
+    pub fn finish(&self, is_interrupted: bool) {
+        if is_interrupted {
+            self.all.set_draw_target(ProgressDrawTarget::hidden());
+        }
         self.last.finish_and_clear();
         for (_, bar) in &self.bars {
             bar.abandon();

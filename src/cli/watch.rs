@@ -74,8 +74,9 @@ pub fn run(
             ControlFlow::Break(exit.unless(exit == Exit::Done && has_failed, Exit::Error))
         })
     });
-    printer.stop_watching();
-    if matches!(ended, Ok(Exit::Interrupted)) {
+    let is_interrupted = matches!(ended, Ok(Exit::Interrupted));
+    printer.stop_watching(is_interrupted);
+    if is_interrupted {
         printer.note("stopped watching; jobs go on, and the next `snbb-scheduler run` continues");
     }
     ended

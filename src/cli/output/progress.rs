@@ -1,5 +1,7 @@
 //! How far a command is: a bar while it works, lines for what is watched.
 
+use std::io::Write as _;
+
 use indicatif::ProgressDrawTarget;
 
 use super::Printer;
@@ -48,9 +50,14 @@ impl Printer {
     }
 
     /// Ends what [`Self::watch`] began; the last lines stay on the screen.
-    pub fn stop_watching(&mut self) {
+    pub fn stop_watching(&mut self, is_interrupted: bool) {
         if let Some(View::Live(lines)) = self.view.take() {
-            lines.finish();
+            lines.finish(is_interrupted);
+            if is_interrupted {
+                let _ = self.err.write_all(b"\n");
+            }
+            // What is written from now on follows them.
+            self.bar = None;
         }
     }
 }
