@@ -103,11 +103,11 @@ pub struct Lines {
 }
 
 impl Lines {
+    /// Nothing is drawn but when it is asked for: after Ctrl-C the cursor is not where it was.
     pub fn start(target: ProgressDrawTarget) -> Self {
         let all = MultiProgress::with_draw_target(target);
         let style = style_of("{spinner} watching for {elapsed}; Ctrl-C stops it, jobs go on");
         let last = all.add(ProgressBar::new_spinner().with_style(style));
-        last.enable_steady_tick(Duration::from_secs(1));
         let bars = Vec::new();
         Self { all, bars, last }
     }
@@ -142,8 +142,7 @@ impl Lines {
         }
     }
 
-    /// Ends them; those of the procedures stay on the screen. After Ctrl-C nothing is drawn any more, because the
-    /// terminal has written `^C` and the cursor is not where it was.
+    /// Ends them; those of the procedures stay on the screen. After Ctrl-C nothing is drawn any more.
     pub fn finish(&self, is_interrupted: bool) {
         if is_interrupted {
             self.all.set_draw_target(ProgressDrawTarget::hidden());
@@ -154,7 +153,7 @@ impl Lines {
         }
     }
 
-    /// Gives the printer what it needs to write while the lines are shown.
+    /// Gives what can be drawn again, and written beside.
     pub(super) fn bar(&self) -> ProgressBar {
         self.last.clone()
     }

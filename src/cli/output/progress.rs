@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use indicatif::ProgressDrawTarget;
+use indicatif::{ProgressBar, ProgressDrawTarget};
 
 use super::Printer;
 use crate::base::sys;
@@ -26,17 +26,20 @@ impl Printer {
 
     /// From now on, [`Self::show_progress`] shows how far each procedure is: where progress can be drawn by live lines,
     /// which take the place of bars, else by a line whenever one has come further.
-    pub fn watch(&mut self) {
+    /// Returns what is to be drawn again while nothing else happens.
+    pub fn watch(&mut self) -> Option<ProgressBar> {
         let lines = (self.options.progress && !self.is_quiet())
-            .then(|| Lines::start(ProgressDrawTarget::stderr()));
+            .then(|| Lines::start(ProgressDrawTarget::stderr_with_hz(2)));
         self.bar = lines.as_ref().map(Lines::bar);
         self.view = Some(lines.map_or_else(View::default, View::Live));
+        self.bar.clone()
     }
 
     /// Shows how far each procedure is, if it is watched.
     pub fn show_progress(&mut self, tallies: impl FnOnce() -> Vec<Tally>) {
         match &mut self.view {
             None => {}
+            Some(View::Live(_)) if sys::is_interrupted() => {}
             Some(View::Live(lines)) => lines.update(&tallies()),
             Some(View::Plain(shown)) => {
                 let tallies = tallies();
