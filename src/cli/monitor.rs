@@ -37,7 +37,7 @@ pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Resu
     if !redraws {
         printer.tell_once();
     }
-    repeat(|| {
+    let look_again = || {
         if printer.is_closed() {
             return Ok(ControlFlow::Break(Exit::Done));
         }
@@ -60,7 +60,8 @@ pub fn run(context: &Context, args: &MonitorArgs, printer: &mut Printer) -> Resu
         Ok(ControlFlow::Continue(Duration::from_secs(
             seconds.get().into(),
         )))
-    })
+    };
+    repeat(look_again, || {})
 }
 
 fn tell_all(

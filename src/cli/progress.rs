@@ -103,11 +103,11 @@ pub struct Lines {
 }
 
 impl Lines {
+    /// Nothing is drawn but when it is asked for: after Ctrl-C the cursor is not where it was.
     pub fn start(target: ProgressDrawTarget) -> Self {
         let all = MultiProgress::with_draw_target(target);
         let style = style_of("{spinner} watching for {elapsed}; Ctrl-C stops it, jobs go on");
         let last = all.add(ProgressBar::new_spinner().with_style(style));
-        last.enable_steady_tick(Duration::from_millis(250));
         let bars = Vec::new();
         Self { all, bars, last }
     }
@@ -142,15 +142,18 @@ impl Lines {
         }
     }
 
-    /// Ends them; those of the procedures stay on the screen.
-    pub fn finish(&self) {
+    /// Ends them; those of the procedures stay on the screen. After Ctrl-C nothing is drawn any more.
+    pub fn finish(&self, is_interrupted: bool) {
+        if is_interrupted {
+            self.all.set_draw_target(ProgressDrawTarget::hidden());
+        }
         self.last.finish_and_clear();
         for (_, bar) in &self.bars {
             bar.abandon();
         }
     }
 
-    /// Gives the printer what it needs to write while the lines are shown.
+    /// Gives what can be drawn again, and written beside.
     pub(super) fn bar(&self) -> ProgressBar {
         self.last.clone()
     }

@@ -36,7 +36,7 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
     // What is wrong is told at the first look, not every half minute.
     printer.tell_once();
     printer.detail(&before.text());
-    repeat(|| {
+    let look = || {
         let (looked, state) = update_or_read(context, "wait", &args.write, printer, no_more)?;
         let counts = count(&state, &selection);
         if counts.in_flight == 0 {
@@ -93,7 +93,8 @@ pub fn run(context: &Context, args: &WaitArgs, printer: &mut Printer) -> Result<
         };
         before = counts;
         Ok(ControlFlow::Continue(pause))
-    })
+    };
+    repeat(look, || {})
 }
 
 fn is_selected(selection: &Selection, row: &TaskRow) -> bool {

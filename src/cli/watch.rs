@@ -16,9 +16,10 @@ pub const SHORTEST: Duration = Duration::from_secs(1);
 const SLICE: Duration = Duration::from_millis(100);
 
 /// Looks until a look says that it was the last one, with the pause between two that the look says. SIGINT and SIGTERM
-/// end it after the look at work.
+/// end it after the look at work. Calls `meanwhile` several times per second of a pause.
 pub fn repeat(
     mut look: impl FnMut() -> Result<ControlFlow<Exit, Duration>, Failure>,
+    meanwhile: impl Fn(),
 ) -> Result<Exit, Failure> {
     sys::catch_interrupts();
     loop {
@@ -33,6 +34,7 @@ pub fn repeat(
             if pause.is_zero() {
                 break;
             }
+            meanwhile();
             let slice = pause.min(SLICE);
             std::thread::sleep(slice);
             pause -= slice;
@@ -50,8 +52,13 @@ pub fn run(
     if !printer.is_quiet() {
         printer.tell_once();
     }
-    printer.watch();
-    let ended = repeat(|| {
+    let bar = printer.watch();
+    let draw_again = || {
+        if let Some(bar) = &bar {
+            bar.tick();
+        }
+    };
+    let look = || {
         let started = Instant::now();
         let (result, figures) = pass(printer);
         let exit = match result {
@@ -73,9 +80,11 @@ pub fn run(
             let has_failed = figures.count(Standing::Failed) > 0;
             ControlFlow::Break(exit.unless(exit == Exit::Done && has_failed, Exit::Error))
         })
-    });
-    printer.stop_watching();
-    if matches!(ended, Ok(Exit::Interrupted)) {
+    };
+    let ended = repeat(look, draw_again);
+    let is_interrupted = matches!(ended, Ok(Exit::Interrupted));
+    printer.stop_watching(is_interrupted);
+    if is_interrupted {
         printer.note("stopped watching; jobs go on, and the next `snbb-scheduler run` continues");
     }
     ended
@@ -118,13 +127,14 @@ mod tests {
     #[test]
     fn a_look_is_repeated_until_it_says_that_it_was_the_last() {
         let mut looks = 0;
-        let exit = repeat(|| {
+        let look = || {
             looks += 1;
             Ok(match looks {
                 3 => ControlFlow::Break(Exit::Refused),
                 _ => ControlFlow::Continue(Duration::from_millis(1)),
             })
-        });
+        };
+        let exit = repeat(look, || {});
         assert_eq!((exit.unwrap(), looks), (Exit::Refused, 3));
     }
 }

@@ -1,6 +1,8 @@
 //! How far a command is: a bar while it works, lines for what is watched.
 
-use indicatif::ProgressDrawTarget;
+use std::io::Write as _;
+
+use indicatif::{ProgressBar, ProgressDrawTarget};
 
 use super::Printer;
 use crate::base::sys;
@@ -24,17 +26,20 @@ impl Printer {
 
     /// From now on, [`Self::show_progress`] shows how far each procedure is: where progress can be drawn by live lines,
     /// which take the place of bars, else by a line whenever one has come further.
-    pub fn watch(&mut self) {
+    /// Returns what is to be drawn again while nothing else happens.
+    pub fn watch(&mut self) -> Option<ProgressBar> {
         let lines = (self.options.progress && !self.is_quiet())
-            .then(|| Lines::start(ProgressDrawTarget::stderr()));
+            .then(|| Lines::start(ProgressDrawTarget::stderr_with_hz(2)));
         self.bar = lines.as_ref().map(Lines::bar);
         self.view = Some(lines.map_or_else(View::default, View::Live));
+        self.bar.clone()
     }
 
     /// Shows how far each procedure is, if it is watched.
     pub fn show_progress(&mut self, tallies: impl FnOnce() -> Vec<Tally>) {
         match &mut self.view {
             None => {}
+            Some(View::Live(_)) if sys::is_interrupted() => {}
             Some(View::Live(lines)) => lines.update(&tallies()),
             Some(View::Plain(shown)) => {
                 let tallies = tallies();
@@ -48,9 +53,14 @@ impl Printer {
     }
 
     /// Ends what [`Self::watch`] began; the last lines stay on the screen.
-    pub fn stop_watching(&mut self) {
+    pub fn stop_watching(&mut self, is_interrupted: bool) {
         if let Some(View::Live(lines)) = self.view.take() {
-            lines.finish();
+            lines.finish(is_interrupted);
+            if is_interrupted {
+                let _ = self.err.write_all(b"\n");
+            }
+            // What is written from now on follows them.
+            self.bar = None;
         }
     }
 }
