@@ -216,7 +216,7 @@ def main():
         page.emulate_media(media="print")
         # An A4 page between its margins.
         page.set_viewport_size({"width": 703, "height": 1000})
-        cut = page.evaluate("[...document.querySelectorAll('.scroll, section')].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.id || e.ariaLabel)")
+        cut = page.evaluate("[...document.querySelectorAll('.scroll, .drawing, section')].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.id || e.ariaLabel)")
         assert not cut, f"cut off in print: {cut}"
         page.emulate_media(media="screen")
         page.set_viewport_size({"width": 1440, "height": 1000})
