@@ -3,6 +3,7 @@
 mod takeover;
 
 use std::fs::{self, File, FileTimes};
+use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 
 use super::attempt::Verdict;
