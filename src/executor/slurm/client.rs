@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::command::Commands;
@@ -305,15 +304,7 @@ impl Executor for SlurmExecutor {
             message,
         };
         let mut result = Ok(());
-        let mut clusters: Vec<&Option<Arc<str>>> = jobs.iter().map(|job| &job.cluster).collect();
-        clusters.sort();
-        clusters.dedup();
-        for cluster in clusters {
-            let ids: Vec<&str> = jobs
-                .iter()
-                .filter(|job| job.cluster == *cluster && parse::is_askable(&job.id))
-                .map(|job| job.id.as_str())
-                .collect();
+        for (cluster, ids) in identity::by_cluster(jobs) {
             for chunk in ids.chunks(IDS_PER_CALL) {
                 let mut arguments = cluster_option(cluster.as_ref());
                 arguments.extend(chunk.iter().map(|id| (*id).to_owned()));

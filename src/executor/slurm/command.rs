@@ -129,7 +129,7 @@ impl Commands {
     pub fn query(
         &self,
         program: &str,
-        arguments: &[String],
+        arguments: &[impl AsRef<OsStr>],
         limit: Duration,
     ) -> Result<Ended, ExecutorError> {
         let path = self.find(program)?;

@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use super::job_state::is_revoked;
 use super::parse;
 use crate::executor::{ACCOUNTING_LAG, JobReport, Question};
-use crate::model::job::{JobId, JobTag, array, name_of_study};
+use crate::model::job::{JobId, JobRef, JobTag, array, name_of_study};
 
 /// The ids of living jobs, by cluster, that the question asks to identify.
 pub(super) fn others<'a>(
@@ -43,6 +43,15 @@ pub(super) fn others<'a>(
         }
     }
     others
+}
+
+/// The ids of jobs by cluster, without those that no query can name.
+pub(super) fn by_cluster(jobs: &[JobRef]) -> BTreeMap<&Option<Arc<str>>, Vec<&str>> {
+    let mut ids: BTreeMap<_, Vec<&str>> = BTreeMap::new();
+    for job in jobs.iter().filter(|job| parse::is_askable(&job.id)) {
+        ids.entry(&job.cluster).or_default().push(job.id.as_str());
+    }
+    ids
 }
 
 /// The living jobs that may be anybody's: Slurm shows no tag, and no command line although accounting has had its time.

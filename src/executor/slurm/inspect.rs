@@ -88,13 +88,8 @@ impl SlurmExecutor {
             let mut programs = report.programs.iter();
             programs.any(|(name, place)| *name == wanted && place.is_ok())
         };
-        let words = |list: &[&str]| {
-            list.iter()
-                .map(|word| (*word).to_owned())
-                .collect::<Vec<_>>()
-        };
         if has(&report, "sbatch") {
-            report.version = Some(self.ask("sbatch", &words(&["--version"])));
+            report.version = Some(self.ask("sbatch", &["--version"]));
         }
         if has(&report, "squeue") {
             report.queue = Some(
@@ -107,8 +102,8 @@ impl SlurmExecutor {
         }
         if has(&report, "sacct") {
             let job = questions.canary.as_ref().map_or("1", JobId::as_str);
-            let mut arguments = words(&["-X", "-n", "-P", "--format=JobID"]);
-            arguments.push(format!("--jobs={job}"));
+            let job = format!("--jobs={job}");
+            let arguments = ["-X", "-n", "-P", "--format=JobID", &job];
             report.accounting = Some(self.ask("sacct", &arguments));
         }
         let answers = matches!(report.queue, Some(Ok(_)));
@@ -117,19 +112,17 @@ impl SlurmExecutor {
         }
         if has(&report, "scontrol") {
             let before = sys::now();
-            report.config = Some(self.ask("scontrol", &words(&["show", "config"])));
+            report.config = Some(self.ask("scontrol", &["show", "config"]));
             report.asked_at = Some((before, sys::now()));
-            report.partitions = Some(self.ask(
-                "scontrol",
-                &words(&["--all", "--oneliner", "show", "partition"]),
-            ));
+            report.partitions =
+                Some(self.ask("scontrol", &["--all", "--oneliner", "show", "partition"]));
         }
         if has(&report, "sacctmgr") && self.accounting {
-            let mut arguments = words(&["-n", "-P", "show", "assoc", "where"]);
-            arguments.push(format!("user={}", questions.user));
-            arguments.push("format=account,partition,maxwall".to_owned());
+            let user = format!("user={}", questions.user);
+            let format = "format=account,partition,maxwall";
+            let arguments = ["-n", "-P", "show", "assoc", "where", &user, format];
             report.associations = Some(self.ask("sacctmgr", &arguments));
-            let arguments = words(&["-n", "-P", "show", "qos", "format=name,maxwall"]);
+            let arguments = ["-n", "-P", "show", "qos", "format=name,maxwall"];
             report.qos = Some(self.ask("sacctmgr", &arguments));
         }
         if has(&report, "sbatch") {

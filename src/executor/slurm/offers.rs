@@ -94,9 +94,8 @@ fn knows_no_cluster(problem: &str) -> bool {
 }
 
 fn answer(commands: &Commands, program: &str, arguments: &[&str]) -> Result<String, String> {
-    let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
     let ended = commands
-        .query(program, &arguments, LIMIT)
+        .query(program, arguments, LIMIT)
         .map_err(|error| error.to_string())?;
     let last_words = ended.stderr.trim().lines().next_back().unwrap_or_default();
     match ended.end {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::client::SlurmExecutor;
-use super::parse;
 use super::parse::steps::{self, Run, Usage};
+use super::{identity, parse};
 use crate::base::sys;
 use crate::executor::slurm::client::query::{cluster_option, jobs_options, since_option};
 use crate::executor::{ACCOUNTING_LAG, JobReport, Phase, Question};
@@ -69,15 +69,7 @@ impl SlurmExecutor {
 
     fn usage(&mut self, jobs: &[JobRef], since: Option<DateTime<Utc>>) -> Result<Known, String> {
         let mut known = Known::default();
-        let mut clusters: Vec<&Option<Arc<str>>> = jobs.iter().map(|job| &job.cluster).collect();
-        clusters.sort();
-        clusters.dedup();
-        for cluster in clusters {
-            let ids: Vec<&str> = jobs
-                .iter()
-                .filter(|job| job.cluster == *cluster)
-                .map(|job| job.id.as_str())
-                .collect();
+        for (cluster, ids) in identity::by_cluster(jobs) {
             for jobs in jobs_options(&ids) {
                 let mut arguments = cluster_option(cluster.as_ref());
                 arguments.extend(["-D", "-n", "-p"].map(str::to_owned));

@@ -36,8 +36,7 @@ impl SlurmExecutor {
     /// The output of `scontrol show config`, asked for once.
     pub(crate) fn site_config(&mut self) -> Result<&str, String> {
         if self.site_config.is_none() {
-            let arguments = ["show", "config"].map(str::to_owned);
-            self.site_config = Some(self.ask("scontrol", &arguments)?);
+            self.site_config = Some(self.ask("scontrol", &["show", "config"])?);
         }
         Ok(self.site_config.as_deref().unwrap_or_default())
     }

@@ -4,6 +4,7 @@
 //! job that it must know, is no answer.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::sync::Arc;
 
 use chrono::{DateTime, Days, Local, Utc};
@@ -28,7 +29,11 @@ pub(crate) const EVERYBODY: &str = "--allusers";
 
 impl SlurmExecutor {
     /// Runs a query; the error is a text for people.
-    pub(crate) fn ask(&mut self, program: &str, arguments: &[String]) -> Result<String, String> {
+    pub(crate) fn ask(
+        &mut self,
+        program: &str,
+        arguments: &[impl AsRef<OsStr>],
+    ) -> Result<String, String> {
         let limit = self.time.for_query(program)?;
         let ended = self
             .commands
@@ -135,7 +140,7 @@ impl SlurmExecutor {
         let with_submit_line = match self.has_submit_line {
             Some(known) => known,
             None => self
-                .ask("sacct", &["--helpformat".to_owned()])?
+                .ask("sacct", &["--helpformat"])?
                 .split_ascii_whitespace()
                 .any(|field| field.eq_ignore_ascii_case(parse::SUBMIT_LINE)),
         };
@@ -295,12 +300,7 @@ impl SlurmExecutor {
             match self.records(EVERYBODY, ids, None, cluster.as_ref()) {
                 Ok(parsed) => found.extend(parsed.jobs),
                 Err(text) => {
-                    add_new(
-                        warnings,
-                        vec![format!(
-                            "jobs of this user that have no row were not looked up in accounting: {text}"
-                        )],
-                    );
+                    warnings.push(format!("jobs of this user that have no row were not looked up in accounting: {text}"));
                     return found;
                 }
             }

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::process::Command;
+use std::sync::Arc;
 
 use chrono::DateTime;
 use tempfile::TempDir;
