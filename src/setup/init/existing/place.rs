@@ -1,0 +1,174 @@
+//! A directory with results, and what made them.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::base::text::few;
+use crate::base::{parallel, regular};
+use crate::model::bids::Session;
+use crate::model::bids::near::fold;
+use crate::model::config::Config;
+use crate::setup::catalogue::{self, App};
+use crate::setup::place;
+
+/// A directory with results of several subjects.
+pub(super) struct Place {
+    /// Below `derivatives_root`.
+    pub(super) path: String,
+    /// Of what begins with `sub-`.
+    pub(super) names: Vec<String>,
+    /// A session whose directory they lie in, as FreeSurfer's of nipoppy do; else empty.
+    pub(super) session: String,
+}
+
+/// What made the results of a place.
+#[derive(Default)]
+pub(super) struct Maker {
+    pub(super) name: Option<String>,
+    pub(super) version: String,
+    /// Of zip files: what is in them.
+    pub(super) zips: Vec<String>,
+    pub(super) apps: Vec<&'static App>,
+}
+
+impl Place {
+    /// Results lie beside each other by session.
+    pub(super) fn has_sessions(&self) -> bool {
+        let is_it = |name: &String| {
+            let name = name.strip_suffix(".html").or(name.strip_suffix(".zip"));
+            name.is_some_and(|name| match zip(name) {
+                Some(_) => name.contains("_ses-"),
+                None => {
+                    name.split('_')
+                        .nth(1)
+                        .is_some_and(|part| part.starts_with("ses-"))
+                        && name.matches('_').count() == 1
+                }
+            })
+        };
+        self.names.iter().any(is_it)
+    }
+
+    /// Sessions without a directory where other sessions of their subject have one.
+    pub(super) fn lacking(&self, config: &Config, sessions: &[Session]) -> Vec<String> {
+        let root = config.derivatives_root.join(&self.path);
+        let subjects: Vec<&[Session]> = sessions.chunk_by(|a, b| a.subject == b.subject).collect();
+        let lacking = parallel::map(&subjects, config.scan_threads, |sessions| {
+            let subject = sessions.first().map_or("", |first| first.subject.as_str());
+            let names = names(&root.join(subject));
+            let has_any = names.iter().any(|name| name.starts_with("ses-"));
+            let lacks = |session: &&Session| {
+                has_any && !names.iter().any(|name| *name == *session.session.as_str())
+            };
+            let lacking = sessions.iter().filter(lacks);
+            lacking
+                .map(|session| format!("{subject} {}", session.session))
+                .collect()
+        });
+        let lacking: Vec<Vec<String>> = lacking;
+        lacking.concat()
+    }
+
+    pub(super) fn maker(&self, derivatives_root: &Path) -> Maker {
+        let root = derivatives_root.join(&self.path).join(&self.session);
+        let zips = self
+            .names
+            .iter()
+            .filter_map(|name| zip(name.strip_suffix(".zip")?));
+        let zips: BTreeSet<(&str, &str)> = zips.collect();
+        if !zips.is_empty() {
+            let names: BTreeSet<&str> = zips.iter().map(|(name, _)| *name).collect();
+            let mut apps: Vec<&App> = names
+                .iter()
+                .filter_map(|name| named(name, |name, app| name.starts_with(app)))
+                .collect();
+            // FreeSurfer's are a part of what the others make.
+            apps.sort_by_key(|app| app.name == "freesurfer");
+            apps.truncate(1);
+            let is_its = |name: &str| {
+                apps.iter()
+                    .any(|app| fold(name).starts_with(&fold(app.name)))
+            };
+            let its = zips.iter().filter(|(name, _)| is_its(name));
+            let versions: BTreeSet<String> =
+                its.map(|(_, version)| version.replace('-', ".")).collect();
+            let versions: Vec<String> = versions.into_iter().collect();
+            return Maker {
+                name: names.first().map(|name| (*name).to_owned()),
+                version: format!(" {}", few(&versions, 3)),
+                zips: names.iter().map(|name| (*name).to_owned()).collect(),
+                apps,
+            };
+        }
+        let of_path = self
+            .path
+            .rsplit('/')
+            .find_map(|part| named(part, |part, app| part.contains(app)));
+        let is_freesurfer = |name: &String| {
+            let parts = names(&root.join(name));
+            ["scripts", "surf"]
+                .iter()
+                .all(|part| parts.iter().any(|name| name == part))
+        };
+        if self.names.iter().take(super::SAMPLE).any(is_freesurfer) {
+            let is_fast = of_path.is_some_and(|app| app.name == "fastsurfer");
+            let apps: &[&str] = match self.names.iter().any(|name| name.contains(".long.")) {
+                _ if is_fast => &["fastsurfer"],
+                true => &["freesurfer", "freesurfer_long"],
+                false => &["freesurfer"],
+            };
+            let apps = apps
+                .iter()
+                .filter_map(|name| catalogue::app(name))
+                .collect();
+            return Maker {
+                apps,
+                ..Maker::default()
+            };
+        }
+        let text = regular::read_regular(&root.join(catalogue::DESCRIPTION)).unwrap_or_default();
+        let described: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+        // Before BIDS 1.4 it was `PipelineDescription`.
+        let by = described.get("GeneratedBy").and_then(|by| by.get(0));
+        let by = by.or(described.get("PipelineDescription"));
+        let word = |key: &str| Some(by?.get(key)?.as_str()?.to_owned());
+        let name = word("Name");
+        let app = match &name {
+            Some(name) => named(name, |name, app| name.starts_with(app)),
+            None => of_path,
+        };
+        Maker {
+            name,
+            version: word("Version").map_or(String::new(), |version| format!(" {version}")),
+            apps: app.into_iter().collect(),
+            zips: Vec::new(),
+        }
+    }
+}
+
+/// Finds the app that a name means.
+fn named(name: &str, is_it: impl Fn(&str, &str) -> bool) -> Option<&'static App> {
+    let folded = fold(name);
+    let apps = catalogue::apps().iter().filter(|app| !app.reads_dicom());
+    apps.filter(|app| is_it(&folded, &fold(app.name)))
+        .max_by_key(|app| app.name.len())
+}
+
+/// Name and version of `sub-01_ses-1_fmriprep-25-0-0`, as BABS names zip files.
+fn zip(stem: &str) -> Option<(&str, &str)> {
+    let mut rest = stem.strip_prefix("sub-")?.split_once('_')?.1;
+    if rest.starts_with("ses-") {
+        rest = rest.split_once('_')?.1;
+    }
+    rest.split_once('-')
+}
+
+/// Returns names that are not hidden; none of what is no directory or cannot be read.
+pub(super) fn names(dir: &Path) -> Vec<String> {
+    let paths = place::entries(dir).unwrap_or_default();
+    let names = paths.iter().filter_map(|path| path.file_name()?.to_str());
+    names
+        .filter(|name| !name.starts_with('.'))
+        .map(str::to_owned)
+        .collect()
+}
