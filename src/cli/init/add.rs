@@ -124,9 +124,10 @@ fn existing(config: &Config, names: &[String], printer: &mut Printer) -> Existin
 fn needs(app: &App, known: &[String], names: &[String]) -> Result<(), Failure> {
     let is_there = |name: &&str| known.iter().chain(names).any(|known| known == name);
     let is_converter = |name: &&str| catalogue::app(name).is_some_and(App::is_converter);
-    let missing = app.needs.iter().find(|any| {
-        !any.iter().any(|name| is_there(name)) && !any.iter().all(|name| is_converter(name))
-    });
+    let missing = app
+        .needs
+        .iter()
+        .find(|any| !any.iter().any(is_there) && !any.iter().all(is_converter));
     let Some(missing) = missing else {
         return Ok(());
     };
