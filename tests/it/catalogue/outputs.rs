@@ -290,7 +290,7 @@ fn what_was_not_scanned_is_not_asked_for() {
         ("mriqc", &["anat", "func"], Completion::NotApplicable),
         ("qsiprep", &["dwi"], Completion::NotApplicable),
         ("qsirecon", &["dwi"], Completion::NotApplicable),
-        ("smriprep", &["anat"], Completion::Incomplete),
+        ("smriprep", &["anat"], Completion::NotApplicable),
         ("tractoflow", &["dwi"], Completion::NotApplicable),
         ("xcp_d", &["func"], Completion::NotApplicable),
     ] {
