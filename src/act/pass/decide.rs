@@ -14,7 +14,7 @@ use super::{Brakes, lost};
 use crate::decide::manifest::{
     Input, Limits, Manifest, NewestAttempts, Policy, Vanished, World, limits, pause, plan,
 };
-use crate::decide::safety::{Counts, Trust};
+use crate::decide::safety::{Counts, Trust, drop};
 use crate::gather::completion::Completions;
 use crate::gather::sessions::{dicom, late};
 use crate::model::bids::{Dicom, Session};
@@ -125,7 +125,9 @@ impl Basis<'_> {
             trust.note(&manifest, state);
         }
         let is_due = manifest.due().next().is_some();
-        let attempts = match Brakes::needs_attempts(state, self.control, is_due, now) {
+        let attempts = match Brakes::needs_attempts(state, self.control, is_due, now)
+            || drop::needs_attempts(&state.meta.baselines)
+        {
             true => earlier(),
             false => &[],
         };

@@ -312,6 +312,15 @@ pub fn derive(state: &mut State) {
     }
 }
 
+/// True while an accepted loss has to be compared with the losses of the last day, which the earlier attempts tell.
+pub fn needs_attempts(baselines: &Baselines) -> bool {
+    let accepted = |name: &String| {
+        name.strip_prefix("accepted/")
+            .is_some_and(|name| !name.contains('/'))
+    };
+    baselines.keys().any(accepted)
+}
+
 fn complete(procedure: &str) -> String {
     format!("complete/{procedure}")
 }

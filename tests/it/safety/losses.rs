@@ -18,10 +18,18 @@ fn e20_losses_of_one_day_stop_a_run_although_each_is_below_the_limit() {
     lost.iter().for_each(|session| prep(&world.study, session));
     world.slurm.set_all("COMPLETED");
     world.goes_on(&["run"], 0);
-    four(4);
+    let lost = four(4);
     world.stops("8 of 20 complete tasks of prep have lost their outputs (more than max_drop, 10%)");
     world.goes_on(&["run", "--accept-drop"], 4);
     world.goes_on(&["run"], 0);
+    // What was accepted stays so, also after runs with nothing to do.
+    lost.iter().for_each(|session| prep(&world.study, session));
+    world.slurm.set_all("COMPLETED");
+    world.goes_on(&["run"], 0);
+    world.goes_on(&["run"], 0);
+    let one = sessions().nth(10).unwrap();
+    world.remove(&format!("derivatives/prep/{one}"));
+    world.goes_on(&["run"], 1);
 }
 
 #[test]

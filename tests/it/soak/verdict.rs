@@ -363,6 +363,7 @@ fn counts_add_up(evidence: &Evidence, faults: &mut Vec<String>) {
         }
     }
     let mut told: BTreeMap<&str, Vec<EventKind>> = BTreeMap::new();
+    let mut cleared = BTreeSet::new();
     for event in &evidence.events {
         let id = event
             .fields
@@ -372,12 +373,15 @@ fn counts_add_up(evidence: &Evidence, faults: &mut Vec<String>) {
             event.kind,
             EventKind::Submitted | EventKind::Adopted | EventKind::Released
         );
+        cleared.extend(id.filter(|_| event.kind == EventKind::RetryCleared));
         if let (Some(id), true) = (id, is_begin) {
             told.entry(id).or_default().push(event.kind);
         }
     }
     for (id, count) in &kept {
-        if *count > 1 {
+        // A `retry` that was killed has kept the attempt, and its row stays until the next one.
+        let most = 1 + usize::from(cleared.contains(id));
+        if *count > most {
             faults.push(format!("submission {id} is kept {count} times"));
         }
         let begins = told.get(id).map(Vec::as_slice).unwrap_or_default();
