@@ -17,7 +17,7 @@ use crate::act::pass::{Decided, Looked, Pass, Wishes};
 use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::decide::manifest::{Decision, Manifest, Planned, Policy, Selection};
-use crate::decide::safety;
+use crate::decide::safety::{self, recheck};
 use crate::decide::safety::{Counts, SafetyStop, roots};
 use crate::executor::Answer;
 use crate::gather::sessions::discover::Discovery;
@@ -148,8 +148,12 @@ fn decide(
     (control, policy): (Control, Policy),
     named: &Named,
 ) -> Result<(Decided, Counts), Failure> {
+    let away = recheck::away(&policy, &found.sessions, state);
     let wishes = Wishes {
-        policy,
+        policy: Policy {
+            away: Some(away),
+            ..policy
+        },
         control,
         ..Wishes::default()
     };

@@ -41,7 +41,10 @@ pub fn print(
     let patterns = Patterns::of(&context.config);
     let is_text = view.format == Format::Table;
     if is_text && rows.is_empty() {
-        printer.note("no task has failed");
+        printer.note(match state.count(TaskStatus::Failed) > 0 {
+            true => "no failed task matches",
+            false => "no task has failed",
+        });
         return Ok(());
     }
     if is_text {

@@ -57,7 +57,10 @@ fn show_failed(
         if let Some(named) = named {
             context.refuse_unknown_words(state.rows().iter().map(|row| &row.key), named)?;
         }
-        printer.note("no task has failed");
+        printer.note(match named {
+            Some(_) => "no failed task matches",
+            None => "no task has failed",
+        });
         return Ok(Exit::Done);
     }
     let groups = match printer.verbosity() >= Verbosity::Verbose {

@@ -33,6 +33,7 @@ impl Context {
             reports_late_input: matches!(purpose, Purpose::Show { .. }),
             recheck: self.config.recheck,
             looks_at_all,
+            away: None,
         })
     }
 }

@@ -88,6 +88,9 @@ pub struct Policy {
     pub recheck: Duration,
     /// Nothing is trusted this time.
     pub looks_at_all: bool,
+    /// Which rows belong to sessions that are not in the study now, by [`crate::decide::safety::recheck::away`]. None: a
+    /// decision about all sessions, which tells it.
+    pub away: Option<u64>,
 }
 
 /// Holds one decision for each task, in order: priority, subject, session.

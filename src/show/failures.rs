@@ -27,12 +27,17 @@ pub struct Likeness<'a> {
 impl<'a> Likeness<'a> {
     /// `line` is the log excerpt.
     pub fn new(row: &'a TaskRow, line: Option<&str>) -> Self {
-        let mut line = line.unwrap_or_default().to_owned();
-        for label in [&row.key.subject, &row.key.session] {
-            if let Some((_, label)) = label.split_once('-') {
-                line = line.replace(label, "");
-            }
-        }
+        let labels = [&row.key.subject, &row.key.session];
+        let labels = labels.map(|label| label.split_once('-').map_or("", |(_, label)| label));
+        // A label is a whole word: `pre` is not part of "preprocessing".
+        let words = line
+            .unwrap_or_default()
+            .split_inclusive(|c: char| !c.is_alphanumeric());
+        let own = |word: &&str| {
+            let word = word.trim_end_matches(|c: char| !c.is_alphanumeric());
+            !word.is_empty() && labels.contains(&word)
+        };
+        let mut line: String = words.filter(|word| !own(word)).collect();
         line.retain(|c| !c.is_ascii_digit());
         Self {
             procedure: &row.key.procedure,
@@ -93,10 +98,13 @@ mod tests {
             failed("a", "sub-y2", Reason::ExitCode, "no file sub-y2/345.nii"),
             failed("b", "sub-y2", Reason::ExitCode, "no file sub-y2/345.nii"),
             failed("a", "sub-y2", Reason::ExitCode, "no room"),
+            failed("a", "sub-pre", Reason::ExitCode, "preprocessing failed"),
+            failed("a", "sub-post", Reason::ExitCode, "preprocessing failed"),
+            failed("a", "sub-post", Reason::ExitCode, "postprocessing failed"),
         ];
         let groups = alike(&all, |(row, line)| Likeness::new(row, Some(line)));
         let sizes: Vec<usize> = groups.iter().map(Vec::len).collect();
-        assert_eq!(sizes, [2, 1, 1, 1]);
+        assert_eq!(sizes, [2, 2, 1, 1, 1, 1]);
         let subject = |one: &&(TaskRow, &str)| Some(one.0.key.subject.clone());
         let first = groups.first().unwrap();
         assert_eq!(shared(first, subject), None);

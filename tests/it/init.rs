@@ -365,7 +365,7 @@ fn the_guide_works_as_written() {
 fn an_app_is_added_to_a_configuration_that_keeps_its_lines() {
     let study = study();
     let mine = "# Ours.\ndiscover: bids   # converted\nbids_root: bids\nderivatives_root: derivatives\n\
-                state_file: state.parquet\n\nprocedures:\n- name: mriqc   # first\n  output_dir: mriqc\n  \
+                state_file: state.parquet\nscript_dir: scripts\n\nprocedures:\n- name: mriqc   # first\n  output_dir: mriqc\n  \
                 script: mriqc.sh\n  completion_marker: x\n\n# Who is told.\nnotify: {email: no}\n";
     study.write("config.yaml", mine);
     let before = study.snapshot();
@@ -420,6 +420,21 @@ fn an_app_is_added_to_a_configuration_that_keeps_its_lines() {
     );
     rights.set_mode(0o644);
     std::fs::set_permissions(&kept, rights).unwrap();
+    // Order is no matter, and a converter of any name comes first. Scripts lie where they are looked for.
+    let before = study.read("config.yaml");
+    study.write(
+        "config.yaml",
+        "discover: bids\nbids_root: bids\nderivatives_root: derivatives\nstate_file: s.parquet\nprocedures:\n- name: convert\n  \
+         output_dir: \"\"\n  script: mriqc.sh\n  completion_marker: x\n",
+    );
+    study.ok(&["init", "--add", "qsirecon,qsiprep"]);
+    let now = study.read("config.yaml");
+    assert!(
+        now.contains("depends_on: [qsiprep]") && now.contains("depends_on: [convert]"),
+        "{now}"
+    );
+    assert!(study.at("qsirecon.sh").is_file());
+    study.write("config.yaml", &before);
     // A script that is there is never replaced, and then nothing is changed.
     study.write("scripts/qsiprep.sh", "mine");
     let before = study.snapshot();

@@ -209,7 +209,7 @@ fn each_failure_is_told_with_what_its_log_says() {
     );
     assert!(files(&study) == before);
     let none = study.ok(&["status", "--failed", "--procedure", "prep"]);
-    assert!(none.err.contains("no task has failed"), "{}", none.err);
+    assert!(none.err.contains("no failed task matches"), "{}", none.err);
 }
 
 #[test]

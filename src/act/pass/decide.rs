@@ -89,7 +89,7 @@ impl Basis<'_> {
         let procedures = &config.procedures;
         let threads = config.scan_threads;
         let is_first = Cell::new(true);
-        let mut trust = Trust::look(config, self.policy, state, &reader, now);
+        let mut trust = Trust::look(config, self.policy, (self.sessions, state), &reader, now);
         let mut manifest = trust.decide(|trusts| {
             let tick = if is_first.replace(false) {
                 tick

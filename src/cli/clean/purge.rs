@@ -86,8 +86,18 @@ fn may_go(
         });
     }
     let cohort = lists::load(&context.config.cohort)?;
-    let sessions = context.discover(printer)?.sessions;
-    let is_found = sessions
+    let found = context.discover(printer)?;
+    if let Some(unseen) = found.unreadable.first() {
+        return Err(Failure::Usage {
+            message: format!(
+                "not all sessions can be seen ({}), so {subject} may still have some",
+                unseen.path.display()
+            ),
+            hint: "purge when everything is mounted and readable".to_owned(),
+        });
+    }
+    let is_found = found
+        .sessions
         .iter()
         .any(|session| session.subject == *subject && !cohort.excludes(session));
     if is_found {

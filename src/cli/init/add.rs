@@ -57,22 +57,29 @@ pub fn run(
         .iter()
         .map(|(_, procedure)| procedure.name.to_string())
         .collect();
-    let scripts_dir = config
-        .script_dir
-        .clone()
-        .unwrap_or_else(|| dir.join(init::SCRIPTS));
+    // Scripts are looked for in both.
+    let scripts_dir = config.script_dir.clone().unwrap_or_else(|| dir.to_owned());
+    let own_converter = config
+        .procedures
+        .iter()
+        .find(|(_, one)| one.is_below_bids());
+    let own_converter = own_converter.map(|(_, one)| one.name.to_string());
     for (before, name) in names.iter().enumerate() {
         let taken = known.iter().chain(names.iter().take(before));
         check(name, taken)?;
     }
     let existing = existing(&config, names, printer);
     let mut files = Vec::new();
+    known.extend(names.iter().cloned());
+    let all: Vec<&str> = known.iter().map(String::as_str).collect();
     for app in names.iter().filter_map(|name| existing.app(name)) {
-        let name = app.name.to_owned();
-        needs(app, &known, names)?;
-        known.push(name);
-        let all: Vec<&str> = known.iter().map(String::as_str).collect();
-        text = add::with_entry(&text, &app.entry_for(&all))?;
+        needs(app, &known)?;
+        let mut entry = app.entry_for(&all);
+        // Whatever its name is, the dataset comes from it.
+        if let Some(own) = own_converter.as_ref().filter(|_| !app.reads_dicom()) {
+            entry = entry.replace("depends_on: []", &format!("depends_on: [{own}]"));
+        }
+        text = add::with_entry(&text, &entry)?;
         files.extend(init::scripts(app, dir, &scripts_dir)?);
     }
     load(&text, &named, dir)?;
@@ -121,8 +128,8 @@ fn existing(config: &Config, names: &[String], printer: &mut Printer) -> Existin
 }
 
 /// Refuses an app without what it needs: its tasks would be due at once, and fail. Converters are not asked for.
-fn needs(app: &App, known: &[String], names: &[String]) -> Result<(), Failure> {
-    let is_there = |name: &&str| known.iter().chain(names).any(|known| known == name);
+fn needs(app: &App, known: &[String]) -> Result<(), Failure> {
+    let is_there = |name: &&str| known.iter().any(|known| known == name);
     let is_converter = |name: &&str| catalogue::app(name).is_some_and(App::is_converter);
     let missing = app
         .needs

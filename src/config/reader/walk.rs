@@ -131,7 +131,9 @@ impl Walk<'_> {
         };
         let is_secret = key.name == "smtp_password";
         let value = match value.map_or(Json::Null, |value| json(value, key.kind)) {
-            Json::String(_) if is_secret => HIDDEN.into(),
+            Json::Null => Json::Null,
+            Json::String(text) if is_secret && text.is_empty() => Json::Null,
+            _ if is_secret => HIDDEN.into(),
             value => value,
         };
         self.settings.push(Setting {

@@ -16,6 +16,7 @@ use super::drop::{mark, roots_mark, rule_mark};
 use super::roots::{self, Root};
 use crate::decide::manifest::{Decision, Due, Manifest, Policy, Skip, Trusts};
 use crate::gather::disk::reader::Reader;
+use crate::model::bids::Session;
 use crate::model::config::Config;
 use crate::model::state::{Reason, State, TaskKey, TaskRow, TaskStatus};
 
@@ -47,7 +48,7 @@ impl Trust {
     pub fn look(
         config: &Config,
         policy: &Policy,
-        state: &State,
+        (sessions, state): (&[Session], &State),
         reader: &Reader,
         now: DateTime<Utc>,
     ) -> Self {
@@ -61,6 +62,10 @@ impl Trust {
             format!("{:?} {:?}", policy.recheck, config.annex),
             format!("{:?}", spec.map(|spec| (spec.st_size, spec.st_mtime))),
             roots_mark(config).to_string(),
+            policy
+                .away
+                .unwrap_or_else(|| away(policy, sessions, state))
+                .to_string(),
         ];
         let procedures = config.procedures.iter();
         parts.extend(procedures.map(|(_, one)| {
@@ -201,6 +206,24 @@ pub fn forget(baselines: &mut Baselines) -> bool {
     baselines.len() < before
 }
 
+/// A mark of the verified rows of sessions that are excluded or cannot be found: nobody looks at them, so everything is
+/// looked at when one of them comes back.
+pub fn away(policy: &Policy, sessions: &[Session], state: &State) -> u64 {
+    let here = sessions.iter().filter(|one| !policy.cohort.excludes(one));
+    let here: HashSet<(&str, &str)> = here
+        .flat_map(|one| {
+            [
+                (one.subject.as_str(), one.session.as_str()),
+                (one.subject.as_str(), ""),
+            ]
+        })
+        .collect();
+    let rows = state.rows().iter().filter(|row| is_verified(row));
+    let away = rows.filter(|row| !here.contains(&(&*row.key.subject, &*row.key.session)));
+    // In any order.
+    away.fold(0, |all, row| all ^ hash(&row.key))
+}
+
 fn name(part: usize) -> String {
     format!("{PREFIX}{part:02}")
 }
@@ -212,12 +235,15 @@ fn is_verified(row: &TaskRow) -> bool {
 
 /// Spreads tasks evenly, the same at every pass and on every host (FNV-1a).
 fn part(key: &TaskKey) -> usize {
+    (hash(key) % PARTS as u64) as usize
+}
+
+fn hash(key: &TaskKey) -> u64 {
     let words = [&key.procedure, &key.subject, &key.session];
     let bytes = words.iter().flat_map(|word| word.bytes().chain([0]));
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+    bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    (hash % PARTS as u64) as usize
+    })
 }
 
 #[cfg(test)]

@@ -131,3 +131,19 @@ fn late_input_of_trusted_tasks_is_reported_where_a_run_does_not_look() {
     world.goes_on(&["run"], 0);
     assert_eq!(stale(), 1, "a run has not taken it for looked at");
 }
+
+/// Nobody looks at excluded sessions, so no run has seen their outputs.
+#[test]
+fn attack_sessions_that_were_excluded_are_looked_at_when_they_come_back() {
+    let world = trusted();
+    let included = world.study.read("config.yaml");
+    world
+        .study
+        .write("config.yaml", &format!("exclude: ['*']\n{included}"));
+    world.goes_on(&["run"], 0);
+    world.lose("derivatives/prep", 12);
+    world.goes_on(&["run"], 0);
+    world.study.write("config.yaml", &included);
+    world
+        .stops("12 of 20 complete tasks of prep have lost their outputs (more than max_drop, 10%)");
+}
