@@ -153,6 +153,8 @@ echo "$SNBB_LAST_REASON" > "$SNBB_OUTPUT_DIR/done""#,
             &["update", &format!("jobid={}", before[subject]), change],
         );
     };
+    // In the second of its start, Slurm takes this end for one before it.
+    std::thread::sleep(Duration::from_millis(1100));
     wanted("sub-001", "EndTime=now");
     cluster.run("scancel", &[&before["sub-004"]]);
     cluster.run("scontrol", &["requeue", &before["sub-003"]]);

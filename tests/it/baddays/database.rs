@@ -94,6 +94,11 @@ fn accounting_dies_freezes_and_breaks() {
         let queue = cluster.run("squeue", &["-h", "--states=all", "-o", "%A"]);
         !queue.lines().any(|id| id == fails)
     });
+    // An end that the database has not got when it breaks would never be in it.
+    wait_until("the end in accounting", || {
+        let states = cluster.run("sacct", &["-n", "-X", "-j", &fails, "-o", "state"]);
+        states.contains("FAILED")
+    });
     cluster.sql("rename table dev_job_table to hidden_job_table");
     let (code, text) = cluster.try_run("sacct", &["-n", "-X", "-j", &fails]);
     assert_eq!(
