@@ -7,13 +7,14 @@
     reason = "this is the leaf that reads time and environment"
 )]
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher as _, RandomState};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use chrono::{DateTime, Local, SubsecRound, Utc};
 
@@ -90,12 +91,18 @@ pub fn user_name() -> String {
 
 /// Writes a user id for people, with the name if the system knows one: `alice (uid 1000)`.
 pub fn user(uid: u32) -> String {
-    let found = uzers::get_user_by_uid(uid);
-    let name = found.map(|user| user.name().to_string_lossy().into_owned());
-    name.map_or_else(
-        || format!("uid {uid}"),
-        |name| format!("{name} (uid {uid})"),
-    )
+    // A table may name a user in each row, and a name may have to be asked for over the network.
+    static KNOWN: Mutex<BTreeMap<u32, String>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let text = known.entry(uid).or_insert_with(|| {
+        let found = uzers::get_user_by_uid(uid);
+        let name = found.map(|user| user.name().to_string_lossy().into_owned());
+        name.map_or_else(
+            || format!("uid {uid}"),
+            |name| format!("{name} (uid {uid})"),
+        )
+    });
+    text.clone()
 }
 
 /// Lets a write above the limit on the size of files (`ulimit -f`) fail as any other can: without this, SIGXFSZ

@@ -148,12 +148,10 @@ fn decide(
     (control, policy): (Control, Policy),
     named: &Named,
 ) -> Result<(Decided, Counts), Failure> {
-    let away = recheck::away(&policy, &found.sessions, state);
+    let is_trusting = !policy.recheck.is_zero();
+    let away = is_trusting.then(|| recheck::away(&policy, &found.sessions, state));
     let wishes = Wishes {
-        policy: Policy {
-            away: Some(away),
-            ..policy
-        },
+        policy: Policy { away, ..policy },
         control,
         ..Wishes::default()
     };

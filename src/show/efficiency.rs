@@ -55,10 +55,11 @@ pub fn efficiency<'a>(
                 memory: usage(&attempts, &MEMORY),
                 time: usage(&attempts, &TIME),
                 cpu: cpu(&attempts),
+                // The sum of no numbers is -0.0.
                 waste_h: attempts
                     .iter()
                     .filter_map(|row| Job::new(row)?.waste_h)
-                    .sum(),
+                    .fold(0.0, |sum, waste| sum + waste),
             };
             let measured = result.memory.is_some() || result.time.is_some() || result.cpu.is_some();
             measured.then_some(result)

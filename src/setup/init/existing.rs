@@ -136,11 +136,11 @@ impl Existing {
             "{name}{version} in {path}: {complete} of {} complete",
             plural(possible, scope.as_str())
         );
-        let lacking = place.lacking(config, sessions);
-        if let Some(first) = lacking
-            .first()
-            .filter(|_| scope == Scope::Subject && complete > 0)
-        {
+        let lacking = match scope == Scope::Subject && complete > 0 {
+            true => place.lacking(config, sessions),
+            false => Vec::new(),
+        };
+        if let Some(first) = lacking.first() {
             self.notes.push(format!(
                 "{} of complete subjects {} no directory in {path}, such as {first}: if they have still to be \
                  processed, move the subject's results away",

@@ -31,7 +31,7 @@ impl<'a> Job<'a> {
         let parts: Vec<f64> = [cpu(), memory()].into_iter().flatten().collect();
         (!row.is_in_flight()).then(|| Self {
             row,
-            waste_h: (!parts.is_empty()).then(|| parts.iter().sum::<f64>() + 0.0),
+            waste_h: (!parts.is_empty()).then(|| parts.iter().sum()),
         })
     }
 

@@ -257,3 +257,18 @@ proptest! {
         prop_assert!(time.suggested.unwrap() > time.used.unwrap().max);
     }
 }
+
+/// A measured attempt without figures to waste: `-0.0` looks like a fault in a table.
+#[test]
+fn no_waste_is_a_plain_zero() {
+    let mut row = attempt(1, GOOD, (8 * 1024, 4 * 1024), (7200, 3600));
+    row.facts.req_mem_mb = None;
+    row.facts.alloc_cpus = None;
+    assert_eq!(Job::new(&row).unwrap().waste_h, None);
+    let found = efficiency(
+        std::iter::once(&row),
+        &ProcedureDag::new(Vec::new()).unwrap(),
+    );
+    let zero = found.first().unwrap().waste_h;
+    assert!(zero == 0.0 && zero.is_sign_positive(), "{zero:?}");
+}
