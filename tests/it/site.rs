@@ -104,14 +104,7 @@ procedures:
         row["job_id"].as_str().unwrap().to_owned()
     };
     cluster.run("scancel", &[&id("sub-cancelled")]);
-    cluster.run(
-        "scontrol",
-        &[
-            "update",
-            &format!("jobid={}", id("sub-sleeps")),
-            "EndTime=now",
-        ],
-    );
+    cluster.end_time_limit(&id("sub-sleeps"));
     let statuses = until(&study, &["monitor"], |statuses| {
         statuses
             .iter()

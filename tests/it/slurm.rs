@@ -267,10 +267,7 @@ fn a_job_over_its_time_limit_has_timed_out() {
         queue_phase(observation, &job) == Some(Phase::Running)
     });
     // Limits have whole minutes and are looked at each half minute; this leaves the half minute only.
-    cluster.run(
-        "scontrol",
-        &["update", &format!("jobid={}", job.id), "EndTime=now"],
-    );
+    cluster.end_time_limit(&job.id.to_string());
     let report = end_of(&mut executor, &job);
     assert_eq!(report.phase, Phase::Failed(Reason::Timeout));
     assert_eq!(report.facts.time_limit_s, Some(60));

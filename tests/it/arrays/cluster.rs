@@ -147,19 +147,12 @@ echo "$SNBB_LAST_REASON" > "$SNBB_OUTPUT_DIR/done""#,
     study.ok(&["cancel", "--subject", "005"]);
     let statuses = study.statuses();
     assert!(at(&statuses, 5, "failed cancelled"), "{statuses:#?}");
-    let wanted = |subject: &str, change: &str| {
-        cluster.run(
-            "scontrol",
-            &["update", &format!("jobid={}", before[subject]), change],
-        );
-    };
-    // In the second of its start, Slurm takes this end for one before it.
-    std::thread::sleep(Duration::from_millis(1100));
-    wanted("sub-001", "EndTime=now");
+    cluster.end_time_limit(&before["sub-001"]);
     cluster.run("scancel", &[&before["sub-004"]]);
     cluster.run("scontrol", &["requeue", &before["sub-003"]]);
     std::thread::sleep(Duration::from_secs(1));
-    wanted("sub-003", "StartTime=now");
+    let requeued = format!("jobid={}", before["sub-003"]);
+    cluster.scontrol(&["update", &requeued, "StartTime=now"]);
     let statuses = until(&study, &["monitor"], |statuses| {
         statuses
             .iter()

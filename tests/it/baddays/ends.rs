@@ -75,8 +75,7 @@ fn each_end_and_each_hopeless_wait_is_told_apart() {
     ];
     cluster.run("setpriv", &[&by_user[..], &[&id("own")]].concat());
     cluster.run("scancel", &[&id("admin")]);
-    let slow = format!("jobid={}", id("slow"));
-    cluster.scontrol(&["update", &slow, "EndTime=now"]);
+    cluster.end_time_limit(&id("slow"));
 
     let last = until_by(&study, &call, &["monitor"], |said, statuses| {
         statuses.iter().all(|status| {
