@@ -7,11 +7,11 @@
 
 mod adopt;
 mod arrays;
-pub mod brakes;
 pub mod decide;
 mod disk;
 mod look;
 mod lost;
+pub mod pauses;
 mod requests;
 mod submissions;
 
@@ -22,11 +22,11 @@ use chrono::{DateTime, Duration, Utc};
 
 pub use adopt::{AttemptNumbers, adopt};
 pub use arrays::{clean as clean_arrays, listings};
-pub use brakes::Brakes;
 use decide::{Basis, Judged, Queue};
 pub use disk::Disk;
 pub use look::{Looked, look, queue_question};
 pub use lost::newest_submission;
+pub use pauses::Pauses;
 pub use requests::MissingScripts;
 pub use submissions::logged_tasks;
 
@@ -63,7 +63,7 @@ pub struct Pass<'a> {
 
 /// Holds what the command line asks of a run.
 #[derive(Debug, Clone, Default)]
-pub struct Wishes {
+pub struct RunOptions {
     pub policy: Policy,
     pub max_jobs: Option<usize>,
     /// What is paused, as it was read under the same lock as the state.
@@ -84,7 +84,7 @@ pub struct Decided {
     /// The due tasks whose scripts exist (for a preview: all), in order; some of them together.
     pub batches: Vec<Batch>,
     pub missing_scripts: MissingScripts,
-    pub brakes: Brakes,
+    pub pauses: Pauses,
     /// To be saved before anything is submitted.
     events: Vec<Event>,
 }
@@ -150,7 +150,7 @@ impl Pass<'_> {
         state: &mut State,
         sessions: &[Session],
         looked: &Looked,
-        wishes: &Wishes,
+        options: &RunOptions,
         tick: &(dyn Fn() + Sync),
     ) -> Result<Decided, PassError> {
         let config = self.config;
@@ -181,7 +181,7 @@ impl Pass<'_> {
             events.extend(adopt(state, &strays.adopt, &history, (self.clock)()));
         }
         let limits = Limits {
-            max_jobs: wishes.max_jobs,
+            max_jobs: options.max_jobs,
             max_submit_per_run: config.max_submit_per_run,
             max_in_flight: config.max_in_flight,
             max_queued_user_jobs: config.max_queued_user_jobs,
@@ -194,8 +194,8 @@ impl Pass<'_> {
             state,
             sessions,
             completions: self.completions,
-            policy: &wishes.policy,
-            control: &wishes.control,
+            policy: &options.policy,
+            control: &options.control,
             queue: Some(Queue {
                 jobs_without_row: &waiting,
                 living: living(looked),
@@ -208,15 +208,15 @@ impl Pass<'_> {
             manifest,
             counts,
             trust,
-            brakes,
+            pauses,
             attempts,
         } = basis.judge(tick)?;
-        events.extend(brakes.events(now));
+        events.extend(pauses.events(now));
         let history = match manifest.due().next() {
             Some(_) => AttemptNumbers::new(&attempts, state),
             None => AttemptNumbers::default(),
         };
-        let (tasks, missing_scripts) = self.prepare(&manifest, &history, state, wishes.is_preview);
+        let (tasks, missing_scripts) = self.prepare(&manifest, &history, state, options.is_preview);
         Ok(Decided {
             strays,
             manifest,
@@ -224,7 +224,7 @@ impl Pass<'_> {
             trust,
             batches: self.group(tasks, &store.paths.arrays),
             missing_scripts,
-            brakes,
+            pauses,
             events,
         })
     }
@@ -244,8 +244,8 @@ impl Pass<'_> {
             state.mark_changed();
         }
         self.save(locked, state, &decided.events)?;
-        if !decided.brakes.tripped.is_empty() {
-            locked.save_control(&mut decided.brakes.control.clone())?;
+        if !decided.pauses.tripped.is_empty() {
+            locked.save_control(&mut decided.pauses.control.clone())?;
         }
         if decided.batches.is_empty() {
             return Ok(Submitted::default());

@@ -7,7 +7,7 @@ use super::args::{AuditArgs, AuditFormat, SelectArgs};
 use super::context::{Access, Context};
 use super::error::Failure;
 use super::output::Printer;
-use super::outside::refuse_data;
+use super::output_file::refuse_data;
 use crate::base::exit::Exit;
 use crate::base::shell::quote;
 use crate::base::sys;

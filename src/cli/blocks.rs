@@ -3,7 +3,7 @@
 use anstyle::Style;
 
 use crate::base::printable::printable;
-use crate::show::tables::{Standing, first_word};
+use crate::show::tables::{TaskState, first_word};
 
 /// Columns of the labels.
 const INDENT: usize = 11;
@@ -39,7 +39,7 @@ impl Block {
             Style::new()
         };
         let words = first_word(text);
-        let style = match Standing::of_cell(words) {
+        let style = match TaskState::of_cell(words) {
             Some(standing) if self.is_colored => Style::new()
                 .bold()
                 .fg_color(Some(standing.look().color.into())),

@@ -50,7 +50,7 @@ fn show(findings: &[Finding], format: Format, printer: &mut Printer) -> Result<(
         return Ok(());
     }
     let findings = &check::combined(findings.to_vec());
-    let looks = text::Looks {
+    let looks = text::TextStyle {
         width: printer.width(),
         color: printer.is_colored(),
         symbols: printer.has_symbols(),

@@ -6,7 +6,7 @@ use super::output::Printer;
 use super::pause::{Tense, tell_pauses};
 use super::policy::Purpose;
 use super::progress::Progress;
-use crate::act::pass::Brakes;
+use crate::act::pass::Pauses;
 use crate::act::pass::decide::Basis;
 use crate::base::sys;
 use crate::base::text::{few, plural};
@@ -25,7 +25,7 @@ impl Context {
         recheck: bool,
         printer: &mut Printer,
     ) -> Result<(Discovery, Manifest), Failure> {
-        let (found, manifest, brakes) = self.decide(selection, recheck, printer)?;
+        let (found, manifest, pauses) = self.decide(selection, recheck, printer)?;
         let odd = found.notes.len() + found.near.len();
         if found.sessions.is_empty() {
             // They may say why.
@@ -36,7 +36,7 @@ impl Context {
                 "{notes} on names in the data: `snbb-scheduler check` shows them"
             ));
         }
-        tell_pauses(self, &brakes, Some(&manifest), Tense::NextRun, printer);
+        tell_pauses(self, &pauses, Some(&manifest), Tense::NextRun, printer);
         Ok((found, manifest))
     }
 
@@ -47,7 +47,7 @@ impl Context {
         selection: Selection,
         recheck: bool,
         printer: &mut Printer,
-    ) -> Result<(Discovery, Manifest, Brakes), Failure> {
+    ) -> Result<(Discovery, Manifest, Pauses), Failure> {
         let state = self.read_state(printer)?;
         let policy = self.policy(selection, Purpose::Show { recheck })?;
         let mut stops = roots::judge(&self.config, &state, roots::look);
@@ -74,7 +74,7 @@ impl Context {
         let late = safety::before_submission(&self.config, &judged.counts, &state);
         stops.extend(late);
         tell_stops(&stops, printer);
-        Ok((found, judged.manifest, judged.brakes))
+        Ok((found, judged.manifest, judged.pauses))
     }
 
     /// Tells which entries of `include` and `exclude` name nothing that there is.

@@ -13,7 +13,7 @@ use super::naming::Named;
 use super::output::{Printer, Verbosity};
 use super::policy::Purpose;
 use super::unknown::Known;
-use crate::act::pass::{Decided, Looked, Pass, Wishes};
+use crate::act::pass::{Decided, Looked, Pass, RunOptions};
 use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::decide::manifest::{Decision, Manifest, Planned, Policy, Selection};
@@ -26,7 +26,7 @@ use crate::model::config::Config;
 use crate::model::procedure::{ArrayMode, Procedure};
 use crate::model::state::{State, TaskKey};
 use crate::show::explain::{Explanation, View};
-use crate::show::tables::{Standing, TableError};
+use crate::show::tables::{TableError, TaskState};
 use crate::store::control::Control;
 
 pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Result<Exit, Failure> {
@@ -62,9 +62,9 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
         recheck: args.look.recheck,
     };
     let policy = context.policy(Selection::default(), purpose)?;
-    let wishes = (control, policy);
+    let options = (control, policy);
     let (decided, counts) = decide(
-        context, &mut pass, &mut state, place, &looked, wishes, &named,
+        context, &mut pass, &mut state, place, &looked, options, &named,
     )?;
     stops.extend(other_stops(&context.config, &counts, &state));
     if !are_told {
@@ -85,7 +85,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
             (None, Answer::Got(jobs)) => Some(jobs),
             _ => None,
         },
-        control: &decided.brakes.control,
+        control: &decided.pauses.control,
         stops: &stops,
         trust: &decided.trust,
         batches: &decided.batches,
@@ -111,7 +111,7 @@ pub fn run(context: &Context, args: &ExplainArgs, printer: &mut Printer) -> Resu
     if exit == Exit::Done
         && meant
             .iter()
-            .any(|task| task.decision == Some(Standing::Unreadable))
+            .any(|task| task.decision == Some(TaskState::Unreadable))
     {
         exit = Exit::Unreadable;
     }
@@ -150,13 +150,13 @@ fn decide(
 ) -> Result<(Decided, Counts), Failure> {
     let is_trusting = !policy.recheck.is_zero();
     let away = is_trusting.then(|| recheck::away(&policy, &found.sessions, state));
-    let wishes = Wishes {
+    let options = RunOptions {
         policy: Policy { away, ..policy },
         control,
-        ..Wishes::default()
+        ..RunOptions::default()
     };
     let mut decide = |state: &mut State, sessions: &[Session]| {
-        pass.decide(&context.store, state, sessions, looked, &wishes, &|| {})
+        pass.decide(&context.store, state, sessions, looked, &options, &|| {})
     };
     let rows = state.clone();
     let mut decided = decide(state, sessions)?;

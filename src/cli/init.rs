@@ -6,7 +6,7 @@
 mod add;
 mod ask;
 mod gather;
-mod tell;
+mod report;
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ use crate::setup::init::write;
 
 pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Exit, Failure> {
     if args.list {
-        tell::catalogue(printer);
+        report::catalogue(printer);
         return Ok(Exit::Done);
     }
     if let Some(file) = global.config.as_ref().filter(|_| args.add.is_none()) {
@@ -74,7 +74,7 @@ pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Ex
     let to_make: Vec<&Path> = to_make.iter().map(PathBuf::as_path).collect();
     if args.dry_run {
         printer.data(files.first().map_or("", |config| &config.text).as_bytes());
-        tell::listed(
+        report::listed(
             ["would make", "would write"],
             &files,
             &to_make,
@@ -84,15 +84,15 @@ pub fn run(global: &Global, args: &InitArgs, printer: &mut Printer) -> Result<Ex
         return Ok(Exit::Done);
     }
     if let Some(asker) = &asker {
-        tell::listed(["directory", "file"], &files, &to_make, &dir, printer);
+        report::listed(["directory", "file"], &files, &to_make, &dir, printer);
         if !asker.agrees("Write them?")? {
             printer.talk("nothing was written");
             return Ok(Exit::Done);
         }
     }
     write::write(&files, &to_make, &dir)?;
-    tell::listed(["made", "wrote"], &files, &to_make, &dir, printer);
-    tell::next(&dir, &config, printer);
+    report::listed(["made", "wrote"], &files, &to_make, &dir, printer);
+    report::next(&dir, &config, printer);
     Ok(Exit::Done)
 }
 

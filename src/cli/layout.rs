@@ -11,7 +11,7 @@ use polars::prelude::{AnyValue, DataFrame};
 
 use crate::base::printable::printable;
 use crate::show::efficiency;
-use crate::show::tables::Standing;
+use crate::show::tables::TaskState;
 
 /// Stands for a missing value and for an empty text, so that every field of a line is there.
 const NOTHING: &str = "-";
@@ -252,7 +252,7 @@ fn fit<'a>(mut columns: Vec<Column<'a>>, layout: Layout<'_>) -> Vec<Column<'a>> 
     columns
 }
 fn color_of(text: &str) -> Option<Color> {
-    Some(on_terminal(Standing::of_cell(text)?.look().color))
+    Some(on_terminal(TaskState::of_cell(text)?.look().color))
 }
 
 fn on_terminal(color: AnsiColor) -> Color {
@@ -268,7 +268,7 @@ fn on_terminal(color: AnsiColor) -> Color {
 }
 
 fn symbol_of(text: &str) -> Option<char> {
-    Some(Standing::of_cell(text)?.look().symbol)
+    Some(TaskState::of_cell(text)?.look().symbol)
 }
 
 /// Returns a cell without its symbol.

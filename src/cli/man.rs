@@ -16,7 +16,7 @@ use super::args::{Cli, Global, ManArgs, with_own_help};
 use super::context::read_config;
 use super::error::Failure;
 use super::output::Printer;
-use super::outside::{refuse_data, refuse_foreign};
+use super::output_file::{refuse_data, refuse_foreign};
 use crate::base::exit::Exit;
 use crate::base::sys;
 

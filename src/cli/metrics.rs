@@ -4,7 +4,7 @@ use super::args::MetricsArgs;
 use super::context::Context;
 use super::error::Failure;
 use super::output::Printer;
-use super::outside::{refuse_data, refuse_foreign};
+use super::output_file::{refuse_data, refuse_foreign};
 use crate::base::durable;
 use crate::base::durable::ReplaceError;
 use crate::base::exit::Exit;

@@ -11,7 +11,7 @@ pub mod error;
 mod guard;
 pub mod layout;
 pub mod output;
-mod outside;
+mod output_file;
 pub mod progress;
 mod unknown;
 pub mod views;
@@ -35,7 +35,7 @@ mod manifest;
 mod metrics;
 mod monitor;
 mod naming;
-mod news;
+mod notify;
 mod outputs;
 mod pause;
 mod policy;
@@ -123,7 +123,7 @@ fn dispatch(cli: &Cli, printer: &mut Printer) -> Result<Exit, Failure> {
 /// Does what a command asks, from reading the configuration to telling those who do not watch. Also returns what a run
 /// found, as far as it came.
 fn invoke(cli: &Cli, printer: &mut Printer) -> (Result<Exit, Failure>, Option<Figures>) {
-    let mut call = news::begin(&cli.command);
+    let mut call = notify::begin(&cli.command);
     let says_less = call.is_some() && printer.is_quiet();
     if says_less {
         printer.hold_back();
@@ -136,7 +136,7 @@ fn invoke(cli: &Cli, printer: &mut Printer) -> (Result<Exit, Failure>, Option<Fi
         }
     };
     if says_less {
-        printer.say_what_is_new(news::said_lately(&context, call.as_ref()));
+        printer.say_what_is_new(notify::said_lately(&context, call.as_ref()));
     }
     let figures = match &mut call {
         Some(call) => &mut call.figures,
@@ -145,7 +145,7 @@ fn invoke(cli: &Cli, printer: &mut Printer) -> (Result<Exit, Failure>, Option<Fi
     let result = carry_out(cli, &context, figures, printer);
     // Also after an error: it may be the slow or broken directory that is looked for.
     if let Some(call) = &mut call {
-        news::after(&context, call, &result, printer);
+        notify::after(&context, call, &result, printer);
     }
     (result, call.and_then(|call| call.figures))
 }

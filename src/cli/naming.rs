@@ -3,7 +3,7 @@
 //! In any order, with or without prefixes, so that what other commands print can be copied.
 
 use super::error::Failure;
-use crate::model::bids::{SessionLabel, SubjectLabel, near};
+use crate::model::bids::{SessionLabel, SubjectLabel, suggest};
 use crate::model::state::TaskKey;
 
 /// Names tasks; what is not given stands for all.
@@ -57,7 +57,7 @@ impl Named {
                 "there is no procedure '{word}', there are: {}",
                 procedures.join(", ")
             );
-            return Err(match near::nearest(word, procedures.iter().copied()) {
+            return Err(match suggest::nearest(word, procedures.iter().copied()) {
                 Some(name) => Failure::usage(message, format!("did you mean {name}?")),
                 None => usage(message),
             });

@@ -9,8 +9,8 @@ use super::context::Context;
 use super::error::Failure;
 use super::failed::hint_at_failures;
 use super::output::Printer;
-use crate::act::pass::Brakes;
-use crate::act::pass::brakes::event;
+use crate::act::pass::Pauses;
+use crate::act::pass::pauses::event;
 use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::base::text::{maybe, plural};
@@ -52,11 +52,11 @@ pub fn pause(context: &Context, args: &PauseArgs, printer: &mut Printer) -> Resu
         }
     }
     save(context, &locked, &mut control, &events)?;
-    let brakes = Brakes {
+    let pauses = Pauses {
         control,
-        ..Brakes::default()
+        ..Pauses::default()
     };
-    tell_pauses(context, &brakes, None, Tense::NextRun, printer);
+    tell_pauses(context, &pauses, None, Tense::NextRun, printer);
     Ok(Exit::Done)
 }
 
@@ -70,7 +70,7 @@ pub fn resume(
     let names = chosen(context, &args.procedures, &control)?;
     let now = sys::now();
     let attempts = context.store.read_attempts()?;
-    let found = Brakes::judge(&context.config, &control, &attempts, &state, now);
+    let found = Pauses::judge(&context.config, &control, &attempts, &state, now);
     let mut events = Vec::new();
     for name in &names {
         let title = title(name.as_ref());
@@ -97,11 +97,11 @@ pub fn resume(
     }
     save(context, &locked, &mut control, &events)?;
     let was_resumed = !events.is_empty();
-    let brakes = Brakes {
+    let pauses = Pauses {
         control,
-        ..Brakes::default()
+        ..Pauses::default()
     };
-    tell_pauses(context, &brakes, None, Tense::NextRun, printer);
+    tell_pauses(context, &pauses, None, Tense::NextRun, printer);
     if was_resumed {
         hint_at_failures(&state, context, printer);
     }
@@ -176,13 +176,13 @@ pub enum Tense {
 /// that holds back.
 pub fn tell_pauses(
     context: &Context,
-    brakes: &Brakes,
+    pauses: &Pauses,
     manifest: Option<&Manifest>,
     tense: Tense,
     printer: &mut Printer,
 ) {
     let dag = &context.config.procedures;
-    for (name, pause) in brakes.control.pauses() {
+    for (name, pause) in pauses.control.pauses() {
         let held = manifest.map(|manifest| held_back(manifest, dag, name));
         let held = held.filter(|count| *count > 0);
         let held = held.map(|count| plural(count, "due task"));
@@ -198,14 +198,14 @@ pub fn tell_pauses(
                 ));
             }
             PauseCause::Failures { count } => {
-                let is_new = name.is_some_and(|name| brakes.tripped.contains(name));
+                let is_new = name.is_some_and(|name| pauses.tripped.contains(name));
                 let paused = match (is_new, tense) {
                     (false, _) => format!("is paused since {}", sys::local_time(pause.since)),
                     (true, Tense::Now) => "is paused from now on".to_owned(),
                     (true, Tense::Would) => "would be paused now".to_owned(),
                     (true, Tense::NextRun) => "will be paused by the next `run`".to_owned(),
                 };
-                let streak = name.and_then(|name| brakes.streaks.get(name));
+                let streak = name.and_then(|name| pauses.streaks.get(name));
                 printer.warning(&format!(
                     "{title} {paused}: {count} jobs in a row failed{}{held}; look at {}, mend the cause, \
                      then `{resume}`",
@@ -220,8 +220,8 @@ pub fn tell_pauses(
 /// Tells what is paused, by the files, for commands that do not decide. There, a control file that
 /// cannot be read is a warning.
 pub fn tell_what_is_paused(context: &Context, state: &State, printer: &mut Printer) {
-    match Brakes::look(&context.config, &context.store, state, sys::now()) {
-        Ok(brakes) => tell_pauses(context, &brakes, None, Tense::NextRun, printer),
+    match Pauses::look(&context.config, &context.store, state, sys::now()) {
+        Ok(pauses) => tell_pauses(context, &pauses, None, Tense::NextRun, printer),
         Err(error) => {
             printer.warning(&error.to_string());
             printer.hints(error.hint());

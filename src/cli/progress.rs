@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::show::tables::{Standing, Tally};
+use crate::show::tables::{Tally, TaskState};
 
 /// Work that is done before this gets no bar.
 pub const DELAY: Duration = Duration::from_secs(1);
@@ -119,7 +119,7 @@ impl Lines {
         }
         for (tally, (_, bar)) in tallies.iter().zip(&self.bars) {
             bar.set_length(tally.all() as u64);
-            bar.set_position(tally.count(Standing::Complete) as u64);
+            bar.set_position(tally.count(TaskState::Complete) as u64);
             bar.set_message(tally.text());
         }
     }

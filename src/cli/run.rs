@@ -21,7 +21,7 @@ use super::pause::{Tense, tell_pauses};
 use super::policy::Purpose;
 use super::views::{self, RunSummary};
 use super::watch::goes_on;
-use crate::act::pass::{Decided, Looked, Pass, Wishes, clean_arrays};
+use crate::act::pass::{Decided, Looked, Pass, RunOptions, clean_arrays};
 use crate::act::submit::Submitted;
 use crate::base::exit::Exit;
 use crate::base::sys;
@@ -82,14 +82,14 @@ pub fn run(
     let mut pass = context.pass(executor.as_mut(), &probe, &project);
 
     let looked = look(context, args, &mut pass, &mut state, printer)?;
-    let wishes = Wishes {
+    let options = RunOptions {
         policy,
         max_jobs: args.max_jobs,
         control: context.store.read_control()?,
         is_preview: args.dry_run,
     };
     let world = (&found, &looked);
-    let mut decided = decide(context, &mut pass, &mut state, world, &wishes, printer)?;
+    let mut decided = decide(context, &mut pass, &mut state, world, &options, printer)?;
     tell_left_over(context, &state, &found, printer);
     guard.before_submission(&pass, &mut state, (&looked, &mut decided), printer)?;
 
@@ -182,12 +182,12 @@ fn decide(
     pass: &mut Pass<'_>,
     state: &mut State,
     (found, looked): (&Discovery, &Looked),
-    wishes: &Wishes,
+    options: &RunOptions,
     printer: &mut Printer,
 ) -> Result<Decided, Failure> {
     let sessions = &found.sessions;
     let progress = subjects_progress(sessions, printer);
-    let decided = pass.decide(&context.store, state, sessions, looked, wishes, &|| {
+    let decided = pass.decide(&context.store, state, sessions, looked, options, &|| {
         progress.inc(1)
     });
     progress.finish();
@@ -210,7 +210,7 @@ fn tell_decided(
         false => Tense::Now,
     };
     let manifest = &decided.manifest;
-    tell_pauses(context, &decided.brakes, Some(manifest), tense, printer);
+    tell_pauses(context, &decided.pauses, Some(manifest), tense, printer);
     let mut exit = warn_unreadable(manifest, found.unreadable.is_empty(), printer);
     if tell_missing(&decided.missing_scripts, summary, printer) {
         exit = Exit::Refused;

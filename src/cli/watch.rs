@@ -8,7 +8,7 @@ use super::output::Printer;
 use crate::base::exit::Exit;
 use crate::base::sys;
 use crate::show::notify::Figures;
-use crate::show::tables::Standing;
+use crate::show::tables::TaskState;
 
 /// Slurm is not asked more often.
 pub const SHORTEST: Duration = Duration::from_secs(1);
@@ -77,7 +77,7 @@ pub fn run(
             let pause = interval.saturating_sub(started.elapsed());
             ControlFlow::Continue(pause.max(SHORTEST))
         } else {
-            let has_failed = figures.count(Standing::Failed) > 0;
+            let has_failed = figures.count(TaskState::Failed) > 0;
             ControlFlow::Break(exit.unless(exit == Exit::Done && has_failed, Exit::Error))
         })
     };

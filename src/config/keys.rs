@@ -11,7 +11,7 @@ pub use kind::{Fallback, Kind};
 pub use table::KEYS;
 
 use crate::base::words::words;
-use crate::model::bids::near;
+use crate::model::bids::suggest;
 
 words! {
     /// The mapping that a key belongs to. Its word marks its table in the documentation.
@@ -74,14 +74,14 @@ impl Section {
     /// Says what an unknown key may have been meant to be.
     pub fn suggest(self, name: &str) -> Option<String> {
         let names = || self.keys().map(|key| key.name);
-        if let Some(near) = near::nearest(name, names()) {
+        if let Some(near) = suggest::nearest(name, names()) {
             return Some(format!("did you mean '{near}'?"));
         }
-        let similar = names().find(|key| near::candidates(name, [*key]).next().is_some());
-        let folded = near::fold(name);
+        let similar = names().find(|key| suggest::candidates(name, [*key]).next().is_some());
+        let folded = suggest::fold(name);
         let elsewhere = KEYS
             .iter()
-            .find(|key| key.section != self && near::fold(key.name) == folded);
+            .find(|key| key.section != self && suggest::fold(key.name) == folded);
         match (elsewhere, similar) {
             (Some(key), Some(similar)) => Some(format!(
                 "'{}' is a key of {}, here there is '{}'",
@@ -96,7 +96,7 @@ impl Section {
             )),
             (None, Some(similar)) => Some(format!("did you mean '{similar}'?")),
             (None, None) => {
-                let (_, near) = *near::by_distance(name, names()).first()?;
+                let (_, near) = *suggest::by_distance(name, names()).first()?;
                 Some(format!("the nearest known key is '{near}'"))
             }
         }

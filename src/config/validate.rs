@@ -5,7 +5,7 @@
 use super::problem::{Position, Problem, quote};
 use super::reader::{Context, Fields};
 use super::steps::Step;
-use crate::model::bids::near;
+use crate::model::bids::suggest;
 use crate::model::config::Config;
 use crate::model::procedure::marker::Required;
 use crate::model::procedure::{Check, DagError, Procedure, ProcedureDag, Scope, SessionsRule};
@@ -48,7 +48,7 @@ fn report(error: &DagError, steps: &[Step<'_>]) {
             if let Some(place) = place {
                 let names = steps.iter().map(|step| &*step.procedure.name);
                 let message = format!("{} is not a procedure, there are: {known}", quote(missing));
-                match near::nearest(missing, names) {
+                match suggest::nearest(missing, names) {
                     Some(name) => place
                         .name
                         .problem_with(message, format!("did you mean '{name}'?")),

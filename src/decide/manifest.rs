@@ -10,10 +10,10 @@ pub mod newest;
 pub mod pause;
 mod plan;
 pub mod prospects;
+pub mod removed;
 pub mod retry;
 pub mod selection;
 mod stale;
-pub mod vanished;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -34,10 +34,10 @@ pub use crate::store::control::Pause;
 pub use limits::Limits;
 pub use newest::NewestAttempts;
 pub use plan::plan;
+pub use removed::{RemovedProcedure, RemovedProcedures};
 pub use retry::{Budget, Outlook};
 pub use selection::Selection;
 pub use stale::stale_rows;
-pub use vanished::{Former, Vanished};
 
 /// Holds what the decision looks at.
 pub struct World<'a> {
@@ -49,7 +49,7 @@ pub struct World<'a> {
     pub jobs_without_row: &'a HashMap<TaskKey, JobId>,
     /// Rows in flight that are no tasks of the configuration: a procedure whose name or scope was changed waits for
     /// them.
-    pub vanished: &'a Vanished,
+    pub removed: &'a RemovedProcedures,
     /// Finds the newest attempts of tasks without a row; called only if one of them has complete outputs.
     pub newest: &'a (dyn Fn() -> Arc<NewestAttempts> + Sync),
     /// Looks at the directory that a session was found by and says why the session is held back, if it is.
@@ -216,7 +216,7 @@ pub enum Skip {
     JobWithoutRow(JobId),
     /// A job in flight of a procedure that is not in the configuration may be writing the same outputs: this may be
     /// its procedure's new name. Or it is of this procedure, from before its scope was changed.
-    Renamed(Box<Former>),
+    Renamed(Box<RemovedProcedure>),
     NoDicom,
     /// Files of the session still arrive.
     Settling {

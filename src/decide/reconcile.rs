@@ -16,15 +16,15 @@ use crate::model::state::{JobFacts, Reason, State, TaskKey, TaskRow, TaskStatus}
 mod adopt;
 mod cut_tags;
 mod evidence;
-mod judge;
 mod question;
 pub mod strays;
+mod verdict;
 
 pub use cut_tags::complete_tags;
 pub use question::{clusters, question};
 
 use evidence::{Evidence, Queued, Recorded};
-use judge::{Judge, live_facts, live_status};
+use verdict::{Verdicts, live_facts, live_status};
 
 /// Says what the disk shows of a task whose job is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub fn reconcile(
     let evidence = Evidence::new(observation);
     let mut out = Reconciled::default();
     for row in rows.rows() {
-        let judge = Judge {
+        let judge = Verdicts {
             row,
             disk,
             patience,
@@ -109,7 +109,7 @@ pub fn reconcile(
 }
 
 /// The decision table. There is no end without evidence, and a failed query is none.
-fn in_flight(judge: &Judge<'_>, evidence: &Evidence<'_>) -> Option<Change> {
+fn in_flight(judge: &Verdicts<'_>, evidence: &Evidence<'_>) -> Option<Change> {
     let (row, patience, now) = (judge.row, judge.patience, judge.now);
     // Without the queue's answer nobody knows whether the job lives.
     let queued = evidence.queued(row)?;
@@ -147,7 +147,7 @@ fn in_flight(judge: &Judge<'_>, evidence: &Evidence<'_>) -> Option<Change> {
 
 /// A finished row changes only if its job is alive again, if the end arrives that it was judged without, or
 /// if outputs that were missed are there now.
-fn finished(judge: &Judge<'_>, evidence: &Evidence<'_>) -> Option<Change> {
+fn finished(judge: &Verdicts<'_>, evidence: &Evidence<'_>) -> Option<Change> {
     let row = judge.row;
     let queued = evidence.queued(row)?;
     if let Queued::Live(job) = queued {
@@ -194,7 +194,7 @@ fn finished(judge: &Judge<'_>, evidence: &Evidence<'_>) -> Option<Change> {
 }
 
 /// Judges a row whose job ended well while nobody knew what it should leave, as soon as somebody does.
-fn verified_late(judge: &Judge<'_>) -> Option<Change> {
+fn verified_late(judge: &Verdicts<'_>) -> Option<Change> {
     let facts = &judge.row.facts;
     let ended = facts.ended_at.unwrap_or_default();
     let (to, reason, since) = match judge.outputs(facts.started_at.or(judge.row.submitted_at)) {

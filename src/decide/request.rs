@@ -52,7 +52,7 @@ pub struct Notes {
 
 /// Holds what the request needs to know of the task's past and of this run.
 #[derive(Debug, Clone)]
-pub struct Circumstances<'a> {
+pub struct RequestContext<'a> {
     pub project: &'a str,
     /// Of this attempt, from 1.
     pub attempt: i32,
@@ -68,7 +68,7 @@ pub struct Circumstances<'a> {
 }
 
 /// Builds the request and its intent.
-pub fn prepare(config: &Config, planned: &Planned, about: &Circumstances<'_>) -> Prepared {
+pub fn prepare(config: &Config, planned: &Planned, about: &RequestContext<'_>) -> Prepared {
     let procedure = config.procedures.get(planned.procedure);
     let key = &planned.key;
     let submission_id = config.executor.submission_id(&digits(key, about));
@@ -193,7 +193,7 @@ fn environment(
     config: &Config,
     procedure: &Procedure,
     planned: &Planned,
-    about: &Circumstances<'_>,
+    about: &RequestContext<'_>,
 ) -> BTreeMap<String, String> {
     let path = |path: &Path| path.to_string_lossy().into_owned();
     // A procedure may see the data under other names, as in a container.
@@ -233,7 +233,7 @@ fn environment(
 }
 
 /// Makes an id that no other submission has: 16 hex digits.
-fn digits(key: &TaskKey, about: &Circumstances<'_>) -> String {
+fn digits(key: &TaskKey, about: &RequestContext<'_>) -> String {
     let mut hash = Sha256::new();
     for part in [
         about.project,

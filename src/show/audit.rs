@@ -3,13 +3,13 @@
 //! [`collect`] gathers, the small modules beside it compute (pure), [`report`] holds the result, and
 //! [`text`] and [`html`] show it. Reads only: what is written ([`saved_reports`]) is asked for by name.
 
+pub mod attention;
 pub mod collect;
 pub mod details;
 pub mod health;
 pub mod html;
 pub mod inputs;
 pub mod logs;
-pub mod matters;
 pub mod report;
 pub mod saved_reports;
 pub mod summary;

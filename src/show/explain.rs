@@ -33,7 +33,7 @@ use crate::model::procedure::{ProcedureId, Scope, SessionsRule};
 use crate::model::state::{State, TaskKey, TaskRow};
 use crate::show::failures::silence;
 use crate::show::tables::words::outlook_text;
-use crate::show::tables::{Standing, decision_cell, decision_text, failure_text_for};
+use crate::show::tables::{TaskState, decision_cell, decision_text, failure_text_for};
 use crate::store::control::Control;
 use crate::store::state_file::Store;
 
@@ -81,7 +81,7 @@ pub struct Explanation {
     pub key: TaskKey,
     /// None: its procedure or session is gone.
     #[serde(serialize_with = "gone::standing")]
-    pub decision: Option<Standing>,
+    pub decision: Option<TaskState>,
     /// The same with its reason in brackets.
     #[serde(skip)]
     pub headline: Cow<'static, str>,
@@ -124,7 +124,7 @@ pub struct Needed {
     pub complete: bool,
     /// The old name of `complete`.
     pub ready: bool,
-    pub decision: Standing,
+    pub decision: TaskState,
     pub text: String,
     /// Down to the root.
     pub because: Vec<String>,
@@ -155,7 +155,7 @@ impl View<'_> {
         let next = next::of(self, planned, row, &outputs);
         let job = self.live_job(planned, row);
         let mut explanation = Explanation {
-            decision: Some(Standing::of(&planned.decision)),
+            decision: Some(TaskState::of(&planned.decision)),
             headline: decision_cell(&planned.decision),
             text: self.why(planned),
             because: chain.iter().map(|link| self.link(link)).collect(),
@@ -317,7 +317,7 @@ impl View<'_> {
             session: key.session.to_string(),
             complete: is_complete,
             ready: is_complete,
-            decision: Standing::of(&task.decision),
+            decision: TaskState::of(&task.decision),
             text: self.why(task),
             because: self
                 .chain(task)
@@ -331,8 +331,8 @@ impl View<'_> {
     /// True if what depends on a task may begin.
     fn is_ready(&self, task: &Planned) -> bool {
         matches!(
-            Standing::of(&task.decision),
-            Standing::Complete | Standing::NotApplicable
+            TaskState::of(&task.decision),
+            TaskState::Complete | TaskState::NotApplicable
         )
     }
 
@@ -343,7 +343,9 @@ impl View<'_> {
                 row.and_then(|row| row.facts.cluster.as_deref()),
             ),
             Decision::Skip(Skip::JobWithoutRow(id)) => (id, None),
-            Decision::Skip(Skip::Renamed(former)) => (former.job_id.as_ref()?, None),
+            Decision::Skip(Skip::Renamed(removed_procedure)) => {
+                (removed_procedure.job_id.as_ref()?, None)
+            }
             _ => return None,
         };
         self.job(id, cluster)

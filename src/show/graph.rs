@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anstyle::AnsiColor;
 use maud::Markup;
 
-use super::tables::Standing;
+use super::tables::TaskState;
 use crate::base::words::words;
 use crate::decide::manifest::Planned;
 use crate::model::procedure::{ProcedureDag, SessionsRule};
@@ -27,11 +27,11 @@ words! {
     }
 }
 
-/// A procedure and how many of its tasks stand where, in the order of [`Standing`].
+/// A procedure and how many of its tasks stand where, in the order of [`TaskState`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     pub name: Arc<str>,
-    pub counts: Vec<(Standing, usize)>,
+    pub counts: Vec<(TaskState, usize)>,
 }
 
 /// What comes first, and what builds on it.
@@ -52,17 +52,17 @@ pub struct Graph {
 impl Graph {
     /// Counts the tasks of each procedure.
     pub fn new<'a>(tasks: impl Iterator<Item = &'a Planned>, dag: &ProcedureDag) -> Self {
-        let mut counts = vec![[0; Standing::ALL.len()]; dag.iter().count()];
+        let mut counts = vec![[0; TaskState::ALL.len()]; dag.iter().count()];
         for task in tasks {
-            let standing = Standing::of(&task.decision);
+            let standing = TaskState::of(&task.decision);
             let counts = counts.get_mut(task.procedure.index());
             if let Some(count) = counts.and_then(|counts| counts.get_mut(standing as usize)) {
                 *count += 1;
             }
         }
         let nodes = dag.iter().zip(counts).map(|((_, procedure), counts)| {
-            let counts = Standing::ALL.into_iter().zip(counts);
-            let told = counts.filter(|(standing, _)| *standing != Standing::NotSelected);
+            let counts = TaskState::ALL.into_iter().zip(counts);
+            let told = counts.filter(|(standing, _)| *standing != TaskState::NotSelected);
             Node {
                 name: Arc::clone(&procedure.name),
                 counts: told.filter(|(_, count)| *count > 0).collect(),
@@ -152,7 +152,7 @@ impl Graph {
 
 impl Node {
     /// What needs a person most colours the box.
-    fn worst(&self) -> Option<Standing> {
+    fn worst(&self) -> Option<TaskState> {
         let standings = self.counts.iter().map(|(standing, _)| *standing);
         standings.min_by_key(|standing| standing.look().urgency)
     }
@@ -212,8 +212,8 @@ mod tests {
         };
         let graph = Graph::new(manifest.tasks.iter(), &dag);
         let nodes = &graph.nodes;
-        assert_eq!(nodes[0].counts, [(Standing::Complete, 2)]);
-        assert_eq!(nodes[1].counts, [(Standing::Due, 1)]);
+        assert_eq!(nodes[0].counts, [(TaskState::Complete, 2)]);
+        assert_eq!(nodes[1].counts, [(TaskState::Due, 1)]);
         insta::assert_snapshot!(graph.draw(Language::Mermaid), @r##"
         flowchart LR
           p0["bids<br/>2 complete"]

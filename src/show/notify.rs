@@ -23,7 +23,7 @@ use crate::base::exit::Exit;
 use crate::base::words::words;
 use crate::decide::manifest::{Decision, Manifest, Skip};
 use crate::model::procedure::ProcedureDag;
-use crate::show::tables::Standing;
+use crate::show::tables::TaskState;
 
 words! {
     /// The commands that notify.
@@ -95,7 +95,7 @@ impl Figures {
                 continue;
             }
             let procedure = dag.get(task.procedure).name.to_string();
-            let word = Standing::of(&task.decision).to_string();
+            let word = TaskState::of(&task.decision).to_string();
             *decisions
                 .entry(procedure)
                 .or_default()
@@ -111,7 +111,7 @@ impl Figures {
     }
 
     /// Counts the tasks of all procedures that stand there.
-    pub fn count(&self, standing: Standing) -> usize {
+    pub fn count(&self, standing: TaskState) -> usize {
         let counts = self.decisions.values();
         counts
             .filter_map(|words| words.get(standing.as_str()))

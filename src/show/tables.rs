@@ -8,8 +8,8 @@ pub mod exit;
 pub mod health;
 pub mod order;
 pub mod sessions;
-pub mod standing;
 pub mod tally;
+pub mod task_state;
 pub mod tasks;
 pub mod words;
 
@@ -27,8 +27,8 @@ pub use order::{RowOrder, SessionOrder, sort_rows, sort_sessions};
 pub use sessions::{
     decision_counts, in_sessions, selected, session_status, session_status_json, with_words,
 };
-pub use standing::{Group, Standing, first_word, short_cell};
 pub use tally::{Tally, tallies};
+pub use task_state::{Group, TaskState, first_word, short_cell};
 pub use tasks::{
     failures_frame, ordered_rows_frame, row_columns, row_json, rows_frame, rows_frame_of,
     status_counts, utc_time,

@@ -7,9 +7,9 @@ pub mod archive;
 mod event;
 mod facts;
 mod opening;
+mod other_studies;
 pub(crate) mod purge;
 mod reading;
-mod strangers;
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -25,8 +25,8 @@ use opening::MARK;
 
 pub use event::{Event, EventKind};
 pub use facts::{extras_of, extras_of_intent, fill};
+pub use other_studies::{OtherStudies, project_of, text};
 pub use reading::{Contents, Record, newest, parse, read};
-pub use strangers::{Strangers, project_of, text};
 
 /// Appends events of one command to the log.
 #[derive(Debug)]

@@ -4,8 +4,8 @@
 //! No row that any source knows is lost; where sources disagree the newer attempt wins. A readable
 //! state file is believed as it stands: then only what is missing in it is added.
 
+mod fix;
 mod history;
-mod mend;
 mod merge;
 mod same;
 
@@ -18,7 +18,7 @@ use crate::model::state::{State, TaskKey};
 use crate::store::state_file::Rebuilding;
 use merge::Merge;
 
-pub use mend::shared_jobs;
+pub use fix::shared_jobs;
 pub use same::is_same;
 
 words! {
@@ -90,7 +90,7 @@ pub fn rebuild(sources: &Sources) -> Rebuilt {
         meta.path.clone_from(&attempts.meta.path);
     }
     history::fill_meta(meta, records);
-    mend::mend(&mut merge.out, &tasks);
+    fix::fix(&mut merge.out, &tasks);
     merge.finish(sources)
 }
 

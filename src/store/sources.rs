@@ -28,7 +28,7 @@ pub struct Sources {
     pub control: Found<Control>,
     pub audit_path: PathBuf,
     /// Whose events were left out of the audit log.
-    pub strangers: Option<audit_log::Strangers>,
+    pub other_studies: Option<audit_log::OtherStudies>,
     /// Temporary files of calls that write now, or died while they did.
     pub temporary: Vec<PathBuf>,
     /// Damaged files that earlier repairs have kept.
@@ -124,7 +124,7 @@ impl Sources {
             }
             None => return self,
         };
-        self.strangers = contents.leave_to_others(&own);
+        self.other_studies = contents.leave_to_others(&own);
         self
     }
 
@@ -149,7 +149,7 @@ impl Sources {
             Err(error) => Found::Unusable(error),
         };
         Self {
-            strangers: None,
+            other_studies: None,
             audit,
             control,
             journal,

@@ -249,7 +249,7 @@ fn a_terminal_shows_the_sessions_that_need_a_person() {
         &sessions,
         &manifest,
         &dag,
-        &[tables::Standing::Failed, tables::Standing::Due],
+        &[tables::TaskState::Failed, tables::TaskState::Due],
     );
     let told = tables::in_sessions(&chosen, &manifest, &dag);
     assert_eq!((chosen.len(), told.tasks.len()), (2, 2));

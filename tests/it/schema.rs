@@ -103,7 +103,7 @@ fn json_is_as_documented() {
 #[test]
 fn schemas_name_the_same_words_and_columns_as_the_program() {
     use snbb_scheduler::model::state::{Reason, TaskStatus};
-    use snbb_scheduler::show::tables::Standing;
+    use snbb_scheduler::show::tables::TaskState;
     let words = |values: &Value| -> Vec<String> {
         let values = values.as_array().unwrap().iter();
         values
@@ -142,7 +142,7 @@ fn schemas_name_the_same_words_and_columns_as_the_program() {
     let task = &sessions["items"]["properties"]["procedures"]["additionalProperties"];
     assert_eq!(
         words(&task["properties"]["decision"]["enum"]),
-        Standing::ALL.map(|standing| standing.as_str().to_owned())
+        TaskState::ALL.map(|standing| standing.as_str().to_owned())
     );
     assert_eq!(words(&task["properties"]["reason"]["enum"]), reasons);
 }

@@ -10,9 +10,9 @@ use std::sync::{Arc, OnceLock};
 use chrono::{DateTime, Utc};
 
 use super::lost::may_lack_rows;
-use super::{Brakes, lost};
+use super::{Pauses, lost};
 use crate::decide::manifest::{
-    Input, Limits, Manifest, NewestAttempts, Policy, Vanished, World, limits, pause, plan,
+    Input, Limits, Manifest, NewestAttempts, Policy, RemovedProcedures, World, limits, pause, plan,
 };
 use crate::decide::safety::{Counts, Trust, drop};
 use crate::gather::completion::Completions;
@@ -56,7 +56,7 @@ pub struct Judged {
     /// The figures of the manifest before pauses and limits, for the safety stop.
     pub counts: Counts,
     pub trust: Trust,
-    pub brakes: Brakes,
+    pub pauses: Pauses,
     /// Earlier attempts, as far as they were needed.
     pub attempts: Vec<TaskRow>,
 }
@@ -73,7 +73,7 @@ impl Basis<'_> {
             // Nothing is decided then: see the end.
             Err(_) => &[],
         };
-        let vanished = Vanished::look(state, &config.procedures, earlier);
+        let removed = RemovedProcedures::look(state, &config.procedures, earlier);
         let found = OnceLock::new();
         let newest = || {
             let newest = found.get_or_init(|| {
@@ -101,7 +101,7 @@ impl Basis<'_> {
                 rows: state,
                 completions: self.completions,
                 jobs_without_row: self.queue.map_or(&none, |queue| queue.jobs_without_row),
-                vanished: &vanished,
+                removed: &removed,
                 newest: &newest,
                 gate: &|session| {
                     dicom::hold_session(&gate, &reader, session, &config.bids_root, now)
@@ -125,7 +125,7 @@ impl Basis<'_> {
             trust.note(&manifest, state);
         }
         let is_due = manifest.due().next().is_some();
-        let attempts = match Brakes::needs_attempts(state, self.control, is_due, now)
+        let attempts = match Pauses::needs_attempts(state, self.control, is_due, now)
             || drop::needs_attempts(&state.meta.baselines)
         {
             true => earlier(),
@@ -133,8 +133,8 @@ impl Basis<'_> {
         };
         let mut counts = Counts::of(procedures, &manifest, state, attempts, now);
         counts.sessions = Some(self.sessions.len() as u64);
-        let brakes = Brakes::judge(config, self.control, attempts, state, now);
-        pause::apply(&mut manifest, &brakes.control, procedures);
+        let pauses = Pauses::judge(config, self.control, attempts, state, now);
+        pause::apply(&mut manifest, &pauses.control, procedures);
         if let Some(queue) = self.queue {
             limits::apply(&mut manifest, queue.limits, procedures, state, queue.living);
         }
@@ -142,7 +142,7 @@ impl Basis<'_> {
             manifest,
             counts,
             trust,
-            brakes,
+            pauses,
             attempts: read.into_inner().transpose()?.unwrap_or_default(),
         })
     }

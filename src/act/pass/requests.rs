@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{AttemptNumbers, Pass};
 use crate::decide::manifest::{Decision, Due, Manifest};
 use crate::decide::request;
-use crate::decide::request::{Batch, Circumstances, Prepared, batch};
+use crate::decide::request::{Batch, Prepared, RequestContext, batch};
 use crate::executor::ExecutorError;
 use crate::executor::script::header_of;
 use crate::model::procedure::ArrayMode;
@@ -63,7 +63,7 @@ impl Pass<'_> {
             tasks.push(request::prepare(
                 self.config,
                 planned,
-                &Circumstances {
+                &RequestContext {
                     project: self.project,
                     attempt,
                     last_reason,

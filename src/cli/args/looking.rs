@@ -10,7 +10,7 @@ use super::{LengthArgs, LookArgs, SelectArgs, TaskArgs, TextFormat};
 use crate::cli::output::Format;
 use crate::model::state::{Reason, TaskStatus};
 use crate::show::graph::Language;
-use crate::show::tables::{RowOrder, SessionOrder, Standing};
+use crate::show::tables::{RowOrder, SessionOrder, TaskState};
 
 #[derive(Debug, Args)]
 pub struct ManifestArgs {
@@ -112,7 +112,7 @@ pub struct SessionStatusArgs {
     pub look: LookArgs,
     /// Only sessions in whose row this word stands, such as failed, blocked or due; repeatable
     #[arg(long = "status", value_name = "WORD", value_parser = standing())]
-    pub words: Vec<Standing>,
+    pub words: Vec<TaskState>,
     /// Order of the rows: subject, session or status (what needs a person first)
     #[arg(long, value_name = "KEY", value_parser = session_order())]
     pub sort: Option<SessionOrder>,

@@ -10,11 +10,11 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Command, Error};
 
 use crate::base::sys;
-use crate::model::bids::near;
+use crate::model::bids::suggest;
 use crate::model::procedure::MemSize;
 use crate::model::state::{Reason, TaskStatus, UnknownWord};
 use crate::show::graph::Language;
-use crate::show::tables::{RowOrder, SessionOrder, Standing, row_columns};
+use crate::show::tables::{RowOrder, SessionOrder, TaskState, row_columns};
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     crate::config::duration::parse(text).map_err(|error| error.to_string())
@@ -90,9 +90,9 @@ impl TypedValueParser for RowStatus {
         known
             .parse_ref(command, option, value)
             .map_err(|mut error| {
-                let near = near::nearest(
+                let near = suggest::nearest(
                     &value.to_string_lossy(),
-                    Standing::ALL.map(Standing::as_str),
+                    TaskState::ALL.map(TaskState::as_str),
                 );
                 let has_tip = error.get(ContextKind::SuggestedValue).is_some();
                 if let Some(word) = near.filter(|_| !has_tip) {
@@ -128,8 +128,8 @@ pub(super) fn session_order() -> impl TypedValueParser<Value = SessionOrder> {
     one_of(SessionOrder::ALL.map(SessionOrder::as_str))
 }
 
-pub(super) fn standing() -> impl TypedValueParser<Value = Standing> {
-    one_of(Standing::ALL.map(Standing::as_str))
+pub(super) fn standing() -> impl TypedValueParser<Value = TaskState> {
+    one_of(TaskState::ALL.map(TaskState::as_str))
 }
 
 pub(super) fn language() -> impl TypedValueParser<Value = Language> {

@@ -8,7 +8,7 @@ use crate::setup::check::{Finding, Level};
 
 /// Says how they are shown.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Looks {
+pub struct TextStyle {
     /// The terminal's width; none: nothing is wrapped.
     pub width: Option<u16>,
     pub color: bool,
@@ -22,7 +22,7 @@ const WITH_SYMBOL: usize = LABEL + 2;
 const NARROWEST: usize = 40;
 
 /// Lists findings in their order.
-pub fn list<'a>(findings: impl Iterator<Item = &'a Finding>, looks: Looks) -> String {
+pub fn list<'a>(findings: impl Iterator<Item = &'a Finding>, looks: TextStyle) -> String {
     let indent = if looks.symbols { WITH_SYMBOL } else { LABEL };
     let mut text = String::new();
     for finding in findings {
@@ -49,13 +49,13 @@ pub fn list<'a>(findings: impl Iterator<Item = &'a Finding>, looks: Looks) -> St
 }
 
 /// Shows the last line.
-pub fn verdict(verdict: &str, findings: &[Finding], looks: Looks) -> String {
+pub fn verdict(verdict: &str, findings: &[Finding], looks: TextStyle) -> String {
     let worst = findings.iter().map(|finding| finding.level).max();
     let style = style(worst.unwrap_or(Level::Ok), looks);
     format!("{style}{verdict}{style:#}\n")
 }
 
-fn lines(text: &str, indent: usize, looks: Looks) -> Vec<String> {
+fn lines(text: &str, indent: usize, looks: TextStyle) -> Vec<String> {
     let text = printable(text);
     match looks.width {
         Some(width) => wrap(
@@ -67,7 +67,7 @@ fn lines(text: &str, indent: usize, looks: Looks) -> Vec<String> {
     }
 }
 
-fn label(level: Level, looks: Looks) -> String {
+fn label(level: Level, looks: TextStyle) -> String {
     let symbol = match level {
         Level::Ok => '✓',
         Level::Warning => '!',
@@ -80,7 +80,7 @@ fn label(level: Level, looks: Looks) -> String {
     }
 }
 
-fn style(level: Level, looks: Looks) -> Style {
+fn style(level: Level, looks: TextStyle) -> Style {
     if !looks.color {
         return Style::new();
     }
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_pipe_gets_plain_lines() {
-        let looks = Looks::default();
+        let looks = TextStyle::default();
         assert_eq!(
             list(findings().iter(), looks),
             "error    script prep: it is not there\\u{1b}[31m\n         \
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_terminal_gets_symbols_colour_and_short_lines() {
-        let looks = Looks {
+        let looks = TextStyle {
             width: Some(44),
             color: true,
             symbols: true,

@@ -12,7 +12,7 @@ use crate::gather::completion::explain::{
 };
 use crate::model::state::TaskStatus;
 use crate::show::explain::{Attempt, Explanation, Next};
-use crate::show::tables::Standing;
+use crate::show::tables::TaskState;
 
 /// So many dependencies that are ready are named one by one.
 const READY_SHOWN: usize = 3;
@@ -38,7 +38,7 @@ pub fn detailed(block: &mut Block, task: &Explanation, is_queue_known: bool) {
     outputs(
         block,
         &task.outputs,
-        task.decision.is_some_and(Standing::is_in_flight),
+        task.decision.is_some_and(TaskState::is_in_flight),
     );
     on_record(block, task, is_queue_known);
     // The newest is the row.
@@ -77,7 +77,7 @@ pub fn brief(block: &mut Block, task: &Explanation) {
     let missing = task.outputs.required.iter().chain(&task.outputs.forbidden);
     if matches!(
         task.decision,
-        Some(Standing::Due | Standing::Failed | Standing::Limit | Standing::Paused)
+        Some(TaskState::Due | TaskState::Failed | TaskState::Limit | TaskState::Paused)
     ) && let Some(finding) = missing.clone().find(|finding| is_trouble(finding))
     {
         let base = Path::new(&task.outputs.directory);
@@ -87,7 +87,12 @@ pub fn brief(block: &mut Block, task: &Explanation) {
     if task.because.is_empty()
         && !matches!(
             task.decision,
-            Some(Standing::Complete | Standing::NotApplicable | Standing::Due | Standing::Running)
+            Some(
+                TaskState::Complete
+                    | TaskState::NotApplicable
+                    | TaskState::Due
+                    | TaskState::Running
+            )
         )
     {
         block.entry("to do", &task.todo);

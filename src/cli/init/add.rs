@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{load, tell};
+use super::{load, report};
 use crate::base::exit::Exit;
 use crate::base::{durable, regular, sys};
 use crate::cli::args::{Global, InitArgs};
@@ -10,7 +10,7 @@ use crate::cli::error::Failure;
 use crate::cli::output::Printer;
 use crate::config::Source;
 use crate::gather::sessions::discover::discover;
-use crate::model::bids::near;
+use crate::model::bids::suggest;
 use crate::model::config::Config;
 use crate::setup::catalogue::{self, App};
 use crate::setup::init::existing::Existing;
@@ -123,7 +123,7 @@ fn existing(config: &Config, names: &[String], printer: &mut Printer) -> Existin
         |found| found.sessions,
     );
     let existing = Existing::look(config, &sessions, Some(names));
-    tell::existing(&existing, printer);
+    report::existing(&existing, printer);
     existing
 }
 
@@ -151,7 +151,7 @@ fn needs(app: &App, known: &[String]) -> Result<(), Failure> {
 fn check<'a>(name: &str, mut taken: impl Iterator<Item = &'a String>) -> Result<(), Failure> {
     if catalogue::app(name).is_none() {
         let all = catalogue::apps().iter().map(|app| app.name);
-        let meant = near::nearest(name, all).map(|meant| format!("did you mean {meant}? "));
+        let meant = suggest::nearest(name, all).map(|meant| format!("did you mean {meant}? "));
         let text = format!("'{name}' is not in the catalogue");
         let hint = format!(
             "{}`snbb-scheduler init --list` shows it",

@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use dialoguer::{Input, console::Term, theme::SimpleTheme};
 
 use crate::cli::error::Failure;
-use crate::model::bids::near;
+use crate::model::bids::suggest;
 use crate::setup::init::InitError;
 
 /// Asks. In hand only if somebody can answer.
@@ -83,7 +83,7 @@ impl Asker {
             Err(Rejected {
                 why: format!("one of: {}", words.join(", ")),
                 instead: Some(
-                    near::nearest(answer, words.iter().copied())
+                    suggest::nearest(answer, words.iter().copied())
                         .unwrap_or(default)
                         .to_owned(),
                 ),

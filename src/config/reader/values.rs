@@ -12,7 +12,7 @@ use super::super::problem::quote;
 use super::super::{duration, paths};
 use super::Value;
 use crate::config::tree::NodeValue;
-use crate::model::bids::near;
+use crate::model::bids::suggest;
 use crate::model::procedure::{MemSize, TimeLimit};
 
 impl<'a> Value<'a> {
@@ -96,7 +96,7 @@ impl<'a> Value<'a> {
         let text = self.raw(&wanted)?;
         if !words.contains(&text) {
             let message = format!("{} is not {wanted}", quote(text));
-            match near::nearest(text, words.iter().copied()) {
+            match suggest::nearest(text, words.iter().copied()) {
                 Some(name) => self.problem_with(message, format!("did you mean '{name}'?")),
                 None => self.problem(message),
             }

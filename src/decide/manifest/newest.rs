@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 
-use super::Vanished;
+use super::RemovedProcedures;
 use crate::model::bids::{SessionLabel, SubjectLabel};
 use crate::model::procedure::{ProcedureDag, ProcedureId};
 use crate::model::state::transition::may_still_become_complete;
@@ -18,7 +18,7 @@ pub struct NewestAttempts {
     /// When each task was submitted last.
     submitted: HashMap<TaskKey, Option<DateTime<Utc>>>,
     /// Failed attempts of procedures that are not in the configuration, or have another scope there.
-    removed: Vanished,
+    removed: RemovedProcedures,
 }
 
 impl NewestAttempts {
@@ -40,7 +40,7 @@ impl NewestAttempts {
                 .values()
                 .map(|row| (row.key.clone(), row.submitted_at))
                 .collect(),
-            removed: Vanished::among(failed(), rows, dag, || attempts),
+            removed: RemovedProcedures::among(failed(), rows, dag, || attempts),
         }
     }
 

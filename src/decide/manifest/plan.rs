@@ -342,9 +342,9 @@ impl Subject<'_> {
     }
 
     fn renamed(&self, procedure: ProcedureId, session: &SessionLabel) -> Option<Skip> {
-        let vanished = self.world.vanished;
-        let former = vanished.before(procedure, self.label, session)?;
-        Some(Skip::Renamed(Box::new(former.clone())))
+        let removed = self.world.removed;
+        let removed_procedure = removed.before(procedure, self.label, session)?;
+        Some(Skip::Renamed(Box::new(removed_procedure.clone())))
     }
 
     fn key(&self, procedure: ProcedureId, session: &SessionLabel) -> TaskKey {

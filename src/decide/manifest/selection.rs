@@ -2,7 +2,7 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use crate::model::bids::{SessionLabel, SubjectLabel, near};
+use crate::model::bids::{SessionLabel, SubjectLabel, suggest};
 use crate::model::state::TaskKey;
 
 /// Says which tasks a command is about. Nothing given: all.
@@ -30,9 +30,8 @@ impl SelectionError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Pattern { .. } => None,
-            Self::UnknownProcedure { value, known } => {
-                near::nearest(value, known.split(", ")).map(|name| format!("did you mean {name}?"))
-            }
+            Self::UnknownProcedure { value, known } => suggest::nearest(value, known.split(", "))
+                .map(|name| format!("did you mean {name}?")),
         }
     }
 }

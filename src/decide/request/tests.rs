@@ -80,7 +80,7 @@ fn prepared_by(
     prepare(
         config,
         &planned,
-        &Circumstances {
+        &RequestContext {
             project: "p",
             attempt,
             last_reason: row.and_then(|row| row.reason),

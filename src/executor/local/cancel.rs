@@ -116,7 +116,7 @@ impl LocalExecutor {
                 let host = job.and_then(report::host_of).unwrap_or("another host");
                 Err(failed(format!("it runs on {host}: cancel it there")))
             }
-            JobStanding::Queued | JobStanding::Vanished | JobStanding::Over => Ok(false),
+            JobStanding::Queued | JobStanding::RemovedProcedures | JobStanding::Over => Ok(false),
         }
     }
 }

@@ -84,7 +84,7 @@ pub enum Ending {
         error: String,
     },
     /// The supervisor left no result: killed, or the host went down.
-    Vanished,
+    RemovedProcedures,
 }
 
 /// Holds all that is on record of one job.

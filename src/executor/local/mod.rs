@@ -80,7 +80,7 @@ enum JobStanding {
         here: bool,
     },
     /// No process is left and no result was written.
-    Vanished,
+    RemovedProcedures,
     Over,
 }
 
@@ -198,7 +198,7 @@ impl LocalExecutor {
     fn standing_of(&mut self, number: u64) -> Result<JobStanding, ExecutorError> {
         let job = self.records.get(number);
         let first = job.map_or(Ok(JobStanding::Over), |job| self.standing(job))?;
-        if first != JobStanding::Vanished {
+        if first != JobStanding::RemovedProcedures {
             return Ok(first);
         }
         // The end may have been written between the two looks.
@@ -207,15 +207,15 @@ impl LocalExecutor {
             return Ok(JobStanding::Over);
         }
         if self.settings.read_only {
-            return Ok(JobStanding::Vanished);
+            return Ok(JobStanding::RemovedProcedures);
         }
         let end = End {
             at: sys::now(),
-            how: Ending::Vanished,
+            how: Ending::RemovedProcedures,
         };
         if let Err(error) = self.records.end(number, &end) {
             self.warnings.push(error.to_string());
-            return Ok(JobStanding::Vanished);
+            return Ok(JobStanding::RemovedProcedures);
         }
         self.records.reload(number)?;
         Ok(JobStanding::Over)
@@ -234,14 +234,14 @@ impl LocalExecutor {
         };
         Ok(match self.host.place(host) {
             Place::Elsewhere => JobStanding::Running { here: false },
-            Place::BeforeReboot => JobStanding::Vanished,
+            Place::BeforeReboot => JobStanding::RemovedProcedures,
             Place::Here => {
                 // A script whose supervisor was killed is still a running job.
                 let alive = is_alive(*process)? || !followers(*process)?.is_empty();
                 if alive {
                     JobStanding::Running { here: true }
                 } else {
-                    JobStanding::Vanished
+                    JobStanding::RemovedProcedures
                 }
             }
         })

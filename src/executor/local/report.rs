@@ -15,7 +15,7 @@ const LAUNCH_FAILED: &str = "0:53";
 pub(super) fn report(job: &Job, standing: JobStanding, now: DateTime<Utc>) -> JobReport {
     let (phase, word, exit_code) = outcome(job, standing);
     let started_at = started_at(job);
-    let ended_at = ended_at(job).or((standing == JobStanding::Vanished).then_some(now));
+    let ended_at = ended_at(job).or((standing == JobStanding::RemovedProcedures).then_some(now));
     JobReport {
         id: job.id(),
         name: job.record.job_name.clone(),
@@ -88,14 +88,17 @@ fn outcome(job: &Job, standing: JobStanding) -> (Phase, String, Option<String>) 
     match standing {
         JobStanding::Queued => return (Phase::Queued, "PENDING".to_owned(), None),
         JobStanding::Running { .. } => return (Phase::Running, "RUNNING".to_owned(), None),
-        JobStanding::Vanished | JobStanding::Over => {}
+        JobStanding::RemovedProcedures | JobStanding::Over => {}
     }
-    let how = job.end.as_ref().map_or(&Ending::Vanished, |end| &end.how);
+    let how = job
+        .end
+        .as_ref()
+        .map_or(&Ending::RemovedProcedures, |end| &end.how);
     let code = match how {
         Ending::Exited { code } => Some(format!("{code}:0")),
         Ending::Signalled { signal } => Some(format!("0:{signal}")),
         Ending::NotStarted { .. } => Some(LAUNCH_FAILED.to_owned()),
-        Ending::Vanished => None,
+        Ending::RemovedProcedures => None,
     };
     let asked = job.cancel.as_ref().filter(|cancel| {
         // A request that came after the end changed nothing.
@@ -108,6 +111,6 @@ fn outcome(job: &Job, standing: JobStanding) -> (Phase, String, Option<String>) 
             failed(Reason::ExitCode, "FAILED", code)
         }
         (Ending::NotStarted { .. }, None) => failed(Reason::LaunchFailed, "FAILED", code),
-        (Ending::Vanished, None) => failed(Reason::NodeFail, "NODE_FAIL", code),
+        (Ending::RemovedProcedures, None) => failed(Reason::NodeFail, "NODE_FAIL", code),
     }
 }

@@ -174,7 +174,7 @@ fn wait_for(child: &Child) -> Ending {
                 return ending(status);
             }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return Ending::Vanished,
+            Err(_) => return Ending::RemovedProcedures,
         }
     }
 }
@@ -183,7 +183,7 @@ fn ending(status: WaitStatus) -> Ending {
     match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => Ending::Exited { code },
         (None, Some(signal)) => Ending::Signalled { signal },
-        (None, None) => Ending::Vanished,
+        (None, None) => Ending::RemovedProcedures,
     }
 }
 

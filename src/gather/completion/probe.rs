@@ -8,7 +8,7 @@ mod judge;
 mod memory;
 pub mod qsirecon;
 mod rule;
-mod weigh;
+mod size_rule;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -17,8 +17,8 @@ use chrono::{DateTime, Utc};
 
 use memory::{Answers, Kept, Memory};
 pub(super) use rule::{Observer, Outcome, Rule};
-use weigh::Newest;
-pub(super) use weigh::{modified, size, why_not};
+use size_rule::Newest;
+pub(super) use size_rule::{modified, size, why_not};
 
 use super::{Completion, Completions, SubjectCompletions};
 use crate::gather::completion::probe::qsirecon::SpecError;

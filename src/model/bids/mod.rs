@@ -2,8 +2,8 @@
 
 pub mod cohort;
 pub mod labels;
-pub mod near;
 pub mod session;
+pub mod suggest;
 
 pub use cohort::{Cohort, CohortSource};
 pub use labels::{LabelError, SessionLabel, SubjectLabel, is_of_label};

@@ -13,7 +13,7 @@ use super::{Findings, Site, clock};
 use crate::base::sys;
 use crate::decide::manifest::{Decision, Due, Planned};
 use crate::decide::request;
-use crate::decide::request::Circumstances;
+use crate::decide::request::RequestContext;
 use crate::executor::slurm::inspect::{Questions, Report};
 use crate::executor::slurm::{Home, SlurmExecutor, SlurmSettings, parse};
 use crate::executor::{Executor as _, JobRequest, script};
@@ -143,7 +143,7 @@ fn example(config: &Config, id: ProcedureId, found: Option<&Discovery>) -> Optio
         }),
         ..Planned::new(&config.procedures, id, (subject, label), decision)
     };
-    let about = Circumstances {
+    let about = RequestContext {
         project: config.project.as_deref().unwrap_or("check"),
         attempt: 1,
         last_reason: None,

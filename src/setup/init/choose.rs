@@ -1,8 +1,8 @@
 //! From names to apps of the catalogue, with all that they need. Pure.
 
 use super::error::InitError;
-use crate::model::bids::near;
-use crate::model::bids::near::fold;
+use crate::model::bids::suggest;
+use crate::model::bids::suggest::fold;
 use crate::setup::catalogue::App;
 
 /// What was chosen, each after those that it needs.
@@ -69,7 +69,7 @@ fn find<'a>(name: &str, all: &[String], catalogue: &'a [App]) -> Result<&'a App,
         return Ok(app);
     }
     let known = || catalogue.iter().map(|app| app.name);
-    let near: Vec<&str> = near::candidates(name, known()).take(3).collect();
+    let near: Vec<&str> = suggest::candidates(name, known()).take(3).collect();
     let hint = match near.as_slice() {
         [] => format!("there are: {}", known().collect::<Vec<_>>().join(", ")),
         near => {

@@ -14,7 +14,7 @@ use crate::config::Overrides;
 use crate::config::load::interpret;
 use crate::gather::completion::probe::Probe;
 use crate::gather::completion::{Completion, Completions as _};
-use crate::model::bids::near::fold;
+use crate::model::bids::suggest::fold;
 use crate::model::bids::{Session, SessionLabel};
 use crate::model::config::Config;
 use crate::model::procedure::Scope;

@@ -8,7 +8,7 @@ use super::error::{InitError, shown};
 use crate::config::Overrides;
 use crate::config::load::interpret;
 use crate::gather::sessions::discover::{Discovery, discover};
-use crate::model::bids::near::nearest;
+use crate::model::bids::suggest::nearest;
 use crate::model::bids::{Session, SessionSource};
 use crate::model::config::Config;
 use crate::setup::catalogue::{App, DESCRIPTION};

@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use super::details::Details;
 use super::report::{FORMAT, Logs, Orphans, Report, Study, TaskDetail, UnreadableItem};
 use super::summary::{self, Selected};
-use super::{Part, health, inputs, logs, matters};
+use super::{Part, attention, health, inputs, logs};
 use crate::base::regular::words;
 use crate::decide::manifest::{Decision, Manifest, Planned, Selection, Skip};
 use crate::executor::{ExecutorError, JobReport};
@@ -106,15 +106,15 @@ pub fn collect(input: Input<'_>) -> Report {
         matrix,
         dicom,
         logs,
-        stale: matters::stale(rows(Part::Tasks), stale_after, input.now),
+        stale: attention::stale(rows(Part::Tasks), stale_after, input.now),
         orphans: Orphans {
-            rows: matters::orphan_rows(rows(Part::Tasks), dag, input.found),
+            rows: attention::orphan_rows(rows(Part::Tasks), dag, input.found),
             jobs: input
                 .queue
-                .map(|queue| matters::orphan_jobs(queue, input.state.rows(), input.project)),
+                .map(|queue| attention::orphan_jobs(queue, input.state.rows(), input.project)),
         },
         scripts: inputs::scripts(chosen, input.find_script, has_directives),
-        failures: matters::failures(&tasks, rows(Part::Tasks), attempts(Part::Tasks), dag),
+        failures: attention::failures(&tasks, rows(Part::Tasks), attempts(Part::Tasks), dag),
         pipeline: Graph::new(selected.tasks.iter().copied(), dag),
         tasks,
         efficiency: efficiency(attempts(Part::Efficiency), dag),

@@ -12,7 +12,7 @@ use crate::gather::logs::log_path;
 use crate::model::bids::SubjectLabel;
 use crate::model::config::Config;
 use crate::model::state::{State, TaskRow};
-use crate::show::tables::{Standing, decision_text, failure_text};
+use crate::show::tables::{TaskState, decision_text, failure_text};
 
 /// Says what is needed to tell of tasks.
 pub struct Details<'a> {
@@ -97,7 +97,7 @@ impl Details<'_> {
         );
         TaskDetail {
             key: task.key.clone(),
-            decision: Standing::of(&task.decision),
+            decision: TaskState::of(&task.decision),
             reason: reason(&task.decision),
             text: decision_text(&task.decision),
             output_dir: output.to_string_lossy().into_owned(),

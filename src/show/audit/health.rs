@@ -2,7 +2,7 @@
 
 use super::report::{Band, Health, HealthSummary};
 use crate::decide::manifest::{Decision, Skip};
-use crate::show::tables::Standing;
+use crate::show::tables::TaskState;
 
 /// Rates a share, in whole numbers so that 4 of 5 is exactly 0.8.
 pub fn band(complete: usize, of: usize) -> Band {
@@ -20,7 +20,7 @@ pub fn band(complete: usize, of: usize) -> Band {
 pub fn of<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Option<Health> {
     let (mut complete, mut of, mut has_stuck) = (0, 0, false);
     for decision in decisions {
-        has_stuck |= Standing::of(decision).is_stuck();
+        has_stuck |= TaskState::of(decision).is_stuck();
         match decision {
             Decision::Skip(
                 Skip::NotApplicable | Skip::NotSelected | Skip::Excluded | Skip::InFlight { .. },

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::Part;
 use crate::base::words::words;
 use crate::show::graph::Graph;
-use crate::show::tables::{Group, Standing, utc_time};
+use crate::show::tables::{Group, TaskState, utc_time};
 
 pub use crate::show::efficiency::{CpuUse, Efficiency, Percentiles, Usage, Verdict};
 pub use findings::{
@@ -114,7 +114,7 @@ pub struct Totals {
     pub sessions: usize,
     /// Tasks of the sessions that were found: the sum of `decisions`.
     pub tasks: usize,
-    /// By word of the decision, in the order of [`Standing`]; only words that occur.
+    /// By word of the decision, in the order of [`TaskState`]; only words that occur.
     pub decisions: Vec<Count>,
     /// The rows of the state, orphans included.
     pub rows: StatusCounts,
@@ -212,7 +212,7 @@ pub struct MatrixRow {
 /// Is one task in one session's row.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cell {
-    pub decision: Standing,
+    pub decision: TaskState,
     /// Why it failed, or where its job stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,

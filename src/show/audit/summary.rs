@@ -10,7 +10,7 @@ use crate::model::bids::{Session, SubjectLabel};
 use crate::model::job::JobId;
 use crate::model::procedure::{Procedure, ProcedureDag, ProcedureId, Scope};
 use crate::model::state::{Reason, TaskRow, TaskStatus};
-use crate::show::tables::{Standing, decision_text, reason_of};
+use crate::show::tables::{TaskState, decision_text, reason_of};
 
 /// Is what a report is about: everything that was selected, and nothing else.
 pub struct Selected<'a> {
@@ -177,7 +177,7 @@ fn cell_of(task: &Planned, detail: Option<usize>, job: &dyn Fn(&Planned) -> Opti
         Decision::Skip(Skip::Complete | Skip::NotApplicable)
     );
     Cell {
-        decision: Standing::of(&task.decision),
+        decision: TaskState::of(&task.decision),
         reason: reason(&task.decision),
         job_id: (!is_silent)
             .then(|| job(task))
@@ -197,9 +197,9 @@ pub fn reason(decision: &Decision) -> Option<&'static str> {
 }
 
 fn decisions<'a>(tasks: impl Iterator<Item = &'a Planned>) -> Vec<Count> {
-    let mut counts: BTreeMap<Standing, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<TaskState, usize> = BTreeMap::new();
     for task in tasks {
-        *counts.entry(Standing::of(&task.decision)).or_default() += 1;
+        *counts.entry(TaskState::of(&task.decision)).or_default() += 1;
     }
     let counts = counts.into_iter();
     let counts = counts.map(|(standing, count)| Count::new(standing.as_str(), count));

@@ -11,7 +11,7 @@ use crate::model::job::JobId;
 use crate::model::state::testing::at;
 use crate::model::state::{JobFacts, TaskKey, TaskRow, TaskStatus};
 use crate::show::graph::{Edge, Graph, Node};
-use crate::show::tables::Standing;
+use crate::show::tables::TaskState;
 
 /// Returns a report of two sessions with something in every part.
 pub fn report() -> Report {
@@ -56,14 +56,14 @@ pub fn report() -> Report {
         cells,
     };
     let failed = Some(Cell {
-        decision: Standing::Failed,
+        decision: TaskState::Failed,
         reason: Some("out_of_memory"),
         job_id: Some("4812".into()),
         text: None,
         detail: Some(0),
     });
     let waiting = Some(Cell {
-        decision: Standing::Blocked,
+        decision: TaskState::Blocked,
         reason: None,
         job_id: None,
         text: Some("waiting for bids (failed: out_of_memory)".into()),
@@ -148,7 +148,7 @@ pub fn report() -> Report {
             sessions: vec![
                 row(
                     "sub-0001",
-                    vec![cell(Standing::Complete), cell(Standing::Complete)],
+                    vec![cell(TaskState::Complete), cell(TaskState::Complete)],
                     2,
                 ),
                 row("sub-0002", vec![failed, waiting], 0),
@@ -157,7 +157,7 @@ pub fn report() -> Report {
         pipeline: pipeline(),
         tasks: vec![TaskDetail {
             key: TaskKey::new(&subject, &session, "bids"),
-            decision: Standing::Failed,
+            decision: TaskState::Failed,
             reason: Some("out_of_memory"),
             text: "failed (out_of_memory) in attempt 1".to_owned(),
             output_dir: "/study/bids/sub-0002/ses-01".to_owned(),
@@ -371,16 +371,16 @@ pub fn bare(report: &Report) -> Report {
 }
 
 fn pipeline() -> Graph {
-    let node = |name: &str, counts: &[(Standing, usize)]| Node {
+    let node = |name: &str, counts: &[(TaskState, usize)]| Node {
         name: name.into(),
         counts: counts.to_vec(),
     };
     Graph {
         nodes: vec![
-            node("bids", &[(Standing::Complete, 1), (Standing::Failed, 1)]),
+            node("bids", &[(TaskState::Complete, 1), (TaskState::Failed, 1)]),
             node(
                 "qsiprep",
-                &[(Standing::Complete, 1), (Standing::Blocked, 1)],
+                &[(TaskState::Complete, 1), (TaskState::Blocked, 1)],
             ),
         ],
         edges: vec![Edge {

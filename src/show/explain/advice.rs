@@ -99,10 +99,10 @@ fn of_task(
         Skip::JobWithoutRow(id) => {
             format!("job {id} has to end; if it is not wanted: scancel {id}")
         }
-        Skip::Renamed(former) if former.job_id.is_none() => IN_DOUBT.to_owned(),
-        Skip::Renamed(former) => {
-            let old = TaskKey::new(&key.subject, &former.session, &former.procedure);
-            if former.is_old_scope {
+        Skip::Renamed(removed_procedure) if removed_procedure.job_id.is_none() => IN_DOUBT.to_owned(),
+        Skip::Renamed(removed_procedure) => {
+            let old = TaskKey::new(&key.subject, &removed_procedure.session, &removed_procedure.procedure);
+            if removed_procedure.is_old_scope {
                 return format!(
                     "nothing, that job has to end first, also with --force; if it is not wanted: snbb-scheduler cancel{}",
                     options(&old)
@@ -112,7 +112,7 @@ fn of_task(
                 "if {} is the new name of {}, nothing: that job has to end first, also with --force. If it is not, wait \
                  for the job, or end it: snbb-scheduler cancel{}",
                 key.procedure,
-                former.procedure,
+                removed_procedure.procedure,
                 options(&old)
             )
         }

@@ -9,7 +9,7 @@ use crate::gather::logs;
 use crate::model::procedure::Scope;
 use crate::model::state::{TaskKey, TaskRow};
 use crate::show::failures::silence;
-use crate::show::tables::Standing;
+use crate::show::tables::TaskState;
 
 /// Stands where tasks have a word of `session-status`.
 const GONE: &str = "gone";
@@ -99,8 +99,8 @@ impl View<'_> {
 }
 
 pub(super) fn standing<S: Serializer>(
-    standing: &Option<Standing>,
+    standing: &Option<TaskState>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(standing.map_or(GONE, Standing::as_str))
+    serializer.serialize_str(standing.map_or(GONE, TaskState::as_str))
 }

@@ -6,14 +6,14 @@ use super::View;
 use crate::base::shell;
 use crate::decide::manifest::{Decision, Due, Planned, Skip};
 use crate::decide::request;
-use crate::decide::request::Circumstances;
+use crate::decide::request::RequestContext;
 use crate::executor::JobRequest;
 use crate::executor::script::header_of;
 use crate::gather::completion::explain::{Findings, Verdict};
 use crate::model::procedure::Resources;
 use crate::model::procedure::options::Arguments;
 use crate::model::state::TaskRow;
-use crate::show::tables::Standing;
+use crate::show::tables::TaskState;
 
 /// Describes a submission that was not made yet.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -56,7 +56,7 @@ pub(super) fn of(
     let prepared = request::prepare(
         view.config,
         &planned,
-        &Circumstances {
+        &RequestContext {
             project: view.project,
             attempt,
             last_reason,
@@ -129,11 +129,11 @@ fn due(
 
 /// True if nothing is submitted for the task however long one waits, or something is at work on it.
 pub(super) fn is_over(decision: &Decision) -> bool {
-    let standing = Standing::of(decision);
+    let standing = TaskState::of(decision);
     standing.is_in_flight()
         || matches!(
             standing,
-            Standing::Complete | Standing::Excluded | Standing::NotApplicable
+            TaskState::Complete | TaskState::Excluded | TaskState::NotApplicable
         )
 }
 

@@ -14,7 +14,7 @@ use crate::decide::safety;
 use crate::model::job::name_of_study;
 use crate::model::procedure::ProcedureDag;
 use crate::model::state::{Reason, State, TaskStatus};
-use crate::show::tables::Standing;
+use crate::show::tables::TaskState;
 use crate::store::control::Control;
 use text::Text;
 
@@ -170,7 +170,7 @@ fn of_survey(text: &mut Text, memory: &Memory) {
     text.one("survey_timestamp_seconds", help, seconds(survey.at));
     let decisions = survey.figures.decisions.iter();
     let decisions = decisions.flat_map(|(procedure, counts)| {
-        Standing::ALL.into_iter().filter_map(move |standing| {
+        TaskState::ALL.into_iter().filter_map(move |standing| {
             let word = standing.as_str();
             let labels = vec![("procedure", procedure.as_str()), ("decision", word)];
             Some((labels, *counts.get(word)? as f64))

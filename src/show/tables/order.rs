@@ -9,7 +9,7 @@ use crate::model::procedure::ProcedureDag;
 use crate::model::state::TaskRow;
 
 use super::sessions::places;
-use super::standing::Standing;
+use super::task_state::TaskState;
 
 words! {
     /// The orders of rows.
@@ -79,7 +79,7 @@ pub fn sort_rows(rows: &mut [&TaskRow], dag: &ProcedureDag, order: RowOrder) {
             by_session.then_with(|| a.key.subject.cmp(&b.key.subject))
         }),
         RowOrder::Status => {
-            let urgency = |row: &TaskRow| Standing::of_status(row.status).look().urgency;
+            let urgency = |row: &TaskRow| TaskState::of_status(row.status).look().urgency;
             rows.sort_by_key(|row| (urgency(row), Reverse(row.updated_at)));
         }
         RowOrder::Submitted => rows.sort_by_key(|row| Reverse(row.submitted_at)),
@@ -102,7 +102,7 @@ pub fn sort_sessions(
             let mut ranks = vec![u8::MAX; sessions.len()];
             for (at, task) in places(sessions, manifest, dag) {
                 if let Some(least) = ranks.get_mut(at) {
-                    *least = Standing::of(&task.decision).look().urgency.min(*least);
+                    *least = TaskState::of(&task.decision).look().urgency.min(*least);
                 }
             }
             let mut ranked: Vec<(u8, Session)> =

@@ -6,7 +6,7 @@ use polars::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::words::{decision_cell, decision_text, job_of, reason_of};
-use super::{Standing, TableError, counts, frame, json_array, texts};
+use super::{TableError, TaskState, counts, frame, json_array, texts};
 use crate::decide::manifest::{Decision, Manifest, Planned, Selection};
 use crate::model::bids::{Session, SessionLabel, SubjectLabel};
 use crate::model::job::JobId;
@@ -70,17 +70,17 @@ pub fn session_status_json(
     Ok(json_array(lines.iter().map(Vec::as_slice)))
 }
 
-/// Counts tasks: a row per [`Standing`] that occurs, in the column `decision`, then a column
+/// Counts tasks: a row per [`TaskState`] that occurs, in the column `decision`, then a column
 /// per procedure, then `total`.
 pub fn decision_counts(manifest: &Manifest, dag: &ProcedureDag) -> Result<DataFrame, TableError> {
     let titles = column_titles(dag);
     let pairs = manifest.tasks.iter().map(|task| {
         let title = titles.get(task.procedure.index());
-        let word = Standing::of(&task.decision).as_str();
+        let word = TaskState::of(&task.decision).as_str();
         (word, title.map_or("", String::as_str))
     });
     let pairs: Vec<(&str, &str)> = pairs.collect();
-    let mut present = Standing::ALL.map(Standing::as_str).to_vec();
+    let mut present = TaskState::ALL.map(TaskState::as_str).to_vec();
     present.retain(|word| pairs.iter().any(|(known, _)| known == word));
     counts(pairs.into_iter(), "decision", &present, &titles)
 }
@@ -124,12 +124,12 @@ pub fn with_words(
     sessions: &[Session],
     manifest: &Manifest,
     dag: &ProcedureDag,
-    words: &[Standing],
+    words: &[TaskState],
 ) -> Vec<Session> {
     let mut has_word = vec![false; sessions.len()];
     for (at, task) in places(sessions, manifest, dag) {
         if let Some(has_word) = has_word.get_mut(at) {
-            *has_word |= words.contains(&Standing::of(&task.decision));
+            *has_word |= words.contains(&TaskState::of(&task.decision));
         }
     }
     let chosen = sessions.iter().zip(has_word);
@@ -179,7 +179,7 @@ fn column_titles(dag: &ProcedureDag) -> Vec<String> {
 
 fn decision_json(decision: &Decision) -> Value {
     json!({
-        "decision": Standing::of(decision),
+        "decision": TaskState::of(decision),
         "reason": reason_of(decision).map(Reason::as_str),
         "job_id": job_of(decision).map(JobId::as_str),
         "text": decision_text(decision),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::Standing;
-use super::standing::Group;
+use super::TaskState;
+use super::task_state::Group;
 use crate::decide::manifest::{Decision, Manifest};
 use crate::model::procedure::ProcedureDag;
 use crate::model::state::State;
@@ -14,11 +14,11 @@ use crate::model::state::State;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tally {
     pub procedure: Arc<str>,
-    counts: BTreeMap<Standing, usize>,
+    counts: BTreeMap<TaskState, usize>,
 }
 
 impl Tally {
-    pub fn count(&self, standing: Standing) -> usize {
+    pub fn count(&self, standing: TaskState) -> usize {
         self.counts.get(&standing).copied().unwrap_or_default()
     }
 
@@ -29,7 +29,7 @@ impl Tally {
     /// Returns such as `complete, 2 running, 1 failed`, for what follows `3/6`.
     pub fn text(&self) -> String {
         let others = self.counts.iter();
-        let others = others.filter(|(standing, _)| **standing != Standing::Complete);
+        let others = others.filter(|(standing, _)| **standing != TaskState::Complete);
         let others = others.map(|(standing, count)| format!(", {count} {standing}"));
         format!("complete{}", others.collect::<String>())
     }
@@ -39,7 +39,11 @@ impl Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, all, text) = (&self.procedure, self.all(), self.text());
-        write!(f, "{name}: {}/{all} {text}", self.count(Standing::Complete))
+        write!(
+            f,
+            "{name}: {}/{all} {text}",
+            self.count(TaskState::Complete)
+        )
     }
 }
 
@@ -56,8 +60,8 @@ pub fn tallies(manifest: &Manifest, rows: &State, dag: &ProcedureDag) -> Vec<Tal
     for task in &manifest.tasks {
         let row = rows.get(&task.key).filter(|row| row.is_in_flight());
         let standing = match (&task.decision, row) {
-            (Decision::Submit(_), Some(row)) => Standing::of_status(row.status),
-            (decision, _) => Standing::of(decision),
+            (Decision::Submit(_), Some(row)) => TaskState::of_status(row.status),
+            (decision, _) => TaskState::of(decision),
         };
         if standing.look().group != Group::Out
             && let Some(tally) = all.get_mut(task.procedure.index())

@@ -1,17 +1,17 @@
 //! Decisions in words: short and stable for scripts, in plain sentences for people.
 //!
-//! This is the only place that does it; a new decision cannot be forgotten here, nor in [`Standing`].
+//! This is the only place that does it; a new decision cannot be forgotten here, nor in [`TaskState`].
 
 mod outlook;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::Standing;
+use super::TaskState;
 use crate::base::sys::local_time;
 use crate::base::text::{few, maybe, plural};
 use crate::decide::manifest::{
-    Blocked, Decision, Due, Former, Limit, Manifest, Outlook, Skip, Waiting,
+    Blocked, Decision, Due, Limit, Manifest, Outlook, RemovedProcedure, Skip, Waiting,
 };
 use crate::model::bids::SessionLabel;
 use crate::model::job::JobId;
@@ -19,7 +19,7 @@ use crate::model::state::{Reason, TaskStatus};
 use crate::store::control::{Pause, PauseCause};
 pub use outlook::outlook_text;
 
-impl Standing {
+impl TaskState {
     pub fn of(decision: &Decision) -> Self {
         match decision {
             Decision::Submit(_) => Self::Due,
@@ -60,7 +60,7 @@ pub fn decision_cell(decision: &Decision) -> Cow<'static, str> {
             reason: Some(reason),
             ..
         }) => format!("failed ({reason})").into(),
-        _ => Standing::of(decision).as_str().into(),
+        _ => TaskState::of(decision).as_str().into(),
     }
 }
 
@@ -101,7 +101,7 @@ fn skip_text(skip: &Skip) -> String {
         Skip::JobWithoutRow(id) => {
             format!("job {id} may be this task's and has no row; waits until it ends")
         }
-        Skip::Renamed(former) => renamed_text(former),
+        Skip::Renamed(removed_procedure) => renamed_text(removed_procedure),
         Skip::NoDicom => "no DICOM files".to_owned(),
         Skip::Settling { until } => {
             format!("files still arrive; settled at {}", local_time(*until))
@@ -136,18 +136,18 @@ pub fn job_of(decision: &Decision) -> Option<&JobId> {
     match decision {
         Decision::Skip(Skip::InFlight { job_id, .. }) => job_id.as_ref(),
         Decision::Skip(Skip::JobWithoutRow(id)) => Some(id),
-        Decision::Skip(Skip::Renamed(former)) => former.job_id.as_ref(),
+        Decision::Skip(Skip::Renamed(removed_procedure)) => removed_procedure.job_id.as_ref(),
         _ => None,
     }
 }
 
-/// Counts the tasks that are held back, by reason, in the order of [`Standing`]. With the tasks that
+/// Counts the tasks that are held back, by reason, in the order of [`TaskState`]. With the tasks that
 /// are complete and those to be submitted the counts add up to all selected tasks.
 pub fn reason_summary(manifest: &Manifest) -> Vec<(String, usize)> {
-    let mut groups: BTreeMap<(Standing, String), usize> = BTreeMap::new();
+    let mut groups: BTreeMap<(TaskState, String), usize> = BTreeMap::new();
     for task in &manifest.tasks {
-        let standing = Standing::of(&task.decision);
-        let is_shown = !matches!(standing, Standing::Complete | Standing::NotSelected);
+        let standing = TaskState::of(&task.decision);
+        let is_shown = !matches!(standing, TaskState::Complete | TaskState::NotSelected);
         if let Decision::Skip(skip) = &task.decision
             && is_shown
         {
@@ -175,13 +175,13 @@ fn group(skip: &Skip) -> String {
             }
         }
         Skip::JobWithoutRow(_) => "a job without a row may be this task's".to_owned(),
-        Skip::Renamed(former) if former.is_old_scope => format!(
+        Skip::Renamed(removed_procedure) if removed_procedure.is_old_scope => format!(
             "waiting for jobs of {} from before its scope was changed",
-            former.procedure
+            removed_procedure.procedure
         ),
-        Skip::Renamed(former) => format!(
+        Skip::Renamed(removed_procedure) => format!(
             "waiting for jobs of {}, which is no longer in the configuration",
-            former.procedure
+            removed_procedure.procedure
         ),
         Skip::Settling { .. } => "files still arrive".to_owned(),
         Skip::TooFewFiles { .. } => "too few DICOM files".to_owned(),
@@ -258,13 +258,13 @@ fn waiting_text(waiting: &Waiting) -> String {
 }
 
 /// Says which job a procedure waits for that may be the job's own under a new name.
-fn renamed_text(former: &Former) -> String {
-    let procedure = &former.procedure;
-    let what = match &former.job_id {
+fn renamed_text(removed_procedure: &RemovedProcedure) -> String {
+    let procedure = &removed_procedure.procedure;
+    let what = match &removed_procedure.job_id {
         Some(id) => format!("until job {id} of {procedure} ends"),
         None => format!("until a submission of {procedure} is no longer in doubt"),
     };
-    if former.is_old_scope {
+    if removed_procedure.is_old_scope {
         return format!("waiting {what}: it was submitted before the scope was changed");
     }
     format!(

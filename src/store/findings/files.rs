@@ -119,14 +119,14 @@ pub(super) fn journal(sources: &Sources, out: &mut Findings) {
 pub(super) fn audit_log(sources: &Sources, tasks: usize, out: &mut Findings) {
     let part = "audit log";
     let path = sources.audit_path.display();
-    if let Some(strangers) = &sources.strangers {
-        let names: Vec<&str> = strangers.projects.iter().map(String::as_str).collect();
+    if let Some(other_studies) = &sources.other_studies {
+        let names: Vec<&str> = other_studies.projects.iter().map(String::as_str).collect();
         out.add(
             Level::Warning,
             part,
             format!(
                 "{path} also holds {} event(s) of other studies (project {}), which are passed over",
-                strangers.events,
+                other_studies.events,
                 names.join(", ")
             ),
             Some("give each study a log_file of its own"),

@@ -18,7 +18,7 @@ use rows::{fill_intent, fill_job, is_later, is_of, new_row};
 
 /// Says what became of one submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub enum SubmissionState {
     NotSent,
     /// It may have been accepted. `since` is the time of its first sending.
     InDoubt {
@@ -78,7 +78,7 @@ pub fn replay(entries: &[Entry], state: &mut State) -> Replayed {
     let mut replayed = Replayed::default();
     // Refusals come first: a row that never was must not pass for a later attempt.
     for course in &courses.list {
-        if course.fate() == Fate::Refused
+        if course.fate() == SubmissionState::Refused
             && let Some(key) = course.key(state, &courses)
             && withdraw(&key, &course.submission_id, state)
                 == (Effect::Withdrawn { restored: false })
@@ -93,7 +93,7 @@ pub fn replay(entries: &[Entry], state: &mut State) -> Replayed {
         .collect();
     for (at, course) in courses.list.iter().enumerate() {
         let fate = course.fate();
-        if matches!(fate, Fate::NotSent | Fate::Refused) {
+        if matches!(fate, SubmissionState::NotSent | SubmissionState::Refused) {
             continue;
         }
         let Some(intent) = course.intent else {
@@ -124,19 +124,19 @@ pub fn replay(entries: &[Entry], state: &mut State) -> Replayed {
 
 /// Keeps a job that was accepted, and whose task has a later attempt by now: usually the attempts
 /// file has it already; not so if two calls wrote to the journal at once.
-fn keep_beside(intent: &Intent, fate: &Fate, state: &mut State) {
-    if matches!(fate, Fate::Accepted { .. }) {
+fn keep_beside(intent: &Intent, fate: &SubmissionState, state: &mut State) {
+    if matches!(fate, SubmissionState::Accepted { .. }) {
         state.add_overtaken(new_row(intent, fate, None));
     }
 }
 
 /// Applies what became of one submission to the row of its task.
-pub fn settle(intent: &Intent, fate: &Fate, state: &mut State) -> Effect {
+pub fn settle(intent: &Intent, fate: &SubmissionState, state: &mut State) -> Effect {
     let done = match fate {
-        Fate::NotSent => return Effect::Nothing,
-        Fate::Refused => return withdraw(&intent.key, &intent.submission_id, state),
-        Fate::InDoubt { .. } => Effect::InDoubt,
-        Fate::Accepted { .. } => Effect::Accepted,
+        SubmissionState::NotSent => return Effect::Nothing,
+        SubmissionState::Refused => return withdraw(&intent.key, &intent.submission_id, state),
+        SubmissionState::InDoubt { .. } => Effect::InDoubt,
+        SubmissionState::Accepted { .. } => Effect::Accepted,
     };
     let Some(row) = state.get(&intent.key) else {
         state.put(new_row(intent, fate, None));
@@ -241,18 +241,20 @@ impl<'a> Courses<'a> {
 }
 
 impl Course<'_> {
-    fn fate(&self) -> Fate {
+    fn fate(&self) -> SubmissionState {
         match (self.accepted, self.since) {
-            (Some((job_id, cluster, at)), since) => Fate::Accepted {
+            (Some((job_id, cluster, at)), since) => SubmissionState::Accepted {
                 job_id: job_id.clone(),
                 cluster: cluster.clone(),
                 // Never before its sending, whatever the clock did: a row from the one must not
                 // differ from a row that the other was filled into.
                 at: since.map_or(at, |since| since.max(at)),
             },
-            (None, Some(since)) if self.doubted || self.open > 0 => Fate::InDoubt { since },
-            _ if self.refused => Fate::Refused,
-            _ => Fate::NotSent,
+            (None, Some(since)) if self.doubted || self.open > 0 => {
+                SubmissionState::InDoubt { since }
+            }
+            _ if self.refused => SubmissionState::Refused,
+            _ => SubmissionState::NotSent,
         }
     }
 
@@ -265,13 +267,13 @@ impl Course<'_> {
 }
 
 impl Replayed {
-    fn note(&mut self, key: &TaskKey, fate: &Fate, effect: Effect) {
+    fn note(&mut self, key: &TaskKey, fate: &SubmissionState, effect: Effect) {
         match (effect, fate) {
             (Effect::InDoubt, _) => self.in_doubt.push(key.clone()),
-            (Effect::Accepted, Fate::Accepted { job_id, .. }) => {
+            (Effect::Accepted, SubmissionState::Accepted { job_id, .. }) => {
                 self.accepted.push((key.clone(), job_id.clone()));
             }
-            (Effect::Overtaken, Fate::Accepted { job_id, .. }) => {
+            (Effect::Overtaken, SubmissionState::Accepted { job_id, .. }) => {
                 self.overtaken.push((key.clone(), job_id.clone()));
             }
             _ => {}
@@ -282,7 +284,7 @@ impl Replayed {
 /// Handles results whose intent left the journal with an earlier fold: the row is there then.
 fn without_intent(
     course: &Course<'_>,
-    fate: &Fate,
+    fate: &SubmissionState,
     state: &mut State,
     courses: &Courses<'_>,
     replayed: &mut Replayed,

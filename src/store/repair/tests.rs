@@ -125,7 +125,7 @@ fn sources(known: &[Known], sound: bool) -> Sources {
             damaged: Vec::new(),
         }),
         journal_mark: None,
-        strangers: None,
+        other_studies: None,
         audit: Found::Read(audit_log::parse(log.as_bytes())),
         audit_path: "/nowhere/audit.jsonl".into(),
         temporary: Vec::new(),

@@ -18,7 +18,7 @@ use snbb_scheduler::model::job::{JobId, JobRef};
 use snbb_scheduler::model::procedure::ProcedureId;
 use snbb_scheduler::model::state::{JobFacts, TaskKey};
 
-use super::world::{Accounting, Course, Fate, Job, MUNGE_TTL_S, World, time};
+use super::world::{Accounting, Course, Job, MUNGE_TTL_S, SubmissionState, World, time};
 
 /// Is thrown where the scheduler dies; what it held is dropped, only files remain.
 #[derive(Debug)]
@@ -137,12 +137,12 @@ impl Hand<'_> {
         let fate = {
             let mut world = self.world.get();
             match world.fates.is_empty() {
-                true => Fate::Accepted,
+                true => SubmissionState::Accepted,
                 false => world.fates.remove(0),
             }
         };
         let fate = match (fate, array) {
-            (Fate::NoArray, None) => Fate::Accepted,
+            (SubmissionState::NoArray, None) => SubmissionState::Accepted,
             (fate, _) => fate,
         };
         let take = |delay| self.world.get().take(requests, array, delay);
@@ -154,32 +154,32 @@ impl Hand<'_> {
             message: "no".to_owned(),
         };
         match fate {
-            Fate::Accepted => match take(None) {
+            SubmissionState::Accepted => match take(None) {
                 Some(id) => Submission::Accepted {
                     job_id: JobId::new(&id.to_string()),
                     cluster: None,
                 },
                 None => doubt(),
             },
-            Fate::DoubtWithJob => {
+            SubmissionState::DoubtWithJob => {
                 take(None);
                 doubt()
             }
-            Fate::DoubtWithoutJob => doubt(),
-            Fate::DoubtLate(delay) => {
+            SubmissionState::DoubtWithoutJob => doubt(),
+            SubmissionState::DoubtLate(delay) => {
                 take(Some(delay));
                 doubt()
             }
-            Fate::Permanent => refused(Refusal::Permanent),
-            Fate::NoArray => refused(Refusal::ArraySize),
-            Fate::Limit => refused(Refusal::Limit),
-            Fate::Transient => refused(Refusal::Transient),
-            Fate::DiesBefore => die(),
-            Fate::DiesAfter => {
+            SubmissionState::Permanent => refused(Refusal::Permanent),
+            SubmissionState::NoArray => refused(Refusal::ArraySize),
+            SubmissionState::Limit => refused(Refusal::Limit),
+            SubmissionState::Transient => refused(Refusal::Transient),
+            SubmissionState::DiesBefore => die(),
+            SubmissionState::DiesAfter => {
                 take(None);
                 die()
             }
-            Fate::DiesLate(delay) => {
+            SubmissionState::DiesLate(delay) => {
                 take(Some(delay));
                 die()
             }

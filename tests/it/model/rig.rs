@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use snbb_scheduler::act::pass::{Decided, Looked, Pass, PassError, Wishes};
+use snbb_scheduler::act::pass::{Decided, Looked, Pass, PassError, RunOptions};
 use snbb_scheduler::act::submit::Submitted;
 use snbb_scheduler::config::{Overrides, Source, load};
 use snbb_scheduler::decide::manifest::Policy;
@@ -374,12 +374,12 @@ impl Caller {
             return Ok(true);
         }
         let Some(decided) = &self.decided else {
-            let wishes = Wishes {
+            let wishes = RunOptions {
                 policy: Policy {
                     force: self.call.force,
                     ..Policy::default()
                 },
-                ..Wishes::default()
+                ..RunOptions::default()
             };
             let state = &mut self.state;
             self.decided =

@@ -6,13 +6,13 @@ use snbb_scheduler::model::state::Reason;
 
 use super::invariants;
 use super::rig::{Aftermath, Call, Rig};
-use super::world::{Accounting, Fate, World};
+use super::world::{Accounting, SubmissionState, World};
 
 /// Is one step. Numbers that pick something are taken modulo what there is.
 #[derive(Debug, Clone)]
 pub enum Step {
     /// A call of the program; what sbatch does, in order.
-    Call(Call, Vec<Fate>),
+    Call(Call, Vec<SubmissionState>),
     /// Two calls at once, with a lock that lies.
     TwoCalls(Vec<bool>, bool),
     Wait(i64),
@@ -146,21 +146,21 @@ fn call() -> impl Strategy<Value = Call> {
         })
 }
 
-fn fate() -> impl Strategy<Value = Fate> {
+fn fate() -> impl Strategy<Value = SubmissionState> {
     // Less than the settle time of 300 s: what is on its way longer nobody can wait for.
     let delay = || 1..290i64;
     prop_oneof![
-        4 => Just(Fate::Accepted),
-        1 => Just(Fate::DoubtWithJob),
-        1 => Just(Fate::DoubtWithoutJob),
-        1 => delay().prop_map(Fate::DoubtLate),
-        1 => Just(Fate::Permanent),
-        1 => Just(Fate::NoArray),
-        1 => Just(Fate::Limit),
-        1 => Just(Fate::Transient),
-        1 => Just(Fate::DiesBefore),
-        1 => Just(Fate::DiesAfter),
-        1 => delay().prop_map(Fate::DiesLate),
+        4 => Just(SubmissionState::Accepted),
+        1 => Just(SubmissionState::DoubtWithJob),
+        1 => Just(SubmissionState::DoubtWithoutJob),
+        1 => delay().prop_map(SubmissionState::DoubtLate),
+        1 => Just(SubmissionState::Permanent),
+        1 => Just(SubmissionState::NoArray),
+        1 => Just(SubmissionState::Limit),
+        1 => Just(SubmissionState::Transient),
+        1 => Just(SubmissionState::DiesBefore),
+        1 => Just(SubmissionState::DiesAfter),
+        1 => delay().prop_map(SubmissionState::DiesLate),
     ]
 }
 

@@ -4,10 +4,10 @@ use snbb_scheduler::model::state::Reason;
 
 use super::rig::{Call, Rig};
 use super::steps::Step;
-use super::world::{Accounting, Fate};
+use super::world::{Accounting, SubmissionState};
 use super::{tell, tell_of};
 
-fn run(fates: &[Fate]) -> Step {
+fn run(fates: &[SubmissionState]) -> Step {
     Step::Call(Call::default(), fates.to_vec())
 }
 
@@ -36,7 +36,7 @@ fn a_job_in_doubt_of_a_host_whose_clock_is_ahead() {
         false,
         &[
             Step::HostClock(290),
-            run(&[Fate::DoubtWithJob]),
+            run(&[SubmissionState::DoubtWithJob]),
             Step::Start(2),
             Step::EndWell(0, None),
             Step::Wait(1000),
@@ -66,7 +66,7 @@ fn a_job_in_doubt_with_the_id_of_another_rows_old_job() {
             run(&[]),
             Step::Retry(1),
             Step::RecycleIds,
-            run(&[Fate::DoubtWithJob]),
+            run(&[SubmissionState::DoubtWithJob]),
             Step::Start(0),
             Step::EndWell(0, None),
             Step::Wait(10),
@@ -105,9 +105,9 @@ fn a_job_whose_second_run_ends_before_the_first_began() {
         Accounting::Up,
         false,
         &[
-            run(&[Fate::Accepted]),
+            run(&[SubmissionState::Accepted]),
             Step::Wait(15_183),
-            run(&[Fate::Accepted, Fate::DoubtWithoutJob]),
+            run(&[SubmissionState::Accepted, SubmissionState::DoubtWithoutJob]),
             Step::Start(0),
             Step::Delete {
                 journal: false,
@@ -132,13 +132,13 @@ fn a_job_in_doubt_with_such_an_id_that_only_its_name_tells() {
         Accounting::Up,
         false,
         &[
-            run(&[Fate::Accepted, Fate::DiesBefore]),
+            run(&[SubmissionState::Accepted, SubmissionState::DiesBefore]),
             Step::Start(0),
             Step::EndWell(0, Some(0)),
             Step::Wait(900),
-            run(&[Fate::DiesBefore]),
+            run(&[SubmissionState::DiesBefore]),
             Step::RecycleIds,
-            run(&[Fate::DoubtWithJob]),
+            run(&[SubmissionState::DoubtWithJob]),
             Step::Start(0),
             Step::EndWell(0, None),
             Step::Wait(900),

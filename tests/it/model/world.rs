@@ -60,7 +60,7 @@ pub enum Accounting {
 
 /// Says what the next call of sbatch does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum SubmissionState {
     Accepted,
     /// Accepted, and sbatch does not say so.
     DoubtWithJob,
@@ -101,7 +101,7 @@ pub struct World {
     /// A running job ends between the answers of queue and accounting.
     pub ends_between: bool,
     /// What the next calls of sbatch do; accepted when there is none.
-    pub fates: Vec<Fate>,
+    pub fates: Vec<SubmissionState>,
     /// Markers: when they are seen, and their modification time.
     pub disk: BTreeMap<TaskKey, (i64, i64)>,
     /// Tasks that have two live jobs through no fault of the scheduler's.

@@ -111,7 +111,7 @@ fn every_decision_has_a_word_a_cell_and_a_sentence() {
     ]
     .iter()
     .map(|decision| {
-        let word = tables::Standing::of(decision).as_str();
+        let word = tables::TaskState::of(decision).as_str();
         let cell = tables::decision_cell(decision);
         assert!(cell == word || cell.starts_with(&format!("{word} (")));
         assert_eq!(tables::first_word(&cell), word);

@@ -91,7 +91,7 @@ fn rows_have_the_documented_columns_and_log_paths() {
 #[test]
 fn every_word_is_documented() {
     let documented = include_str!("../../../docs/output.md");
-    for word in tables::Standing::ALL {
+    for word in tables::TaskState::ALL {
         let short = word.look().short;
         assert!(
             documented.contains(&format!("| `{word}` | `{short}` |")),
@@ -316,7 +316,7 @@ proptest! {
         prop_assert_eq!(total, manifest.tasks.len());
 
         // A filter shows the sessions with a word and no others; what it leaves adds up as well.
-        for word in tables::Standing::ALL {
+        for word in tables::TaskState::ALL {
             let chosen = tables::with_words(&sessions, &manifest, &dag, &[word]);
             let cells = |s: usize| expected[s].iter().flatten();
             let with_word = (0..sessions.len())

@@ -8,7 +8,7 @@ use crate::harness::rows::bare;
 use chrono::{DateTime, Utc};
 use snbb_scheduler::cli::output::{Printer, PrinterOptions, Verbosity};
 use snbb_scheduler::decide::manifest::{
-    Blocked, Decision, Due, Former, Manifest, Outlook, Planned, Skip, Waiting,
+    Blocked, Decision, Due, Manifest, Outlook, Planned, RemovedProcedure, Skip, Waiting,
 };
 use snbb_scheduler::gather::disk::Unreadable;
 use snbb_scheduler::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
@@ -167,7 +167,7 @@ pub(super) fn waiting(
 }
 
 pub(super) fn renamed(id: Option<&str>) -> Decision {
-    Decision::Skip(Skip::Renamed(Box::new(Former {
+    Decision::Skip(Skip::Renamed(Box::new(RemovedProcedure {
         procedure: Arc::from("qc"),
         session: Arc::from("ses-01"),
         job_id: id.map(JobId::new),

@@ -9,7 +9,7 @@ use snbb_scheduler::model::job::JobId;
 use snbb_scheduler::model::state::{JobFacts, Reason, TaskKey, TaskRow, TaskStatus};
 use snbb_scheduler::show::audit::Part;
 use snbb_scheduler::show::audit::report::*;
-use snbb_scheduler::show::tables::Standing;
+use snbb_scheduler::show::tables::TaskState;
 
 pub const PROCEDURES: [&str; 6] = [
     "bids",
@@ -191,7 +191,7 @@ pub fn spoil(report: &mut Report) {
     let row = &mut report.matrix.sessions[0];
     row.subject = HOSTILE.into();
     row.cells[0] = Some(Cell {
-        decision: Standing::Failed,
+        decision: TaskState::Failed,
         reason: Some("exit_code"),
         job_id: Some(HOSTILE.into()),
         text: Some(HOSTILE.into()),
@@ -416,7 +416,7 @@ fn summed(sessions: Vec<MatrixRow>, tasks: Vec<TaskDetail>) -> Report {
         .sum();
     let failed: Vec<&TaskDetail> = tasks
         .iter()
-        .filter(|task| task.decision == Standing::Failed)
+        .filter(|task| task.decision == TaskState::Failed)
         .collect();
     let (subject, session): (Arc<str>, Arc<str>) = ("sub-0007".into(), "ses-01".into());
     Report {

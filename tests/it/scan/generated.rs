@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::process::Command;
 
 use serde_json::Value;
-use snbb_scheduler::decide::manifest::{Policy, Vanished, World, plan};
+use snbb_scheduler::decide::manifest::{Policy, RemovedProcedures, World, plan};
 use snbb_scheduler::gather::completion::probe::Probe;
 use snbb_scheduler::gather::completion::{Completion, Completions, SubjectCompletions};
 use snbb_scheduler::gather::sessions::discover::discover;
@@ -66,7 +66,7 @@ fn the_decisions_are_the_same_for_any_number_of_threads() {
                 rows: &State::default(),
                 completions: &probe,
                 jobs_without_row: &HashMap::new(),
-                vanished: &Vanished::default(),
+                removed: &RemovedProcedures::default(),
                 newest: &std::sync::Arc::default,
                 gate: &|_| None,
                 late: &|_, _, _| false,

@@ -7,7 +7,7 @@ use crate::cli::error::Failure;
 use crate::cli::init::ask::{Rejected, picked};
 use crate::executor::slurm::offers;
 use crate::executor::slurm::offers::Offers;
-use crate::model::bids::near;
+use crate::model::bids::suggest;
 use crate::setup::init::{InitError, Jobs};
 use crate::setup::place;
 
@@ -196,7 +196,7 @@ fn unknown(asked: &NameQuestion<'_>, name: &str) -> Option<Rejected> {
     if known.is_empty() || known.contains(&name) {
         return None;
     }
-    let nearest = near::nearest(name, known.iter().copied());
+    let nearest = suggest::nearest(name, known.iter().copied());
     let way_out = match nearest {
         Some(near) => format!("did you mean '{near}'?"),
         None => format!("there are: {}", known.join(", ")),

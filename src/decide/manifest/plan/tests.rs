@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::decide::manifest::{
-    Blocked, Former, Input, NewestAttempts, Outlook, Selection, Vanished,
+    Blocked, Input, NewestAttempts, Outlook, RemovedProcedure, RemovedProcedures, Selection,
 };
 use crate::gather::completion::Completions;
 use crate::gather::disk::Unreadable;
@@ -120,14 +120,14 @@ fn decide_with(
     policy: &Policy,
     late: Late<'_>,
 ) -> BTreeMap<String, Decision> {
-    let vanished = Vanished::look(rows, dag, || attempts);
+    let removed = RemovedProcedures::look(rows, dag, || attempts);
     let newest = Arc::new(NewestAttempts::of(rows, attempts, dag));
     let world = World {
         sessions,
         rows,
         completions: disk,
         jobs_without_row: &HashMap::new(),
-        vanished: &vanished,
+        removed: &removed,
         newest: &|| Arc::clone(&newest),
         gate: &|_| None,
         late,
@@ -367,7 +367,7 @@ fn order_is_priority_subject_session() {
             rows: &rows,
             completions: &disk,
             jobs_without_row: &HashMap::new(),
-            vanished: &Vanished::default(),
+            removed: &RemovedProcedures::default(),
             newest: &Arc::default,
             gate: &|_| None,
             late: &|_, _, _| false,

@@ -37,40 +37,40 @@ fn a_waiting_task_that_vanished_was_cancelled() {
     let sibling = || got(&[part("7_1", Phase::Running, Some(&task_id(ARRAY, 1)))]);
     // Accounting keeps the old list of waiting tasks until another one starts.
     let range = || got(&[part("7_2", Phase::Queued, None)]);
-    let vanished = |since: Option<i64>| {
+    let removed = |since: Option<i64>| {
         task().with(|c| {
             c.queue = sibling();
             c.row.missing_since = since.map(at);
         })
     };
-    assert_eq!(vanished(None).verdict(), "pending unaccounted");
-    assert_eq!(vanished(Some(2)).verdict(), "pending unaccounted");
-    assert_eq!(vanished(Some(1)).verdict(), "failed cancelled");
+    assert_eq!(removed(None).verdict(), "pending unaccounted");
+    assert_eq!(removed(Some(2)).verdict(), "pending unaccounted");
+    assert_eq!(removed(Some(1)).verdict(), "failed cancelled");
     let stale = |c: &mut Case| c.accounting = range();
-    assert_eq!(vanished(Some(1)).with(stale).verdict(), "failed cancelled");
-    assert_eq!(vanished(Some(1)).disk(HERE).verdict(), "complete verified");
-    let recorded = vanished(Some(1)).with(|c| {
+    assert_eq!(removed(Some(1)).with(stale).verdict(), "failed cancelled");
+    assert_eq!(removed(Some(1)).disk(HERE).verdict(), "complete verified");
+    let recorded = removed(Some(1)).with(|c| {
         c.queue = got(&[]);
         c.accounting = got(&[part("7_0", Phase::Completed, None)]);
     });
     assert_eq!(recorded.verdict(), "failed cancelled");
     // Nothing shows that the array is known, or the task had started.
-    let alone = vanished(Some(1)).with(|c| c.queue = got(&[]));
+    let alone = removed(Some(1)).with(|c| c.queue = got(&[]));
     assert_eq!(alone.verdict(), "pending unaccounted");
-    let other = vanished(Some(1)).with(|c| {
+    let other = removed(Some(1)).with(|c| {
         let tag = task_id("array-ffffffffffffffff", 1);
         c.queue = got(&[part("7_1", Phase::Running, Some(&tag))]);
     });
     assert_eq!(other.verdict(), "pending unaccounted");
-    let started = vanished(Some(1)).with(|c| {
+    let started = removed(Some(1)).with(|c| {
         c.row.status = TaskStatus::Running;
         c.row.facts.started_at = Some(at(1));
     });
     assert_eq!(started.verdict(), "running unaccounted");
-    let silent = vanished(Some(1)).with(|c| c.accounting = failed());
+    let silent = removed(Some(1)).with(|c| c.accounting = failed());
     assert_eq!(silent.verdict(), "pending queued");
     // Without accounting it may have run between two looks at the queue, which has forgotten it.
-    let off = vanished(Some(1)).with(|c| c.accounting = Answer::Off);
+    let off = removed(Some(1)).with(|c| c.accounting = Answer::Off);
     assert_eq!(off.verdict(), "pending unaccounted");
 }
 

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::decide::reconcile::evidence::never_started;
-use crate::decide::reconcile::judge::{Judge, live_facts};
+use crate::decide::reconcile::verdict::{Verdicts, live_facts};
 
-fn judge<'a>(row: &'a TaskRow, disk: &'a dyn OutputSource, patience: &'a Patience) -> Judge<'a> {
-    Judge {
+fn judge<'a>(row: &'a TaskRow, disk: &'a dyn OutputSource, patience: &'a Patience) -> Verdicts<'a> {
+    Verdicts {
         row,
         disk,
         patience,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use proptest::prelude::*;
 
 use super::*;
-use crate::decide::manifest::{Input, Planned, Selection, Vanished, World, plan};
+use crate::decide::manifest::{Input, Planned, RemovedProcedures, Selection, World, plan};
 use crate::gather::completion::{Completion, Completions, SubjectCompletions};
 use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use crate::model::procedure::testing::procedure;
@@ -122,7 +122,7 @@ impl Study {
             rows: &self.rows,
             completions: &self.disk,
             jobs_without_row: &std::collections::HashMap::new(),
-            vanished: &Vanished::default(),
+            removed: &RemovedProcedures::default(),
             newest: &Arc::default,
             gate: &|_| None,
             late: &late,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use super::rule::{Observer, Outcome, Rule, Search};
-use super::weigh::{Weight, weigh};
+use super::size_rule::{Weight, size_rule};
 use super::{SubjectProbe, Task, freesurfer, qsirecon};
 use crate::gather::completion::{Completion, find};
 use crate::gather::disk::Unreadable;
@@ -93,14 +93,14 @@ impl SubjectProbe<'_> {
             Rule::Anything => self.anything(&task.output, search),
             Rule::Marker(marker) => self.marker(task, rule, marker, search),
             Rule::Forbidden(pattern) => {
-                let weigh = |path: &Path, kind| {
+                let size_rule = |path: &Path, kind| {
                     Ok(match find::is_there(self.reader(), path, kind)? {
                         true => Weight::Counts(None),
                         false => Weight::CountsNot,
                     })
                 };
                 let pattern = pattern.filled(self.subject.as_str(), task.session.as_str());
-                self.search((&task.output, None), &pattern, rule, search, weigh)
+                self.search((&task.output, None), &pattern, rule, search, size_rule)
             }
             Rule::Images(None) => Ok(Outcome::Missing),
             Rule::Images(Some(unreadable)) => Err(unreadable.clone()),
@@ -146,14 +146,14 @@ impl SubjectProbe<'_> {
             return Ok(Outcome::Excused);
         }
         search.wants(self.needed(marker, task)?);
-        let weigh = |path: &Path, kind| weigh(self.reader(), marker, path, kind);
+        let size_rule = |path: &Path, kind| size_rule(self.reader(), marker, path, kind);
         let (subject, session) = (self.subject.as_str(), task.session.as_str());
         let pattern = marker.pattern.filled(subject, session);
         match self.base(task, marker.base) {
-            None => self.search((&task.output, None), &pattern, rule, search, weigh),
+            None => self.search((&task.output, None), &pattern, rule, search, size_rule),
             Some(base) => {
                 let shared = Some(&self.probe.shared);
-                self.search((&base, shared), &pattern, rule, search, weigh)
+                self.search((&base, shared), &pattern, rule, search, size_rule)
             }
         }
     }
@@ -184,10 +184,10 @@ impl SubjectProbe<'_> {
         pattern: &Pattern,
         rule: &Rule<'_>,
         mut search: Search<'_>,
-        weigh: impl Fn(&Path, Kind) -> Result<Weight, Unreadable>,
+        size_rule: impl Fn(&Path, Kind) -> Result<Weight, Unreadable>,
     ) -> Result<Outcome, Unreadable> {
         let mut visit = |path: &Path, kind| {
-            Ok(match weigh(path, kind)? {
+            Ok(match size_rule(path, kind)? {
                 Weight::Counts(stat) => search.matched(path, stat.as_ref()),
                 Weight::CountsNot => {
                     search.missed(rule, path);

@@ -16,7 +16,7 @@ use crate::gather::disk::listing::Dir;
 use crate::gather::disk::reader::{Reader, is_directory};
 use crate::gather::disk::{Unreadable, listing};
 use crate::model::bids::labels::have_room;
-use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel, near};
+use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel, suggest};
 
 /// Directories of a subject that hold data of one kind (BIDS specification 1.10, "Datatypes").
 const DATATYPES: [&str; 14] = [
@@ -256,7 +256,8 @@ fn children(
         if !is_level && datatype.is_none() {
             let may_be_directory =
                 matches!(entry.kind, listing::Kind::Directory | listing::Kind::Link);
-            if may_be_directory && let Some(meant) = text.and_then(|name| near::meant(name, prefix))
+            if may_be_directory
+                && let Some(meant) = text.and_then(|name| suggest::meant(name, prefix))
             {
                 children.near.push((shown(name), meant));
             }

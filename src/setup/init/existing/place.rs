@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::base::text::few;
 use crate::base::{parallel, regular};
 use crate::model::bids::Session;
-use crate::model::bids::near::fold;
+use crate::model::bids::suggest::fold;
 use crate::model::config::Config;
 use crate::setup::catalogue::{self, App};
 use crate::setup::place;

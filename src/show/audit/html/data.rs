@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::base::parallel;
 use crate::model::state::TaskKey;
 use crate::show::audit::report::{LogFinding, Matrix, Report, TaskDetail};
-use crate::show::tables::Standing;
+use crate::show::tables::TaskState;
 
 const THREADS: usize = 4;
 
@@ -36,7 +36,7 @@ struct Detail<'a> {
 
 /// Returns the data of the heat map.
 pub fn grid(report: &Report) -> String {
-    let words = Standing::ALL.into_iter().map(|standing| {
+    let words = TaskState::ALL.into_iter().map(|standing| {
         let look = standing.look();
         (standing.to_string(), json!([look.symbol, look.group]))
     });

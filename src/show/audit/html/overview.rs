@@ -10,7 +10,7 @@ use crate::show::audit::report::{Count, Report, count_of, count_of_group};
 use crate::show::audit::text::sections::{head, upkeep};
 use crate::show::charts::safe::{plural, safe, spaced, thousands};
 use crate::show::charts::stack;
-use crate::show::tables::{Group, Standing, utc_time};
+use crate::show::tables::{Group, TaskState, utc_time};
 
 /// Renders the banner with what was looked at, and when.
 pub fn header(report: &Report) -> Markup {
@@ -164,7 +164,7 @@ pub fn matrix(report: &Report, lists: Markup) -> Markup {
     if matrix.sessions.is_empty() || matrix.procedures.is_empty() {
         return html! {};
     }
-    let words = Standing::ALL.into_iter();
+    let words = TaskState::ALL.into_iter();
     let words = words.filter(|word| count_of(&report.totals.decisions, word.as_str()) > 0);
     html! {
         form #filters role="search" aria-label="Filter sessions" {

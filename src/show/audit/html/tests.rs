@@ -9,7 +9,7 @@ use crate::show::audit::report::{Cell, Report, count_of_group};
 use crate::show::audit::testing::{bare, report, unpacked};
 use crate::show::audit::trend::{Snapshot, trend};
 use crate::show::charts::safe::{plural, safe, thousands};
-use crate::show::tables::{Group, Standing};
+use crate::show::tables::{Group, TaskState};
 
 const HOSTILE: &str =
     "</script><script>alert(1)</script>\"' onload=x <b>\u{202e}\u{1b}[0m\u{0}\u{2028}&lt;";
@@ -52,7 +52,7 @@ fn all_numbers_are_the_reports() {
 
     let data = grid(&page);
     assert_eq!(data["matrix"], serde_json::json!(report.matrix));
-    for word in Standing::ALL {
+    for word in TaskState::ALL {
         assert!(data["words"][word.as_str()][0].is_string(), "{word}");
     }
     let details = details(&page);
@@ -99,7 +99,7 @@ fn spoil(report: &mut Report) {
     report.matrix.procedures[0] = HOSTILE.into();
     report.matrix.sessions[0].subject = HOSTILE.into();
     report.matrix.sessions[0].cells[0] = Some(Cell {
-        decision: Standing::Failed,
+        decision: TaskState::Failed,
         reason: None,
         job_id: Some(HOSTILE.into()),
         text: Some(HOSTILE.into()),

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::{Count, MarkerResult, time};
 use crate::model::state::{TaskKey, TaskRow, TaskStatus};
-use crate::show::tables::{Standing, row_json};
+use crate::show::tables::{TaskState, row_json};
 
 /// Tells all about one task: of those that failed, are in flight, cannot be read, were complete and lost
 /// their outputs, or are due with part of their outputs there. With `--markers`, of every task.
@@ -16,7 +16,7 @@ use crate::show::tables::{Standing, row_json};
 pub struct TaskDetail {
     #[serde(flatten)]
     pub key: TaskKey,
-    pub decision: Standing,
+    pub decision: TaskState,
     pub reason: Option<&'static str>,
     /// A sentence for people.
     pub text: String,

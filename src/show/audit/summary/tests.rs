@@ -14,11 +14,11 @@ use crate::model::bids::{Dicom, SessionLabel, SubjectLabel};
 use crate::model::procedure::testing::procedure;
 use crate::model::state::TaskKey;
 use crate::model::state::testing::row;
-use crate::show::audit::matters::failures;
+use crate::show::audit::attention::failures;
 use crate::show::audit::report::{Report, count_of};
 use crate::show::audit::testing;
 use crate::show::audit::testing::bare;
-use crate::show::tables::Standing;
+use crate::show::tables::TaskState;
 
 const SUBJECTS: [&str; 3] = ["sub-01", "sub-02", "sub-03"];
 const SESSIONS: [&str; 3] = ["ses-01", "ses-02", "ses-03"];
@@ -160,7 +160,7 @@ proptest! {
         prop_assert_eq!(matrix.sessions.len(), totals.sessions);
         for (column, name) in matrix.procedures.iter().enumerate() {
             let part = counts.iter().find(|p| p.name == *name).unwrap();
-            let mut words: HashMap<Standing, usize> = HashMap::new();
+            let mut words: HashMap<TaskState, usize> = HashMap::new();
             let mut seen = HashSet::new();
             for row in &matrix.sessions {
                 prop_assert_eq!(row.cells.len(), matrix.procedures.len());
@@ -178,8 +178,8 @@ proptest! {
         // Health follows from the cells, and the bands are all sessions.
         for row in &matrix.sessions {
             let cells: Vec<_> = row.cells.iter().flatten().map(|cell| cell.decision).collect();
-            let complete = cells.iter().filter(|word| **word == Standing::Complete).count();
-            let of = cells.iter().filter(|word| !word.is_in_flight() && !matches!(**word, Standing::NotApplicable | Standing::Excluded)).count();
+            let complete = cells.iter().filter(|word| **word == TaskState::Complete).count();
+            let of = cells.iter().filter(|word| !word.is_in_flight() && !matches!(**word, TaskState::NotApplicable | TaskState::Excluded)).count();
             match row.health {
                 None => prop_assert_eq!(of, 0),
                 Some(health) => {

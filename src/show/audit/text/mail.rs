@@ -7,12 +7,12 @@ use maud::{DOCTYPE, html};
 use super::sections::counts;
 use super::{clean, table};
 use crate::show::audit::report::Report;
-use crate::show::tables::Standing;
+use crate::show::tables::TaskState;
 
 /// Returns one line for the subject of a mail.
 pub fn subject(report: &Report) -> String {
     let totals = &report.totals;
-    let is_shown = |standing: Standing| standing == Standing::Complete || standing.is_stuck();
+    let is_shown = |standing: TaskState| standing == TaskState::Complete || standing.is_stuck();
     let mut decisions = totals.decisions.clone();
     decisions.retain(|count| count.word.parse().is_ok_and(is_shown));
     let study = report.study.config.as_deref();

@@ -1,18 +1,18 @@
 //! Rows compared with what the journal says of a submission, and filled from it.
 
-use super::Fate;
+use super::SubmissionState;
 use crate::model::state::columns::About;
 use crate::model::state::{JobFacts, Reason, TaskRow, TaskStatus};
 use crate::store::journal::Intent;
 
 /// True if the row is that of this very submission.
-pub(super) fn is_of(row: &TaskRow, intent: &Intent, fate: &Fate) -> bool {
+pub(super) fn is_of(row: &TaskRow, intent: &Intent, fate: &SubmissionState) -> bool {
     if let Some(id) = &row.submission_id {
         return *id == intent.submission_id;
     }
     // A row that was made from the queue alone, after the state file was lost.
     match fate {
-        Fate::Accepted {
+        SubmissionState::Accepted {
             job_id, cluster, ..
         } => {
             let row_cluster = &row.facts.cluster;
@@ -58,10 +58,14 @@ impl Intent {
 }
 
 /// Makes the row of a submission.
-pub(super) fn new_row(intent: &Intent, fate: &Fate, other_columns: Option<u32>) -> TaskRow {
+pub(super) fn new_row(
+    intent: &Intent,
+    fate: &SubmissionState,
+    other_columns: Option<u32>,
+) -> TaskRow {
     let mut row = intent.row();
     row.other_columns = other_columns;
-    if let Fate::InDoubt { since } = fate {
+    if let SubmissionState::InDoubt { since } = fate {
         row.updated_at = Some(*since);
     }
     fill_job(&mut row, fate);
@@ -76,8 +80,8 @@ pub(super) fn fill_intent(row: &mut TaskRow, intent: &Intent) {
 }
 
 /// Gives the row the job that was accepted, if it has none. Returns whether it did.
-pub(super) fn fill_job(row: &mut TaskRow, fate: &Fate) -> bool {
-    let Fate::Accepted {
+pub(super) fn fill_job(row: &mut TaskRow, fate: &SubmissionState) -> bool {
+    let SubmissionState::Accepted {
         job_id,
         cluster,
         at,

@@ -1,7 +1,7 @@
 //! The figures of the made-up study: failures, progress, trend, efficiency.
 
 use chrono::Days;
-use snbb_scheduler::show::audit::matters::groups;
+use snbb_scheduler::show::audit::attention::groups;
 use snbb_scheduler::show::audit::report::*;
 use snbb_scheduler::show::graph::{Edge, Graph, Node};
 

@@ -242,7 +242,7 @@ fn a_due_task_of_a_subject_says_which_sessions_it_works_on() {
         rows: &State::default(),
         completions: &disk,
         jobs_without_row: &HashMap::new(),
-        vanished: &Vanished::default(),
+        removed: &RemovedProcedures::default(),
         newest: &Arc::default,
         gate: &|_| None,
         late: &|_, _, _| false,

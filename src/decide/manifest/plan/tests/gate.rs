@@ -47,7 +47,7 @@ fn decide_with_gate(names: &[&str], disk: &Disk) -> (BTreeMap<String, Decision>,
         rows: &State::default(),
         completions: disk,
         jobs_without_row: &HashMap::new(),
-        vanished: &Vanished::default(),
+        removed: &RemovedProcedures::default(),
         newest: &Arc::default,
         gate: &|session| {
             asked.lock().unwrap().push(session.session.to_string());
@@ -179,7 +179,7 @@ fn a_job_that_stands_in_no_row_keeps_its_task_and_those_after_it_waiting() {
         rows: &State::default(),
         completions: &disk,
         jobs_without_row: &jobs,
-        vanished: &Vanished::default(),
+        removed: &RemovedProcedures::default(),
         newest: &Arc::default,
         gate: &|_| None,
         late: &|_, _, _| false,

@@ -63,7 +63,7 @@ fn c7_a_session_whose_dicom_files_were_archived_counts_where_it_is_complete() {
         rows: &State::default(),
         completions: &disk,
         jobs_without_row: &HashMap::new(),
-        vanished: &Vanished::default(),
+        removed: &RemovedProcedures::default(),
         newest: &Arc::default,
         gate: &|_| None,
         late: &|_, _, _| false,
@@ -155,7 +155,7 @@ fn c12_outputs_decide_about_a_failed_job_where_the_procedure_says_so() {
             rows.put(failed);
             let sessions = [session("sub-01", "ses-01", true)];
             let got = decide(&dag, &sessions, &rows, &disk, &Policy::default());
-            let word = |task: &str| crate::show::tables::Standing::of(&got[task]).as_str();
+            let word = |task: &str| crate::show::tables::TaskState::of(&got[task]).as_str();
             let own_task = format!("b/sub-01/{}", label(scope));
             assert_eq!(
                 (word(&own_task), word("c/sub-01/ses-01")),

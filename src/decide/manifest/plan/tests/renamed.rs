@@ -17,8 +17,8 @@ fn record(procedure: &str, minute: Option<i64>) -> TaskRow {
     row
 }
 
-fn former(session: &str) -> Decision {
-    Decision::Skip(Skip::Renamed(Box::new(Former {
+fn removed_procedure(session: &str) -> Decision {
+    Decision::Skip(Skip::Renamed(Box::new(RemovedProcedure {
         procedure: "qc".into(),
         session: session.into(),
         job_id: Some(JobId::new("100")),
@@ -71,7 +71,11 @@ fn a_task_waits_for_a_job_of_its_session_or_subject() {
                 .into_iter()
                 .zip(expected)
             {
-                let wanted = if waits { former(session) } else { due.clone() };
+                let wanted = if waits {
+                    removed_procedure(session)
+                } else {
+                    due.clone()
+                };
                 assert_eq!(got[task], wanted, "{session}: {task}, force {force}");
             }
             assert_eq!(got["qc2/sub-02/ses-01"], due, "{session}: another subject");
@@ -96,7 +100,7 @@ fn nothing_builds_on_what_such_a_job_may_be_writing() {
         &disk,
         &Policy::default(),
     );
-    assert_eq!(got["qc2/sub-01/ses-01"], former("ses-01"));
+    assert_eq!(got["qc2/sub-01/ses-01"], removed_procedure("ses-01"));
     assert!(
         matches!(&got["report/sub-01/ses-01"], Decision::Skip(Skip::WaitingFor(w)) if &*w.procedure == "qc2"),
         "{got:?}"
@@ -143,7 +147,7 @@ fn records_of_both_at_a_time_say_that_it_is_no_new_name() {
                 &Policy::default(),
             );
             let expected = if waits {
-                former("ses-01")
+                removed_procedure("ses-01")
             } else {
                 Decision::Submit(Due::New)
             };
@@ -161,8 +165,8 @@ fn records_of_both_at_a_time_say_that_it_is_no_new_name() {
         decide_after(&dag(), &sessions(), &rows, attempts, &disk, &policy)["qc2/sub-01/ses-01"]
             .clone()
     };
-    assert_eq!(got(&[record("qc2", None)]), former("ses-01"));
-    assert_eq!(got(&[record("qc2", Some(1))]), former("ses-01"));
+    assert_eq!(got(&[record("qc2", None)]), removed_procedure("ses-01"));
+    assert_eq!(got(&[record("qc2", Some(1))]), removed_procedure("ses-01"));
 }
 
 #[test]
@@ -173,7 +177,7 @@ fn attempts_are_read_only_if_something_has_vanished() {
     rows.put(row("qc2", TaskStatus::Running, Reason::Running));
     let is_read = |rows: &State| {
         let mut is_read = false;
-        Vanished::look(rows, &dag, || {
+        RemovedProcedures::look(rows, &dag, || {
             is_read = true;
             &[]
         });
@@ -263,7 +267,7 @@ fn e11_a_task_waits_for_jobs_of_its_procedure_from_before_its_scope_was_changed(
             let waiting: Vec<&str> = got
                 .iter()
                 .filter(|(_, decision)| {
-                    matches!(decision, Decision::Skip(Skip::Renamed(former)) if former.is_old_scope)
+                    matches!(decision, Decision::Skip(Skip::Renamed(removed_procedure)) if removed_procedure.is_old_scope)
                 })
                 .map(|(task, _)| task.as_str())
                 .collect();

@@ -8,7 +8,7 @@ use crate::show::audit::report::{
     FailureGroup, JobDetail, MarkerResult, MarkerState, Report, TaskDetail,
 };
 use crate::show::failures::shared;
-use crate::show::tables::Standing;
+use crate::show::tables::TaskState;
 use crate::show::tables::exit::{clock, size};
 
 /// So many tasks of a group are named.
@@ -71,7 +71,7 @@ pub fn failed(report: &Report) -> List {
         let labels: Vec<String> = labels.collect();
         let why = group.failure.as_deref().unwrap_or(group.reason);
         let now = shared(&tasks, |task| Some(task.decision));
-        let now = now.filter(|now| *now != Standing::Failed);
+        let now = now.filter(|now| *now != TaskState::Failed);
         row![
             group.procedure,
             tasks.len(),

@@ -15,7 +15,7 @@ use crate::store::state_file::{StateError, Store};
 
 /// Holds what is paused, with what must be paused now.
 #[derive(Debug, Clone, Default)]
-pub struct Brakes {
+pub struct Pauses {
     /// Also holds the pauses of [`Self::tripped`].
     pub control: Control,
     /// Failures in a row, by procedure, as far as they were looked for.
@@ -24,7 +24,7 @@ pub struct Brakes {
     pub tripped: Vec<Arc<str>>,
 }
 
-impl Brakes {
+impl Pauses {
     /// Judges all attempts: those of the attempts file, those that have just left the table, and the
     /// rows.
     pub fn judge(

@@ -19,13 +19,13 @@ use crate::model::state::{State, TaskRow};
 
 /// Rows in flight whose procedure is not in the configuration, or has another scope there.
 #[derive(Debug, Clone, Default)]
-pub struct Vanished {
+pub struct RemovedProcedures {
     by_subject: HashMap<Arc<str>, Vec<Row>>,
 }
 
 /// A row in flight that is no task of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Former {
+pub struct RemovedProcedure {
     pub procedure: Arc<str>,
     /// Empty for subject scope.
     pub session: Arc<str>,
@@ -37,7 +37,7 @@ pub struct Former {
 
 #[derive(Debug, Clone)]
 struct Row {
-    former: Former,
+    removed_procedure: RemovedProcedure,
     submitted_at: Option<DateTime<Utc>>,
     /// Procedures that can be no new name of its own.
     others: Arc<HashSet<ProcedureId>>,
@@ -46,7 +46,7 @@ struct Row {
 /// When a procedure was submitted: all tasks of one call have the same time, and no two calls have.
 type Times = HashSet<DateTime<Utc>>;
 
-impl Vanished {
+impl RemovedProcedures {
     /// Looks for such rows. `attempts` reads the earlier attempts of all tasks; it is called only if there are any.
     pub fn look<'a>(
         rows: &'a State,
@@ -65,10 +65,10 @@ impl Vanished {
         attempts: impl FnOnce() -> &'a [TaskRow],
     ) -> Self {
         let mut found = Self::default();
-        let mut vanished: Vec<&TaskRow> = Vec::new();
+        let mut removed: Vec<&TaskRow> = Vec::new();
         for row in candidates {
             match dag.find(&row.key.procedure) {
-                None => vanished.push(row),
+                None => removed.push(row),
                 Some(own) => {
                     let is_subject = dag.get(own).scope == Scope::Subject;
                     if is_subject != row.key.session.is_empty() {
@@ -78,12 +78,12 @@ impl Vanished {
                 }
             }
         }
-        if vanished.is_empty() {
+        if removed.is_empty() {
             return found;
         }
         let attempts = attempts();
         let records = || rows.rows().iter().chain(rows.superseded()).chain(attempts);
-        let mut calls: HashMap<&str, Times> = vanished
+        let mut calls: HashMap<&str, Times> = removed
             .iter()
             .map(|row| (&*row.key.procedure, Times::new()))
             .collect();
@@ -108,7 +108,7 @@ impl Vanished {
             .into_iter()
             .map(|(name, others)| (name, Arc::new(others)))
             .collect();
-        for row in vanished {
+        for row in removed {
             let others = others.get(&*row.key.procedure).cloned();
             found.add(row, false, others.unwrap_or_default());
         }
@@ -119,7 +119,7 @@ impl Vanished {
         let key = &row.key;
         let entry = self.by_subject.entry(Arc::clone(&key.subject));
         entry.or_default().push(Row {
-            former: Former {
+            removed_procedure: RemovedProcedure {
                 procedure: Arc::clone(&key.procedure),
                 session: Arc::clone(&key.session),
                 job_id: row.job_id.clone(),
@@ -136,9 +136,9 @@ impl Vanished {
         procedure: ProcedureId,
         subject: &SubjectLabel,
         session: &'a SessionLabel,
-    ) -> Option<&'a Former> {
+    ) -> Option<&'a RemovedProcedure> {
         let mut all = self.all_before(procedure, subject, session);
-        all.next().map(|(former, _)| former)
+        all.next().map(|(removed_procedure, _)| removed_procedure)
     }
 
     /// Lists the rows that may be of a task under another name, and when they were submitted.
@@ -147,14 +147,18 @@ impl Vanished {
         procedure: ProcedureId,
         subject: &SubjectLabel,
         session: &'a SessionLabel,
-    ) -> impl Iterator<Item = (&'a Former, Option<DateTime<Utc>>)> {
-        let is_of_session = move |former: &Former| {
-            session.is_none() || former.session.is_empty() || *former.session == *session.as_str()
+    ) -> impl Iterator<Item = (&'a RemovedProcedure, Option<DateTime<Utc>>)> {
+        let is_of_session = move |removed_procedure: &RemovedProcedure| {
+            session.is_none()
+                || removed_procedure.session.is_empty()
+                || *removed_procedure.session == *session.as_str()
         };
         let rows = self.by_subject.get(subject.as_str());
         rows.into_iter()
             .flatten()
-            .filter(move |row| is_of_session(&row.former) && !row.others.contains(&procedure))
-            .map(|row| (&row.former, row.submitted_at))
+            .filter(move |row| {
+                is_of_session(&row.removed_procedure) && !row.others.contains(&procedure)
+            })
+            .map(|row| (&row.removed_procedure, row.submitted_at))
     }
 }

@@ -8,7 +8,7 @@ use crate::model::job::JobId;
 use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
 
 /// Corrects what can be corrected for certain; everything else stays and is told of by `verify`.
-pub(super) fn mend(out: &mut Rebuilt, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) {
+pub(super) fn fix(out: &mut Rebuilt, tasks: &BTreeMap<TaskKey, Vec<Attempt>>) {
     let broken: Vec<TaskRow> = out
         .state
         .rows()

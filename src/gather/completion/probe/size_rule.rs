@@ -62,7 +62,7 @@ pub(super) enum Weight {
 }
 
 /// Looks at a match as far as its marker asks for it.
-pub(super) fn weigh(
+pub(super) fn size_rule(
     reader: &Reader,
     marker: &Marker,
     path: &Path,

@@ -11,14 +11,14 @@ use crate::model::state::{JobFacts, Reason, RetryState, TaskRow, TaskStatus};
 const FILE_CLOCK_SLACK: Duration = Duration::seconds(5);
 
 /// One row that is judged.
-pub(super) struct Judge<'a> {
+pub(super) struct Verdicts<'a> {
     pub(super) row: &'a TaskRow,
     pub(super) disk: &'a dyn OutputSource,
     pub(super) patience: &'a Patience,
     pub(super) now: DateTime<Utc>,
 }
 
-impl Judge<'_> {
+impl Verdicts<'_> {
     /// A job that waits again after a run that accounting knows keeps that run's start: its end proves nothing.
     pub(super) fn live(&self, job: &JobReport, record: Option<&JobReport>) -> Option<Change> {
         let (to, reason) = match live_status(job.phase) {

@@ -8,7 +8,7 @@ use crate::model::state::TaskStatus;
 
 words! {
     /// In the order in which summaries list them.
-    pub enum Standing {
+    pub enum TaskState {
         Complete = "complete",
         Running = "running",
         Pending = "pending",
@@ -59,7 +59,7 @@ pub struct Look {
     pub urgency: u8,
 }
 
-impl Standing {
+impl TaskState {
     /// The standing that has the same word as a row's status.
     pub fn of_status(status: TaskStatus) -> Self {
         match status {
@@ -127,8 +127,8 @@ impl Group {
         }
     }
 
-    pub fn standings(self) -> impl Iterator<Item = Standing> {
-        let all = Standing::ALL.into_iter();
+    pub fn standings(self) -> impl Iterator<Item = TaskState> {
+        let all = TaskState::ALL.into_iter();
         all.filter(move |standing| standing.look().group == self)
     }
 
@@ -145,7 +145,7 @@ pub fn first_word(cell: &str) -> &str {
 
 /// The short word for a cell that begins with a standing; what follows it goes. Other texts stay as they are.
 pub fn short_cell(cell: &str) -> &str {
-    Standing::of_cell(cell).map_or(cell, |standing| standing.look().short)
+    TaskState::of_cell(cell).map_or(cell, |standing| standing.look().short)
 }
 
 #[cfg(test)]
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn short_words_and_urgencies_differ_and_symbols_do_within_what_is_kept() {
-        let looks = Standing::ALL.map(Standing::look);
+        let looks = TaskState::ALL.map(TaskState::look);
         let shorts: BTreeSet<_> = looks.iter().map(|look| look.short).collect();
         let ranks: BTreeSet<_> = looks.iter().map(|look| look.urgency).collect();
         assert_eq!((shorts.len(), ranks.len()), (looks.len(), looks.len()));

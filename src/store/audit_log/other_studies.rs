@@ -11,7 +11,7 @@ use crate::model::job::{JobTag, is_same_study};
 
 /// Says whose events were left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Strangers {
+pub struct OtherStudies {
     /// The words that tell those studies' jobs apart.
     pub projects: BTreeSet<String>,
     pub events: usize,
@@ -19,7 +19,7 @@ pub struct Strangers {
 
 impl Contents {
     /// Leaves out what other studies wrote. None: nothing.
-    pub fn leave_to_others(&mut self, project: &str) -> Option<Strangers> {
+    pub fn leave_to_others(&mut self, project: &str) -> Option<OtherStudies> {
         let mut projects = BTreeSet::new();
         let (mut submissions, mut calls) = (HashSet::new(), HashSet::new());
         for record in &self.records {
@@ -45,7 +45,7 @@ impl Contents {
             };
             !is_in(&submissions, "submission_id") && !is_in(&calls, "run_id")
         });
-        Some(Strangers {
+        Some(OtherStudies {
             projects,
             events: before - self.records.len(),
         })
@@ -99,8 +99,8 @@ mod tests {
             contents.projects(),
             ["other", "own"].map(str::to_owned).into()
         );
-        let strangers = contents.leave_to_others("own").unwrap();
-        assert_eq!((strangers.projects.len(), strangers.events), (1, 3));
+        let other_studies = contents.leave_to_others("own").unwrap();
+        assert_eq!((other_studies.projects.len(), other_studies.events), (1, 3));
         let left: Vec<&str> = contents
             .records
             .iter()
