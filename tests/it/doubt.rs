@@ -10,11 +10,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Said, Study, executable};
+use crate::harness::{Said, Study, executable, system_program};
 use crate::harness_slurm::{Cluster, cluster};
 
 /// Far more than anything takes.
@@ -53,7 +52,7 @@ procedures:
         study.write(
             "bin/sbatch",
             &WRAPPER
-                .replace("REAL", &real("sbatch").display().to_string())
+                .replace("REAL", &system_program("sbatch").display().to_string())
                 .replace("SEND", &calls.send.to_string())
                 .replace("RECEIVE", &calls.receive.to_string())
                 .replace("CONTROLLER", &cluster.daemon("slurmctld")),
@@ -195,7 +194,7 @@ fn calls(cluster: &Cluster) -> Option<Calls> {
             .arg("-o")
             .arg(&trace)
             .args(["-e", "trace=sendto,recvfrom"])
-            .arg(real("sbatch"))
+            .arg(system_program("sbatch"))
             .args(["--parsable", "--account=snbb", "--job-name=baseline"])
             .args(["--output=/dev/null", "--wrap=true"])
             .output();
@@ -237,14 +236,6 @@ fn calls(cluster: &Cluster) -> Option<Calls> {
         assert_eq!(sent.last().map(|line| length(line)), longest, "{text}");
         Some(found)
     })
-}
-
-fn real(program: &str) -> PathBuf {
-    ["/usr/bin", "/usr/local/bin", "/bin"]
-        .iter()
-        .map(|dir| Path::new(dir).join(program))
-        .find(|path| path.is_file())
-        .unwrap_or_else(|| panic!("no {program}"))
 }
 
 /// What sbatch said is lost in seven ways, each for a job that lives and for one that has ended by the

@@ -29,6 +29,25 @@ pub fn quiet_period() -> String {
     format!("{}h", (20..=24).rev().find(is_quiet).unwrap())
 }
 
+/// The directories of the machine's programs; those of `SNBB_TEST_SLURM` come first if it is set.
+pub fn system_path() -> Vec<PathBuf> {
+    let slurm = std::env::var_os("SNBB_TEST_SLURM").map(PathBuf::from);
+    let slurm = slurm
+        .iter()
+        .flat_map(|dir| [dir.join("bin"), dir.join("sbin")]);
+    slurm
+        .chain(["/usr/bin", "/bin"].map(PathBuf::from))
+        .collect()
+}
+
+/// One of the machine's programs.
+pub fn system_program(name: &str) -> PathBuf {
+    let mut places = system_path().into_iter().map(|dir| dir.join(name));
+    places
+        .find(|place| place.is_file())
+        .unwrap_or_else(|| panic!("this machine has no {name}"))
+}
+
 /// What a finished call said.
 pub struct Said {
     pub code: i32,
@@ -126,8 +145,7 @@ impl Study {
     /// Returns the program with this study's configuration and a small environment, as under cron.
     pub fn program(&self) -> Command {
         let mut command = Command::cargo_bin("snbb-scheduler").unwrap();
-        let mut path: Vec<PathBuf> = self.path.clone();
-        path.extend(["/usr/bin".into(), "/bin".into()]);
+        let path = self.path.iter().cloned().chain(system_path());
         command
             .env_clear()
             .env("PATH", std::env::join_paths(path).unwrap())

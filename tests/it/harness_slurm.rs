@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use snbb_scheduler::executor::slurm::{Home, SlurmExecutor, SlurmSettings, parse};
 
-use crate::harness::Study;
+use crate::harness::{Study, system_path};
 
 /// A running cluster.
 pub struct Cluster {
@@ -130,7 +130,15 @@ impl Cluster {
                 .to_owned()
         };
         let mut env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-        env.retain(|(name, _)| name != "SLURM_CONF");
+        env.retain(|(name, _)| name != "SLURM_CONF" && name != "PATH");
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = system_path()
+            .into_iter()
+            .chain(std::env::split_paths(&path));
+        env.push((
+            "PATH".into(),
+            std::env::join_paths(path).expect("plain names"),
+        ));
         env.push(("SLURM_CONF".into(), value("SLURM_CONF").into()));
         Ok(Self {
             dir,

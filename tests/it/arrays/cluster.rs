@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Study, executable};
+use crate::harness::{Study, executable, system_program};
 use crate::harness_slurm::{Cluster, cluster};
 
 /// Far more than anything takes.
@@ -238,7 +238,10 @@ fn a_lost_answer_makes_one_array() {
     );
     study.write(
         "bin/sbatch",
-        "#!/bin/sh\n/usr/bin/sbatch \"$@\" >/dev/null\n",
+        &format!(
+            "#!/bin/sh\n{} \"$@\" >/dev/null\n",
+            system_program("sbatch").display()
+        ),
     );
     executable(&study.at("bin/sbatch"));
     study.path.insert(0, study.at("bin"));

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use snbb_scheduler::base::sys;
 use snbb_scheduler::executor::slurm::parse::{ACCOUNTING_FIELDS, SUBMIT_LINE, steps};
 
-use crate::harness::{Study, executable};
+use crate::harness::{Study, executable, system_program};
 use crate::harness_slurm::{Cluster, lone_cluster};
 
 const SESSIONS: usize = 20;
@@ -45,7 +45,7 @@ return slurm.SUCCESS
 const SQUEUE: &str = r#"#!/bin/bash
 kept=SITE/truth/cache-$(printf '%s\n' "$@" | md5sum | cut -c1-16)
 if [ ! -e "$kept" ] || [ $(($(date +%s) - $(stat -c %Y "$kept"))) -ge CACHE ]; then
-  /usr/bin/squeue "$@" > "$kept.$$" || exit
+  REAL "$@" > "$kept.$$" || exit
   mv "$kept.$$" "$kept"
 fi
 cat "$kept"
@@ -55,7 +55,7 @@ cat "$kept"
 const SACCT: &str = r#"#!/bin/bash
 kind=jobs
 for word in "$@"; do case $word in
-  --helpformat) exec /usr/bin/sacct --helpformat ;;
+  --helpformat) exec REAL --helpformat ;;
   --delimiter=*) wanted=${word#*=} ;;
   --jobs=*) ids=${word#*=} ;;
   --format=*MaxRSS*) kind=steps ;;
@@ -74,7 +74,7 @@ awk -v RS=$'\x1f\x1e\n' -v FS=$'\x1f\x1e' -v OFS="$wanted" -v ids="$ids" '
 const SBATCH: &str = r#"#!/bin/bash
 echo . >> SITE/truth/submissions
 [ $(($(wc -l < SITE/truth/submissions) % 8)) != 5 ] || exec > /dev/null
-exec /usr/bin/sbatch "$@"
+exec REAL "$@"
 "#;
 
 const STEP: &str = r#"#!/bin/bash
@@ -154,6 +154,7 @@ procedures:
     executable(&study.at("step.sh"));
     for (program, text) in [("squeue", SQUEUE), ("sacct", SACCT), ("sbatch", SBATCH)] {
         let text = text
+            .replace("REAL", &system_program(program).display().to_string())
             .replace("SITE", &site)
             .replace("CACHE", &times.cache.to_string())
             .replace("LAG", &times.lag.to_string());
