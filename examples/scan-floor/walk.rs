@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, openat, statat};
 
-/// Numbers of what was read.
+/// Counts of reads by kind.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
     pub directories: u64,
@@ -233,7 +233,7 @@ impl<'a> Walker<'a> {
                 .is_some_and(|names| self.all(&dwi, &names, &QSIPREP))
     }
 
-    /// The sessions of the BIDS tree count; in these studies they are those of the DICOM tree.
+    /// The sessions of the BIDS tree count; in these studies the DICOM tree has the same ones.
     fn freesurfer(&mut self, subject: &str, sessions: &[Session]) -> bool {
         if self.names(&format!("bids/{subject}")).is_none() {
             return false;

@@ -32,7 +32,7 @@ def state_file(source: Source) -> Path:
 def attempts_file(source: Source) -> Optional[Path]:
     """Return the path of the attempts file, or None if there are no earlier attempts.
 
-    Raise FileNotFoundError if there is no state file either.
+    Raise FileNotFoundError if the state file does not exist either.
     """
     given = _given(source, MAGIC, ".parquet")
     if given is None:

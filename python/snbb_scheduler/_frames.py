@@ -45,7 +45,7 @@ def read_state(source: Source = None, *, engine: Engine = "pandas") -> Any:
     (``SNBB_CONFIG``). Status, procedure and reason are categories, times are UTC, and integers stay
     integers even if some are missing. ``docs/state-file.md`` lists the columns.
 
-    Raise FileNotFoundError if there is no state yet, SchedulerError if the configuration is invalid,
+    Raise FileNotFoundError if the state does not exist yet, SchedulerError if the configuration is invalid,
     ImportError if pandas (with pyarrow) or polars is not installed.
     """
     library = _library(engine)
@@ -73,7 +73,7 @@ def read_all_attempts(source: Source = None, *, engine: Literal["pandas"] = "pan
 @overload
 def read_all_attempts(source: Source = None, *, engine: Literal["polars"]) -> pl.DataFrame: ...
 def read_all_attempts(source: Source = None, *, engine: Engine = "pandas") -> Any:
-    """Read all attempts of all tasks: those of ``read_attempts``, then those of ``read_state``.
+    """Read all attempts of all tasks: the earlier ones, then the newest.
 
     The column ``is_newest`` is true for the rows of ``read_state``. ``source`` and errors are as in
     ``read_state``.

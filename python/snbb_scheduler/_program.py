@@ -19,7 +19,7 @@ NAME = "snbb-scheduler"
 class SchedulerError(RuntimeError):
     """The program failed; the message is the program's own.
 
-    ``returncode``, ``stdout`` and ``stderr`` are those of the process.
+    It has the ``returncode``, ``stdout`` and ``stderr`` of the process.
     """
 
     def __init__(self, args: Sequence[str], returncode: int, stdout: str, stderr: str) -> None:
@@ -31,7 +31,7 @@ class SchedulerError(RuntimeError):
 
 
 def program() -> str:
-    """Return the path of the program: that of this package, else the first one on ``PATH``.
+    """Return the path of the program in this package, else of the first one on ``PATH``.
 
     Raise FileNotFoundError if there is none.
     """
@@ -95,7 +95,7 @@ def run(
 def path(file: str = "state", *, config: Optional[StrPath] = None) -> Path:
     """Return the path of a state file: ``state``, ``attempts``, ``audit``, ``journal``, ...
 
-    The path is that of ``snbb-scheduler state path``. The file need not exist.
+    Asks ``snbb-scheduler state path``. The file need not exist.
     """
     words = ["state", "path", file]
     # Bytes, because a path need not be UTF-8.

@@ -24,7 +24,7 @@ class Images(NamedTuple):
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
-    """Return the exit code: 0, that of the first ``recon-all`` that failed, or 1."""
+    """Return 0, the exit code of the first ``recon-all`` that failed, or 1."""
     options = _parser().parse_args(argv)
     if options.sif and not options.fs_license:
         return _fail("--sif needs --fs-license")
