@@ -1,5 +1,5 @@
-//! Walks a study of `scripts/gen-tree` with as few calls as can be, and prints what that took, as
-//! JSON. `scripts/scan-cost` holds the program against it.
+//! Walks a study of `scripts/gen-tree` with as few system calls as possible, and prints their numbers
+//! as JSON. `scripts/scan-cost` compares the program with it.
 //!
 //! usage: scan-floor ROOT [THREADS]
 #![allow(
@@ -8,7 +8,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a measurement stops where it stands"
+    reason = "a failed measurement may stop the program"
 )]
 
 mod walk;

@@ -1,10 +1,10 @@
-//! The least that must be read of a study of `scripts/gen-tree` to know its due tasks.
+//! The minimum that must be read of a study of `scripts/gen-tree` to find its due tasks.
 //!
-//! A second, bare implementation of the built-in pipeline: it shares no code with the program, so
-//! that what the program reads can be held against it. It does what must be done and counts it:
-//! four calls for a directory (open, two reads, close), one for a directory that is not there, one
-//! for the size of a file, three for a text (open, read, close). What is not there may hide behind a link that leads
-//! nowhere: one call asks for that, and one for each directory above that was not asked about before.
+//! A second, minimal implementation of the built-in pipeline. It shares no code with the program, so
+//! that it can serve as a reference. It makes the necessary system calls and counts them: four for a
+//! directory (open, two reads, close), one for a missing directory, one for the size of a file, three
+//! for a text (open, read, close). A missing file may be behind a dangling link: one more call checks
+//! this, and one for each directory above that was not checked before.
 
 use std::collections::HashSet;
 use std::ffi::CString;
@@ -14,17 +14,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, openat, statat};
 
-/// Counts what was read.
+/// Counts of reads by kind.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
     pub directories: u64,
-    /// Directories and texts that are not there.
+    /// Missing directories and texts.
     pub absent: u64,
-    /// Looks for links that lead nowhere: at what is not there, and once at each directory above it.
+    /// Checks for dangling links: at each missing path, and once at each directory above it.
     pub links: u64,
     pub stats: u64,
     pub texts: u64,
-    /// Tasks that are due.
     pub due: u64,
 }
 
@@ -43,13 +42,13 @@ impl Cost {
     }
 }
 
-/// Walks the study with so many threads.
+/// Walks the study with this many threads.
 pub fn walk(root: &Path, threads: usize) -> Cost {
     let root = root.to_str().expect("a path of plain letters");
     let mut first = Walker::new(root);
     let subjects = first.names("dicom").unwrap_or_default();
     let subjects: Vec<&[u8]> = subjects.iter().collect();
-    // Reports of all subjects lie in the same directories.
+    // The reports of all subjects are in the same directories.
     let mut reports = Vec::new();
     if let Some(workflows) = first.names("derivatives/qsirecon/derivatives") {
         for workflow in workflows.iter() {
@@ -76,7 +75,7 @@ pub fn walk(root: &Path, threads: usize) -> Cost {
     total
 }
 
-/// Holds the names in a directory, each with a zero byte after it.
+/// The names in a directory, each followed by a zero byte.
 #[derive(Default)]
 struct Names(Vec<u8>);
 
@@ -88,7 +87,7 @@ impl Names {
     }
 }
 
-/// Is a pattern `*middle*end` of names.
+/// A pattern `*middle*end` of names.
 type Glob = (&'static str, &'static str);
 
 const BIDS: [(&str, &[Glob]); 4] = [
@@ -128,7 +127,7 @@ struct Walker<'a> {
     buffer: Vec<u8>,
 }
 
-/// Is what was found out about one session.
+/// The result for one session.
 struct Session {
     label: String,
     post: bool,
@@ -170,7 +169,7 @@ impl<'a> Walker<'a> {
             };
             let is_reconned = !(session.qsiprep && freesurfer) || reported();
             self.cost.due += u64::from(!is_reconned);
-            // Nothing is due without DICOM files.
+            // Without DICOM files nothing is due.
             if session.is_due || !is_reconned || (all_post && !freesurfer) {
                 self.names(&format!("dicom/{subject}/{}", session.label));
             }
@@ -197,7 +196,7 @@ impl<'a> Walker<'a> {
             }
         }
         self.cost.due += u64::from(!bids);
-        // Each task's own outputs are looked at, whatever it waits for.
+        // A task's own outputs are checked even if it waits for others.
         let path = format!("{dir}/fmap");
         let fmap = fmap.unwrap_or_else(|| self.names(&path));
         let post = fmap.is_some_and(|names| self.all(&path, &names, &POST));
@@ -234,7 +233,7 @@ impl<'a> Walker<'a> {
                 .is_some_and(|names| self.all(&dwi, &names, &QSIPREP))
     }
 
-    /// Sessions of the BIDS tree count, which in these studies are those of the DICOM tree.
+    /// The sessions of the BIDS tree count; in these studies the DICOM tree has the same ones.
     fn freesurfer(&mut self, subject: &str, sessions: &[Session]) -> bool {
         if self.names(&format!("bids/{subject}")).is_none() {
             return false;
@@ -269,7 +268,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// True if every glob has a file that is not empty.
+    /// True if every glob matches a non-empty file.
     fn all(&mut self, dir: &str, names: &Names, globs: &[Glob]) -> bool {
         globs.iter().all(|(middle, end)| {
             names

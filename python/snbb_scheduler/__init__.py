@@ -1,13 +1,13 @@
-"""The tables of snbb-scheduler as data frames, and its commands from Python.
+"""Read the tables of snbb-scheduler as data frames, and run its commands.
 
     import snbb_scheduler as snbb
 
-    state = snbb.read_state("config.yaml")          # a pandas frame, a row per task
-    events = snbb.read_audit("config.yaml")         # a row per event
+    state = snbb.read_state("config.yaml")          # pandas frame with one row per task
+    events = snbb.read_audit("config.yaml")         # one row per event
     snbb.run(["status", "--failed"]).stdout
 
-Reads only; nothing here writes a file of the scheduler. pandas and polars are imported when they
-are used: ``pip install "snbb-scheduler[pandas]"`` or ``"snbb-scheduler[polars]"``.
+The package never writes a file of the scheduler. pandas and polars are imported when they are first
+used: ``pip install "snbb-scheduler[pandas]"`` or ``"snbb-scheduler[polars]"``.
 """
 
 from __future__ import annotations

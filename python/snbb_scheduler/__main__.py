@@ -1,4 +1,4 @@
-"""``python -m snbb_scheduler`` is the program, also where pip's directory of programs is not on PATH."""
+"""Run the program as ``python -m snbb_scheduler``, even if pip's program directory is not on PATH."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the files that a caller means, and reads the audit log; knows no data frames."""
+"""Find the files of a study, and read the audit log, without data frames."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAGIC = b"PAR1"
 
 
 def state_file(source: Source) -> Path:
-    """Returns the state file. Raises FileNotFoundError if it is not there."""
+    """Return the path of the state file. Raise FileNotFoundError if it does not exist."""
     given = _given(source, MAGIC, ".parquet")
     if given is None:
         return _there(ask("state", config=source), "no run has written it yet")
@@ -30,9 +30,9 @@ def state_file(source: Source) -> Path:
 
 
 def attempts_file(source: Source) -> Optional[Path]:
-    """Returns the file of earlier attempts. None: there have been none yet.
+    """Return the path of the attempts file, or None if there are no earlier attempts.
 
-    Raises FileNotFoundError if there is no state either.
+    Raise FileNotFoundError if the state file does not exist either.
     """
     given = _given(source, MAGIC, ".parquet")
     if given is None:
@@ -40,7 +40,7 @@ def attempts_file(source: Source) -> Optional[Path]:
     elif given.name.endswith(ATTEMPTS):
         return _there(given, "is the path right?")
     else:
-        # It stands beside the file that a link leads to, as all files of a state do.
+        # If the state file is a link, its other files are beside the target.
         real = given.resolve()
         found = real.with_name(real.stem + ATTEMPTS)
     if found.exists():
@@ -50,7 +50,7 @@ def attempts_file(source: Source) -> Optional[Path]:
 
 
 def audit_log(source: Source) -> Path:
-    """Returns the audit log. The file itself may be missing if all of its events are in archives."""
+    """Return the path of the audit log. The file may be missing if all events are in archives."""
     given = _given(source, b"{", ".jsonl", ".gz")
     if given is not None:
         return given
@@ -62,7 +62,7 @@ def audit_log(source: Source) -> Path:
 
 
 def _given(source: Source, magic: bytes, *endings: str) -> Optional[Path]:
-    """Returns the path if it is that of such a file. None: it is a configuration, or none is given."""
+    """Return the source if it is a file of this kind, or None for a configuration or no source."""
     if source is None:
         return None
     given = Path(os.path.expanduser(os.fspath(source)))
@@ -72,7 +72,7 @@ def _given(source: Source, magic: bytes, *endings: str) -> Optional[Path]:
         with given.open("rb") as file:
             return given if file.read(len(magic)) == magic else None
     except OSError:
-        # The program says it better, with what to do.
+        # The program reports this with a hint.
         return None
 
 
@@ -83,13 +83,13 @@ def _there(file: Path, hint: str) -> Path:
 
 
 def events(log: Path) -> List[Dict[str, Any]]:
-    """Reads the events of a log and its archives, the oldest first.
+    """Read the events of a log and its archives, oldest first.
 
-    Lines that cannot be read are warned about and left out.
+    Skip unreadable lines with a warning.
     """
     if log.suffix == ".gz":
         return _parse(log, _unpack(log), set())
-    # Events go from the log to an archive: read in this order, none is missed.
+    # Events move from the log to archives, so this order misses none.
     lines = log.read_bytes().split(b"\n") if log.exists() else []
     archives = archives_of(log)
     if not lines and not archives:
@@ -104,7 +104,7 @@ def events(log: Path) -> List[Dict[str, Any]]:
 
 
 def archives_of(log: Path) -> List[Path]:
-    """Lists the archives that ``snbb-scheduler clean`` has made of a log, the oldest month first."""
+    """List the archives that ``snbb-scheduler clean`` has made of a log, oldest month first."""
     log = log.resolve()
     name = re.compile(re.escape(log.stem) + r"\.\d{4}-\d\d" + re.escape(log.suffix) + r"\.gz")
     if not log.parent.is_dir():
@@ -132,5 +132,5 @@ def _parse(file: Path, lines: List[bytes], known: "set[bytes]") -> List[Dict[str
         if isinstance(event, dict):
             found.append(event)
         else:
-            warnings.warn(f"{file}: line {number} is no event and is left out", stacklevel=4)
+            warnings.warn(f"{file}: line {number} is not an event; skipped", stacklevel=4)
     return found

@@ -1,4 +1,4 @@
-"""Makes data frames: the same columns with pandas and with polars."""
+"""Make data frames with the same columns in pandas and polars."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     Engine = Literal["pandas", "polars"]
 
 STATUS = ["pending", "running", "complete", "failed"]
-# Few words in many rows. Not subject and session: groupby makes a group of each pair of categories in older pandas.
+# Few distinct words in many rows. Subject and session are not categories: in older pandas, groupby makes a group of
+# each pair of categories.
 CATEGORIES = ["procedure", "reason", "slurm_state", "cluster", "partition", "account", "qos"]
 WHOLE = ["attempt", "req_mem_mb", "max_rss_mb", "time_limit_s", "elapsed_s", "cpu_time_s", "alloc_cpus"]
 WHOLE += ["req_cpus", "exit_status", "signal"]
@@ -38,14 +39,14 @@ def read_state(source: Source = None, *, engine: Literal["pandas"] = "pandas") -
 @overload
 def read_state(source: Source = None, *, engine: Literal["polars"]) -> pl.DataFrame: ...
 def read_state(source: Source = None, *, engine: Engine = "pandas") -> Any:
-    """Reads the state: a row per task, its newest attempt.
+    """Read the state: one row per task, its newest attempt.
 
-    ``source`` is the state file or the configuration; without it the program's own choice
-    (``SNBB_CONFIG``). Status, procedure and reason are categories, times are UTC, whole numbers stay
-    whole where some are missing. ``docs/state-file.md`` lists the columns.
+    ``source`` is the state file or the configuration. Without it, the program's own default applies
+    (``SNBB_CONFIG``). Status, procedure and reason are categories, times are UTC, and integers stay
+    integers even if some are missing. ``docs/state-file.md`` lists the columns.
 
-    Raises FileNotFoundError if there is no state yet, SchedulerError if the configuration is not
-    valid, ImportError if pandas (with pyarrow) or polars is not installed.
+    Raise FileNotFoundError if the state does not exist yet, SchedulerError if the configuration is invalid,
+    ImportError if pandas (with pyarrow) or polars is not installed.
     """
     library = _library(engine)
     return _table(library, engine, _files.state_file(source))
@@ -56,9 +57,9 @@ def read_attempts(source: Source = None, *, engine: Literal["pandas"] = "pandas"
 @overload
 def read_attempts(source: Source = None, *, engine: Literal["polars"]) -> pl.DataFrame: ...
 def read_attempts(source: Source = None, *, engine: Engine = "pandas") -> Any:
-    """Reads the earlier attempts of all tasks, columns as in ``read_state``; no rows if there were none.
+    """Read the earlier attempts of all tasks, without the newest ones.
 
-    ``source`` and errors are those of ``read_state``. The newest attempts are not among them.
+    Columns, ``source`` and errors are as in ``read_state``. Without earlier attempts there are no rows.
     """
     library = _library(engine)
     found = _files.attempts_file(source)
@@ -72,14 +73,14 @@ def read_all_attempts(source: Source = None, *, engine: Literal["pandas"] = "pan
 @overload
 def read_all_attempts(source: Source = None, *, engine: Literal["polars"]) -> pl.DataFrame: ...
 def read_all_attempts(source: Source = None, *, engine: Engine = "pandas") -> Any:
-    """Reads all attempts of all tasks: those of ``read_attempts``, then those of ``read_state``.
+    """Read all attempts of all tasks: the earlier ones, then the newest.
 
-    The column ``is_newest`` is true for the rows of ``read_state``. ``source`` and errors are those of
+    The column ``is_newest`` is true for the rows of ``read_state``. ``source`` and errors are as in
     ``read_state``.
     """
     library = _library(engine)
     state = _files.state_file(source)
-    # The scheduler writes the attempts file first: read in this order, a row may be seen twice but is never missed.
+    # The scheduler writes the attempts file first. In this order a row may be read twice, but is never missed.
     newest = _table(library, engine, state)
     found = _files.attempts_file(source)
     both = newest[:0] if found is None else _table(library, engine, found), newest
@@ -91,13 +92,13 @@ def read_audit(source: Source = None, *, engine: Literal["pandas"] = "pandas") -
 @overload
 def read_audit(source: Source = None, *, engine: Literal["polars"]) -> pl.DataFrame: ...
 def read_audit(source: Source = None, *, engine: Engine = "pandas") -> Any:
-    """Reads the audit log and its archives: a row per event, the oldest first.
+    """Read the audit log and its archives: one row per event, oldest first.
 
-    ``source`` is the log (``.jsonl``), the configuration, or a state file with the log beside it. Columns are
-    ``timestamp``, ``event``, the task, and each key that any event has. Lists and objects, such as the
-    command line in ``argv``, are JSON texts.
+    ``source`` is the log (``.jsonl``), the configuration, or a state file with the log beside it. Columns
+    are ``timestamp``, ``event``, the task, and every key that occurs in an event. Lists and objects, such
+    as the command line in ``argv``, are JSON texts.
 
-    Raises as ``read_state``. A line that is no event is left out with a warning.
+    Errors are as in ``read_state``. A line that is not an event is skipped with a warning.
     """
     library = _library(engine)
     events = _files.events(_files.audit_log(source))
@@ -110,12 +111,12 @@ def read_audit(source: Source = None, *, engine: Engine = "pandas") -> Any:
 def _library(engine: str) -> Any:
     wanted = {"pandas": ["pandas", "pyarrow"], "polars": ["polars"]}.get(engine)
     if wanted is None:
-        raise ValueError(f"engine is 'pandas' or 'polars', not {engine!r}")
+        raise ValueError(f"engine must be 'pandas' or 'polars', not {engine!r}")
     try:
         return [importlib.import_module(name) for name in wanted][0]
     except ImportError as error:
         hint = f"pip install 'snbb-scheduler[{engine}]'"
-        raise ImportError(f"{error}: {' and '.join(wanted)} are needed: {hint}") from error
+        raise ImportError(f"{error}: install {' and '.join(wanted)}: {hint}") from error
 
 
 def _table(library: Any, engine: str, file: Path) -> Any:
@@ -123,7 +124,7 @@ def _table(library: Any, engine: str, file: Path) -> Any:
 
 
 def _pandas_table(pd: Any, file: Path) -> Any:
-    # An index that a script has written along is no column of ours.
+    # Drop an index that a script has written to the file.
     return _pandas_typed(pd, pd.read_parquet(file, engine="pyarrow").reset_index(drop=True))
 
 
@@ -196,7 +197,7 @@ def _polars_union(pl: Any, earlier: Any, newest: Any) -> Any:
 
 
 def _typed(name: str, values: List[Any]) -> Tuple[str, List[Any]]:
-    """Says what kind of column these values make, and makes all of them that kind."""
+    """Return the kind of column that these values make, and the values converted to it."""
     values = [json.dumps(value) if isinstance(value, (list, dict)) else value for value in values]
     kinds = {type(value) for value in values if value is not None}
     if name in EVENT_TIMES:
@@ -213,10 +214,10 @@ def _time(name: str, value: Any) -> Optional[datetime]:
     if value is None:
         return None
     try:
-        # Python before 3.11 knows no Z.
+        # Python before 3.11 does not accept Z.
         time = datetime.fromisoformat(re.sub("[Zz]$", "+00:00", str(value)))
     except ValueError:
-        warnings.warn(f"{name} {value!r} is no time and is left out", stacklevel=5)
+        warnings.warn(f"{name} {value!r} is not a time; skipped", stacklevel=5)
         return None
     return time.replace(tzinfo=timezone.utc) if time.tzinfo is None else time.astimezone(timezone.utc)
 

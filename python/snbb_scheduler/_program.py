@@ -1,4 +1,4 @@
-"""Finds and calls the program."""
+"""Find and run the program."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ NAME = "snbb-scheduler"
 
 
 class SchedulerError(RuntimeError):
-    """Says that a call of the program ended badly, in the program's own words.
+    """The program failed; the message is the program's own.
 
-    ``returncode``, ``stdout`` and ``stderr`` are those of the call.
+    It has the ``returncode``, ``stdout`` and ``stderr`` of the process.
     """
 
     def __init__(self, args: Sequence[str], returncode: int, stdout: str, stderr: str) -> None:
-        said = stderr.strip() or stdout.strip() or "it said nothing"
+        said = stderr.strip() or stdout.strip() or "no message"
         super().__init__(f"{NAME} {' '.join(args)}: exit code {returncode}\n{said}")
         self.returncode = returncode
         self.stdout = stdout
@@ -31,9 +31,9 @@ class SchedulerError(RuntimeError):
 
 
 def program() -> str:
-    """Returns the path of the program: that of this package, else the first one on ``PATH``.
+    """Return the path of the program in this package, else of the first one on ``PATH``.
 
-    Raises FileNotFoundError if there is none.
+    Raise FileNotFoundError if there is none.
     """
     for directory in _directories():
         found = shutil.which(NAME, path=directory)
@@ -49,7 +49,7 @@ def program() -> str:
 
 
 def _directories() -> Iterator[str]:
-    """Lists where pip may have put the program of this package."""
+    """List the directories where pip may have put the program of this package."""
     package = Path(__file__).resolve().parent
     yield str(package.parent / "bin")  # pip install --target
     # <prefix>/lib/python3.x/site-packages/snbb_scheduler; lib64 and dist-packages alike
@@ -68,13 +68,13 @@ def run(
     timeout: Optional[float] = None,
     env: Optional[Mapping[str, str]] = None,
 ) -> Completed:
-    """Calls the program with these words, such as ``["status", "--failed"]``, and returns what it said.
+    """Run the program with these arguments, such as ``["status", "--failed"]``, and return its output.
 
-    ``config`` is the configuration (else ``SNBB_CONFIG``, as in a shell). With ``check`` an exit code
-    other than 0 raises SchedulerError; docs/python.md lists the codes. ``timeout`` is in seconds.
+    ``config`` is the configuration (default: ``SNBB_CONFIG``, as in a shell). With ``check``, an exit
+    code other than 0 raises SchedulerError; README.md lists the codes. ``timeout`` is in seconds.
     """
     if isinstance(args, (str, bytes)):
-        raise TypeError(f"args is a list of words, such as ['status', '--failed'], not {args!r}")
+        raise TypeError(f"args must be a list, such as ['status', '--failed'], not {args!r}")
     words = [os.fspath(word) for word in args]
     done = subprocess.run(
         [program(), *_config_words(config), *words],
@@ -93,12 +93,12 @@ def run(
 
 
 def path(file: str = "state", *, config: Optional[StrPath] = None) -> Path:
-    """Returns where a file of the state is: ``state``, ``attempts``, ``audit``, ``journal``, ...
+    """Return the path of a state file: ``state``, ``attempts``, ``audit``, ``journal``, ...
 
-    Asks ``snbb-scheduler state path``. The file need not be there.
+    Asks ``snbb-scheduler state path``. The file need not exist.
     """
     words = ["state", "path", file]
-    # Bytes: a path need not be UTF-8.
+    # Bytes, because a path need not be UTF-8.
     done = subprocess.run(
         [program(), "--quiet", *_config_words(config), *words],
         stdin=subprocess.DEVNULL,

@@ -1,7 +1,8 @@
-"""``main`` for job scripts of the earlier Python program: FreeSurfer for all sessions of one subject.
+"""Run FreeSurfer for all sessions of one subject, for job scripts of the earlier Python program.
 
-A subject with one session gets a cross-sectional run in ``<output-dir>/<subject>``. One with several gets a run per
-session, a template of all of them, and a longitudinal run per session. What ended well is not done again.
+A subject with one session gets a cross-sectional run in ``<output-dir>/<subject>``. A subject with several sessions
+gets a run per session, a template of all sessions, and a longitudinal run per session. Successful runs are not
+repeated.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Images(NamedTuple):
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
-    """Returns the exit code: 0, that of the first ``recon-all`` that failed, or 1."""
+    """Return 0, the exit code of the first ``recon-all`` that failed, or 1."""
     options = _parser().parse_args(argv)
     if options.sif and not options.fs_license:
         return _fail("--sif needs --fs-license")
@@ -50,13 +51,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--output-dir", type=Path, required=True, help="FreeSurfer's SUBJECTS_DIR")
     parser.add_argument("--subject", required=True, help="with 'sub-'")
     parser.add_argument("--threads", type=int, default=8)
-    parser.add_argument("--sif", type=Path, help="Apptainer image of FreeSurfer; without it recon-all is on PATH")
+    parser.add_argument("--sif", type=Path, help="Apptainer image of FreeSurfer (default: recon-all on PATH)")
     parser.add_argument("--fs-license", type=Path)
     return parser
 
 
 def find_images(bids: Path, subject: str) -> Dict[str, Images]:
-    """The images to use, by session; sessions without a T1w image are left out."""
+    """Return the images to use by session, without sessions that lack a T1w image."""
     found = {}
     for session in sorted(path for path in (bids / subject).glob("ses-*") if path.is_dir()):
         t1, t2 = (_choose(session / "anat", kind) for kind in ("T1w", "T2w"))
@@ -66,13 +67,13 @@ def find_images(bids: Path, subject: str) -> Dict[str, Images]:
 
 
 def _choose(folder: Path, kind: str) -> Optional[Path]:
-    """Never a defaced image; one that the scanner normalised (rec-norm) if there is one, else the first by name."""
+    """Choose an image normalised by the scanner (rec-norm), else the first by name, but never a defaced one."""
     images = [path for path in folder.glob(f"*_{kind}.nii.gz") if "defaced" not in path.name]
     return min(images, key=lambda path: ("rec-norm" not in path.name, path.name), default=None)
 
 
 def _steps(subject: str, sessions: Dict[str, Images], threads: int) -> "List[tuple[str, List[str]]]":
-    """Directories below SUBJECTS_DIR, and what recon-all is asked to put there."""
+    """Return the directories below SUBJECTS_DIR, each with its recon-all arguments."""
 
     def cross(name: str, images: Images) -> "tuple[str, List[str]]":
         t2 = ["-T2", str(images.t2), "-T2pial"] if images.t2 else []
@@ -83,13 +84,13 @@ def _steps(subject: str, sessions: Dict[str, Images], threads: int) -> "List[tup
     runs = {f"{subject}_{session}": images for session, images in sessions.items()}
     points = [word for run in runs for word in ("-tp", run)]
     base = ["-base", subject, *points, "-all", "-parallel", "-openmp", str(threads)]
-    # Not -parallel: with FreeSurfer 8 longitudinal runs fail with it.
+    # Without -parallel: longitudinal runs of FreeSurfer 8 fail with it.
     long = [(f"{run}.long.{subject}", ["-long", run, subject, "-all", "-openmp", str(threads)]) for run in runs]
     return [*(cross(run, images) for run, images in runs.items()), (subject, base), *long]
 
 
 def _command(options: argparse.Namespace, arguments: List[str]) -> List[str]:
-    # In the container, directories have the paths that they have outside.
+    # Directories have the same paths inside and outside the container.
     prefix: List[str] = []
     if options.sif:
         places = [f"{options.bids_dir}:{options.bids_dir}:ro", str(options.output_dir), str(options.fs_license)]
@@ -98,7 +99,7 @@ def _command(options: argparse.Namespace, arguments: List[str]) -> List[str]:
 
 
 def _is_done(file: Path) -> bool:
-    """recon-all writes its data after success and its exit code after a failure."""
+    """Return whether recon-all succeeded: it then writes its data, and after a failure its exit code."""
     try:
         return "SUBJECT" in file.read_text(errors="replace")
     except OSError:

@@ -1,7 +1,7 @@
-"""The helper against files that the program itself writes, with each library that is there.
+"""Test the package on files that the program itself writes, with each installed library.
 
-Needs the program: that of the installed package, or on PATH. SNBB_TEST_ENGINES (`pandas polars`) names
-the libraries that must be there; without it those that are not are left out.
+The program must be in the installed package or on PATH. SNBB_TEST_ENGINES (`pandas polars`) lists the
+libraries that must be installed; without it, missing libraries are skipped.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def config() -> Path:
 
 
 def setUpModule() -> None:
-    """Makes a study: one task complete, one failed twice."""
+    """Make a study in which one task is complete and one has failed twice."""
     global STUDY
     STUDY = Path(tempfile.mkdtemp(prefix="snbb-helper-"))
     unittest.addModuleCleanup(shutil.rmtree, STUDY)
@@ -63,19 +63,19 @@ def setUpModule() -> None:
 
 
 class Program(unittest.TestCase):
-    def test_run_gives_what_was_said(self) -> None:
+    def test_run_returns_the_output(self) -> None:
         done = snbb.run(["status", "--format", "json"], config=config())
         self.assertEqual((done.returncode, len(json.loads(done.stdout))), (0, 3), done)
 
-    def test_a_bad_end_is_an_error_if_wanted_and_tells_why(self) -> None:
+    def test_check_raises_an_error_with_the_message(self) -> None:
         args = ["explain", "sub-99"]
         self.assertNotEqual(snbb.run(args, config=config()).returncode, 0)
         with self.assertRaisesRegex(snbb.SchedulerError, "explain sub-99: exit code .*\n.*sub-99") as caught:
             snbb.run(args, config=config(), check=True)
         self.assertNotEqual(caught.exception.returncode, 0)
 
-    def test_one_text_is_no_list_of_words(self) -> None:
-        with self.assertRaisesRegex(TypeError, "list of words"):
+    def test_args_must_be_a_list(self) -> None:
+        with self.assertRaisesRegex(TypeError, "must be a list"):
             snbb.run("status")
 
     def test_the_configuration_may_come_from_the_environment(self) -> None:
@@ -83,7 +83,7 @@ class Program(unittest.TestCase):
             self.assertEqual(snbb.path("audit"), STUDY / "log/audit.jsonl")
             self.assertEqual(snbb.path(), STUDY / "state.parquet")
 
-    def test_no_program_is_told_with_what_to_do(self) -> None:
+    def test_a_missing_program_is_an_error_with_a_hint(self) -> None:
         with mock.patch("shutil.which", return_value=None), self.assertRaisesRegex(FileNotFoundError, "pip install"):
             snbb.program()
 
@@ -92,7 +92,7 @@ class Program(unittest.TestCase):
         done = subprocess.run(words, stdout=subprocess.PIPE, check=True, encoding="utf-8")
         self.assertTrue(done.stdout.startswith("snbb-scheduler "), done.stdout)
 
-    def test_errors_name_file_and_way_out(self) -> None:
+    def test_errors_name_value_and_remedy(self) -> None:
         with self.assertRaisesRegex(ValueError, "'pandas' or 'polars', not 'dask'"):
             snbb.read_state(config(), engine="dask")  # type: ignore[call-overload]
         with mock.patch("importlib.import_module", side_effect=ImportError("No module named 'pandas'")):
@@ -101,7 +101,7 @@ class Program(unittest.TestCase):
 
 
 class Frames:
-    """What holds with either library; a subclass says which, and how to get lists out of its frames."""
+    """Tests for either library; a subclass sets the library and converts its frames to lists."""
 
     engine = ""
 
@@ -140,7 +140,7 @@ class Frames:
         kept = snbb.read_all_attempts(STUDY / "kept.parquet", engine=self.engine)
         self.assertEqual(len(kept), len(snbb.read_state(STUDY / "kept.parquet", engine=self.engine)))
 
-    def test_a_row_per_event_archives_too(self) -> None:
+    def test_a_row_per_event_with_archives(self) -> None:
         log = STUDY / "log/audit.jsonl"
         for source in [config(), log]:
             events = snbb.read_audit(source, engine=self.engine)
@@ -155,12 +155,12 @@ class Frames:
             lines = log.read_bytes().splitlines(keepends=True)
             with gzip.open(Path(directory) / "audit.2020-01.jsonl.gz", "wb") as archive:
                 archive.writelines(lines[:3])
-            # The third is in both: a crash came between archive and log.
+            # The third line is in both files, as after a crash between writing archive and log.
             copy.write_bytes(b"".join(lines[2:]) + b'{"timestamp": "2026-')
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 again = snbb.read_audit(copy, engine=self.engine)
-            self.assertIn("is no event", str(caught[0].message))
+            self.assertIn("is not an event", str(caught[0].message))
             self.assertEqual(self.list(again, "event"), kinds)
 
     def test_events_of_other_programs(self) -> None:
@@ -183,7 +183,7 @@ class Frames:
                 ["2026-03-01T04:05:06+00:00", "2026-03-01T04:05:06.000007+00:00", "2026-03-01T04:05:06.500000+00:00"],
             )
 
-    def test_what_is_not_there(self) -> None:
+    def test_missing_files(self) -> None:
         with self.assertRaisesRegex(FileNotFoundError, "no .*nothing.parquet: is the path right"):
             self.read_state(STUDY / "nothing.parquet")
         with self.assertRaisesRegex(snbb.SchedulerError, "nothing.yaml"):
@@ -295,7 +295,7 @@ class Polars(Frames, unittest.TestCase):
 
 
 class Libraries(unittest.TestCase):
-    def test_those_that_must_be_there_are(self) -> None:
+    def test_required_libraries_are_installed(self) -> None:
         for name in os.environ.get("SNBB_TEST_ENGINES", "").split():
             self.assertIsNotNone(importlib.util.find_spec(name), name)
 

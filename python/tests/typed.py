@@ -1,4 +1,4 @@
-"""Not run: mypy reads it, to see that callers get the types they expect."""
+"""Checked by mypy and never run: callers must get the types they expect."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Random studies: trees of files and configurations within the rules that both programs share.
 
-Now and then one has something in which the programs differ on purpose (`Plant`), which can be taken out again.
+Some have a feature in which the programs differ deliberately (`Plant`), which can be removed again.
 """
 
 import collections
@@ -9,7 +9,7 @@ import pathlib
 import random
 import re
 
-# Patterns of completion markers, and how a file that one finds may be called.
+# Patterns of completion markers, and names of files that match them.
 GLOBS = {"*.html": "report.html", "*_T1w.nii.gz": "x_T1w.nii.gz", "fig/*.svg": "fig/a.svg", "**/x*.tsv": "deep/er/x1.tsv",
          "out?.txt": "out7.txt", "[ab].json": "b.json", "[!ab].json": "c.json", "*/stats.csv": "s1/stats.csv"}
 LITERALS = {"done": "done", "logs/finished.txt": "logs/finished.txt"}
@@ -31,18 +31,18 @@ BAD_MARKS = ["", "0\n", "1\n", "-1\nSUBJECT x\n", "\nSUBJECT x\n"]
 
 
 Procedure = collections.namedtuple("Procedure", "name output_dir scope depends_on markers marker")
-# A thing in which the programs differ: at which tasks (None: any), and whose manifest has more there (None: either's).
+# A feature in which the programs differ: for which tasks (None: any), and whose manifest has more (None: either).
 Plant = collections.namedtuple("Plant", "kind procedure subject session side")
 Task = collections.namedtuple("Task", "procedure subject session")
 
 
 class Case:
-    """A study as a list of files, each of which may belong to a thing that can be left out."""
+    """A study as a list of files, each of which may belong to a removable feature."""
 
     def __init__(self, seed, number):
         self.random = random.Random(f"{seed}/{number}")
         self.number = number
-        self.files = []  # (path, content, kind, whether it is there only without the kind)
+        self.files = []  # (path, content, kind, whether it exists only without the kind)
         self.plants = []
         self.procedures = None
         self.is_built_in = False
@@ -50,7 +50,7 @@ class Case:
         self.options = {}
         self.options_of_kind = {}
         self.table = None
-        self.ours = {}  # keys of our configuration only
+        self.ours = {}  # keys only for our configuration
         self.make()
         self.has_log_dir = self.chance(0.5)
 
@@ -66,7 +66,7 @@ class Case:
     def kinds(self):
         return sorted({plant.kind for plant in self.plants})
 
-    # --- how it is made ---------------------------------------------------------------------------
+    # --- creation ---------------------------------------------------------------------------------
 
     def make(self):
         subjects = self.random.sample(["0001", "0002", "0012", "A1", "b", "X9Y"], self.random.randint(1, 4))
@@ -95,7 +95,7 @@ class Case:
                                                    (self.sessions[0][0], "ses-a.b")])
             self.add(f"dicom/{subject}/{session}/1.dcm", kind="labels")
             self.plant("labels", None, subject, session, "python")
-            # Those per subject wait for a session that is none.
+            # Procedures per subject wait for a session that does not exist.
             self.plant("labels", None, subject, "")
         if self.chance(0.08):
             subject = self.sessions[0][0]
@@ -103,7 +103,7 @@ class Case:
             self.plant("sessions-without-files", None, subject)
 
     def make_table(self):
-        """Subjects and sessions by number, as a database would export them; or by texts, which stay as they are written."""
+        """Subjects and sessions as numbers, as exported from a database, or as texts that are used unchanged."""
         rows, kept = [], []
         is_text = self.chance(0.3)
         for row, (subject, session) in enumerate(self.sessions):
@@ -144,7 +144,7 @@ class Case:
         for procedure in self.procedures[:4]:
             for subject, session in self.sessions:
                 if procedure.name == "defacing":
-                    # Defaced images are images of FreeSurfer's check to one of the two.
+                    # One of the programs counts defaced images in its FreeSurfer check.
                     if self.chance(0.25):
                         path = f"bids/{subject}/{session}/anat/{subject}_{session}_acq-defaced_T1w.nii.gz"
                         self.add(path, kind="freesurfer-check")
@@ -196,7 +196,7 @@ class Case:
             self.options_of_kind["qsirecon-check"] = {"qsirecon_spec": "no-spec.yaml"}
             self.plant("qsirecon-check")
         if self.chance(0.15):
-            # The same six, written out.
+            # The built-in six, written out.
             self.is_built_in = False
             self.other_output_dir = "qsirecon-v2"
             self.plant("qsirecon-check", "qsirecon")
@@ -213,7 +213,7 @@ class Case:
             earlier = [other.name for other in self.procedures]
             needs = self.random.sample(earlier, min(len(earlier), self.random.choice([0, 1, 1, 2])))
             if scope == "subject":
-                # `sessions: any` asks for one session each, the Python program for one that has all.
+                # `sessions: any` requires one session per dependency, the Python program one session with all dependencies.
                 per_session = [other.name for other in self.procedures if other.scope == "session"]
                 needs = [name for name in needs if name not in per_session] + [name for name in needs if name in per_session][:1]
             name = f"p{place}"
@@ -235,7 +235,7 @@ class Case:
                 self.plant("all-sessions", name, None, "", "python")
 
     def make_output(self, procedure, subject, session, share):
-        """Writes all, some or nothing of a task's output; at times one marker is met only for one of the programs."""
+        """Write all, some or none of a task's outputs; sometimes only one of the programs accepts a marker."""
         root = f"derivatives/{procedure.output_dir}" if procedure.output_dir else "bids"
         place = "/".join(part for part in [root, subject, session] if part)
         key = (procedure.name, subject, session)
@@ -268,9 +268,9 @@ class Case:
             content = {"hidden-markers": "x", "empty-files": "", "broken-links": pathlib.Path("nowhere")}[kind]
             last = f".{last}" if kind == "hidden-markers" else last
             self.add("/".join(part for part in [place, folder, last] if part), content, kind)
-            # Behind a link that leads nowhere may be anything: to us the task is neither complete nor due.
+            # The target of a dangling link is unknown: for us the task is neither complete nor due.
             side = None if kind == "broken-links" else "ours"
-            # A file below bids_root may be another procedure's marker as well.
+            # A file below bids_root may also be a marker of another procedure.
             for other in self.procedures if procedure.output_dir == "" else [procedure]:
                 if other.output_dir == procedure.output_dir:
                     self.plant(kind, other.name, subject, None, None if other is not procedure else side)
@@ -278,7 +278,7 @@ class Case:
                 self.plant(kind, procedure.name, subject, session, side)
                 self.plant(kind, "freesurfer", subject, "")
 
-    # --- how it is written and run ------------------------------------------------------------------
+    # --- writing and running ------------------------------------------------------------------------
 
     def write(self, root, without):
         for folder in ["dicom", "bids", "derivatives", "site"]:
@@ -310,7 +310,7 @@ class Case:
             (root / f"{whose}.yaml").write_text(json.dumps(self.config(root, whose, without), indent=1))
 
     def config(self, root, whose, without):
-        # What the programs write is in one directory, which is put back for the second of them.
+        # The programs write to one directory, which is restored for the second program.
         config = {"dicom_root": "dicom", "bids_root": "bids", "derivatives_root": "derivatives", "state_file": "site/state.parquet"}
         if self.has_log_dir:
             config["slurm_log_dir"] = "site/logs"
@@ -318,7 +318,7 @@ class Case:
         for kind, options in self.options_of_kind.items():
             if kind not in without:
                 config.update(options)
-        # The Python program takes relative paths from where it is called.
+        # The Python program resolves relative paths in the working directory.
         config = {key: str(root / value) for key, value in config.items()}
         if whose == "ours":
             config.update(self.ours)
@@ -338,7 +338,7 @@ class Case:
         return entry
 
     def concerns(self, task, side, kinds):
-        """Says whether things of these kinds can be why a task stands on one side only."""
+        """Return whether features of these kinds can explain a task on one side only."""
         above = self.above(task.procedure)
         for plant in self.plants:
             if plant.kind not in kinds or plant.subject not in (None, task.subject):
@@ -350,7 +350,7 @@ class Case:
         return False
 
     def above(self, name):
-        """All that a procedure depends on."""
+        """Return all direct and indirect dependencies of a procedure."""
         by_name = self.by_name()
         found, rest = set(), [name]
         while rest:
@@ -362,10 +362,10 @@ class Case:
     def by_name(self):
         return {procedure.name: procedure for procedure in self.procedures}
 
-    # --- what happens later -------------------------------------------------------------------------
+    # --- later changes ------------------------------------------------------------------------------
 
     def grow(self, root):
-        """A session is scanned."""
+        """Add a newly scanned session."""
         subject = self.random.choice([subject for subject, _ in self.sessions] + ["sub-0099"])
         session = f"ses-2025{self.random.randint(10000000, 99999999)}"
         if self.table is None:
@@ -377,7 +377,7 @@ class Case:
         self.sessions.append((subject, session))
 
     def outputs(self, root, task):
-        """The files that make a task complete, and their contents."""
+        """Return the files that make a task complete, and their contents."""
         procedure = self.by_name()[task.procedure]
         top = root / "derivatives" / procedure.output_dir if procedure.output_dir else root / "bids"
         name = "_".join(part for part in [task.subject, task.session] if part)
@@ -392,6 +392,6 @@ class Case:
             return files
         place = top / task.subject / task.session
         if task.procedure == "defacing":
-            # Made of an image, which FreeSurfer's check counts.
+            # Derived from an image, which FreeSurfer's check counts.
             return {place / "anat" / f"{name}{part}_T1w.nii.gz": "x" for part in ("", "_acq-defaced")}
         return {place / path.format(name): "x" for path in (procedure.markers or {"": "anything"}).values()}

@@ -1,7 +1,7 @@
-"""Random lives: jobs end this way and that, sessions come, people retry; at each step both programs do the same from the same files.
+"""Random lives: jobs end in various ways, sessions arrive, people retry. At each step both programs start from the same files.
 
-Then one of them goes on with what it has written: the Python program, ours, and the Python program again, or the other way round. So
-each program takes over the other's files at every step.
+Then one of them continues with its own result: the Python program, ours, and the Python program again, or the other way
+round. So each program takes over the other's files at every step.
 """
 
 import collections
@@ -9,7 +9,7 @@ import collections
 from cases import Case, Task
 from programs import LIVING, Study, happened, unequal, unequal_tables
 
-# Words of Slurm that the Python program knows, as ends of a job.
+# States of Slurm that end a job and that the Python program knows.
 ENDS = ["COMPLETED"] * 12 + ["FAILED 1:0"] * 5 + ["TIMEOUT", "CANCELLED", "OUT_OF_MEMORY 0:125", "NODE_FAIL", "GONE", "PREEMPTED", "DEADLINE"]
 UNKNOWN_TO_PYTHON = {"PREEMPTED", "DEADLINE"}
 
@@ -31,11 +31,11 @@ class Life:
         other = {"python": "ours", "ours": "python"}[start]
         self.drivers = [start] * first + [other] * (second - first) + [start] * (length - second)
         self.before = {}  # rows
-        self.has_failed = set()  # tasks that had a failed row at any time
+        self.has_failed = set()  # tasks that ever had a failed row
         self.rows_of = collections.Counter()
 
     def steps(self):
-        """Yields the differences of each step as {(what, task): (side, kinds or None)}, and what was said."""
+        """Yield the differences of each step as {(what, task): (side, kinds or None)}, and the messages."""
         for driver in self.drivers:
             self.live()
             words = self.command()
@@ -57,7 +57,7 @@ class Life:
                 self.rows_of.update(Task(*row) for row in last.table[["procedure", "subject", "session"]].itertuples(index=False))
             self.study.keep(driver)
 
-    # --- what happens -------------------------------------------------------------------------------------
+    # --- events -------------------------------------------------------------------------------------------
 
     def live(self):
         for job, (name, state) in sorted(self.study.jobs().items()):
@@ -79,7 +79,7 @@ class Life:
         (self.study.site / "slurm/state" / job).write_text(f"{state}\n")
 
     def work(self, name):
-        """A job, or a person, writes a task's outputs."""
+        """Write a task's outputs, as a job or a person would."""
         for task in self.tasks():
             if self.study.job_name(task) == name:
                 for path, content in self.case.outputs(self.study.root, task).items():
@@ -97,7 +97,7 @@ class Life:
             return ["retry", "--procedure", self.random.choice(self.case.procedures).name]
         return word.split()
 
-    # --- what differs -------------------------------------------------------------------------------------
+    # --- differences --------------------------------------------------------------------------------------
 
     def compare(self, python, ours, earlier):
         differences = {}
@@ -134,7 +134,7 @@ class Life:
         return differences
 
     def why(self, what, task, side):
-        """The deliberate difference that explains one. None: there is none."""
+        """Return the deliberate difference that explains this one, or None."""
         own = self.kinds(task)
         statuses = tuple(status.get(task) for status in self.after)
         if what == "status":
@@ -146,12 +146,12 @@ class Life:
             for kind in own & allowed.keys():
                 if statuses[0] in allowed[kind][0] and statuses[1] in allowed[kind][1]:
                     return kind
-            # The row of a task that only one of them has submitted again.
+            # The row of a task that only one program has submitted again.
             return self.why("submitted", task, "python" if statuses[0] == "pending" else "ours") if "pending" in statuses else None
         if what == "events":
             if self.is_retry and self.rows_of[task] > 1:
                 return "one-row"
-            # Both submitted it again, and call the end of the job before differently.
+            # Both submitted it again, and name the end of the previous job differently.
             return next((kind for kind in ("completed-without-outputs", "slurm-states") if kind in own), None)
         if what == "complete":
             if task in self.complete:
@@ -173,7 +173,7 @@ class Life:
         return None
 
     def kinds(self, task):
-        """The differences that the state of a task can lead to."""
+        """Return the differences that the state of a task can cause."""
         found = set()
         row = self.before.get(task)
         name = self.study.job_name(task)
@@ -181,7 +181,7 @@ class Life:
         states = {job: state for job, (other, state) in self.facts.items() if other == name}
         word = states.get(str(row["job_id"])) if row is not None else None
         is_in_flight = row is not None and row["status"] in ("pending", "running")
-        # Without a look at Slurm, a job whose end is not known lives.
+        # Without a query to Slurm, a job whose end is unknown counts as alive.
         if is_complete and (LIVING & set(states.values()) or is_in_flight and self.is_blind):
             found.add("living-jobs")
         if word == "COMPLETED" and not is_complete:
@@ -199,7 +199,7 @@ class Life:
         for other in self.same_outputs(task) if is_complete else []:
             status = self.after[1].get(other)
             found.update({"pending": ["living-jobs"], "running": ["living-jobs"], "failed": ["failed-with-outputs"]}.get(status, []))
-        # Our `retry` asks Slurm first, so its row says what the job is doing now.
+        # Our `retry` asks Slurm first, so its row has the job's current state.
         now = self.after[1].get(task)
         expected = "running" if word == "RUNNING" else "complete" if is_complete else "failed"
         if self.is_retry and is_in_flight and now == expected:
@@ -207,7 +207,7 @@ class Life:
         return found
 
     def same_outputs(self, task):
-        """The tasks above whose jobs write into the same directory."""
+        """Return the dependencies whose jobs write into the same directory."""
         of = {step.name: step.output_dir for step in self.case.procedures}
         return [other for other in self.above(task) if of[other.procedure] == of[task.procedure]]
 

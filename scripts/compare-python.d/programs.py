@@ -1,4 +1,4 @@
-"""The two programs on one study: each does the same from the same files, and what it did is read back."""
+"""Run both programs from the same files, and read back what each did."""
 
 import collections
 import json
@@ -21,14 +21,14 @@ EVENTS = ["submitted", "error", "status_change", "retry_cleared"]
 LIVING = {"PENDING", "RUNNING"}
 
 Submission = collections.namedtuple("Submission", "job words")
-# What a call left: exit code, what was said, {task: row}, all rows, {task: submission}, events, {task: cell of session-status}.
+# The result of an invocation: exit code, messages, {task: row}, all rows, {task: submission}, events, {task: cell of session-status}.
 Outcome = collections.namedtuple("Outcome", "code said rows table submitted events cells")
-# Options that only we give: `sbatch-options`.
+# Options that only our program passes: `sbatch-options`.
 OURS_ONLY = ("--parsable", "--comment=", "--export=", "--no-requeue")
 
 
 def fake_slurm(site):
-    """The fake Slurm of the tests."""
+    """Return the fake Slurm of the tests."""
     source = (HERE / "tests/it/fake_slurm.rs").read_text(encoding="utf-8")
     text = re.search(r'const PROGRAM: &str = r#"(.*?)"#;', source, re.DOTALL).group(1)
     for folder in ["bin", "ids", "jobs", "state"]:
@@ -51,7 +51,7 @@ class Study:
         fake_slurm(self.site)
 
     def both(self, *words):
-        """Lets both programs do the same. The world stays as it was until `keep`."""
+        """Run both programs with the same arguments. The files stay unchanged until `keep`."""
         before = self.root / "before"
         self.site.rename(before)
         outcomes = []
@@ -63,13 +63,13 @@ class Study:
         return outcomes
 
     def keep(self, whose):
-        """Goes on with what one of the programs left."""
+        """Continue with the files of one of the programs."""
         shutil.rmtree(self.site)
         (self.root / f"site-{whose}").rename(self.site)
         for other in self.root.glob("site-*"):
             shutil.rmtree(other)
 
-    # --- calls ------------------------------------------------------------------------------------------
+    # --- runs -------------------------------------------------------------------------------------------
 
     def environment(self):
         env = {key: value for key, value in os.environ.items() if not key.startswith(("SNBB_", "SLURM_", "PYTHON"))}
@@ -91,13 +91,13 @@ class Study:
         done = subprocess.run(command, capture_output=True, text=True, env=self.environment(), check=False)
         return done.returncode, done.stdout + done.stderr, done.stdout
 
-    # --- what is due --------------------------------------------------------------------------------------
+    # --- due tasks ----------------------------------------------------------------------------------------
 
     def python_config(self):
         return config.SchedulerConfig.from_yaml(self.root / "python.yaml")
 
     def due(self):
-        """The manifests, in order; None for a program that ended with an error; and what both said."""
+        """Return the manifests, in order (None for a program that failed), and the messages of both."""
         settings = self.python_config()
         table = manifest.build_manifest(sessions.discover_sessions(settings), settings)
         python = [Task(row.procedure, row.subject, row.session) for row in table.itertuples()]
@@ -106,7 +106,7 @@ class Study:
         return python, ours, said
 
     def complete(self):
-        """The tasks that the Python program's checks call complete, of all sessions that it sees."""
+        """Return the complete tasks of all sessions according to the Python program."""
         settings = self.python_config()
         found = set()
         for _, row in sessions.discover_sessions(settings).iterrows():
@@ -117,7 +117,7 @@ class Study:
         return found
 
     def decisions(self):
-        """The words of our `session-status` by task. None: it ended with an error."""
+        """Return the words of our `session-status` by task, or None if it failed."""
         code, _, out = self.call_ours("session-status", "--format", "json")
         by_subject = {step.name for step in self.case.procedures if step.scope == "subject"}
         if code not in (0, 7):
@@ -126,7 +126,7 @@ class Study:
                 for row in json.loads(out) for name, cell in row["procedures"].items()}
 
     def status_tables(self, *words):
-        """The header and the sessions of `session-status`, of both."""
+        """Return the header and the sessions of `session-status`, for both programs."""
         tables = []
         for call in [self.call_python, self.call_ours]:
             _, _, out = call("session-status", "--format", "csv", *words)
@@ -134,10 +134,10 @@ class Study:
             tables.append((lines[:1], sorted(line[:2] for line in lines[1:])))
         return tables
 
-    # --- what a call left ---------------------------------------------------------------------------------
+    # --- results -----------------------------------------------------------------------------------------
 
     def jobs(self):
-        """The state of each job in Slurm, and its name: {id: (name, state)}."""
+        """Return the name and state of each job in Slurm: {id: (name, state)}."""
         found = {}
         for path in (self.site / "slurm/jobs").iterdir():
             state = self.site / "slurm/state" / path.name
@@ -166,7 +166,7 @@ class Study:
 
     @staticmethod
     def rows(table):
-        """A row per task: one in flight, else the newest."""
+        """Return one row per task: one in flight, else the newest."""
         rows = {}
         for _, row in table.iterrows() if table is not None else []:
             task = Task(row["procedure"], row["subject"], row["session"])
@@ -184,7 +184,7 @@ def utc(time):
 
 
 def unequal(study, task, python, ours):
-    """What differs between the two that must not, of a task that both submitted, or that neither did, with the same status."""
+    """Return the unexpected differences of a task with equal status that both programs submitted, or neither."""
     found = []
     name = study.job_name(task)
     one, two = (outcome.submitted.get(name, []) for outcome in (python, ours))
@@ -211,26 +211,26 @@ def unequal(study, task, python, ours):
 
 
 def unequal_tables(python, ours):
-    """What differs between the two tables as a whole."""
+    """Return the differences between the two tables as a whole."""
     if python is None or ours is None or python.empty or ours.empty:
         return []
     found = [f"columns: {list(ours.columns)}"] if list(ours.columns[:6]) != list(python.columns[:6]) or list(python.columns[:6]) != COLUMNS else []
     for column in COLUMNS:
         kinds = [re.sub(r"\[.s, ", "[", str(table[column].dtype)) for table in (python, ours)]
-        # A column without any value has no type in pandas.
+        # In pandas, a column without values has no type.
         if kinds[0] != kinds[1] and not python[column].isna().all():
             found.append(f"type of {column}: {kinds[0]} and {kinds[1]}")
     return found
 
 
 def happened(outcome, earlier):
-    """The events of a call by task, of the kinds that both programs know."""
+    """Return the events of an invocation by task, of the kinds that both programs know."""
     found = collections.defaultdict(collections.Counter)
     for event in outcome.events[earlier:]:
         if event["event"] in EVENTS:
             task = Task(event["procedure"], event["subject"], event["session"])
             kind = event["event"]
-            # We say the new status of a submission, and of a row that was cleared, too.
+            # Our program also records the new status of submissions and of cleared rows.
             new = event.get("new_status") if kind == "status_change" else None
             found[task][(kind, event.get("old_status"), new)] += 1
     return found

@@ -11,13 +11,13 @@ output=$SNBB_OUTPUT_DIR
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# convert SERIES BIDS_NAME: files appear whole, and the image, which is the marker, after its sidecar.
+# convert SERIES BIDS_NAME: files appear complete, the image (which is the marker) after its sidecar.
 convert() {
   local kind hidden
   dcm2niix -b y -ba y -z y -f "$1" -o "$work" "$dicom_path/$1"
   mkdir -p "$output/$(dirname "$2")"
   for kind in json bvec bval nii.gz; do
-    # Only diffusion series have the two in the middle.
+    # Only diffusion series have .bval and .bvec files.
     [ -e "$work/$1.$kind" ] || [ "$kind" = nii.gz ] || continue
     hidden=$output/$(dirname "$2")/.$(basename "$2").$kind.tmp
     cp "$work/$1.$kind" "$hidden"

@@ -1,4 +1,4 @@
-"""Counts the tasks in JSON from standard input: objects that name a subject and a procedure."""
+"""Count the tasks in JSON from standard input: objects with a subject and a procedure."""
 
 import json
 import sys

@@ -1,7 +1,7 @@
-"""Lays out a study of 4 subjects and 7 sessions from DICOM files that nibabel and pydicom bring along.
+"""Make a study of 4 subjects and 7 sessions from DICOM files that are part of nibabel and pydicom.
 
-The files are used as they are: two volumes of a Siemens diffusion scan and a Philips MPRAGE, the pixels of which
-their publishers replaced by a pattern and by zeros, and a slice of a Toshiba T2-weighted scan.
+The files are used unchanged: two volumes of a Siemens diffusion scan and a Philips MPRAGE, whose pixels
+were replaced by a pattern and by zeros by their publishers, and a slice of a Toshiba T2-weighted scan.
 
 Usage: make_study.py DICOM_ROOT
 """

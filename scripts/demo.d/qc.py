@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 #SBATCH --time=00:10:00
 #SBATCH --cpus-per-task=1
-"""Measures the images of one session: size, mean, spread, signal-to-noise; writes the mean diffusion image.
+"""Measure the images of one session (size, mean, spread, signal-to-noise) and write the mean diffusion image.
 
 Arguments: subject, session, DICOM directory (not used).
 """

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 #SBATCH --time=00:10:00
 #SBATCH --cpus-per-task=1
-"""Joins the measures of all sessions of one subject in one table.
+"""Write the measurements of all sessions of one subject to one table.
 
 Argument: subject.
 """

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The part of scripts/release-check that runs in the bare system. The packages are in /given.
+# The part of scripts/release-check that runs in the bare system, with the packages in /given.
 set -euo pipefail
 
 main() {
   mount -t proc proc /proc
   cd /given
   if command -v cargo >/dev/null; then
-    echo "there is a cargo here: this is no bare system" >&2
+    echo "cargo is installed: this is not a bare system" >&2
     exit 1
   fi
   echo "=== $(sed -n 's/^PRETTY_NAME=//p' /etc/os-release), $(ldd --version | head -n 1), $(python3 --version), no cargo"
@@ -16,10 +16,10 @@ main() {
   /venv/bin/pip install --quiet --disable-pip-version-check --no-index ./snbb_scheduler-*.whl
   /venv/bin/snbb-scheduler --version
   if /venv/bin/snbb-scheduler --lock-always-granted-for-tests --version 2>/dev/null; then
-    echo "the program can work without a lock: it is no release build" >&2
+    echo "the program accepts a test option: it is not a release build" >&2
     exit 1
   fi
-  how_long /venv/bin/snbb-scheduler
+  time_help /venv/bin/snbb-scheduler
 
   local set
   for set in pandas1:pandas pandas2:pandas polars:polars; do
@@ -48,7 +48,7 @@ main() {
   first_study /venv/bin/snbb-scheduler
 }
 
-# What a new user does: each command must end well.
+# The first commands of a new user, each of which must succeed.
 first_study() {
   local program=$1
   mkdir -p /study/dicom/sub-01/ses-01 /study/bids /study/derivatives
@@ -62,7 +62,7 @@ first_study() {
   cd /given
 }
 
-how_long() {
+time_help() {
   python3 - "$1" <<'PYTHON'
 import subprocess, sys, time
 times = []
@@ -71,7 +71,7 @@ for _ in range(50):
     subprocess.run([sys.argv[1], "--help"], stdout=subprocess.DEVNULL, check=True)
     times.append((time.perf_counter() - start) * 1000)
 times.sort()
-print(f"--help: median {times[25]:.1f} ms, best {times[0]:.1f} ms of 50 (with the start of the process)")
+print(f"--help: median {times[25]:.1f} ms, best {times[0]:.1f} ms of 50 (including the start of the process)")
 PYTHON
 }
 
