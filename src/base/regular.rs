@@ -66,6 +66,21 @@ pub fn require_regular(file: &File) -> io::Result<()> {
     }
 }
 
+/// True if a file is on a file system of this machine alone, where a read shows what was written last. A client of a
+/// network file system can show the earlier size of a file for some seconds after another node has replaced it.
+pub fn is_local(path: &Path) -> bool {
+    // linux/magic.h: ext, XFS, Btrfs, tmpfs, overlayfs; ZFS.
+    const LOCAL: [i64; 6] = [
+        0xEF53,
+        0x5846_5342,
+        0x9123_683E,
+        0x0102_1994,
+        0x794C_7630,
+        0x2FC1_2FC1,
+    ];
+    rustix::fs::statfs(path).is_ok_and(|found| LOCAL.contains(&found.f_type))
+}
+
 /// Returns a path with links followed as far as it is there.
 pub fn resolved(path: &Path) -> PathBuf {
     for above in path.ancestors() {

@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::error::Failure;
+use crate::base::sys;
 use crate::decide::manifest::{Policy, Selection};
 use crate::gather::sessions::lists;
 
@@ -31,6 +32,7 @@ impl Context {
             resubmit_failed: self.config.resubmit_failed,
             cohort: lists::load(&self.config.cohort)?,
             reports_late_input: matches!(purpose, Purpose::Show { .. }),
+            host: sys::host_name(),
             recheck: self.config.recheck,
             looks_at_all,
             away: None,

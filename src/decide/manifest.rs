@@ -84,6 +84,8 @@ pub struct Policy {
     pub cohort: Cohort,
     /// Late input is looked for in all procedures, not only in those that run again for it.
     pub reports_late_input: bool,
+    /// Name of this host.
+    pub host: String,
     /// How long complete rows are trusted without a look. Zero: not at all.
     pub recheck: Duration,
     /// Nothing is trusted this time.

@@ -7,7 +7,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::journal::{self, Entry, Extent};
 use super::lock::{Lock, LockError};
@@ -15,7 +15,7 @@ use super::schema;
 use super::schema::{Contents, FORMAT_VERSION};
 use crate::base::durable;
 use crate::base::durable::{ReplaceError, Replacement};
-use crate::base::regular::{FileError, open_regular};
+use crate::base::regular::{FileError, is_local, open_regular};
 use crate::model::state::table::{Identity, Metadata, Origin};
 use crate::model::state::{State, TaskRow};
 
@@ -57,6 +57,10 @@ type JournalMark = (u64, u64);
 
 /// A reader that is overtaken by a writer looks again, this often.
 const TRIES: usize = 3;
+
+/// Time for which a file on a network file system may look damaged because this node still shows the size that it had
+/// before another node replaced it. FUSE file systems cache for 1 s, NFS for 3 s at least.
+const CACHED_FOR: Duration = Duration::from_secs(10);
 
 impl Store {
     pub fn at(state_file: &Path) -> Result<Self, StateError> {
@@ -188,17 +192,26 @@ impl Store {
     /// Reads a Parquet file, through one descriptor: a replacement meanwhile does not matter.
     pub(crate) fn load(&self, path: &Path) -> Result<Option<Contents>, StateError> {
         let mut tries = 1;
-        let bytes = loop {
-            match read_whole(path) {
-                Ok(bytes) => break bytes,
+        let since = Instant::now();
+        loop {
+            let bytes = match read_whole(path) {
+                Ok(bytes) => bytes,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-                Err(error) if durable::is_stale(&error) && tries < TRIES => tries += 1,
+                Err(error) if durable::is_stale(&error) && tries < TRIES => {
+                    tries += 1;
+                    continue;
+                }
                 Err(error) => return Err(StateError::io("read", path)(error)),
+            };
+            match schema::file::read(bytes.into()) {
+                Err(error)
+                    if error.is_damage() && since.elapsed() < CACHED_FOR && !is_local(path) =>
+                {
+                    std::thread::sleep(Duration::from_millis(500));
+                }
+                result => return result.map(Some).map_err(|error| explain(path, error)),
             }
-        };
-        schema::file::read(bytes.into())
-            .map(Some)
-            .map_err(|error| explain(path, error))
+        }
     }
 
     pub(crate) fn journal_mark(&self) -> Result<Option<JournalMark>, StateError> {

@@ -9,7 +9,7 @@
 
 mod evidence;
 mod hostile;
-mod node;
+pub mod node;
 mod plan;
 mod site;
 mod verdict;

@@ -8,6 +8,7 @@
 )]
 
 mod holders;
+mod mounts;
 mod plans;
 mod sweeps;
 

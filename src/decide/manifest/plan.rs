@@ -16,9 +16,12 @@ use crate::gather::sessions::dicom::Hold;
 use crate::model::bids::{Dicom, Session, SessionLabel, SubjectLabel};
 use crate::model::job::JobId;
 use crate::model::procedure::{ProcedureDag, ProcedureId, Scope};
-use crate::model::state::{TaskKey, TaskRow, TaskStatus};
+use crate::model::state::{Reason, TaskKey, TaskRow, TaskStatus};
 use standing::TaskStanding;
 use target::Target;
+
+/// Seconds for which a client of a network file system may not see a new file in a directory: NFS's `acdirmax`.
+const DIRECTORY_CACHE: u64 = 60;
 
 /// Gives each task of each session its one decision, in order of priority, subject and session.
 ///
@@ -202,6 +205,11 @@ impl Subject<'_> {
                 let in_use = self.in_use_by(procedure, target);
                 return in_use.map_or(Decision::Submit(due), Decision::Skip);
             }
+            TaskStanding::Disk(Completion::Incomplete)
+                if !self.policy.force && self.is_just_verified_elsewhere(row) =>
+            {
+                return Decision::Skip(Skip::Complete);
+            }
             TaskStanding::Disk(Completion::NotApplicable) => None,
             TaskStanding::Disk(completion) => {
                 Some(self.due(completion == Completion::Complete, row))
@@ -222,6 +230,22 @@ impl Subject<'_> {
         };
         let held = waits.or_else(in_use).or_else(|| self.held(target));
         held.map_or(Decision::Submit(due), Decision::Skip)
+    }
+
+    /// True if another host may have verified a row so lately that this one does not see the outputs yet.
+    fn is_just_verified_elsewhere(&self, row: Option<&TaskRow>) -> bool {
+        let now = self.world.now.timestamp();
+        let is_recent = |row: &TaskRow| {
+            row.reason == Some(Reason::Verified)
+                && row
+                    .updated_at
+                    .is_some_and(|at| now.abs_diff(at.timestamp()) < DIRECTORY_CACHE)
+        };
+        row.is_some_and(is_recent)
+            && u64::try_from(now).is_ok_and(|now| {
+                let meta = &self.world.rows.meta;
+                meta.has_other_saver(&self.policy.host, now, DIRECTORY_CACHE)
+            })
     }
 
     /// Returns why a task that is incomplete or forced is due.

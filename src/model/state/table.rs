@@ -77,6 +77,26 @@ pub struct Metadata {
     pub begun_anew: Option<u64>,
 }
 
+/// Prefix of the baselines that name a host that has saved the state; their value is when, in seconds since 1970.
+const SAVED_BY: &str = "saved_by/";
+
+impl Metadata {
+    /// Notes that a host saves the state, and forgets hosts that have not for a day.
+    pub fn note_saver(&mut self, host: &str, now: u64) {
+        self.baselines
+            .retain(|name, at| !name.starts_with(SAVED_BY) || now.abs_diff(*at) < 86_400);
+        self.baselines.insert(format!("{SAVED_BY}{host}"), now);
+    }
+
+    /// True if another host has saved the state within a time before or after now, both in seconds.
+    pub fn has_other_saver(&self, host: &str, now: u64, within: u64) -> bool {
+        self.baselines.iter().any(|(name, at)| {
+            let saver = name.strip_prefix(SAVED_BY);
+            saver.is_some_and(|saver| saver != host) && now.abs_diff(*at) < within
+        })
+    }
+}
+
 impl State {
     /// Counts the rows of a status.
     pub fn count(&self, status: TaskStatus) -> usize {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::base::durable::{self, ReplaceError};
-use crate::base::regular::FileError;
+use crate::base::regular::{FileError, is_local};
 use crate::base::sys;
 use crate::store::journal::JournalError;
 use crate::store::lock::LockError;
@@ -68,6 +68,9 @@ impl StateError {
                 Some("state_file must be a file".to_owned())
             }
             Self::Io(FileError { source, .. }) => durable::hint(source).map(str::to_owned),
+            Self::Damaged { path, .. } if !is_local(path) => Some(format!(
+                "run again in a minute, because another node may have just replaced it; if it stays damaged: {DAMAGE_HINT}"
+            )),
             Self::Damaged { .. } => Some(DAMAGE_HINT.to_owned()),
             Self::NotUnderstood { path, .. } => Some(format!(
                 "correct {} with the program that wrote it (for example pandas); it was not changed",

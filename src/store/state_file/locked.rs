@@ -7,6 +7,7 @@ use std::sync::PoisonError;
 use super::{LockedStore, Opened, StateError, attempts, encode, refuse_newer, replace};
 use crate::base::durable;
 use crate::base::durable::ReplaceError;
+use crate::base::sys;
 use crate::model::state::{State, TaskRow};
 use crate::store::journal::Journal;
 use crate::store::lock::LockError;
@@ -135,9 +136,10 @@ impl LockedStore {
         let mut meta = state.meta.clone();
         meta.format_version = FORMAT_VERSION;
         meta.generation += 1;
-        meta.owner_uid
-            .get_or_insert_with(crate::base::sys::effective_uid);
+        meta.owner_uid.get_or_insert_with(sys::effective_uid);
         meta.path = paths.real_path();
+        let now = u64::try_from(sys::now().timestamp()).unwrap_or(0);
+        meta.note_saver(&sys::host_name(), now);
         let rows: Vec<&TaskRow> = state.rows().iter().collect();
         let (bytes, identity) = encode(&paths.state, &rows, state.other_columns(), &meta)?;
         self.lock.check()?;

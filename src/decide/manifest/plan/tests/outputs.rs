@@ -184,6 +184,39 @@ fn c5_a_row_without_a_reason_proves_no_outputs() {
 }
 
 #[test]
+fn outputs_that_another_login_node_has_just_verified_are_not_lost() {
+    let now = at(0).timestamp().unsigned_abs();
+    let dag = ProcedureDag::new(vec![procedure("a", Scope::Session, &[])]).unwrap();
+    let sessions = [session("sub-01", "ses-01", true)];
+    let decision = |savers: &[(&str, u64)], verified: i64, force: bool| {
+        let mut done = row("a", TaskStatus::Complete, Reason::Verified);
+        done.updated_at = Some(at(0) - chrono::TimeDelta::seconds(verified));
+        let mut rows = State::default();
+        rows.put(done);
+        for (host, ago) in savers {
+            rows.meta.note_saver(host, now - ago);
+        }
+        let policy = Policy {
+            host: "login1".to_owned(),
+            force,
+            ..Policy::default()
+        };
+        let mut got = decide(&dag, &sessions, &rows, &Disk::default(), &policy);
+        got.remove("a/sub-01/ses-01").unwrap()
+    };
+    let lost = Decision::Submit(Due::OutputsGone);
+    let both = [("login2", 20), ("login1", 5)];
+    assert_eq!(decision(&both, 30, false), Decision::Skip(Skip::Complete));
+    assert_eq!(decision(&both, 60, false), lost);
+    assert_eq!(decision(&[("login2", 61), ("login1", 5)], 30, false), lost);
+    assert_eq!(decision(&[("login1", 5)], 30, false), lost);
+    assert_eq!(
+        decision(&both, 30, true),
+        Decision::Submit(Due::Forced { complete: false })
+    );
+}
+
+#[test]
 fn force_takes_complete_and_failed_tasks_but_nothing_in_flight_and_no_dependent() {
     let dag = ProcedureDag::new(vec![
         procedure("a", Scope::Session, &[]),

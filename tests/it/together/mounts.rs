@@ -1,0 +1,175 @@
+//! Two login nodes that see the study through network mounts of their own. Each mount keeps attributes, names and
+//! missing names for some seconds, as NFS does, so that one node does not see at once what the other has written.
+
+use super::*;
+use crate::harness::system_path;
+use crate::harness_slurm::{Cluster, cluster};
+use crate::soak::node::{LoginNode, children, kill_process};
+
+/// Time for which a mount believes what it has seen.
+const CACHE: Duration = Duration::from_secs(3);
+
+const NODES: [&str; 2] = ["login1", "login2"];
+
+struct Mounted<'a> {
+    cluster: &'a Cluster,
+    study: Study,
+    nodes: Vec<LoginNode>,
+}
+
+impl<'a> Mounted<'a> {
+    /// `None` where there is no Slurm, or no FUSE.
+    fn new() -> Option<Self> {
+        let cluster = cluster()?;
+        let study = cluster.study(PIPELINE);
+        study.script(
+            "step.sh",
+            "mkdir -p \"$SNBB_OUTPUT_DIR\"; echo x > \"$SNBB_OUTPUT_DIR/done\"",
+        );
+        let nodes = NODES.map(LoginNode::start);
+        let cache = CACHE.as_secs();
+        let options =
+            format!("nonempty,attr_timeout={cache},entry_timeout={cache},negative_timeout={cache}");
+        for node in &nodes {
+            let mounted = node
+                .command("root")
+                .args(["bindfs", "-o", &options])
+                .args([study.dir.path(), study.dir.path()])
+                .output();
+            if !mounted.is_ok_and(|output| output.status.success()) {
+                tell("SKIPPED two_login_nodes_with_caches: needs FUSE and bindfs");
+                return None;
+            }
+        }
+        Some(Self {
+            cluster,
+            study,
+            nodes: nodes.into(),
+        })
+    }
+
+    fn start(&self, node: usize, arguments: &[&str]) -> Child {
+        self.nodes[node]
+            .command("root")
+            .arg(assert_cmd::cargo::cargo_bin("snbb-scheduler"))
+            .args(arguments)
+            .env_clear()
+            .env("PATH", std::env::join_paths(system_path()).unwrap())
+            .env("HOME", self.study.dir.path())
+            .env("SNBB_CONFIG", self.study.at("config.yaml"))
+            .envs(self.study.env.iter().cloned())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    /// Jobs that Slurm has accepted, by task.
+    fn jobs(&self) -> BTreeMap<String, usize> {
+        let text = self.cluster.run(
+            "sacct",
+            &[
+                "-X",
+                "-n",
+                "-P",
+                "--format=JobName%200,SubmitLine%4000",
+                "-S",
+                "now-1day",
+            ],
+        );
+        let place = self.study.dir.path().display().to_string();
+        let mut jobs = BTreeMap::new();
+        for line in text.lines() {
+            if let Some((name, line)) = line.split_once('|')
+                && line.contains(&place)
+            {
+                *jobs.entry(name.to_owned()).or_default() += 1;
+            }
+        }
+        jobs
+    }
+}
+
+fn wait_for_end(child: &Child) {
+    while !children(child.id()).is_empty() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn end(child: Child) -> Said {
+    let output = child.wait_with_output().unwrap();
+    Said {
+        code: output.status.code().unwrap_or(-1),
+        out: String::new(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+#[test]
+fn two_login_nodes_with_caches_submit_each_task_once() {
+    if !has_namespaces() {
+        return tell("SKIPPED two_login_nodes_with_caches: needs root and namespaces");
+    }
+    let Some(mounted) = Mounted::new() else {
+        return;
+    };
+    let study = &mounted.study;
+    let mut numbers = Numbers(20_261_129);
+    let mut codes: BTreeMap<i32, usize> = BTreeMap::new();
+    let mut rows = BTreeMap::new();
+    for round in 0..rounds(10) {
+        // Both have seen that the new sessions, the state and the lock are not there.
+        for node in [0, 1] {
+            end(mounted.start(node, &["status"]));
+            end(mounted.start(node, &["run", "--dry-run"]));
+        }
+        for session in 0..NEW {
+            study.scan(&[&format!("sub-{round:03}/ses-{session}")]);
+        }
+        // At once, shortly after each other, after the other has ended; one of them killed.
+        let first = round % 2;
+        let one = mounted.start(first, &["run"]);
+        match round % 3 {
+            0 => {}
+            1 => std::thread::sleep(Duration::from_millis(numbers.below(1500))),
+            _ => wait_for_end(&one),
+        }
+        let two = mounted.start(1 - first, &["run"]);
+        let is_killed = round % 4 == 3;
+        if is_killed {
+            std::thread::sleep(Duration::from_millis(numbers.below(800)));
+            children(one.id()).into_iter().for_each(kill_process);
+        }
+        for (said, is_killed) in [(end(one), is_killed), (end(two), false)] {
+            match said.code {
+                0 | 4 => {}
+                // The other node has replaced the state that this one still saw.
+                1 if said
+                    .err
+                    .contains("was changed by another process meanwhile") => {}
+                -1 if is_killed => {}
+                code => panic!("round {round}: exit code {code}: {}", said.err),
+            }
+            *codes.entry(said.code).or_default() += 1;
+        }
+        let known = study.job_ids();
+        for (name, id) in &rows {
+            assert_eq!(known.get(name), Some(id), "{name} lost its row");
+        }
+        rows = known;
+    }
+    tell(&format!(
+        "two login nodes with caches of {CACHE:?}: exit codes and invocations: {codes:?}"
+    ));
+    let all = rounds(10) * NEW;
+    study.until(&["run"], Duration::from_secs(120), |statuses| {
+        statuses.len() == all
+            && statuses
+                .iter()
+                .all(|status| status.ends_with("complete verified"))
+    });
+    let jobs = mounted.jobs();
+    assert_eq!(jobs.len(), all, "{jobs:#?}");
+    assert!(jobs.values().all(|count| *count == 1), "{jobs:#?}");
+}
