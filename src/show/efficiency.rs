@@ -1,7 +1,7 @@
-//! What jobs asked for against what they used, and what to ask for instead. Pure.
+//! Requested and used resources of jobs, and suggested requests. Pure.
 //!
-//! Slurm samples memory (`JobAcctGatherFrequency`, 30 s by default): a short peak can be missed, so
-//! suggestions leave room above what was seen.
+//! Slurm samples memory (`JobAcctGatherFrequency`, 30 s by default) and may miss a short peak. Suggestions
+//! therefore leave a margin above the measured use.
 
 mod figures;
 mod jobs;
@@ -19,20 +19,20 @@ pub use figures::{CpuUse, Efficiency, Percentiles, Usage, Verdict};
 pub use jobs::{Job, by_waste, color, jobs_frame};
 pub use resources::{Resource, TITLES, resources, resources_frame, resources_table};
 
-/// Fewer attempts say nothing about the next one.
+/// Attempts that are needed for a suggestion.
 const ENOUGH: usize = 5;
 
-/// If fewer of 100 attempts fail for want of a resource, a retry with more is cheaper than more for all.
+/// If a smaller share of attempts needs more than requested, retries are cheaper than a larger request for all.
 const RARE_PERCENT: usize = 2;
 
-/// Room above the CPUs that were busy on average: steps in parallel need more than the average of a job.
-const CPU_ROOM_PERCENT: i64 = 25;
+/// Margin above the average number of busy CPUs, because parallel steps need more than the average.
+const CPU_MARGIN_PERCENT: i64 = 25;
 
-/// Whoever used this part of what it asked for was close to being killed for it.
+/// An attempt that used this share of its request was close to being killed.
 const NEAR_PERCENT: i64 = 90;
 
-/// Compares the attempts of each procedure. Procedures of the configuration come first, in its order,
-/// then others by name; those without any measured attempt are left out.
+/// The efficiency of each procedure with a measured attempt. Procedures of the configuration come first, in
+/// its order, then others by name.
 pub fn efficiency<'a>(
     attempts: impl Iterator<Item = &'a TaskRow>,
     dag: &ProcedureDag,
@@ -55,7 +55,7 @@ pub fn efficiency<'a>(
                 memory: usage(&attempts, &MEMORY),
                 time: usage(&attempts, &TIME),
                 cpu: cpu(&attempts),
-                // The sum of no numbers is -0.0.
+                // `sum` of no numbers would be -0.0.
                 waste_h: attempts
                     .iter()
                     .filter_map(|row| Job::new(row)?.waste_h)
@@ -67,7 +67,7 @@ pub fn efficiency<'a>(
         .collect()
 }
 
-/// Returns the nearest-rank percentiles; none of nothing.
+/// The nearest-rank percentiles. `None` without values.
 pub fn percentiles(values: &mut [i64]) -> Option<Percentiles> {
     values.sort_unstable();
     let at = |percent: usize| {
@@ -82,13 +82,13 @@ pub fn percentiles(values: &mut [i64]) -> Option<Percentiles> {
     })
 }
 
-/// Says how a resource is read and rounded.
+/// How a resource is read and rounded.
 struct Measure {
     used: fn(&TaskRow) -> Option<i64>,
     asked: fn(&TaskRow) -> Option<i64>,
     /// The reason of attempts that had too little.
     want: Reason,
-    /// Room above the 95th percentile and above the most that was used, in percent.
+    /// Margins above the 95th percentile and above the maximum, in percent.
     above_p95: i64,
     above_max: i64,
     round_up: fn(i64) -> i64,
@@ -154,7 +154,7 @@ fn usage(newest_first: &[&TaskRow], resource: &Measure) -> Option<Usage> {
     let by_want = killed_at
         .filter(|_| !is_rare)
         .map(|asked| more(asked, 50).max(asked.saturating_add(1)));
-    // What failed for another reason, too, has used what it used. A person cancels what hangs.
+    // Attempts that failed for another reason count, too, but not cancelled ones, which may have hung.
     let most = newest_first
         .iter()
         .filter(|row| row.reason != Some(Reason::Cancelled))
@@ -174,7 +174,7 @@ fn usage(newest_first: &[&TaskRow], resource: &Measure) -> Option<Usage> {
         most.saturating_mul(100) >= asked.saturating_mul(NEAR_PERCENT)
     });
     let is_short = under_asked > 0 && !is_rare || is_near;
-    // Room for the sake of room is no reason to ask for more.
+    // The margin alone does not justify a larger request.
     let wanted = match asked {
         Some(asked) if !is_short => wanted.map(|wanted| wanted.min(asked)),
         _ => wanted,
@@ -182,7 +182,7 @@ fn usage(newest_first: &[&TaskRow], resource: &Measure) -> Option<Usage> {
     let would_kill = |wanted: &i64| killed_at.is_some_and(|killed_at| *wanted <= killed_at);
     let suggested = wanted.filter(|wanted| !would_kill(wanted));
     let verdict = match (asked, wanted) {
-        // More for all is dearer than a retry of the few, and less would kill more of them.
+        // More for all would cost more than a few retries, and less would kill more attempts.
         (Some(_), Some(_)) if suggested.is_none() => Verdict::Fits,
         _ => verdict(asked, suggested),
     };
@@ -221,7 +221,7 @@ fn cpu(newest_first: &[&TaskRow]) -> Option<CpuUse> {
         })
         .collect();
     let (_, alloc_cpus) = measured.first()?;
-    // In millionths, to share the ranking.
+    // In millionths, so that `percentiles` can be used.
     let mut shares: Vec<i64> = measured
         .iter()
         .map(|(busy, _)| (busy * 1e6) as i64)
@@ -232,8 +232,8 @@ fn cpu(newest_first: &[&TaskRow]) -> Option<CpuUse> {
         .map(|(share, cpus)| (share * *cpus as f64 * 1e6) as i64)
         .collect();
     let busy = percentiles(&mut busy).filter(|_| measured.len() >= ENOUGH);
-    let wanted = busy.map(|busy| up_to(more(busy.p95, CPU_ROOM_PERCENT), 1_000_000) / 1_000_000);
-    // That jobs keep all their CPUs busy does not say that they would keep more busy.
+    let wanted = busy.map(|busy| up_to(more(busy.p95, CPU_MARGIN_PERCENT), 1_000_000) / 1_000_000);
+    // Jobs that keep all their CPUs busy might not keep more busy.
     let suggested = wanted.map(|cpus| cpus.clamp(1, (*alloc_cpus).max(1)));
     let share = |millionths: i64| millionths as f64 / 1e6;
     Some(CpuUse {

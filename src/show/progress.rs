@@ -1,4 +1,4 @@
-//! How the work goes on, day by day, and when it may be done. Pure: from the events of the audit log.
+//! Progress per day and a forecast, from the events of the audit log. Pure.
 
 mod figures;
 
@@ -13,10 +13,10 @@ use crate::store::audit_log::{EventKind, Record};
 
 pub use figures::{Backlog, Day, ProcedureProgress, Progress, Rate};
 
-/// An end that is further away is no forecast.
+/// Longest forecast.
 const FARTHEST_DAYS: f64 = 36_500.0;
 
-/// Sums the events up. `backlog` counts, by procedure, the tasks that will run by themselves.
+/// Sums up the events. `backlog` is the number of tasks by procedure that will run automatically.
 pub fn progress<'a>(
     events: impl Iterator<Item = &'a Record>,
     backlog: &BTreeMap<Arc<str>, usize>,
@@ -58,7 +58,7 @@ pub fn progress<'a>(
             });
         }
     }
-    // One step of unknown end leaves the end of all unknown.
+    // The overall end is unknown if one procedure's end is unknown.
     all.expected_end = all.expected_end.filter(|_| is_known);
     Progress {
         procedures,
@@ -77,7 +77,7 @@ struct Series {
 }
 
 impl Series {
-    /// Rows that a repair restored tell of days that the log knows already.
+    /// Ignores rows that a repair restored, because the log already has their events.
     fn add(&mut self, event: &Record) {
         let is_new = event.old_status != event.new_status;
         let happened = match (event.kind, event.new_status.filter(|_| is_new)) {
@@ -118,7 +118,7 @@ impl Series {
     fn rate(&self, now: DateTime<Utc>) -> Rate {
         let per_day = |days: i64| {
             let since = now - Duration::days(days);
-            // A study that began yesterday did not idle before.
+            // A new study counts only from its first event.
             let begun = self.first?.max(since);
             let span = (now - begun).num_seconds().max(86_400) as f64 / 86_400.0;
             let completed = self.completed_at.iter();
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_end_follows_from_the_last_week() {
-        // One a day in the last week, nothing before: the first event lies beyond the week.
+        // One task per day in the last week; the first event is before that week.
         let mut events = vec![event(1, "a", EventKind::Submitted, None)];
         events.extend((14..=20).map(|day| done(day, "a")));
         let found = of(&events, &[("a", 14)]);
@@ -222,7 +222,7 @@ mod tests {
             found.backlog.expected_end,
             Some(noon(20) + Duration::days(14))
         );
-        // A step that never ran has no forecast, and so has the whole.
+        // A procedure that never ran has no forecast, so the study has none.
         let found = of(&events, &[("a", 14), ("b", 1)]);
         assert_eq!(
             (found.backlog.tasks, found.backlog.expected_end),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_young_study_is_not_taken_for_a_slow_one() {
+    fn the_rate_of_a_new_study_starts_at_its_first_event() {
         let found = of(&[done(18, "a"), done(19, "a")], &[("a", 2)]);
         assert_eq!(found.rate.last_7_days, Some(1.0));
         assert_eq!(found.rate.last_28_days, Some(1.0));

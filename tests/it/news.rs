@@ -106,7 +106,7 @@ fn failures_are_told_once_and_never_one_by_one() {
             "config.yaml: 1 task failed\n",
             "sub-02 ses-01: ",
             "(job 1009)",
-            "Told before and still so: 7",
+            "Reported before and unchanged: 7",
         ],
     );
 
@@ -202,7 +202,7 @@ fn pauses_refusals_and_errors_are_told_and_persons_deeds_are_not() {
     has(
         &told[2],
         &[
-            "the scheduler could not do its work",
+            "the scheduler could not run",
             "state.parquet",
             "state verify",
         ],

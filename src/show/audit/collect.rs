@@ -1,4 +1,4 @@
-//! Gathers a report: from configuration, state, attempts, sessions, decisions, outputs, logs, scripts and
+//! Collects a report from configuration, state, attempts, sessions, decisions, outputs, logs, scripts and
 //! the audit log. Reads only.
 
 use std::collections::{BTreeMap, HashMap};
@@ -26,38 +26,37 @@ use crate::show::graph::Graph;
 use crate::show::progress::{Progress, progress};
 use crate::store::audit_log;
 
-/// Holds what a report is made of.
+/// The sources of a report.
 pub struct Input<'a> {
     pub config: &'a Config,
     pub project: &'a str,
     pub now: DateTime<Utc>,
     pub parts: &'static [Part],
     pub selection: &'a Selection,
-    /// The selection as it was typed; none: everything.
+    /// The selection as typed. `None` for the whole study.
     pub selection_text: Option<String>,
-    /// Tell of every task's markers, also of complete ones.
+    /// True to include the markers of all tasks, even complete ones.
     pub all_markers: bool,
-    /// Read the logs of running and complete tasks, too.
+    /// True to read the logs of running and complete tasks, too.
     pub all_logs: bool,
     pub state: &'a State,
     /// Earlier attempts.
     pub attempts: &'a [TaskRow],
     pub found: &'a Discovery,
-    /// Empty if the tasks were not asked for.
+    /// Empty if the tasks were not requested.
     pub manifest: &'a Manifest,
-    /// None if the tasks were not asked for.
+    /// `None` if the tasks were not requested.
     pub probe: Option<&'a Probe>,
-    /// Living jobs; none: not asked, or no answer.
+    /// `None` if the queue was not asked or did not answer.
     pub queue: Option<&'a [JobReport]>,
     pub patterns: &'a Patterns,
     pub find_script: &'a dyn Fn(&str) -> Result<PathBuf, ExecutorError>,
-    /// What could not be read on the way here.
+    /// Sources that could not be read so far.
     pub unreadable: Vec<UnreadableItem>,
-    /// Called after each session, task or log that was looked at.
+    /// Called after each session, task or log.
     pub tick: &'a (dyn Fn() + Sync),
 }
 
-/// Makes the report.
 pub fn collect(input: Input<'_>) -> Report {
     let config = input.config;
     let dag = &config.procedures;
@@ -77,7 +76,7 @@ pub fn collect(input: Input<'_>) -> Report {
         logs::read(&selected.rows, all, log_dir, patterns, threads, input.tick)
     });
     let (mut tasks, numbers) = details(&input, &selected);
-    let logs = read_logs.map(|read| hand_out(read, &mut tasks, &mut unreadable));
+    let logs = read_logs.map(|read| distribute(read, &mut tasks, &mut unreadable));
     let job = |task: &Planned| input.state.get(&task.key)?.job_id.clone();
     let matrix = summary::matrix(&selected, &|number| numbers.get(&number).copied(), &job);
     let dicom = has(Part::Dicom).then(|| {
@@ -87,7 +86,7 @@ pub fn collect(input: Input<'_>) -> Report {
     let progress = has(Part::Tasks).then(|| progress_of(&input, &selected, &mut unreadable));
     unreadable.sort();
     unreadable.dedup();
-    // The selected rows, and what was tried before them.
+    // The selected rows and their earlier attempts.
     let rows = |part| selected.rows.iter().copied().filter(move |_| has(part));
     let attempts = |part| {
         let earlier = input.attempts.iter().filter(move |_| has(part));
@@ -124,7 +123,7 @@ pub fn collect(input: Input<'_>) -> Report {
     }
 }
 
-/// Lists what was left out on the way here, by the decisions and by the search for sessions.
+/// Sources that could not be read, including those of decisions and sessions.
 fn unreadable(input: &Input<'_>, selected: &Selected<'_>) -> Vec<UnreadableItem> {
     let item = |part, what: &Unreadable| UnreadableItem::new(part, &what.path, &what.error);
     let mut unreadable = input.unreadable.clone();
@@ -138,7 +137,7 @@ fn unreadable(input: &Input<'_>, selected: &Selected<'_>) -> Vec<UnreadableItem>
     unreadable
 }
 
-/// Tells of the tasks that deserve a look; the place of each in the list, by its number in the manifest.
+/// Details of the tasks that need attention, and the index of each by its number in the manifest.
 fn details(input: &Input<'_>, selected: &Selected<'_>) -> (Vec<TaskDetail>, HashMap<usize, usize>) {
     let Some(probe) = input.probe else {
         return Default::default();
@@ -153,15 +152,15 @@ fn details(input: &Input<'_>, selected: &Selected<'_>) -> (Vec<TaskDetail>, Hash
     details.collect(selected, input.tick)
 }
 
-/// Gives each task the end of its log, and keeps the rest of what logs say.
-fn hand_out(
+/// Moves log tails and excerpts into the tasks, and returns the rest.
+fn distribute(
     mut read: logs::Read,
     tasks: &mut [TaskDetail],
     unreadable: &mut Vec<UnreadableItem>,
 ) -> Logs {
     for task in tasks {
         let key = &task.key;
-        if let Some(job) = task.job.as_mut().filter(|_| read.silent.contains(key)) {
+        if let Some(job) = task.job.as_mut().filter(|_| read.without_log.contains(key)) {
             (job.output, job.error) = (None, None);
         }
         task.log_tail = read.tails.remove(key).unwrap_or_default();
@@ -208,7 +207,11 @@ fn progress_of(
     };
     let dag = &input.config.procedures;
     let mut backlog: BTreeMap<Arc<str>, usize> = BTreeMap::new();
-    for task in selected.tasks.iter().filter(|task| goes_on(&task.decision)) {
+    for task in selected
+        .tasks
+        .iter()
+        .filter(|task| is_backlog(&task.decision))
+    {
         let name = &dag.get(task.procedure).name;
         *backlog.entry(Arc::clone(name)).or_default() += 1;
     }
@@ -220,8 +223,8 @@ fn progress_of(
     Some(progress(events, &backlog, dag, bad, input.now))
 }
 
-/// True if a task becomes complete by itself, if all goes well.
-fn goes_on(decision: &Decision) -> bool {
+/// True if the task should become complete without a user.
+fn is_backlog(decision: &Decision) -> bool {
     match decision {
         Decision::Submit(_) => true,
         Decision::Skip(skip) => match skip {

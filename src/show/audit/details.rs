@@ -1,4 +1,4 @@
-//! What is told of single tasks: the newest attempt and each marker. Looks at outputs.
+//! Details of single tasks: the newest attempt and each marker. Reads outputs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -14,19 +14,19 @@ use crate::model::config::Config;
 use crate::model::state::{State, TaskRow};
 use crate::show::tables::{TaskState, decision_text, failure_text};
 
-/// Says what is needed to tell of tasks.
+/// The sources of the details.
 pub struct Details<'a> {
     pub config: &'a Config,
     pub state: &'a State,
     pub probe: &'a Probe,
-    /// Tell of every task, complete ones too.
+    /// True to include every task, even complete ones.
     pub of_all: bool,
-    /// Where log files lie; none: there are none.
+    /// `None` if there are no log files.
     pub log_dir: Option<&'a Path>,
 }
 
 impl Details<'_> {
-    /// Returns the details in the order of the tasks, and for each task with details its number.
+    /// The details in the order of the tasks, and their indices by task number.
     pub fn collect(
         &self,
         selected: &Selected<'_>,
@@ -34,7 +34,7 @@ impl Details<'_> {
     ) -> (Vec<TaskDetail>, HashMap<usize, usize>) {
         let mut by_subject: BTreeMap<&SubjectLabel, Vec<usize>> = BTreeMap::new();
         for (number, task) in selected.tasks.iter().enumerate() {
-            if self.worth(task).is_some() {
+            if self.is_shown(task).is_some() {
                 by_subject.entry(&task.subject).or_default().push(number);
             }
         }
@@ -46,10 +46,10 @@ impl Details<'_> {
                 .filter_map(|number| {
                     let task = selected.tasks.get(*number)?;
                     let results = marker_results(outputs.findings(task.procedure, &task.session));
-                    let begun = results.iter().any(|result| {
+                    let has_outputs = results.iter().any(|result| {
                         matches!(result.state, MarkerState::Found | MarkerState::Forbidden)
                     });
-                    (self.worth(task) == Some(true) || begun)
+                    (self.is_shown(task) == Some(true) || has_outputs)
                         .then(|| (*number, self.detail(task, results)))
                 })
                 .collect();
@@ -66,8 +66,8 @@ impl Details<'_> {
         self.state.get(&task.key)
     }
 
-    /// True if the task is worth telling of; false if it is once outputs are there.
-    fn worth(&self, task: &Planned) -> Option<bool> {
+    /// `Some(true)` if the task has details, `Some(false)` if it has them only with outputs.
+    fn is_shown(&self, task: &Planned) -> Option<bool> {
         let has_row = || self.row(task).is_some();
         match &task.decision {
             _ if self.of_all => Some(true),
@@ -119,7 +119,7 @@ fn job_detail(row: &TaskRow, log_dir: Option<&Path>) -> JobDetail {
     }
 }
 
-/// Names the output and the error file of a job.
+/// The output and error file of a job.
 pub fn log_files(row: &TaskRow, log_dir: Option<&Path>) -> Option<(String, String)> {
     let output = log_path(row, &log_dir?.to_string_lossy())?;
     let error = format!("{}.err", output.strip_suffix(".out")?);

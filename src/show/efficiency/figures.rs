@@ -1,4 +1,4 @@
-//! The figures of one procedure's jobs, as the JSON of `audit` has them.
+//! The efficiency figures of one procedure, as in the JSON of `audit`.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::base::words::words;
 
-/// Compares what the jobs of a procedure asked for with what they used. Attempts of all times count.
+/// Requested and used resources of all attempts of a procedure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Efficiency {
     pub procedure: Arc<str>,
@@ -19,28 +19,28 @@ pub struct Efficiency {
     pub waste_h: f64,
 }
 
-/// Compares one resource, asked for and used.
+/// One resource, requested and used.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Usage {
-    /// Attempts that were measured and completed: those that `used` is about.
+    /// Completed attempts with a measurement, the basis of `used`.
     pub n: usize,
-    /// None: no attempt completed.
+    /// `None` if no attempt completed.
     pub used: Option<Percentiles>,
-    /// What the newest attempt asked for; none: not known, or no limit.
+    /// The request of the newest attempt. `None` if it is unknown or unlimited.
     pub asked: Option<i64>,
-    /// Of the `n`, attempts that used less than half of what they asked for.
+    /// Of the `n`, attempts that used less than half of their request.
     pub over_asked: usize,
-    /// Attempts that failed for want of this resource; not among the `n`.
+    /// Attempts that failed because they had too little; not included in `n`.
     pub under_asked: usize,
     pub verdict: Verdict,
-    /// What to ask for, in the same unit: more than any attempt used or was killed at. None: too few
-    /// attempts to say, or too few of many were short to ask more for all.
+    /// The suggested request in the same unit, above the use of every attempt. `None` if there are too few
+    /// attempts, or too few short ones among many.
     pub suggested: Option<i64>,
-    /// The same as it is written in the configuration (`mem: 24G`, `time: 06:00:00`).
+    /// The same in the notation of the configuration (`mem: 24G`, `time: 06:00:00`).
     pub suggested_text: Option<String>,
 }
 
-/// Holds nearest-rank percentiles: each is a value that occurred.
+/// Nearest-rank percentiles, so each is a measured value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Percentiles {
     pub p50: i64,
@@ -50,19 +50,19 @@ pub struct Percentiles {
 }
 
 words! {
-    /// Rates what is asked for.
+    /// The rating of a request.
     pub enum Verdict {
-        /// The suggestion is less than three quarters of what is asked for.
+        /// The suggestion is less than three quarters of the request.
         OverAsked = "over_asked",
-        /// The suggestion is more than what is asked for: attempts failed for want of it, or came close.
+        /// The suggestion exceeds the request, because attempts failed or almost failed.
         UnderAsked = "under_asked",
         Fits = "fits",
-        /// Too few attempts, or nothing is asked for.
+        /// Too few attempts, or no request.
         Unknown = "unknown",
     }
 }
 
-/// Says which part of their CPUs jobs keep busy.
+/// The share of their CPUs that jobs keep busy.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct CpuUse {
     pub n: usize,
@@ -74,6 +74,6 @@ pub struct CpuUse {
     pub busy_p95: f64,
     pub busy_max: f64,
     pub verdict: Verdict,
-    /// How many CPUs to ask for, never more than now. None: too few attempts to say.
+    /// Suggested number of CPUs, never more than now. `None` with too few attempts.
     pub suggested: Option<i64>,
 }

@@ -1,4 +1,4 @@
-//! Until when the outputs of jobs that ended well are waited for. Pure.
+//! How long a task waits for the outputs of a finished job. Pure.
 
 use std::time::Duration;
 
@@ -9,14 +9,13 @@ use crate::config::duration;
 use crate::model::config::Config;
 use crate::model::state::{Reason, TaskRow};
 
-/// Until when the outputs of a job that ended well are waited for.
+/// A sentence about the wait for this task's outputs. `None` if the task is not waiting.
 pub fn awaiting(config: &Config, row: &TaskRow) -> Option<String> {
-    let until = waited(until(config, row));
     (row.reason == Some(Reason::AwaitingOutput))
-        .then(|| format!("its job ended well; its outputs {until}"))
+        .then(|| format!("its job finished; {}", waiting_text(until(config, row))))
 }
 
-/// The same for several rows; none if no job is waited for.
+/// The same for several rows.
 pub fn all_awaiting<'a>(
     config: &Config,
     rows: impl IntoIterator<Item = &'a TaskRow>,
@@ -25,25 +24,25 @@ pub fn all_awaiting<'a>(
     waiting.retain(|row| row.reason == Some(Reason::AwaitingOutput));
     let what = match &waiting[..] {
         [] => return None,
-        [one] => format!("the job of {} ended well; its outputs", one.key),
-        all => format!("{} jobs ended well; their outputs", all.len()),
+        [one] => format!("the job of {} finished", one.key),
+        all => format!("{} jobs finished", all.len()),
     };
     let last = waiting.iter().filter_map(|row| until(config, row)).max();
-    Some(format!("{what} {}", waited(last)))
+    Some(format!("{what}; {}", waiting_text(last)))
 }
 
-fn waited(until: Option<(DateTime<Utc>, Duration)>) -> String {
+fn waiting_text(until: Option<(DateTime<Utc>, Duration)>) -> String {
     match until {
         Some((at, grace)) => format!(
-            "are waited for until {} (output_grace {})",
+            "waiting for outputs until {} (output_grace {})",
             local_time(at),
             duration::format(grace)
         ),
-        None => "could not be looked at so far".to_owned(),
+        None => "the outputs could not be checked yet".to_owned(),
     }
 }
 
-/// Returns when the wait ends, and how long it is. None: the outputs could not be read yet.
+/// End and length of the wait. `None` if the outputs could not be read yet.
 fn until(config: &Config, row: &TaskRow) -> Option<(DateTime<Utc>, Duration)> {
     let since = row.missing_since?;
     let since = row.facts.ended_at.unwrap_or(since);

@@ -1,4 +1,4 @@
-//! How the work goes on, as the JSON of `audit` has it.
+//! The progress figures, as in the JSON of `audit`.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use serde::{Serialize, Serializer};
 
 use crate::show::tables::utc_time;
 
-/// Tells how the work goes on, from the audit log.
+/// Progress of the study, from the audit log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Progress {
-    /// In order of priority; procedures without any event are missing.
+    /// In order of priority, without procedures that have neither events nor a backlog.
     pub procedures: Vec<ProcedureProgress>,
     /// Over all procedures of the report.
     pub rate: Rate,
     pub backlog: Backlog,
-    /// Lines of the audit log that could not be understood.
+    /// Invalid lines of the audit log.
     pub bad_lines: usize,
 }
 
@@ -28,35 +28,35 @@ pub struct ProcedureProgress {
     pub backlog: Backlog,
 }
 
-/// Is one day (UTC).
+/// One day (UTC).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Day {
     pub date: NaiveDate,
     pub submitted: usize,
     pub completed: usize,
     pub failed: usize,
-    /// Sums up to and including this day. A task that is run again counts again.
+    /// Sums up to and including this day. A rerun counts again.
     pub completed_so_far: usize,
     pub failed_so_far: usize,
 }
 
-/// Says how fast tasks become complete, per day (24 h), over the time before the report.
+/// Completed tasks per day (24 h) before the report.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Rate {
-    /// Completed tasks of the last 7 days / 7, or / the days since the first event if those are fewer.
+    /// Average of the last 7 days, or of the days since the first event if there are fewer.
     pub last_7_days: Option<f64>,
     /// The same over 28 days.
     pub last_28_days: Option<f64>,
 }
 
-/// Holds what will run by itself and is not complete yet.
+/// Incomplete tasks that will run automatically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Backlog {
-    /// Tasks that are due, in flight, over a limit, waiting or settling; not the failed, blocked, paused
-    /// and unreadable ones.
+    /// Tasks that are due, in flight, over a limit, waiting or settling, but not failed, blocked, paused or
+    /// unreadable ones.
     pub tasks: usize,
-    /// When they are done at the rate of the last 7 days. None: nothing became complete in that time, or
-    /// there is no backlog.
+    /// Expected end at the rate of the last 7 days. `None` without completed tasks in that time, or without a
+    /// backlog.
     #[serde(serialize_with = "maybe_time")]
     pub expected_end: Option<DateTime<Utc>>,
 }

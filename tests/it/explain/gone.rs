@@ -22,7 +22,7 @@ fn a_row_whose_session_or_subject_was_renamed() {
     assert_eq!(json.as_array().unwrap().len(), 1);
     for part in [
         "bids sub-01 ses-01: gone",
-        "ses-01 is gone from the data (renamed or moved away?); a row of it stands on record",
+        "ses-01 is missing from the data (renamed or moved?), but the state has a row for it",
         "give its directory the name back",
         "failed (exit_code), attempt 1, job 1001",
         "incomplete, in [study]/bids/sub-01/ses-01",
@@ -80,7 +80,7 @@ fn a_row_whose_procedure_left_the_configuration() {
     let (text, json) = explain_with(&study, &["01", "01", "bids"], 0);
     assert_eq!(json[0]["decision"], "gone");
     assert!(
-        text.contains("bids is not in the configuration any more"),
+        text.contains("bids is not in the configuration, but the state has a row for it"),
         "{text}"
     );
     assert!(!text.contains("outputs"), "{text}");
@@ -108,7 +108,7 @@ fn a_procedure_that_works_per_subject_now() {
     ));
     let text = explain(&study, &["01", "01", "bids"]);
     assert!(
-        text.contains("bids has no such task any more (was its scope changed?)"),
+        text.contains("bids no longer has such a task (was its scope changed?)"),
         "{text}"
     );
 }
@@ -124,7 +124,7 @@ fn nothing_is_said_of_jobs_while_slurm_is_silent() {
     let (text, json) = explain_with(&study, &["01", "01", "bids"], 5);
     assert!(
         text.contains(
-            "why      in flight (job 1001, running), as Slurm last said; it does not answer now"
+            "why      in flight (job 1001, running), when last seen; Slurm is not responding"
         ),
         "{text}"
     );
@@ -138,5 +138,8 @@ fn nothing_is_said_of_jobs_while_slurm_is_silent() {
     assert!(!text.contains("its job runs"), "{text}");
     slurm.heal("squeue");
     let text = explain(&study, &["01", "01", "bids"]);
-    assert!(text.contains("to do    nothing, its job runs"), "{text}");
+    assert!(
+        text.contains("to do    nothing; its job is running"),
+        "{text}"
+    );
 }

@@ -92,7 +92,7 @@ fn rows_have_the_documented_columns_and_log_paths() {
 fn every_word_is_documented() {
     let documented = include_str!("../../../docs/output.md");
     for word in tables::TaskState::ALL {
-        let short = word.look().short;
+        let short = word.style().short;
         assert!(
             documented.contains(&format!("| `{word}` | `{short}` |")),
             "{word}"

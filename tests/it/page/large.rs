@@ -338,7 +338,7 @@ fn finding(
         key: TaskKey::new(subject, session, procedure),
         job_id: Some(job.clone()),
         pattern: reason.unwrap_or_default().into(),
-        telling: true,
+        is_excerpt: true,
         line: match reason {
             Some("out_of_memory") => {
                 "slurmstepd: error: Detected 1 oom_kill event in StepId=4812.batch"

@@ -1,6 +1,4 @@
-//! The report as a mail: the sections of the text in plain HTML, which every mail program shows.
-//!
-//! No scripts, no style sheets, nothing to load: mail programs take all of that out.
+//! The report as an e-mail: the text in plain HTML, because mail programs remove scripts and style sheets.
 
 use maud::{DOCTYPE, html};
 
@@ -9,10 +7,10 @@ use super::{clean, table};
 use crate::show::audit::report::Report;
 use crate::show::tables::TaskState;
 
-/// Returns one line for the subject of a mail.
+/// The subject of the e-mail.
 pub fn subject(report: &Report) -> String {
     let totals = &report.totals;
-    let is_shown = |standing: TaskState| standing == TaskState::Complete || standing.is_stuck();
+    let is_shown = |state: TaskState| state == TaskState::Complete || state.is_stuck();
     let mut decisions = totals.decisions.clone();
     decisions.retain(|count| count.word.parse().is_ok_and(is_shown));
     let study = report.study.config.as_deref();
@@ -24,7 +22,7 @@ pub fn subject(report: &Report) -> String {
     ))
 }
 
-/// The report as HTML: the text, which keeps its columns there.
+/// The text as preformatted HTML, which keeps its columns.
 pub fn mail_html(report: &Report) -> String {
     let page = html! {
         (DOCTYPE)
@@ -42,7 +40,7 @@ mod tests {
     use crate::show::audit::testing::report;
 
     #[test]
-    fn nothing_of_the_data_becomes_markup() {
+    fn data_never_becomes_markup() {
         let mut report = report();
         report.study.project = "<script>alert(1)</script> & \"co\"\n".to_owned();
         let html = mail_html(&report);

@@ -49,7 +49,7 @@ pub fn patterns(findings: &[LogFinding]) -> Vec<PatternCount> {
         ),
         (
             "time_limit",
-            "the job ran into its time limit",
+            "the job reached its time limit",
             "ask for more time (time:)",
         ),
         (
