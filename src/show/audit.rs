@@ -5,7 +5,6 @@
 
 pub mod attention;
 pub mod collect;
-pub mod details;
 pub mod health;
 pub mod html;
 pub mod inputs;

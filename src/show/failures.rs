@@ -104,7 +104,7 @@ pub fn silence(row: &TaskRow, files: &LogFiles) -> Option<String> {
     let dir = files.output.parent().unwrap_or(&files.output).display();
     match row.reason? {
         _ if sizes.is_empty() && row.facts.started_at.is_none() => {
-            Some("no log, because the job never ran".to_owned())
+            Some("no log exists, because the job never ran".to_owned())
         }
         Reason::ExitCode | Reason::NoOutput | Reason::OutOfMemory | Reason::Timeout
             if sizes.is_empty() =>
@@ -113,7 +113,7 @@ pub fn silence(row: &TaskRow, files: &LogFiles) -> Option<String> {
                 "no log was written; {dir} may be full, or the node cannot reach it"
             ))
         }
-        _ if sizes.is_empty() => Some("no log".to_owned()),
+        _ if sizes.is_empty() => Some("no log exists".to_owned()),
         // A killed job may not have printed anything.
         Reason::ExitCode | Reason::NoOutput if sizes.iter().all(|size| *size == 0) => Some(
             format!("the logs are empty; the job printed nothing, or {dir} was full"),
@@ -152,11 +152,11 @@ mod tests {
         let text = |reason| silence(&ran(reason), &files);
         let starts = |reason, expected: &str| text(reason).unwrap().starts_with(expected);
         assert!(starts(Reason::Timeout, "no log was written"));
-        assert_eq!(text(Reason::Cancelled).unwrap(), "no log");
+        assert_eq!(text(Reason::Cancelled).unwrap(), "no log exists");
         let never = row("p", TaskStatus::Failed, Reason::Cancelled);
         assert_eq!(
             silence(&never, &files).unwrap(),
-            "no log, because the job never ran"
+            "no log exists, because the job never ran"
         );
         std::fs::write(&files.output, "").unwrap();
         std::fs::write(&files.error, "").unwrap();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anstyle::AnsiColor;
 use maud::Markup;
 
-use super::tables::TaskState;
+use super::tables::{TaskState, count_states};
 use crate::base::words::words;
 use crate::decide::manifest::Planned;
 use crate::model::procedure::{ProcedureDag, SessionsRule};
@@ -50,22 +50,12 @@ pub struct Graph {
 impl Graph {
     /// Counts the tasks of each procedure.
     pub fn new<'a>(tasks: impl Iterator<Item = &'a Planned>, dag: &ProcedureDag) -> Self {
-        let mut counts = vec![[0; TaskState::ALL.len()]; dag.iter().count()];
-        for task in tasks {
-            let state = TaskState::of(&task.decision);
-            let counts = counts.get_mut(task.procedure.index());
-            if let Some(count) = counts.and_then(|counts| counts.get_mut(state as usize)) {
-                *count += 1;
-            }
-        }
-        let nodes = dag.iter().zip(counts).map(|((_, procedure), counts)| {
-            let counts = TaskState::ALL.into_iter().zip(counts);
-            let shown =
-                counts.filter(|(state, count)| *count > 0 && *state != TaskState::NotSelected);
-            Node {
-                name: Arc::clone(&procedure.name),
-                counts: shown.collect(),
-            }
+        let states = tasks.map(|task| (task.procedure, TaskState::of(&task.decision)));
+        let states = states.filter(|(_, state)| *state != TaskState::NotSelected);
+        let counts = count_states(states, dag);
+        let nodes = dag.iter().zip(counts).map(|((_, procedure), counts)| Node {
+            name: Arc::clone(&procedure.name),
+            counts: counts.into_iter().collect(),
         });
         let edges = dag.iter().flat_map(|(id, _)| {
             let all = dag.dependencies(id).iter();

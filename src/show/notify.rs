@@ -20,9 +20,9 @@ pub use memory::Memory;
 
 use crate::base::exit::Exit;
 use crate::base::words::words;
-use crate::decide::manifest::{Decision, Manifest, Skip};
+use crate::decide::manifest::Manifest;
 use crate::model::procedure::ProcedureDag;
-use crate::show::tables::TaskState;
+use crate::show::tables::{TaskState, count_states};
 
 words! {
     /// The commands that notify.
@@ -88,23 +88,20 @@ impl Invocation {
 impl Figures {
     /// Counts the decisions of a run. The results of its submissions are added later.
     pub fn of(whole: bool, sessions: usize, manifest: &Manifest, dag: &ProcedureDag) -> Self {
-        let mut decisions: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
-        for task in &manifest.tasks {
-            if matches!(task.decision, Decision::Skip(Skip::NotSelected)) {
-                continue;
-            }
-            let procedure = dag.get(task.procedure).name.to_string();
-            let word = TaskState::of(&task.decision).to_string();
-            *decisions
-                .entry(procedure)
-                .or_default()
-                .entry(word)
-                .or_default() += 1;
-        }
+        let states = manifest.tasks.iter();
+        let states = states.map(|task| (task.procedure, TaskState::of(&task.decision)));
+        let states = states.filter(|(_, state)| *state != TaskState::NotSelected);
+        let counts = dag.iter().zip(count_states(states, dag));
+        let counts = counts.filter(|(_, counts)| !counts.is_empty());
+        let decisions = counts.map(|((_, procedure), counts)| {
+            let counts = counts.into_iter();
+            let counts = counts.map(|(state, count)| (state.to_string(), count));
+            (procedure.name.to_string(), counts.collect())
+        });
         Self {
             whole,
             sessions,
-            decisions,
+            decisions: decisions.collect(),
             ..Self::default()
         }
     }

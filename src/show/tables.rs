@@ -24,11 +24,11 @@ pub use order::{RowOrder, SessionOrder, sort_rows, sort_sessions};
 pub use sessions::{
     decision_counts, in_sessions, selected, session_status, session_status_json, with_words,
 };
-pub use tally::{Tally, tallies};
+pub use tally::{Tally, count_states, tallies};
 pub use task_state::{Group, TaskState, first_word, short_cell};
 pub use tasks::{
-    failures_frame, ordered_rows_frame, row_columns, row_json, rows_frame, rows_frame_of,
-    status_counts, utc_time,
+    failures_frame, ordered_rows_frame, row_columns, row_json, rows_frame_of, status_counts,
+    utc_time,
 };
 pub use words::{decision_cell, decision_text, job_of, reason_of, reason_summary};
 

@@ -133,7 +133,7 @@ fn a_failure_and_what_it_blocks() {
     complete_bids(&study, "ses-01");
     let text = explain(&study, &["01", "01", "bids"]);
     assert!(
-        text.contains("with --accept-outputs they are taken"),
+        text.contains("add --accept-outputs to accept them"),
         "{text}"
     );
     study.ok(&["retry", "-q", "--procedure", "bids", "--accept-outputs"]);
@@ -224,7 +224,7 @@ fn retries_by_the_rules() {
     let text = explain(&study, &["01", "01", "bids"]);
     assert!(text.contains("max_attempts is 1"), "{text}");
     assert!(
-        text.contains("once the cause is mended: snbb-scheduler retry"),
+        text.contains("once the cause is fixed: snbb-scheduler retry"),
         "{text}"
     );
 }
@@ -268,7 +268,10 @@ fn what_cannot_be_read() {
     ));
     let (text, json) = explain_with(&study, &["01", "01", "a"], 7);
     assert_eq!(json[0]["outputs"]["verdict"], "unreadable");
-    assert!(text.contains("has to become readable"), "{text}");
+    assert!(
+        text.contains("readable for the user who runs this"),
+        "{text}"
+    );
     assert!(text.contains("File name too long"), "{text}");
 }
 

@@ -458,7 +458,7 @@ fn d31_a_log_that_is_not_there_is_not_named() {
     study.ok(&["monitor", "-q"]);
     let said = study.ok(&["status", "--failed"]);
     assert!(!said.out.contains(".err"), "{}", said.out);
-    assert!(said.out.contains("there is none"), "{}", said.out);
+    assert!(said.out.contains("no log exists"), "{}", said.out);
     let rows: serde_json::Value =
         serde_json::from_str(&study.ok(&["status", "--failed", "--format", "json"]).out).unwrap();
     assert!(rows[0]["log_line_path"].is_null());

@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::details::log_files;
 use super::report::{LogFinding, Logs, PatternCount, UnreadableItem};
 use crate::base::parallel;
+use crate::gather::logs::log_path;
 use crate::model::state::{TaskKey, TaskRow, TaskStatus};
 use crate::show::failures::patterns::{Found, Patterns, read_tail};
 
@@ -104,6 +104,13 @@ fn by_pattern(patterns: &Patterns, counts: &HashMap<Arc<str>, usize>) -> Vec<Pat
     }
     by_pattern.sort_by_key(|count| Reverse(count.tasks));
     by_pattern
+}
+
+/// The output and error file of a job.
+pub fn log_files(row: &TaskRow, log_dir: Option<&Path>) -> Option<(String, String)> {
+    let output = log_path(row, &log_dir?.to_string_lossy())?;
+    let error = format!("{}.err", output.strip_suffix(".out")?);
+    Some((output, error))
 }
 
 /// Results from the logs of one task.

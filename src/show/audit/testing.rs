@@ -177,7 +177,7 @@ pub fn report() -> Report {
             ],
             job: Some(JobDetail {
                 row: row_of_job,
-                failure: Some("needed more memory than it asked for".to_owned()),
+                failure: Some("needed more memory than requested".to_owned()),
                 output: Some("/study/logs/bids/bids_sub-0002_ses-01_4812.out".to_owned()),
                 error: Some("/study/logs/bids/bids_sub-0002_ses-01_4812.err".to_owned()),
             }),
@@ -251,7 +251,7 @@ pub fn report() -> Report {
             groups: vec![FailureGroup {
                 procedure: "bids".into(),
                 reason: "out_of_memory",
-                failure: Some("needed more memory than it asked for".to_owned()),
+                failure: Some("needed more memory than requested".to_owned()),
                 log_line: Some("Killed".to_owned()),
                 tasks: vec![0],
             }],

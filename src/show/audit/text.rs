@@ -1,17 +1,17 @@
-//! The report as plain text for the terminal, and as Markdown. Pure.
+//! The report as plain text for the terminal, as Markdown, and as an e-mail. Pure.
 //!
 //! Both show the lists of [`sections`]. Long lists are truncated; only the JSON format is complete.
 
-mod mail;
 pub(super) mod sections;
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table, TableStyle};
+use maud::{DOCTYPE, html};
 
 use super::report::Report;
 use crate::base::printable::printable;
 use crate::base::text::capital;
-pub use mail::{mail_html, subject};
-use sections::{Kind, LISTS, List, head};
+use crate::show::tables::TaskState;
+use sections::{Kind, LISTS, List, counts, head};
 
 /// Rows that are shown per list.
 const ROWS: usize = 20;
@@ -129,6 +129,33 @@ fn escaped(text: &str) -> String {
     safe
 }
 
+/// The subject of the e-mail.
+pub fn subject(report: &Report) -> String {
+    let totals = &report.totals;
+    let is_shown = |state: TaskState| state == TaskState::Complete || state.is_stuck();
+    let mut decisions = totals.decisions.clone();
+    decisions.retain(|count| count.word.parse().is_ok_and(is_shown));
+    let study = report.study.config.as_deref();
+    let study = study.unwrap_or(&report.study.state_file);
+    clean(&format!(
+        "[snbb-scheduler] audit of {study}: {} tasks, {}",
+        totals.tasks,
+        counts(&decisions)
+    ))
+}
+
+/// The text as preformatted HTML, which keeps its columns. Mail programs remove scripts and style sheets.
+pub fn mail_html(report: &Report) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head { meta charset="utf-8"; title { "Audit" } }
+            body { pre { (table(report, None)) } }
+        }
+    };
+    page.into_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,5 +224,28 @@ mod tests {
         for line in tables {
             assert!(line.chars().count() <= 90, "{line}");
         }
+    }
+
+    #[test]
+    fn data_never_becomes_markup() {
+        let mut report = crate::show::audit::testing::report();
+        report.study.project = "<script>alert(1)</script> & \"co\"\n".to_owned();
+        let html = mail_html(&report);
+        assert!(!html.contains("<script"), "{html}");
+        assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;co&quot;"));
+        for tag in ["table", "tr", "td", "th", "h1", "h2", "div", "body", "html"] {
+            let open = html.matches(&format!("<{tag} ")).count()
+                + html.matches(&format!("<{tag}>")).count();
+            assert_eq!(open, html.matches(&format!("</{tag}>")).count(), "{tag}");
+        }
+    }
+
+    #[test]
+    fn the_subject_is_one_line_of_counts() {
+        let mut report = crate::show::audit::testing::report();
+        report.study.config = Some("/data/a\r\nBcc: x@y".to_owned());
+        let subject = subject(&report);
+        assert!(!subject.chars().any(char::is_control), "{subject:?}");
+        assert!(subject.contains("tasks, "), "{subject}");
     }
 }

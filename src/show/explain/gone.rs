@@ -16,7 +16,7 @@ const GONE: &str = "gone";
 
 impl View<'_> {
     /// The subject's rows whose task no longer exists.
-    pub fn gone(&self) -> Vec<&TaskRow> {
+    pub fn rows_without_task(&self) -> Vec<&TaskRow> {
         let tasks = self.tasks.iter();
         let keys: Vec<&TaskKey> = tasks.map(|task| &task.key).collect();
         let rows = self.state.rows().iter();
@@ -24,9 +24,9 @@ impl View<'_> {
             .collect()
     }
 
-    pub fn explain_gone(&self, row: &TaskRow) -> Explanation {
+    pub fn explain_row(&self, row: &TaskRow) -> Explanation {
         let key = &row.key;
-        let (text, advice) = self.gone_text(key);
+        let (text, advice) = self.missing_text(key);
         let todo = match row.is_in_flight() {
             true => super::advice::of_removed_task(self, row),
             false => advice,
@@ -53,7 +53,7 @@ impl View<'_> {
     }
 
     /// What is missing, and the remedy.
-    fn gone_text(&self, key: &TaskKey) -> (String, String) {
+    fn missing_text(&self, key: &TaskKey) -> (String, String) {
         let archive = "otherwise archive old rows: snbb-scheduler clean --rows --older-than 90d";
         let here = match self.is_all_read {
             true => "is missing from the data (renamed or moved?)",

@@ -49,34 +49,16 @@ words! {
 
 /// Sorts rows. Rows that compare equal are sorted by [`RowOrder::Procedure`], so the result is always the same.
 pub fn sort_rows(rows: &mut [&TaskRow], dag: &ProcedureDag, order: RowOrder) {
-    // There are few names, so each is looked up only once.
-    let mut ranks: Vec<(&str, usize)> = Vec::new();
-    for row in rows.iter() {
-        let name = &*row.key.procedure;
-        if !ranks.iter().any(|(known, _)| *known == name) {
-            let rank = dag.find(name).map_or(usize::MAX, |id| id.index());
-            ranks.push((name, rank));
-        }
-    }
-    ranks.sort_unstable_by(|(a, rank_a), (b, rank_b)| rank_a.cmp(rank_b).then_with(|| a.cmp(b)));
-    let names: Vec<String> = ranks.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let place = |row: &TaskRow| names.iter().position(|name| **name == *row.key.procedure);
-    rows.sort_by(|a, b| {
-        place(a)
-            .cmp(&place(b))
-            .then_with(|| a.key.subject.cmp(&b.key.subject))
-            .then_with(|| a.key.session.cmp(&b.key.session))
+    rows.sort_by_cached_key(|row| {
+        let rank = dag.find(&row.key.procedure);
+        let rank = rank.map_or(usize::MAX, |id| id.index());
+        let key = &row.key;
+        (rank, &*key.procedure, &*key.subject, &*key.session)
     });
     match order {
         RowOrder::Procedure => {}
-        RowOrder::Subject => rows.sort_by(|a, b| {
-            let by_subject = a.key.subject.cmp(&b.key.subject);
-            by_subject.then_with(|| a.key.session.cmp(&b.key.session))
-        }),
-        RowOrder::Session => rows.sort_by(|a, b| {
-            let by_session = a.key.session.cmp(&b.key.session);
-            by_session.then_with(|| a.key.subject.cmp(&b.key.subject))
-        }),
+        RowOrder::Subject => rows.sort_by_key(|row| (&*row.key.subject, &*row.key.session)),
+        RowOrder::Session => rows.sort_by_key(|row| (&*row.key.session, &*row.key.subject)),
         RowOrder::Status => {
             let urgency = |row: &TaskRow| TaskState::of_status(row.status).style().urgency;
             rows.sort_by_key(|row| (urgency(row), Reverse(row.updated_at)));

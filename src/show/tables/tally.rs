@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::TaskState;
 use super::task_state::Group;
 use crate::decide::manifest::{Decision, Manifest};
-use crate::model::procedure::ProcedureDag;
+use crate::model::procedure::{ProcedureDag, ProcedureId};
 use crate::model::state::State;
 
 /// The tasks of one procedure, counted by state.
@@ -50,25 +50,34 @@ impl fmt::Display for Tally {
 /// Counts the tasks of each procedure that has any, except excluded, unselected and inapplicable ones.
 /// `rows` are those after the submissions of this pass.
 pub fn tallies(manifest: &Manifest, rows: &State, dag: &ProcedureDag) -> Vec<Tally> {
-    let mut all: Vec<Tally> = dag
-        .iter()
-        .map(|(_, procedure)| Tally {
-            procedure: Arc::clone(&procedure.name),
-            counts: BTreeMap::new(),
-        })
-        .collect();
-    for task in &manifest.tasks {
+    let states = manifest.tasks.iter().map(|task| {
         let row = rows.get(&task.key).filter(|row| row.is_in_flight());
         let state = match (&task.decision, row) {
             (Decision::Submit(_), Some(row)) => TaskState::of_status(row.status),
             (decision, _) => TaskState::of(decision),
         };
-        if state.style().group != Group::Out
-            && let Some(tally) = all.get_mut(task.procedure.index())
-        {
-            *tally.counts.entry(state).or_default() += 1;
+        (task.procedure, state)
+    });
+    let states = states.filter(|(_, state)| state.style().group != Group::Out);
+    let counts = dag.iter().zip(count_states(states, dag));
+    let counts = counts.filter(|(_, counts)| !counts.is_empty());
+    let tallies = counts.map(|((_, procedure), counts)| Tally {
+        procedure: Arc::clone(&procedure.name),
+        counts,
+    });
+    tallies.collect()
+}
+
+/// Task counts by state, for each procedure of the configuration.
+pub fn count_states(
+    tasks: impl Iterator<Item = (ProcedureId, TaskState)>,
+    dag: &ProcedureDag,
+) -> Vec<BTreeMap<TaskState, usize>> {
+    let mut all = vec![BTreeMap::new(); dag.iter().count()];
+    for (procedure, state) in tasks {
+        if let Some(counts) = all.get_mut(procedure.index()) {
+            *counts.entry(state).or_default() += 1;
         }
     }
-    all.retain(|tally| !tally.counts.is_empty());
     all
 }

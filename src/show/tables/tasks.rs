@@ -7,23 +7,11 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use polars::prelude::*;
 use serde_json::{Map, Value};
 
-use super::order::{RowOrder, sort_rows};
 use super::{TableError, counts, failure_text, frame, numbers, texts};
 use crate::gather::logs::log_path;
 use crate::model::procedure::ProcedureDag;
 use crate::model::state::columns::{COLUMNS, Kind};
 use crate::model::state::{TaskRow, TaskStatus};
-
-/// All rows in the order of [`RowOrder::Procedure`], with the columns of [`ordered_rows_frame`].
-pub fn rows_frame(
-    rows: &[TaskRow],
-    dag: &ProcedureDag,
-    log_dir: Option<&Path>,
-) -> Result<DataFrame, TableError> {
-    let mut rows: Vec<&TaskRow> = rows.iter().collect();
-    sort_rows(&mut rows, dag, RowOrder::Procedure);
-    ordered_rows_frame(&rows, log_dir)
-}
 
 /// Columns of the state file that only the program needs.
 const INTERNAL: [&str; 3] = ["replaces_outputs", "retry_state", "input_sessions"];

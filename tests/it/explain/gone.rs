@@ -33,7 +33,7 @@ fn a_row_whose_session_or_subject_was_renamed() {
     let text = explain(&study, &["01"]);
     assert!(text.contains("bids sub-01 ses-09: due"), "{text}");
     assert!(
-        text.contains("bids sub-01 ses-01: ses-01 is gone"),
+        text.contains("bids sub-01 ses-01: ses-01 is missing"),
         "{text}"
     );
     // The living job of a session that is gone.
@@ -43,12 +43,15 @@ fn a_row_whose_session_or_subject_was_renamed() {
     )
     .unwrap();
     let text = explain(&study, &["01", "02", "bids"]);
-    assert!(text.contains("`run` follows its job to the end"), "{text}");
+    assert!(
+        text.contains("`run` will track its job until it ends"),
+        "{text}"
+    );
     assert!(text.contains("job 1002 is "), "{text}");
 
     fs::rename(study.at("dicom/sub-01"), study.at("dicom/sub-02")).unwrap();
     let text = explain(&study, &["01", "01", "bids"]);
-    assert!(text.contains("sub-01 is gone from the data"), "{text}");
+    assert!(text.contains("sub-01 is missing from the data"), "{text}");
     // No row: neither task nor anything to tell.
     let said = study.call(&["explain", "01", "01", "table"]);
     assert_eq!(said.code, 2, "{}", said.out);
@@ -130,12 +133,12 @@ fn nothing_is_said_of_jobs_while_slurm_is_silent() {
     );
     let todo = json[0]["todo"].as_str().unwrap();
     assert!(
-        todo.starts_with("what its job does is not known while Slurm does not answer"),
+        todo.starts_with("Slurm is not responding, so the job's state is unknown"),
         "{todo}"
     );
     // What waits for it says no more.
     let (text, _) = explain_with(&study, &["01", "01", "prep"], 5);
-    assert!(!text.contains("its job runs"), "{text}");
+    assert!(!text.contains("its job is running"), "{text}");
     slurm.heal("squeue");
     let text = explain(&study, &["01", "01", "bids"]);
     assert!(

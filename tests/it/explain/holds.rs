@@ -56,7 +56,7 @@ fn what_a_session_lacks() {
         "{text}"
     );
     assert!(
-        text.contains("dicom_path has to be filled in in [study]/sessions.csv"),
+        text.contains("fill in the session's dicom_path in [study]/sessions.csv"),
         "{text}"
     );
 
@@ -93,7 +93,7 @@ fn a_subject_that_is_left_alone() {
     let text = explain(&study, &["01", "01", "scan"]);
     assert!(text.starts_with("scan sub-01 ses-01: excluded"), "{text}");
     assert!(
-        text.contains("to do    nothing, unless `include` or `exclude`"),
+        text.contains("to do    nothing; to include it, change `include` or `exclude`"),
         "{text}"
     );
     let text = explain(&study, &["01", "02", "scan"]);
@@ -203,7 +203,7 @@ fn is_stopped(study: &Study, words: &[&str], why: &str) {
         .collect();
     assert!(
         held.iter()
-            .any(|held| held.starts_with("a safety stop: ") && held.contains(why)),
+            .any(|held| held.starts_with("safety stop: ") && held.contains(why)),
         "{held:?}"
     );
     assert!(

@@ -302,7 +302,7 @@ fn task(
         job: Some(JobDetail {
             row,
             failure: is_failed.then(|| match reason {
-                Some("out_of_memory") => "needed more memory than it asked for".to_owned(),
+                Some("out_of_memory") => "needed more memory than requested".to_owned(),
                 Some("time_limit") => "ran into its time limit".to_owned(),
                 Some("node_failure") => "the node failed".to_owned(),
                 Some("no_output") => "ended well, but its outputs are not complete".to_owned(),

@@ -373,7 +373,7 @@
       if (it.detail !== undefined) return task(it.detail);
       const anchor = anchorOf({ ...row, procedure: matrix.procedures[procedure] });
       show(`${matrix.procedures[procedure]} · ${nameOf(row)}`, anchor, facts([
-        ["Status", chip(it)], ["Cause", it.text], ["Job", it.job_id],
+        ["Status", chip(it)], ["Explanation", it.text], ["Job", it.job_id],
       ]));
     }
 
@@ -381,7 +381,7 @@
       const it = await detail(number);
       const { job } = it;
       const parts = [facts([
-        ["Status", chip(it)], ["Cause", it.text], ["Outputs", code(it.output_dir)],
+        ["Status", chip(it)], ["Explanation", it.text], ["Outputs", code(it.output_dir)],
       ])];
       if (job) {
         parts.push(make("h3", null, "Newest job"), facts([
@@ -425,7 +425,7 @@
       });
       const { complete, of } = row.health ?? { complete: 0, of: 0 };
       show(nameOf(row), null, make("p", null, `${complete} of ${of} procedures complete.`),
-        table("Procedures of this session", ["Procedure", "Status", "Cause"], list));
+        table("Procedures of this session", ["Procedure", "Status", "Explanation"], list));
     }
 
     $("close").addEventListener("click", () => box.close());
