@@ -149,7 +149,7 @@ impl View<'_> {
         let row = self.state.get(key);
         let outputs = self.outputs.findings(planned.procedure, &planned.session);
         let chain = self.chain(planned);
-        let next = next::of(self, planned, row, &outputs);
+        let next = next::next_submission(self, planned, row, &outputs);
         let job = self.live_job(planned, row);
         let mut explanation = Explanation {
             decision: Some(TaskState::of(&planned.decision)),

@@ -29,7 +29,7 @@ pub struct Entry {
 }
 
 /// The events of the selected tasks in order. `attempts` includes the row, which is the newest attempt.
-pub fn of(records: &[Record], attempts: &[&TaskRow]) -> Vec<Entry> {
+pub fn entries(records: &[Record], attempts: &[&TaskRow]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = records
         .iter()
         .map(|record| entry_of(record, attempts))
@@ -239,7 +239,7 @@ mod tests {
             let log = format!(
                 r#"{{"timestamp":"2026-03-01T04:00:00+00:00","event":"submitted","subject":"sub-1","session":"","procedure":"a","job_id":"12"{extra}}}"#
             );
-            of(&parse(log.as_bytes()).records, &[])[0]
+            entries(&parse(log.as_bytes()).records, &[])[0]
                 .detail
                 .clone()
                 .unwrap_or_default()
@@ -295,7 +295,7 @@ mod tests {
         };
         let (first, second) = (attempt(1, "11", 2), attempt(2, "12", 4));
         assert_eq!(
-            words(&of(&records, &[&first, &second])),
+            words(&entries(&records, &[&first, &second])),
             [
                 "02:00 submitted Some(1) None -",
                 "02:30 status_change Some(1) None exit code 3",

@@ -87,7 +87,12 @@ impl Invocation {
 
 impl Figures {
     /// Counts the decisions of a run. The results of its submissions are added later.
-    pub fn of(whole: bool, sessions: usize, manifest: &Manifest, dag: &ProcedureDag) -> Self {
+    pub fn from_manifest(
+        whole: bool,
+        sessions: usize,
+        manifest: &Manifest,
+        dag: &ProcedureDag,
+    ) -> Self {
         let states = manifest.tasks.iter();
         let states = states.map(|task| (task.procedure, TaskState::of(&task.decision)));
         let states = states.filter(|(_, state)| *state != TaskState::NotSelected);

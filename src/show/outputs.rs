@@ -48,7 +48,7 @@ impl<'a> Outputs<'a> {
 
     /// The existing output directories (or single files) of a task, or with `files` the files and links in them.
     /// Includes link targets below the data roots.
-    pub fn of(&self, task: &Planned, files: bool) -> Result<BTreeSet<PathBuf>, OutputError> {
+    pub fn list(&self, task: &Planned, files: bool) -> Result<BTreeSet<PathBuf>, OutputError> {
         let procedure = self.config.procedures.get(task.procedure);
         let mut found = BTreeSet::new();
         for place in self.places(procedure, task)? {

@@ -17,7 +17,7 @@ pub fn band(complete: usize, of: usize) -> Band {
 
 /// Rates the tasks of one session. Inapplicable tasks and tasks in flight do not count, because nothing is
 /// wrong with them. A session with a stuck task is never good. `None` if no task counts.
-pub fn of<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Option<Health> {
+pub fn rate<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Option<Health> {
     let (mut complete, mut of, mut has_stuck) = (0, 0, false);
     for decision in decisions {
         has_stuck |= TaskState::of(decision).is_stuck();
@@ -98,18 +98,18 @@ mod tests {
             Decision::Skip(Skip::NotSelected),
             Decision::Submit(Due::New),
         ];
-        let health = of(decisions.iter()).unwrap();
+        let health = rate(decisions.iter()).unwrap();
         assert_eq!(
             (health.complete, health.of, health.band),
             (1, 2, Band::Fair)
         );
-        assert_eq!(of(decisions[1..3].iter()), None);
+        assert_eq!(rate(decisions[1..3].iter()), None);
         let running = Decision::Skip(Skip::InFlight {
             status: TaskStatus::Running,
             reason: None,
             job_id: None,
         });
-        let health = of([Decision::Skip(Skip::Complete), running].iter()).unwrap();
+        let health = rate([Decision::Skip(Skip::Complete), running].iter()).unwrap();
         assert_eq!(
             (health.complete, health.of, health.band),
             (1, 1, Band::Good)
@@ -140,15 +140,15 @@ mod tests {
         ] {
             let mut decisions = vec![Decision::Skip(Skip::Complete); 4];
             decisions.push(last);
-            let health = of(decisions.iter()).unwrap();
+            let health = rate(decisions.iter()).unwrap();
             assert_eq!((health.complete, health.of, health.band), (4, 5, band));
         }
     }
 
     #[test]
     fn the_bands_add_up_to_all_sessions() {
-        let complete = of([Decision::Skip(Skip::Complete)].iter());
-        let due = of([Decision::Submit(Due::New)].iter());
+        let complete = rate([Decision::Skip(Skip::Complete)].iter());
+        let due = rate([Decision::Submit(Due::New)].iter());
         let summary = summary([complete, due, None].into_iter());
         assert_eq!(
             (summary.good, summary.fair, summary.poor, summary.none),

@@ -309,7 +309,7 @@ mod tests {
         let schema = serde_json::from_str(schema).unwrap();
         let validator = jsonschema::draft202012::new(&schema).unwrap();
         let mut full = report();
-        let snapshot = Snapshot::of(&full).unwrap();
+        let snapshot = Snapshot::from_report(&full).unwrap();
         full.trend = Some(trend(&snapshot, "/study/reports/x.json", &snapshot));
         let mut bare = report();
         (bare.dicom, bare.logs, bare.progress) = (None, None, None);

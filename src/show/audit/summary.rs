@@ -157,7 +157,7 @@ pub fn matrix(
         MatrixRow {
             subject: session.subject.shared(),
             session: session.session.shared(),
-            health: health::of(decisions),
+            health: health::rate(decisions),
             cells: found.iter().map(|task| task.map(cell)).collect(),
         }
     });

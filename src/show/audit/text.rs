@@ -173,11 +173,11 @@ mod tests {
     #[test]
     fn each_text_format() {
         let mut report = crate::show::audit::testing::report();
-        let mut before = crate::show::audit::trend::Snapshot::of(&report).unwrap();
+        let mut before = crate::show::audit::trend::Snapshot::from_report(&report).unwrap();
         before.study.created_at -= chrono::Duration::days(1);
         report.totals.decisions[2].count += 1;
         report.totals.tasks += 1;
-        let now = crate::show::audit::trend::Snapshot::of(&report).unwrap();
+        let now = crate::show::audit::trend::Snapshot::from_report(&report).unwrap();
         report.trend = Some(crate::show::audit::trend::trend(&before, "x", &now));
         insta::assert_snapshot!("table", table(&report, None));
         insta::assert_snapshot!("table_100", table(&report, Some(100)));

@@ -79,7 +79,7 @@ pub fn trend(before: &Snapshot, file: &str, now: &Snapshot) -> Trend {
 }
 
 impl Snapshot {
-    pub fn of(report: &Report) -> Option<Self> {
+    pub fn from_report(report: &Report) -> Option<Self> {
         Self::read(&report.to_json().ok()?)
     }
 
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn growth_of_a_bad_figure_is_worse() {
-        let snapshot = |report: &Report| Snapshot::of(report).unwrap();
+        let snapshot = |report: &Report| Snapshot::from_report(report).unwrap();
         let now = report();
         let mut before = now.clone();
         let same = trend(&snapshot(&before), "f", &snapshot(&now));

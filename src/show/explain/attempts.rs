@@ -80,8 +80,8 @@ impl View<'_> {
             return attempt;
         }
         if let Some(files) = logs::of(self.config, self.store, row) {
-            let path =
-                excerpt(&files, &Patterns::of(self.config)).map_or(&*files.error, |(path, _)| path);
+            let path = excerpt(&files, &Patterns::for_config(self.config))
+                .map_or(&*files.error, |(path, _)| path);
             attempt.log_path = Some(path.to_string_lossy().into_owned());
         }
         attempt

@@ -35,7 +35,7 @@ pub struct Next {
 }
 
 /// The submission of this task if it were due now. `None` if it is complete, in flight or without input.
-pub(super) fn of(
+pub(super) fn next_submission(
     view: &View<'_>,
     planned: &Planned,
     row: Option<&TaskRow>,

@@ -103,7 +103,7 @@ impl Patterns {
     }
 
     /// Patterns of the configuration, which are known to compile, and the built-in ones.
-    pub fn of(config: &Config) -> Self {
+    pub fn for_config(config: &Config) -> Self {
         let all = Self::new(&config.audit.log_patterns);
         all.unwrap_or_else(|_| Self::builtin().clone())
     }

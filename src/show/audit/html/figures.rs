@@ -226,6 +226,10 @@ pub fn efficiency(report: &Report) -> Markup {
             }
         }
     };
+    let list = lists::efficiency(report);
+    if list.is_empty() {
+        return html! {};
+    }
     html! {
         @if !report.efficiency.is_empty() {
             ul.key {
@@ -238,6 +242,6 @@ pub fn efficiency(report: &Report) -> Markup {
             (chart("Memory", 1024.0, "GB", |found| found.memory.as_ref()))
             (chart("Time", 3600.0, "hours", |found| found.time.as_ref()))
         }
-        (table(&lists::efficiency(report)))
+        (table(&list))
     }
 }

@@ -148,10 +148,10 @@ fn warnings(report: &Report) -> (usize, String) {
         (report.orphans.rows.len() + jobs, "orphans"),
         (report.scripts.len(), "scripts"),
     ];
-    let there = kinds.iter().filter(|(count, _)| *count > 0);
-    let there = there.map(|(count, kind)| format!("{kind}: {}", thousands(*count)));
+    let present = kinds.iter().filter(|(count, _)| *count > 0);
+    let present = present.map(|(count, kind)| format!("{kind}: {}", thousands(*count)));
     let count = kinds.iter().map(|(count, _)| count).sum();
-    (count, there.collect::<Vec<_>>().join(", "))
+    (count, present.collect::<Vec<_>>().join(", "))
 }
 
 /// The frame of the heat map, which the page's script fills. Without scripts the page shows `lists`.

@@ -34,7 +34,7 @@ fn tile(page: &str, group: &str) -> usize {
 #[test]
 fn all_numbers_match_the_report() {
     let mut report = report();
-    let before = Snapshot::of(&report).unwrap();
+    let before = Snapshot::from_report(&report).unwrap();
     report.trend = Some(trend(&before, "/study/reports/x.json", &before));
     let page = render(&report);
     let totals = &report.totals;
