@@ -6,7 +6,6 @@
 
 mod advice;
 mod attempts;
-mod awaiting;
 mod gone;
 mod next;
 mod remedy;
@@ -36,8 +35,8 @@ use crate::show::tables::{TaskState, decision_cell, decision_text, failure_text_
 use crate::store::control::Control;
 use crate::store::state_file::Store;
 
+pub use advice::{all_awaiting, awaiting};
 pub use attempts::{Attempt, Retry};
-pub use awaiting::{all_awaiting, awaiting};
 pub use next::{Next, asks};
 pub use remedy::remedy;
 

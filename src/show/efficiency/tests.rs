@@ -105,7 +105,7 @@ fn without_short_attempts_no_request_is_too_small() {
         (time.suggested_text.as_deref(), time.verdict),
         (Some("0:01:00"), Verdict::OverAsked)
     );
-    // Rounding up alone is no reason for more; to be near the limit is.
+    // Rounding alone does not increase a request, but use near the limit does.
     for (used, verdict, suggested) in [
         (170, Verdict::Fits, Some("200M")),
         (190, Verdict::UnderAsked, Some("256M")),
@@ -140,7 +140,7 @@ fn suggestions_exceed_the_use_and_limit_of_every_attempt() {
         (memory.suggested_text.as_deref(), memory.verdict),
         (Some("1280M"), Verdict::UnderAsked)
     );
-    // Of what is known of a single attempt too little can be said for less.
+    // A single attempt does not justify a smaller request.
     assert_eq!(
         one(&[killed]).memory.unwrap().suggested_text.as_deref(),
         Some("192M")

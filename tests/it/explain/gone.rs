@@ -23,7 +23,7 @@ fn a_row_whose_session_or_subject_was_renamed() {
     for part in [
         "bids sub-01 ses-01: gone",
         "ses-01 is missing from the data (renamed or moved?), but the state has a row for it",
-        "give its directory the name back",
+        "restore the directory's name",
         "failed (exit_code), attempt 1, job 1001",
         "incomplete, in [study]/bids/sub-01/ses-01",
     ] {

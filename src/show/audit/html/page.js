@@ -429,7 +429,7 @@
     }
 
     $("close").addEventListener("click", () => box.close());
-    // Without a hash, the address is that of the whole report.
+    // Without a hash, the address is the page's own.
     box.addEventListener("close", () => history.replaceState(null, "", location.pathname + location.search));
     box.addEventListener("click", (event) => { if (event.target === box) box.close(); });
     return { cell, task, session };
